@@ -31,7 +31,11 @@ def compare(
 
 
 def trend(runs: pd.DataFrame, gpu: str | None = None) -> pd.DataFrame:
-    """What got slower over the runs, one row per case, worst first; see ``history.trend.trend_of_frame``."""
-    from peakgate.reports.history.trend import trend_of_frame  # noqa: PLC0415  # as in load
+    """What got slower over the runs, one row per case, worst first; as ``peakgate history`` does.
 
-    return trend_of_frame(runs, gpu)
+    Columns are ``history.trend.TREND_COLUMNS``; ``attrs`` have the ``verdict`` and the ``exit_code``. ``gpu`` chooses a
+    GPU model; ``good`` and ``bad`` count its runs in the order taken, copies apart.
+    """
+    from peakgate.reports.history import series, trend  # noqa: PLC0415  # as in load
+
+    return trend.find_trend(series.history(runs, gpu)).frame

@@ -30,7 +30,7 @@ from peakgate.reports.history import page as history_page
 from peakgate.reports.history.changes import ChangePoint
 from peakgate.reports.history.page import Address
 from peakgate.reports.history.report import header, open_line
-from peakgate.reports.history.series import history, session_name
+from peakgate.reports.history.series import SessionFacts, history, of_sessions, session_name
 from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.options import add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
@@ -39,7 +39,7 @@ from peakgate.reports.render.page import CaseLine, Page, of_run, tone
 from peakgate.reports.render.template import PAGE_TEMPLATES
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.runs.sessions import SavedSession, gpu_label
+from peakgate.reports.runs.sessions import gpu_label
 from peakgate.verdict import ExitCode, Verdict
 
 INDEX = "index.html"
@@ -68,9 +68,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     notes = list(archive.notes())
     written: list[tuple[Trend, str]] = []
     count = 0
+    runs = of_sessions(sessions)
     for slug in slugs:
         try:
-            found = history(sessions, slug)
+            found = history(runs, slug)
         except PeakgateError as error:
             notes.append(str(error))
             continue
@@ -81,8 +82,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     write_whole(folder / INDEX, index_page(written, notes))
     gone = ledger.close()
     cases = sum(len(trend.history.cases) for trend, _ in written)
-    runs = sum(len(trend.history.sessions) for trend, _ in written)
-    parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(runs, "run")]
+    shown = sum(len(trend.history.sessions) for trend, _ in written)
+    parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(shown, "run")]
     say(f"{', '.join(parts)} ({count} written anew, {counted(gone, 'page')} deleted): {folder / INDEX}")
     return ExitCode.OK
 
@@ -98,7 +99,7 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
     listed: list[ListedRun] = []
     addresses: list[str | None] = []
     count = 0
-    for session in trend.history.sessions:
+    for session, cases in zip(trend.history.sessions, trend.history.times.count(), strict=True):
         address = f"runs/{run_page_name(session)}.html"
         try:
             verdict, anew = _run(ledger, session, f"{home}/{address}", back, below)
@@ -108,18 +109,18 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
             continue
         count += anew
         addresses.append(f"../{address}")
-        listed.append(ListedRun(session, address, verdict))
+        listed.append(ListedRun(session, cases, address, verdict))
     folder = ledger.folder / home
     write_whole(folder / INDEX, history_page.html(trend, trail, links))
     write_whole(folder / "runs.html", runs_page(slug, listed, [HOME, (slug, INDEX)]))
-    cases = CasePages(trend, addresses, below)
+    pages = CasePages(trend, addresses, below)
     for case, link in links.items():
-        ledger.write(f"{home}/{link}", cases.text(case))
+        ledger.write(f"{home}/{link}", pages.text(case))
     return count
 
 
 def _run(
-    ledger: Ledger, session: SavedSession, page: str, links: dict[str, str], trail: Sequence[history_page.Address]
+    ledger: Ledger, session: SessionFacts, page: str, links: dict[str, str], trail: Sequence[history_page.Address]
 ) -> tuple[Verdict, bool]:
     """Write the page of one run unless it stands; its verdict, and whether it was written."""
     file = Path(session.path)
@@ -146,7 +147,8 @@ SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 class ListedRun:
     """A run in a list: its page's address beside that list's, and its verdict."""
 
-    session: SavedSession
+    session: SessionFacts
+    cases: int
     address: str
     verdict: Verdict
 
@@ -177,7 +179,7 @@ def runs_page(slug: str, listed: Sequence[ListedRun], trail: Sequence[Address]) 
             "gpu": gpu_label(each.session.uuid),
             "driver": each.session.driver or "",
             "tier": each.session.tier or "",
-            "cases": len(each.session.times_us),
+            "cases": each.cases,
             "verdict": each.verdict,
             "tone": tone(each.verdict),
         }
@@ -216,6 +218,7 @@ class CasePages:
         """``addresses`` are those of the sessions' pages, None where a run has none."""
         self.trend, self.trail = trend, trail
         self.rows = {case: row for row, case in enumerate(trend.history.cases)}
+        self.times = trend.history.times.to_numpy()
         several = trend.history.gpus > 1
         self.abouts = [
             _about(session, address, several=several)
@@ -231,7 +234,7 @@ class CasePages:
         history, own = self.trend.history, self.changes.get(case, [])
         finding = self.findings[case]
         chart, words = history_page.chart_of(history, self.rows[case], own)
-        times = history.time_us[self.rows[case]].tolist()
+        times = self.times[self.rows[case]].tolist()
         lines = [
             f"<tr>{about}<td>{time_us:.5g}"
             for about, time_us in zip(self.abouts, times, strict=True)
@@ -244,7 +247,7 @@ class CasePages:
             trail=self.trail,
             verdict=finding.verdict,
             tone=tone(finding.verdict),
-            reason=finding.judgement.reason,
+            reason=finding.reason,
             chart=chart,
             range=words,
             gpus=history_page.gpus(history),
@@ -254,7 +257,7 @@ class CasePages:
         )
 
 
-def _about(session: SavedSession, address: str | None, *, several: bool) -> str:
+def _about(session: SessionFacts, address: str | None, *, several: bool) -> str:
     """When a session was, its commit and, in a history of several GPUs, which it ran on."""
     words = escape(f"{session.taken:%Y-%m-%d %H:%M}")
     linked = f"<a href={escape(address)}>{words}</a>" if address else words
@@ -275,7 +278,7 @@ def page_name(text: str) -> str:
     return "-".join(filter(None, [re.sub(r"[^a-z0-9._]+", "-", text.lower())[:60].strip("-."), digest]))
 
 
-def run_page_name(session: SavedSession) -> str:
+def run_page_name(session: SessionFacts) -> str:
     """A session by its time; the digest separates two of the same second."""
     digest = hashlib.sha256(f"{session.taken.isoformat()} {session.uuid} {session.commit}".encode(errors="replace"))
     return f"{session.taken:%Y%m%dt%H%M%S}-{digest.hexdigest()[:6]}"

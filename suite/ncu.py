@@ -49,7 +49,7 @@ METRICS = (
     "sm__warps_active.avg.pct_of_peak_sustained_active",
     *(f"smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio" for stall in STALLS),
 )
-"""What the ranking reads, on compute capability 7.0 and later."""
+"""The counters that the ranking reads, on compute capability 7.0 and later."""
 
 Counters = Mapping[str, float]
 """Metric to value of one launch, in base units: bytes, ns, percent, counts."""
@@ -85,7 +85,7 @@ def profile(
 ) -> tuple[dict[str, Counters], str | None]:
     """The counters of each case of the project in ``folder``, and why they are not all there; None where they are.
 
-    An ncu that does not know a section or a metric is asked for less. What it prints is left in ``out``, an absolute
+    Sections and metrics that this ncu does not know are left out. Its output is kept in ``out``, an absolute
     path: ``ncu.csv``, ``ncu.log``.
     """
     out.mkdir(parents=True, exist_ok=True)

@@ -89,7 +89,7 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
         return self.code is not None or self.operation is not None
 
     def surely_equals(self, other: Contract) -> bool:
-        """Whether the two cannot differ; False where neither machine code nor a library's version says what runs.
+        """Whether the two cannot differ; False if neither machine code nor a library's version identifies what runs.
 
         Both sides of an `ab` run on one driver and in one environment, and Peakgate makes the libraries' calls.
         """
@@ -97,7 +97,7 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
 
 
 UNKNOWN = Contract()
-"""Of a case that is not described: a run says why."""
+"""Contract of a case that is not described; a run reports the reason."""
 
 TERMS = Contract.__struct_fields__
 

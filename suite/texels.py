@@ -12,7 +12,7 @@ from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 
 TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")
-"""What a texel's channels may be."""
+"""The types that a texel's channels may have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 
 class ExitCode(IntEnum):
-    """What every command of this project exits with."""
+    """The exit codes of every command."""
 
     OK = 0
     REGRESSION = 1
@@ -50,7 +50,7 @@ UNDECIDED = frozenset({Verdict.INCONCLUSIVE, Verdict.INCOMPARABLE})
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict and the one line that says why."""
+    """A verdict and its reason in one line."""
 
     verdict: Verdict
     reason: str

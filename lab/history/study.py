@@ -1,7 +1,7 @@
 """How often change points are wrong, and which steps they find; writes the record and the page that shows it.
 
-``python -m lab.history.study RECORD.json [--page README.md] [--histories N]`` needs no GPU. Each part is
-written as soon as it is done; those of other tools, which the record has too, stay as they were measured.
+``python -m lab.history.study RECORD.json [--page README.md] [--histories N]`` needs no GPU. Each part is written as
+soon as it is done; those of other tools and of the rule before, which the record has too, stay as they were measured.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,10 @@ import numpy as np
 from peakgate.common.files import write_whole
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.comparison.resample import rate_at_most
-from peakgate.reports.history.changes import Cause, find_changes
-from peakgate.reports.history.detect import detect
-from peakgate.reports.history.series import History
+from peakgate.reports.history.changes import Cause, ChangePoint, find_changes
+from peakgate.reports.history.series import History, of_sessions
+from peakgate.reports.history.series import history as of_runs
+from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs.sessions import SavedSession, read_session
 from peakgate.verdict import Verdict
 
@@ -35,14 +38,21 @@ CELL = 2
 ODD_SHARE, ODD = 0.02, 0.03
 RUNS = Path("baselines/nvidia-h200/runs")
 GPU_SESSIONS = 30
+SUITE = -1
+"""Stands for the suite as a whole among the rows that a rule finds."""
+
 Rule = Callable[[Floats], set[int]]
+EachOf = Callable[..., Iterable[Any]]
+"""``map``, or that of a pool of processes."""
 
 
 def history(log_time: Floats, sessions: tuple[SavedSession, ...] | None = None) -> History:
     """A history of these log times (case, session), by default of one GPU, a commit a session."""
-    names = tuple(f"study.case{row:03d}" for row in range(len(log_time)))
+    names = [f"study.case{row:03d}" for row in range(len(log_time))]
     kept = sessions or tuple(_session(number) for number in range(log_time.shape[1]))
-    return History("study", kept, names, np.exp(log_time), ())
+    times = [dict(zip(names, column, strict=True)) for column in np.exp(log_time.T).tolist()]
+    timed = [replace(session, times_us=own) for session, own in zip(kept, times, strict=True)]
+    return of_runs(of_sessions(timed))
 
 
 def _session(number: int, uuid: str = "GPU-1", driver: str = "580") -> SavedSession:
@@ -82,33 +92,32 @@ def stepped(log_time: Floats) -> tuple[Floats, dict[tuple[float, int], list[int]
 
 
 def by_changes(log_time: Floats) -> set[int]:
-    """Rows in which a change point is found."""
-    return {int(each.case[-3:]) for each in find_changes(history(log_time))}
+    """Rows that are SLOWER or FASTER, as the command reports them, and SUITE where the suite as a whole is."""
+    trend = find_trend(history(log_time))
+    found = [*trend.findings, *([trend.together] if trend.together else [])]
+    return {int(each.case[-3:] or SUITE) for each in found if each.verdict in {Verdict.SLOWER, Verdict.FASTER}}
 
 
-def by_window(log_time: Floats) -> set[int]:
-    """Rows that the rule on the newest five sessions finds slower or faster."""
-    moved = {Verdict.SLOWER, Verdict.FASTER}
-    return {int(each.case[-3:]) for each in detect(history(log_time)) if each.verdict in moved}
-
-
-def rates(rule: Rule, histories: int, seed: int) -> dict[str, Any]:
+def rates(rule: Rule, histories: int, seed: int, each_of: EachOf = map) -> dict[str, Any]:
     """Unchanged histories with a false positive, and the share of each kind of step found in them."""
     random = np.random.default_rng(seed)
-    wrong, found, tried = 0, dict.fromkeys(((step, age) for step in STEPS for age in AGES), 0), 0
-    for _ in range(histories):
-        log_time = synthetic(random)
-        wrong += bool(rule(log_time))
-        changed, rows = stepped(log_time)
-        flagged = rule(changed)
-        tried += CELL
+    unchanged = [synthetic(random) for _ in range(histories)]
+    changed = [stepped(log_time) for log_time in unchanged]
+    wrong = sum(map(bool, each_of(rule, unchanged)))
+    found = dict.fromkeys(((step, age) for step in STEPS for age in AGES), 0)
+    for (_, rows), flagged in zip(changed, each_of(rule, [log_time for log_time, _ in changed]), strict=True):
         for cell, its in rows.items():
             found[cell] += len(flagged & set(its))
-    cells = [{"step": step, "age": age, "found": count, "of": tried} for (step, age), count in found.items()]
+    cells = [{"step": step, "age": age, "found": count, "of": CELL * histories} for (step, age), count in found.items()]
     return {"histories": histories, "false_positives": wrong, "cells": cells}
 
 
-def resampled(histories: int, seed: int, runs: Path = RUNS) -> dict[str, Any]:
+def points_of(log_time: Floats, sessions: tuple[SavedSession, ...]) -> tuple[ChangePoint, ...]:
+    """The change points of a history of these log times."""
+    return find_changes(history(log_time, sessions)).points
+
+
+def resampled(histories: int, seed: int, each_of: EachOf = map, runs: Path = RUNS) -> dict[str, Any]:
     """Histories of whole sessions of the saved runs, each GPU's in turn, each with a change of driver in its middle.
 
     With the driver a third of the cases get 1 to 5 % slower and a third as much faster.
@@ -121,7 +130,8 @@ def resampled(histories: int, seed: int, runs: Path = RUNS) -> dict[str, Any]:
         for uuid in dict.fromkeys(each.uuid for each in known)
     }
     random = np.random.default_rng(seed)
-    blamed, shifts, seen, environment = 0, 0, 0, 0
+    drawn: list[tuple[Floats, tuple[SavedSession, ...]]] = []
+    truths: list[dict[str, Floats]] = []
     for _ in range(histories):
         columns: list[Floats] = []
         sessions: list[SavedSession] = []
@@ -134,7 +144,10 @@ def resampled(histories: int, seed: int, runs: Path = RUNS) -> dict[str, Any]:
             columns.append(own)
             drivers = ["580"] * (GPU_SESSIONS // 2) + ["590"] * (GPU_SESSIONS - GPU_SESSIONS // 2)
             sessions += [_session(len(sessions) + at, uuid, driver) for at, driver in enumerate(drivers)]
-        found = find_changes(history(np.hstack(columns), tuple(sessions)))
+        drawn.append((np.hstack(columns), tuple(sessions)))
+        truths.append(truth)
+    blamed, shifts, seen, environment = 0, 0, 0, 0
+    for truth, found in zip(truths, each_of(points_of, *zip(*drawn, strict=True)), strict=True):
         blamed += any(each.cause is Cause.COMMITS for each in found)
         at_driver = {(each.uuid, int(each.case[-3:])) for each in found if each.cause is Cause.ENVIRONMENT}
         environment += len(at_driver)
@@ -161,19 +174,20 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--page", type=Path)
     parser.add_argument("--histories", type=int, default=0, help="0 only fills the page from the record")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, help="of the search; by default one per processor")
     options = parser.parse_args(arguments)
     record: dict[str, Any] = json.loads(options.record.read_text()) if options.record.exists() else {}
-    for name, part in _parts(options) if options.histories else ():
-        record[name] = part
-        write_whole(options.record, json.dumps(record, indent=1) + "\n")
+    with ProcessPoolExecutor(options.processes) as pool:
+        for name, part in _parts(options, pool.map) if options.histories else ():
+            record[name] = part
+            write_whole(options.record, json.dumps(record, indent=1) + "\n")
     if options.page:
         fill_page(options.page, blocks(record))
 
 
-def _parts(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
-    yield "change points", rates(by_changes, options.histories, options.seed)
-    yield "newest five sessions", rates(by_window, options.histories, options.seed)
-    yield "resampled", resampled(max(4, 3 * options.histories // 5), options.seed)
+def _parts(options: argparse.Namespace, each_of: EachOf) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "change points", rates(by_changes, options.histories, options.seed, each_of)
+    yield "resampled", resampled(max(4, 3 * options.histories // 5), options.seed, each_of)
 
 
 def blocks(record: dict[str, Any]) -> dict[str, str]:

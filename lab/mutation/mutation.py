@@ -39,8 +39,8 @@ MODULES = (
     *("judge/occupancy", "judge/waivers"),
     *("measure/refill", "measure/sampling", "resources/baseline", "run/identity", "terms"),
     *("reports/ab/decide", "reports/comparison/evidence", "reports/comparison/judge", "reports/comparison/noise"),
-    *("reports/comparison/resample", "reports/floors", "reports/gate", "reports/history/detect"),
-    *("reports/history/scan", "reports/protect/acknowledged", "reports/protect/changes", "reports/protect/command"),
+    *("reports/comparison/resample", "reports/floors", "reports/gate", "reports/history/scan"),
+    *("reports/history/trend", "reports/protect/acknowledged", "reports/protect/changes", "reports/protect/command"),
 )
 TESTS = {
     "suite": (

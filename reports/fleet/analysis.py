@@ -1,4 +1,4 @@
-"""From the table of a fleet to what became of every GPU, in one word (``GpuStatus``), and the exit code."""
+"""Judge the table of a fleet: the status of every GPU (``GpuStatus``), slow nodes and racks, and the exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_WORDS = 3
 
 
 class GpuStatus(StrEnum):
-    """What became of one GPU, worst first."""
+    """The status of one GPU, worst first."""
 
     OUTLIER = "OUTLIER"
     CRASHED = "CRASHED"
@@ -33,19 +33,7 @@ class GpuStatus(StrEnum):
 
 
 OUT_OF_SERVICE = (GpuStatus.OUTLIER, GpuStatus.CRASHED, GpuStatus.LOST, GpuStatus.UNFIT)
-"""What speaks against the GPU. A gate that FAILED or could not decide is about its kernels and floors."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """The GPUs of one model and driver, judged."""
-
-    gpus: pd.DataFrame
-    nodes: pd.DataFrame
-    racks: pd.DataFrame
-    effects: pd.DataFrame
-    deviations: pd.DataFrame
-    notes: tuple[str, ...]
+"""A fault of the GPU. A gate that FAILED or could not decide is about its kernels and floors."""
 
 
 _OUTCOMES = {
@@ -102,11 +90,11 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
     mode = next((each for each in reversed(FIRST) if (table["mode"] == each).any()), FIRST[0])
     first, again = table[table["mode"] == mode], table[table["mode"] == AGAIN]
     gates, real = pd.concat([first, again]), dataset.of_gpus(first)
+    kinds = real[real["outcome"] == "measured"].groupby(["slug", "driver"], observed=True, dropna=False)
+    cells = {", driver ".join(map(str, kind)): _judged(cell, again) for kind, cell in kinds}
     gpus = _gpus(first)
-    cells = real[real["outcome"] == "measured"].groupby(["slug", "driver"], observed=True, dropna=False)
-    parts = [_judged(cell, again) for _, cell in cells]
-    for part in parts:
-        gpus.loc[part.gpus.index, part.gpus.columns] = part.gpus
+    for cell in cells.values():
+        gpus.loc[cell["gpus"].index, cell["gpus"].columns] = cell["gpus"]
     gpus["group"] = gpus["group"].where(gpus["group"].notna(), None)
     own, everywhere = _faults(first)
     gpus = _with_status(gpus, own, _gate_words(gates))
@@ -116,19 +104,19 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
         gpus.loc[uuid, ["status", "reason"]] = [GpuStatus.OUTLIER, why]
     order = gpus["status"].map({each: rank for rank, each in enumerate(GpuStatus)})
     gpus = gpus.assign(_order=order).sort_values(["_order", "p", "effect_percent"], ascending=[True, True, False])
-    nothing = statistics.nothing()
-    parts = parts or [_Cell(gpus, nothing, nothing, pd.DataFrame(), pd.DataFrame(), ())]
     return Analysis(
         fleet=str(first["fleet"].iloc[0]) if len(first) else "",
         mode=mode,
         gpus=gpus.drop(columns="_order"),
-        nodes=pd.concat([part.nodes for part in parts]),
-        racks=pd.concat([part.racks for part in parts]),
-        effects=pd.concat([part.effects for part in parts]),
-        deviations=pd.concat([part.deviations for part in parts]),
+        **{name: pd.concat([cell[name] for cell in cells.values() or [NOTHING]]) for name in NOTHING},
         groups=dataset.groups(first),
         failing=_failing(gates),
-        notes=tuple(note for part in parts for note in part.notes),
+        notes=tuple(
+            f"{kind}: {counted(len(cell['gpus']), 'GPU')}, too few to name one; "
+            f"at least {statistics.FEWEST_GPUS} are compared"
+            for kind, cell in cells.items()
+            if len(cell["gpus"]) < statistics.FEWEST_GPUS
+        ),
         faulty=everywhere,
         together=paired.together(real, past) if past is not None and mode == TOGETHER else None,
         changes=changes,
@@ -143,35 +131,40 @@ def suspects(found: Analysis) -> list[str]:
     return [str(uuid) for uuid in gpus.index[chosen & (gpus["cases"] > 0).to_numpy(bool)]]
 
 
-def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> _Cell:
+NOTHING: Mapping[str, pd.DataFrame] = {
+    **dict.fromkeys(("nodes", "racks"), statistics.nothing()),
+    **dict.fromkeys(("effects", "deviations"), pd.DataFrame()),
+}
+
+
+def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The GPUs of one model and driver, judged: ``gpus``, and the frames of ``NOTHING``."""
     about = cell.drop_duplicates("uuid").set_index(cell.drop_duplicates("uuid")["uuid"].astype(str))
-    times = dataset.log_times(cell)
-    groups = dataset.groups(cell)
-    nodes, racks = about["node"].astype(str), about["rack"].astype(object)
-    label = f"{about['slug'].iloc[0]}, driver {about['driver'].iloc[0]}"
+    kind = {name: str(about[name].iloc[0]) for name in ("slug", "driver")}
+    times, groups = dataset.log_times(cell), dataset.groups(cell)
     fresh = dataset.log_times(again[again["uuid"].isin(times.index)]).reindex(columns=times.columns)
-    known = statistics.known_of(str(about["slug"].iloc[0]))
-    first = statistics.fleet(statistics.effects(times, groups), nodes, racks, known)
     final_times = times.copy()
     final_times.loc[fresh.index] = fresh
-    final_effects = statistics.effects(final_times, groups)
-    final = statistics.fleet(final_effects, nodes, racks, known) if len(fresh) else first
+    units, known = (about["node"].astype(str), about["rack"].astype(object)), statistics.known_of(kind["slug"])
+    first = statistics.fleet(statistics.effects(times, groups), *units, known)
+    effects = statistics.effects(final_times, groups)
+    final = statistics.fleet(effects, *units, known)
     judged = final["gpu"].reindex(times.index)
     judged[["named", "suspect"]] = judged[["named", "suspect"]].fillna(False).astype(bool)
-    earlier = first["gpu"]["suspect"].reindex(times.index).fillna(False).astype(bool)
     measured_again = times.index.isin(fresh.index)
     judged["open"] = judged["suspect"] & ~measured_again
-    judged["named"] &= measured_again & earlier
-    for level, units in (("node", nodes), ("rack", racks)):
-        confirmed = final[level].index.isin(units[times.index[measured_again]])
-        final[level]["named"] &= confirmed
-        final[level] = final[level].assign(slug=str(about["slug"].iloc[0]), driver=str(about["driver"].iloc[0]))
-    notes = []
-    if len(times) < statistics.FEWEST_GPUS:
-        few = f"{label}: {counted(len(times), 'GPU')}, too few to name one"
-        notes.append(f"{few}; at least {statistics.FEWEST_GPUS} are compared")
+    judged["named"] &= measured_again & first["gpu"]["suspect"].reindex(times.index).fillna(False).astype(bool)
+    for level, of_gpu in zip(("node", "rack"), units, strict=True):
+        final[level]["named"] &= final[level].index.isin(of_gpu[times.index[measured_again]])
+        final[level] = final[level].assign(**kind)
     deviations = final_times - statistics.polish(final_times.to_numpy())[1]
-    return _Cell(judged, final["node"], final["rack"], final_effects, deviations, tuple(notes))
+    return {
+        "gpus": judged,
+        "nodes": final["node"],
+        "racks": final["rack"],
+        "effects": effects,
+        "deviations": deviations,
+    }
 
 
 def _gpus(first: pd.DataFrame) -> pd.DataFrame:

@@ -27,7 +27,7 @@ LARGEST_ARCHIVE_BYTES = 512_000_000
 """An archive is sent to every node; what is larger was hardly meant to be in it."""
 
 NEVER = frozenset({".git", ".cache", ".benchmarks", ".peakgate", ".venv", ".nox", "__pycache__"})
-"""Folders that are no part of a project that is not in git."""
+"""Folders that are left out of a project that is not in git."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def pack(project: Project) -> ProjectArchive:
 def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | None:
     """The folder of an archive below ``folder``, unpacked from ``data`` where it is not there yet.
 
-    None where it is not there and there is no ``data``. A PeakgateError where ``data`` is not what ``digest`` says.
+    None where it is not there and there is no ``data``. A PeakgateError where ``digest`` is not that of ``data``.
     """
     place = folder / digest
     if place.is_dir():

@@ -18,7 +18,6 @@ from peakgate.project import config
 from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet import store as stores
 from peakgate.reports.fleet.place import GpuPlace
-from peakgate.reports.fleet.shard import tier
 from peakgate.reports.fleet.store import AGAIN, GATES_PHASE, FleetPhases, FleetPlan, Store
 from peakgate.reports.options import add_out
 from peakgate.run import inputs
@@ -53,27 +52,29 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
     with ThreadPoolExecutor(3) as ahead:
         packing = ahead.submit(archive.pack, project)
         asking = ahead.submit(place.inventory) if asks_gpus else None
-        spread = options.shard and not options.resume
-        listing = ahead.submit(tier.listed, project, options.tier, scale) if spread else None
-        # Dask takes a second to import; meanwhile the project is packed and the driver asked for its GPUs.
-        from peakgate.reports.fleet import measure  # noqa: PLC0415
+        # Dask and pandas take a second to import; meanwhile the project is packed and the driver asked for its GPUs.
+        from peakgate.reports.fleet import measure, shard  # noqa: PLC0415
 
+        spread = options.shard and not options.resume
+        listing = ahead.submit(shard.listed, project, options.tier, scale) if spread else None
         packed, inventory = packing.result(), place.NO_GPUS if asking is None else asking.result()
     phases.ends("start")
     store, plan, places = _begun(options, for_bench, root, packed)
     cluster = measure.Cluster(options.scheduler, options.workers, plan.device, options.work, options.wait)
     inventory = inventory if plan.device == "gpu" else place.NO_GPUS
     progress = Progress(sys.stderr, every_s=measure.PROGRESS_EVERY_S)
-    with measure.engine(cluster, store, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:
+    with measure.engine(cluster, store, packed, progress, inventory) as found, ThreadPoolExecutor(1) as ahead:
         places |= {uuid: each for uuid, each in measure.places(found, plan.device).items() if uuid not in places}
         if listing is not None:  # before the plan is there: a fleet that can be resumed has its shares
-            _share(store, places, tier.expected(listing.result(), project, options.tier, _slug(places)))
+            cases = shard.expected(listing.result(), project, options.tier, _slug(places))
+            spread_cases = shard.split(cases, list(places))
+            store.add_shares(spread_cases)
+            text = f"{counted(len(cases), 'case')} on {counted(len(places), 'GPU')}"
+            sys.stderr.write(f"{text}, {len(spread_cases.common)} of them on each\n")
         store.begin(plan, places.values())
         phases.ends("workers")
         imported = ahead.submit(importlib.import_module, "peakgate.reports.fleet.report")
-        run_pass = partial(
-            measure.run_pass, found=found, store=store, plan=plan, packed=packed, cluster=cluster, progress=progress
-        )
+        run_pass = partial(measure.run_pass, found=found, store=store, plan=plan, progress=progress)
         shares = store.shares()
         run_pass(where=[places[uuid] for uuid in (shares.own if shares else places)], mode=plan.mode)
         phases.ends(GATES_PHASE)
@@ -124,13 +125,6 @@ def _slug(places: Mapping[str, GpuPlace]) -> str | None:
         named = "; ".join(f"{slug}, driver {driver}" for slug, driver in kinds)
         raise CannotDecide(f"--shard: needs GPUs of one model and driver, here are {named}; leave some out")
     return kinds[0][0] if kinds else None
-
-
-def _share(store: Store, places: Mapping[str, GpuPlace], cases: Sequence[tier.ExpectedCase]) -> None:
-    shares = tier.split(cases, list(places))
-    store.add_shares(shares)
-    spread = f"{counted(len(cases), 'case')} on {counted(len(places), 'GPU')}"
-    sys.stderr.write(f"{spread}, {len(shares.common)} of them on each\n")
 
 
 def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:

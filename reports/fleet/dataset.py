@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
-from peakgate.common.records import LARGEST_FLOAT, short
+from peakgate.common.records import Finite, short
 from peakgate.common.text import encodable
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import Store
@@ -46,6 +47,10 @@ DATASET_CASE_COLUMNS: Mapping[str, str] = {
     "fingerprint": TEXT,
 }
 DATASET_COLUMNS: Mapping[str, str] = {**DATASET_GPU_COLUMNS, **GATE_COLUMNS, **DATASET_CASE_COLUMNS}
+COLUMN_TYPES = {TEXT: str | None, NUMBER: Finite | None, FLAG: bool | None}
+DatasetRow = msgspec.defstruct(
+    "DatasetRow", [(name, COLUMN_TYPES[kind], None) for name, kind in DATASET_COLUMNS.items()]
+)
 
 
 def of_store(store: Store) -> pd.DataFrame:
@@ -65,24 +70,12 @@ def of_store(store: Store) -> pd.DataFrame:
     rows = [
         {name: encodable(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows
     ]
-    for name, value in ((name, value) for row in rows for name, value in row.items()):
-        if not _fits(value, DATASET_COLUMNS[name]):
-            expected = _EXPECTED[DATASET_COLUMNS[name]]
-            raise PeakgateError(f"{store.folder}: {name} is {short(value)}, expected {expected}; measure anew")
+    try:
+        for row in rows:
+            msgspec.convert(row, DatasetRow)
+    except msgspec.ValidationError as error:
+        raise PeakgateError(f"{store.folder}: a gate or a place is damaged: {error}; measure anew") from None
     return frame(rows)
-
-
-_EXPECTED = {TEXT: "a text", NUMBER: "a finite number", FLAG: "true or false"}
-
-
-def _fits(value: object, kind: str) -> bool:
-    if value is None:
-        return True
-    if kind == TEXT:
-        return isinstance(value, str)
-    if kind == FLAG:
-        return isinstance(value, bool)
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_FLOAT
 
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -105,9 +98,14 @@ def log_times(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def groups(table: pd.DataFrame) -> pd.Series:
-    """What limits each case, by case: ``memory``, ``compute`` or ``link``; missing where no peak is claimed."""
-    known = table.dropna(subset=["case"]).drop_duplicates("case")
-    return pd.Series(known["bound"].astype(object).to_numpy(), index=known["case"].astype(str))
+    """The group of each case, by its limit: ``memory``, ``compute`` or ``link``; missing where no peak is claimed."""
+    return facts_by(table, "case", "bound")
+
+
+def facts_by(table: pd.DataFrame, key: str, column: str) -> pd.Series:
+    """The first value of a column of each ``uuid`` or each ``case`` (the key)."""
+    known = table.dropna(subset=[key]).drop_duplicates(key)
+    return pd.Series(known[column].astype(object).to_numpy(), index=known[key].astype(str))
 
 
 def write(table: pd.DataFrame, path: Path) -> None:

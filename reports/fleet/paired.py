@@ -20,11 +20,11 @@ SMALLEST_LISTED_SHIFT = 0.0025
 
 @dataclass(frozen=True, slots=True)
 class FleetShift:
-    """What changed between two measurements of the same GPUs.
+    """The change between two measurements of the same GPUs.
 
-    ``what`` says what differs, ``groups`` has the fleet's shift by group: ``shift_percent`` (median over the GPUs) and
+    ``what`` names what differs, ``groups`` has the fleet's shift by group: ``shift_percent`` (median over the GPUs) and
     the ``low`` and ``high`` bounds of its 95 % interval where there are enough pairs. ``gpus`` has each GPU's own shift
-    by group, in log time. ``cases`` are those that moved, Holm-adjusted. ``named`` says why a GPU stands out.
+    by group, in log time. ``cases`` are those that moved, Holm-adjusted. ``named`` is by uuid why a GPU is an outlier.
     """
 
     what: str
@@ -47,18 +47,14 @@ def against_past(now: pd.DataFrame, past: pd.DataFrame) -> tuple[FleetShift, ...
     before = past[(past["mode"] == mode) & (past["outcome"] == "measured")]
     found = []
     for fact in ("driver", "vbios"):
-        old, new = _fact(before, fact), _fact(now, fact)
+        # The newest row of each GPU is the first.
+        old, new = (dataset.facts_by(each.sort_values("started").iloc[::-1], "uuid", fact) for each in (before, now))
         moved = [uuid for uuid in new.index.intersection(old.index) if pd.notna(old[uuid]) and old[uuid] != new[uuid]]
         change = _newest(now[now["uuid"].isin(moved)], before, f"{fact} roll-out") if moved else None
         found += [change] if change else []
     if unmoved := _newest(now, before, "the GPUs' own past"):
         found.append(_named(unmoved))
     return tuple(found)
-
-
-def _fact(table: pd.DataFrame, name: str) -> pd.Series:
-    rows = table.sort_values("started").drop_duplicates("uuid", keep="last")
-    return pd.Series(rows[name].astype(object).to_numpy(), index=rows["uuid"].astype(str))
 
 
 def _newest(now: pd.DataFrame, before: pd.DataFrame, what: str) -> FleetShift | None:
@@ -69,7 +65,9 @@ def _newest(now: pd.DataFrame, before: pd.DataFrame, what: str) -> FleetShift | 
     newest = before.groupby(before["uuid"].astype(str))["started"].transform(lambda started: started.astype(str).max())
     before = before[before["started"].astype(str) == newest]
     old, new = dataset.log_times(before), dataset.log_times(now)
-    uuids, cases = old.index.intersection(new.index), _same_code(before, now, old.columns.intersection(new.columns))
+    uuids, cases = old.index.intersection(new.index), old.columns.intersection(new.columns)
+    before_code, code = (dataset.facts_by(each, "case", "fingerprint").reindex(cases) for each in (before, now))
+    cases = cases[(before_code.isna() | (before_code == code)).to_numpy(bool)]
     shift = new.loc[uuids, cases] - old.loc[uuids, cases]
     return None if shift.empty else _change(what, shift, dataset.groups(now))
 
@@ -113,11 +111,3 @@ def _named(change: FleetShift) -> FleetShift:
         for row in judged[judged["named"]].itertuples()
     }
     return replace(change, named=named)
-
-
-def _same_code(before: pd.DataFrame, now: pd.DataFrame, cases: pd.Index) -> list[str]:
-    codes = [
-        pd.Series(rows["fingerprint"].astype(object).to_numpy(), index=rows["case"].astype(str))
-        for rows in (table.dropna(subset=["case"]).drop_duplicates("case") for table in (before, now))
-    ]
-    return [case for case in cases if pd.isna(codes[0][case]) or codes[0][case] == codes[1][case]]

@@ -17,7 +17,7 @@ from peakgate.reports.fleet import analysis, dataset, page
 from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, GpuStatus
 from peakgate.reports.fleet.page import MISSING
 from peakgate.reports.fleet.paired import FleetShift
-from peakgate.reports.fleet.shard.judge import EQUAL_WITHIN, Sharded, judge
+from peakgate.reports.fleet.shard import EQUAL_WITHIN, Sharded, judge
 from peakgate.reports.fleet.store import GATES_PHASE, FleetPhases, Store, in_words
 from peakgate.reports.ladder.markers import table
 from peakgate.reports.render.markdown import code, escape

@@ -6,7 +6,7 @@ over the cases of each group (memory, compute, link), each compared with the oth
 enough also the part of a group's effect that the GPU's other groups do not explain is tested: GPUs of one model differ
 in all cases together more than in a group.
 
-Healthy GPUs differ, and not normally: an effect is held against a Student t. A large fleet's is fitted by quantiles
+Healthy GPUs differ, and not normally: an effect is compared with a Student t. A large fleet's is fitted by quantiles
 that a tenth of slow GPUs does not move, with a tail as heavy as the fleet leaves possible (``reference``). In a small
 one the spread is that of the GPUs below (``small_fleet``), which a slow GPU does not widen. Either scale is moderated
 by the spread of the H200s that are known. Holm's procedure controls the error over all GPUs and effects.
@@ -52,7 +52,7 @@ TAIL, TAIL_ERRORS = 0.98, 1.5
 """The quantile of absolute deviations that shows the tail, and how many standard errors it is raised by."""
 
 FEWEST_GPUS = 4
-"""A comparison within fewer GPUs says nothing about one of them."""
+"""Of fewer GPUs none is named."""
 
 FEWEST_PARTIAL = 30
 """Fleets with fewer GPUs are small: no slope between groups can be fitted, and a median deviation is worth little."""
@@ -92,7 +92,7 @@ class KnownSpread:
 
 
 def known_of(slug: str) -> KnownSpread:
-    """What is known of a GPU model."""
+    """The known spread of a GPU model."""
     return KnownSpread() if slug == KNOWN_MODEL else KnownSpread(small_df=OTHER_MODEL_DF)
 
 
@@ -173,7 +173,7 @@ def reference(values: FloatMatrix, known: KnownSpread) -> ReferenceT:
 
 
 def small_fleet(values: FloatMatrix, known: KnownSpread) -> list[ReferenceT]:
-    """Of a small fleet the distributions that its slowest, second slowest, ... value is held against.
+    """Of a small fleet the distributions that its slowest, second slowest, ... value is compared with.
 
     The spread is the SD of the values below (generalized extreme Studentized deviates: Rosner, Technometrics 25, 1983),
     for the slowest quarter of the fleet; slower values in the same place of a healthy fleet are left out as well.
@@ -239,7 +239,7 @@ def judge(table: pd.DataFrame, alpha: float, known: KnownSpread | None = None) -
     p_values = raw.fillna(1.0).to_numpy()
     adjusted = pd.DataFrame(noise.holm(p_values.ravel()).reshape(raw.shape), raw.index, raw.columns)
     adjusted = adjusted.where(table >= SMALLEST_EFFECT, 1.0)
-    # Of effects that are equally sure the first says it best: all cases before one group.
+    # Of effects with the same p-value the first is reported: all cases before one group.
     order = raw.where(table >= SMALLEST_EFFECT, 1.0).fillna(1.0)
     worst = order.to_numpy().argmin(axis=1)
     at = np.arange(len(table))
@@ -297,7 +297,7 @@ def fleet(
 
 
 def nothing() -> pd.DataFrame:
-    """What ``judge`` gives of no unit."""
+    """The result of ``judge`` for no unit."""
     columns = ["group", "effect_percent", "p", "threshold_percent", "named", "suspect"]
     return pd.DataFrame({name: pd.Series(dtype=float) for name in columns}).astype({"named": bool, "suspect": bool})
 

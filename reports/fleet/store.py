@@ -1,4 +1,4 @@
-"""What a fleet leaves on disk while it runs: every finished gate, where it was measured, and what was lost.
+"""The folder of a fleet, written while it runs: every finished gate, where it was measured, and what was lost.
 
 A folder per fleet, named by when it began: ``plan.json`` (what is measured, and every GPU), ``events.txt`` (what was
 lost), ``gates/`` (what became of each gate), ``runs/<pass>/`` (run files), ``wall.json`` (where the command's wall time
@@ -25,7 +25,6 @@ from peakgate.common.files import unwritable, write_whole
 from peakgate.common.processes import seconds_since_start_of
 from peakgate.common.records import Finite
 from peakgate.reports.fleet.place import GpuPlace
-from peakgate.reports.fleet.shard.tier import Shares
 
 EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
 """Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all."""
@@ -41,7 +40,7 @@ GATES_PHASE = "gates"
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """What a fleet measures: the same on every GPU, and the same when it is resumed."""
+    """The work of a fleet: the same on every GPU, and the same when it is resumed."""
 
     fleet: str
     digest: str
@@ -60,6 +59,23 @@ class FleetPlan:
         return SHARD if self.shard else TOGETHER if self.together else EXCLUSIVE
 
 
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Which cases each GPU measures, by uuid: its own, and the ``common`` ones of all, in that order."""
+
+    common: tuple[str, ...]
+    own: dict[str, tuple[str, ...]]
+
+    def of(self, uuid: str) -> tuple[str, ...]:
+        """The cases of one GPU."""
+        return (*self.common, *self.own[uuid])
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """Every case, once."""
+        return (*self.common, *(case for cases in self.own.values() for case in cases))
+
+
 class Facts(Struct):
     """``plan.json``."""
 
@@ -69,11 +85,11 @@ class Facts(Struct):
 
 
 class GateNames(Struct):
-    """What the file of a gate has to say; its run file is found by it."""
+    """The entries of a gate's file that are required; its run file is found by them."""
 
     uuid: str
     mode: Literal["exclusive", "together", "again", "shard"]
-    outcome: Literal["measured", "refused", "crashed", "lost"]
+    outcome: Literal["measured", "unfit", "refused", "crashed", "lost"]
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
 
@@ -122,7 +138,7 @@ class Store:
         write_whole(self.folder / WALL, json.dumps(dict(seconds), indent=1))
 
     def wall(self) -> dict[str, float]:
-        """What was kept of it; empty where the command was interrupted or of an earlier version."""
+        """The wall time by phase; empty where the command was interrupted or of an earlier version."""
         return records.read(self.folder / WALL, dict[str, Finite], "delete it", absent={})
 
     def add_shares(self, shares: Shares) -> None:
@@ -135,7 +151,7 @@ class Store:
         return records.read(path, Shares, "begin a new fleet") if path.is_file() else None
 
     def gates(self) -> list[dict[str, Any]]:
-        """What became of every finished gate, in the order of uuids."""
+        """The result of every finished gate, in the order of uuids."""
         return [_gate(path) for path in sorted((self.folder / "gates").glob("*.json"))]
 
 
@@ -169,7 +185,7 @@ def newest(root: Path) -> Store:
 
 
 class FleetPhases:
-    """Where the wall time of this process went, phase after phase; what came before the first mark is the first."""
+    """The wall time of this process by phase; the first phase begins with the process."""
 
     def __init__(self) -> None:
         self._last = time.monotonic() - seconds_since_start_of(os.getpid())

@@ -1,11 +1,13 @@
-"""One gate on one GPU, as a task of a Dask worker: a subprocess, so that a fault or a full memory costs it alone.
+"""The part of a fleet that runs on Dask workers: a worker offers its GPUs, a task is one gate on one GPU.
 
-Everything of a gate is in a folder of its own on the node. A task that comes again, after its worker or the scheduler
-was lost, finds the finished result there, or the journal of finished cases, with which ``bench`` continues.
+The gate is a subprocess, so that a fault or a full memory costs it alone. Everything of a gate is in a folder of its
+own on the node: a task that runs again, after its worker or the scheduler was lost, finds the finished result there, or
+the journal of finished cases, with which ``bench`` continues.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import fcntl
 import gzip
@@ -13,10 +15,8 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,8 +26,9 @@ import distributed
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
-from peakgate.common.processes import end_group, end_of, last_words
+from peakgate.common.processes import end_group, end_of, last_words, own_module
 from peakgate.reports.fleet import archive, place
+from peakgate.reports.fleet.place import Worker
 from peakgate.reports.fleet.store import FleetPlan
 from peakgate.reports.keep import trimmed
 from peakgate.run import journal
@@ -35,9 +36,12 @@ from peakgate.run.run_file import VERDICT_FILE
 from peakgate.verdict import ExitCode
 
 CASE_MARK = f'"{journal.CASE}": '.encode()
-"""What the journal's record of a finished case holds."""
+"""Occurs in the journal's record of a finished case."""
 
 GATE_POLL_S = 0.1
+FRESH_S = 10.0
+"""The facts of a GPU that are no older are its state before a gate."""
+
 SETTLE_S = 30.0
 """A gate that was killed holds its GPU a little longer: so long another process on it may take to go."""
 
@@ -50,8 +54,7 @@ CLOSING = frozenset({"closing", "closing_gracefully", "closed", "failed"})
 class Job:
     """One gate of a fleet: which GPU and which of the store's passes.
 
-    ``work`` is a folder on the node, ``~`` for the worker's home. ``seen`` are the GPU's facts where its worker gave
-    them a moment ago; ``cases`` is a share of the tier, empty for all of it.
+    ``work`` is a folder on the node, ``~`` for the worker's home; ``cases`` a share of the tier, empty for all of it.
     """
 
     plan: FleetPlan
@@ -60,7 +63,6 @@ class Job:
     emulated: bool
     work: str
     wait_s: float
-    seen: Mapping[str, Any] | None = None
     cases: tuple[str, ...] = ()
 
     @property
@@ -68,25 +70,46 @@ class Job:
         return f"{self.uuid}-{self.mode}"
 
 
+_seen: dict[str, tuple[float, Mapping[str, Any]]] = {}
+"""By uuid the facts of each GPU of this worker when it was asked last, and when that was."""
+
+
 def has_archive(work: str, digest: str) -> bool:
     """Whether this worker's node has the archive unpacked."""
     return archive.unpacked(_work(work) / "projects", digest) is not None
 
 
-def receive(work: str, digest: str, data: bytes) -> None:
-    """Unpack the archive on this worker's node."""
-    archive.unpacked(_work(work) / "projects", digest, data)
+async def offer(
+    work: str,
+    digest: str,
+    data: bytes | None,
+    harness: str,
+    inventory: Mapping[str, Any] | None,
+    *,
+    dask_worker: distributed.Worker,
+) -> Worker:
+    """Unpack the archive on this worker's node, where it is given, and offer Dask the worker's GPUs.
+
+    ``inventory`` is the worker's where it is known. Runs on the worker's event loop, which goes on meanwhile.
+    """
+    await asyncio.to_thread(archive.unpacked, _work(work) / "projects", digest, data)
+    answered = await asyncio.to_thread(place.answer, dask_worker.state.nthreads, harness, inventory)
+    _seen.update({str(facts["uuid"]): (time.monotonic(), facts) for facts in answered.gpus})
+    if answered.resources:
+        await dask_worker.set_resources(**answered.resources)
+    return answered
 
 
 def gate(job: Job) -> dict[str, Any]:
-    """Measure; what became of it, as ``Result.of`` reads it. Runs on the worker.
+    """Measure; its result is the record that ``Store.add_gate`` keeps. Runs on the worker.
 
     ``outcome`` is ``measured``, ``unfit``, ``crashed`` (no run file) or ``refused`` (bad input); ``run`` the run file
-    without samples, compressed. A RuntimeError means that the worker is closing: the gate goes on elsewhere.
+    without samples, compressed. Where the worker is closing Dask moves the gate to another one.
     """
     folder = _work(job.work) / "gates" / job.plan.fleet / job.gate
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / "task.lock", job.wait_s):
+    with (folder / "task.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a task that the scheduler believes lost may still be at work
         finished = folder / RESULT
         if finished.is_file():
             return records.read(finished, dict[str, Any], "delete it: its gate runs again")
@@ -149,14 +172,18 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
     }
     if not job.emulated:
         environment["CUDA_VISIBLE_DEVICES"] = job.uuid
-    command = [sys.executable, "-P", "-m", "peakgate.reports.fleet.gate_process", str(os.getpid())]
-    command += [f"--device={'cpu' if job.emulated else 'gpu:0'}", f"--out={folder}", f"--commit={job.plan.commit}"]
+    command = own_module("peakgate", "bench", f"--device={'cpu' if job.emulated else 'gpu:0'}", f"--out={folder}")
     command += [f"--benchmark-json={folder / 'run.json'}", f"--benchmark-storage={folder / 'storage'}"]
     if job.cases:
         listed = folder / "cases.txt"
         write_whole(listed, "\n".join(job.cases))
         command.append(f"--cases={listed}")
-    command += [f"--wait={job.wait_s:g}", *(["--resume"] if resume else []), *job.plan.arguments]
+    command += [
+        f"--commit={job.plan.commit}",
+        f"--wait={job.wait_s:g}",
+        *(["--resume"] if resume else []),
+        *job.plan.arguments,
+    ]
     worker = distributed.get_worker()
     with (folder / "log.txt").open("wb") as log:
         process = subprocess.Popen(
@@ -177,7 +204,7 @@ def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, r
                 marks.append(time.monotonic())
             if worker.status.name in CLOSING:
                 end_group(process)
-                raise RuntimeError(f"{job.uuid}: its worker is closing")
+                raise distributed.Reschedule
     first, now = marks[min(1, len(marks) - 1)], time.monotonic()
     for name, seconds in (("start", first - marks[0]), ("cases", marks[-1] - first), ("end", now - marks[-1])):
         phases[name] = phases.get(name, 0.0) + seconds
@@ -203,11 +230,13 @@ def _may_resume(job: Job, folder: Path) -> bool:
 def _settled_facts(job: Job) -> dict[str, Any]:
     """The GPU's facts once nobody is on it any more, or as they are when that takes too long."""
     until = time.monotonic() + SETTLE_S
-    facts = _facts(job.uuid) if job.seen is None else dict(job.seen)
+    asked_s, facts = _seen.get(job.uuid, (float("-inf"), {}))
+    if time.monotonic() - asked_s > FRESH_S:
+        facts = _facts(job.uuid)
     while True:
         others = (facts.get("preflight") or {}).get("other_processes")
         if not others or time.monotonic() >= until:
-            return facts
+            return dict(facts)
         time.sleep(1.0)
         facts = _facts(job.uuid)
 
@@ -217,22 +246,6 @@ def _facts(uuid: str) -> dict[str, Any]:
     mine = [dict(facts) for facts in found["gpus"] if facts["uuid"] == uuid]
     gone = found["problem"] or "the driver does not offer this GPU any more; see dmesg for an Xid"
     return mine[0] if mine else {"unfit": [gone]}
-
-
-@contextmanager
-def _locked(path: Path, wait_s: float) -> Iterator[None]:
-    """One task at a time per gate: a task that the scheduler believes lost may still be at work."""
-    until = time.monotonic() + wait_s
-    with path.open("w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    raise PeakgateError(f"{path}: another task has measured this gate for {wait_s:.0f} s") from None
-                time.sleep(GATE_POLL_S)
-        yield
 
 
 def _remove_older(folder: Path) -> None:

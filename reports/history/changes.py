@@ -10,23 +10,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.judge import SMALLEST_SHIFT
+from peakgate.reports.comparison.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.history import scan
-from peakgate.reports.history.series import History, LevelStep, environment_changes, locate
+from peakgate.reports.history.series import History, Place, last_known, locate
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.runs.sessions import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01
 MOST_BESIDE = 60
 """A step's place is searched among at most so many sessions on either side."""
-
 
 LONG = 200
 """So many sessions estimate a variance well enough at once; fewer do it again about the proposed segments."""
@@ -43,16 +45,19 @@ class Cause(StrEnum):
 class ChangePoint:
     """A step of one case on one GPU.
 
-    ``log_ratio`` is its size with a 99 % interval; ``number`` counts the first session after it in the history and
-    ``since`` the case's sessions since then on that GPU. A step that the environment caused has no command.
+    ``log_ratio`` is its size with a 99 % interval, ``older_us`` the level before it; ``number`` counts the first
+    session after it in the history, ``first_day`` is the day of the first one known to be after it, and ``since``
+    counts the case's sessions since then on that GPU. A step that the environment caused has no command.
     """
 
     case: str
     uuid: str | None
     cause: Cause
-    step: LevelStep
+    place: Place
     number: int
+    first_day: date
     since: int
+    older_us: float
     log_ratio: float
     low: float
     high: float
@@ -80,62 +85,104 @@ class OpenRegression:
         return 100 * math.expm1(self.remaining)
 
 
+class NewestLevel(NamedTuple):
+    """The level of a case on one GPU since its last step.
+
+    ``detectable`` is the smallest log shift that the newest five sessions would have shown, infinite where they are too
+    few. ``doubtful`` is a level so noisy that not even WIDEST_RESOLVABLE is detectable, and whose newest sessions
+    differ from the others by more than their noise explains once in a hundred times.
+    """
+
+    level_us: float
+    detectable: float
+    doubtful: bool
+
+
+class Changes(NamedTuple):
+    """Every change point of a history, newest first, and the newest level by case and GPU."""
+
+    points: tuple[ChangePoint, ...]
+    newest: Mapping[tuple[str, str | None], NewestLevel]
+
+
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Sessions of one GPU and one environment, by number; ``values`` are packed, ``at`` their numbers."""
+    """Sessions of one GPU and one environment; ``values`` are packed log times, ``at`` their sessions' numbers."""
 
     values: Floats
     counts: Floats
     at: Positions
-    border: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A segment of one case: its sessions by number, its level and how many sessions agree with it."""
+    """A segment of one case: its sessions by number, its level and how many sessions agree with it.
 
-    numbers: tuple[int, ...]
+    ``border`` is True where a change of the environment comes before it. ``limits`` are the critical values of a newest
+    and of an older cut in it.
+    """
+
+    numbers: Positions
     values: Floats
     level: float
     agreeing: int
-    border: tuple[str, ...]
+    border: bool
+    limits: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class _Gpu:
     """One GPU's blocks, the variance of each case with its degrees of freedom, and the proposed segments by block."""
 
+    uuid: str | None
     blocks: Sequence[_Block]
     variance: Floats
     df: Floats
     segments: list[list[scan.Segments]]
 
+    def limits(self, series: int) -> list[tuple[Floats, Floats]]:
+        """The critical values of newest and older cuts, for each block."""
+        return [scan.critical(series, block.values.shape[1], self.df) for block in self.blocks]
 
-def find_changes(history: History) -> tuple[ChangePoint, ...]:
-    """Every change point, newest first."""
-    all_blocks = [_blocks(history, numbers) for numbers in history.by_gpu.values()]
-    series = sum(int((block.counts >= 2 * scan.FEWEST_AT_LEVEL).sum()) for blocks in all_blocks for block in blocks)
-    gpus = _noise_of_all([_Gpu(blocks, *_noise(blocks)) for blocks in all_blocks if _long_enough(blocks)])
-    limits = [[scan.critical(max(1, series), block.values.shape[1], gpu.df) for block in gpu.blocks] for gpu in gpus]
-    found: list[ChangePoint] = []
-    for row in range(len(history.cases)):
-        if all(sum(len(of_block[row]) for of_block in gpu.segments) == 1 for gpu in gpus):
-            continue
+
+def find_changes(history: History) -> Changes:
+    """Search every case on every GPU."""
+    all_blocks = {uuid: _blocks(history, numbers) for uuid, numbers in history.by_gpu.items()}
+    counts = np.concatenate([block.counts for blocks in all_blocks.values() for block in blocks])
+    series = max(1, int((counts >= 2 * scan.FEWEST_AT_LEVEL).sum()))
+    gpus = _noise_of_all([_Gpu(uuid, own, *_noise(own)) for uuid, own in all_blocks.items() if _long_enough(own)])
+    limits = [gpu.limits(series) for gpu in gpus]
+    points: list[ChangePoint] = []
+    newest: dict[tuple[str, str | None], NewestLevel] = {}
+    for row, case in enumerate(history.cases):
         levels = [_levels(gpu, row, of_gpu) for gpu, of_gpu in zip(gpus, limits, strict=True)]
         sds = [math.sqrt(gpu.variance[row]) for gpu in gpus]
-        for gpu, sd, of_gpu in zip(gpus, sds, _without_chance(levels, sds, max(1, series)), strict=True):
-            found += _steps(history, row, of_gpu, (sd, float(gpu.df[row])), max(1, series))
-    return tuple(sorted(found, key=lambda each: (-each.number, -abs(each.log_ratio), each.case)))
+        for gpu, sd, own in zip(gpus, sds, _without_chance(levels, sds, series), strict=True):
+            if own:
+                points += _steps(history, row, own, (sd, float(gpu.df[row])), series)
+                newest[case, gpu.uuid] = _newest(own[-1], sd, float(gpu.df[row]))
+    points.sort(key=lambda each: (-each.number, -abs(each.log_ratio), each.case))
+    return Changes(tuple(points), newest)
 
 
-def open_regressions(changes: Sequence[ChangePoint], accepted: Sequence[Accepted] = ()) -> tuple[OpenRegression, ...]:
+def _newest(level: _Level, sd: float, df: float) -> NewestLevel:
+    sessions = len(level.values)
+    detectable = scan.detectable(sessions, sd, *level.limits)
+    doubtful = False
+    if WIDEST_RESOLVABLE < detectable < math.inf:
+        alone, _ = scan.critical(1, sessions, np.array([df]))
+        doubtful = scan.newest_moved(level.values, sd, float(alone[0]))
+    return NewestLevel(math.exp(level.level), detectable, doubtful)
+
+
+def open_regressions(points: Sequence[ChangePoint], accepted: Sequence[Accepted] = ()) -> tuple[OpenRegression, ...]:
     """The slower steps that later ones of the same case and GPU have not mended, largest first.
 
     A step caused by commits is mended by such steps alone: a faster driver hides it and does not undo it. Accepted is
     one that a person named with at least its size, no earlier than the day it was first measured.
     """
     series: dict[tuple[str, str | None], list[ChangePoint]] = {}
-    for change in sorted(changes, key=lambda each: each.number):
+    for change in sorted(points, key=lambda each: each.number):
         series.setdefault((change.case, change.uuid), []).append(change)
     found = []
     for steps in series.values():
@@ -151,29 +198,19 @@ def open_regressions(changes: Sequence[ChangePoint], accepted: Sequence[Accepted
 def _acceptance(step: ChangePoint, remaining: float, accepted: Sequence[Accepted]) -> Accepted | None:
     surely = 100 * math.expm1(remaining - (step.log_ratio - step.low))
     for each in accepted:
-        if each.case == step.case and each.percent >= surely and step.step.after.taken.date() <= each.day:
+        if each.case == step.case and each.percent >= surely and step.first_day <= each.day:
             return each
     return None
 
 
 def _blocks(history: History, numbers: Positions) -> list[_Block]:
     """The sessions of one GPU, cut where its environment changed."""
-    known: dict[str, str] = {}
-    starts: list[tuple[int, tuple[str, ...]]] = []
-    for position, number in enumerate(numbers.tolist()):
-        session = history.sessions[number]
-        facts = {**({"driver": session.driver} if session.driver else {}), **session.environment}
-        changed = environment_changes(known, facts)
-        if changed or not starts:
-            starts.append((position, changed))
-        known |= {name: facts[name] for name in ENVIRONMENT if name in facts}
-    ends = [*(position for position, _ in starts[1:]), len(numbers)]
+    _, changed = last_known(history.facts.loc[numbers, list(ENVIRONMENT)])
     blocks = []
-    for (start, border), end in zip(starts, ends, strict=True):
-        own = numbers[start:end]
+    for own in np.split(numbers, np.flatnonzero(changed.any(axis=1))):
         log_time = history.log_time[:, own]
         at = own[np.argsort(~np.isfinite(log_time), axis=1, kind="stable")]
-        blocks.append(_Block(*scan.packed(log_time), at, border))
+        blocks.append(_Block(*scan.packed(log_time), at))
     return blocks
 
 
@@ -194,24 +231,21 @@ def _levels(gpu: _Gpu, row: int, limits: Sequence[tuple[Floats, Floats]]) -> lis
     """The segments of one case on one GPU whose cuts exceed their critical values."""
     levels: list[_Level] = []
     sd = math.sqrt(gpu.variance[row])
-    for block, of_block, (newest, older) in zip(gpu.blocks, gpu.segments, limits, strict=True):
+    for index, (block, of_block, (newest, older)) in enumerate(zip(gpu.blocks, gpu.segments, limits, strict=True)):
         values = block.values[row, : int(block.counts[row])]
         if len(values) == 0:
             continue
-        newest_limit = newest[row] if block is gpu.blocks[-1] else older[row]
-        for first, end in scan.tested(values, of_block[row], sd, float(newest_limit), float(older[row])):
-            own = tuple(block.at[row, first:end].tolist())
-            levels.append(_level(own, values[first:end], sd, block.border if first == 0 else ()))
+        critical = float((newest if block is gpu.blocks[-1] else older)[row]), float(older[row])
+        for first, end in scan.tested(values, of_block[row], sd, *critical):
+            middle, _, agreeing = scan.level(values[first:end], sd)
+            border = first == 0 and index > 0
+            numbers = block.at[row, first:end]
+            levels.append(_Level(numbers, values[first:end], middle, agreeing, border, critical))
     return levels
 
 
-def _level(numbers: tuple[int, ...], values: Floats, sd: float, border: tuple[str, ...]) -> _Level:
-    middle, _, agreeing = scan.level(values, sd)
-    return _Level(numbers, values, middle, agreeing, border)
-
-
 def _without_chance(gpus: Sequence[list[_Level]], sds: Sequence[float], series: int) -> list[list[_Level]]:
-    """One case's levels on each GPU, joined where a case that visits two levels may show such a run (`modes`)."""
+    """One case's levels on each GPU, joined where a case that visits two levels may show such a run (`scan.chance`)."""
     kept = [list(levels) for levels in gpus]
     for of_gpu, sd in zip(kept, sds, strict=True):
         index = 1
@@ -224,7 +258,9 @@ def _without_chance(gpus: Sequence[list[_Level]], sds: Sequence[float], series: 
                 index += 1
                 continue
             values = np.concatenate([before.values, after.values])
-            of_gpu[index - 1 : index + 1] = [_level(before.numbers + after.numbers, values, sd, before.border)]
+            middle, _, agreeing = scan.level(values, sd)
+            numbers = np.concatenate([before.numbers, after.numbers])
+            of_gpu[index - 1 : index + 1] = [_Level(numbers, values, middle, agreeing, before.border, after.limits)]
             index = 1
     return kept
 
@@ -241,7 +277,7 @@ def _towards(gpus: Sequence[Sequence[_Level]], before: _Level, after: _Level) ->
 
 def _noise(blocks: Sequence[_Block]) -> tuple[Floats, Floats, list[list[scan.Segments]]]:
     """Variance of a session's log time and its degrees of freedom for each case, and the proposed segments."""
-    typical = np.array([_typical(blocks, row) for row in range(len(blocks[0].values))])
+    typical = pd.DataFrame(np.hstack([block.values for block in blocks])).median(axis=1).fillna(0.0).to_numpy()
     first = [scan.first_variance(block.values, block.counts) for block in blocks]
     weights = np.sum([df for _, df in first], axis=0)
     pooled = np.sum([variance * df for variance, df in first], axis=0) / np.maximum(weights, 1e-9)
@@ -250,48 +286,40 @@ def _noise(blocks: Sequence[_Block]) -> tuple[Floats, Floats, list[list[scan.Seg
     for _ in range(2 if max(block.values.shape[1] for block in blocks) < LONG else 1):
         sds = np.sqrt(np.where(df > 0, variance, 1.0))
         segments = [scan.propose(block.values, sds) for block in blocks]
-        totals, own = np.zeros(len(typical)), np.zeros(len(typical))
-        for block, of_block in zip(blocks, segments, strict=True):
-            total, degrees = scan.residuals(block.values, of_block, sds)
-            totals += total
-            own += degrees
-        variance, df = noise.squeeze(totals / np.maximum(own, 1.0), own, typical)
+        squares = [scan.residuals(block.values, own, sds) for block, own in zip(blocks, segments, strict=True)]
+        totals, degrees = np.sum(squares, axis=0)
+        variance, df = noise.squeeze(totals / np.maximum(degrees, 1.0), degrees, typical)
     return np.where(df > 0, variance, 1.0), np.maximum(df, 1.0), segments
-
-
-def _typical(blocks: Sequence[_Block], row: int) -> float:
-    values = np.concatenate([block.values[row, : int(block.counts[row])] for block in blocks])
-    return float(np.median(values)) if len(values) else 0.0
 
 
 def _steps(
     history: History, row: int, levels: Sequence[_Level], noise_of: tuple[float, float], series: int
 ) -> list[ChangePoint]:
     found = []
-    case, (sd, df) = history.cases[row], noise_of
+    sd, df = noise_of
     quantile = noise.upper_quantile(INTERVAL_ERROR / 2, df)
     at_border = noise.upper_quantile(scan.ERROR / 2 / series, df)
-    for index in range(1, len(levels)):
-        before, after = levels[index - 1], levels[index]
+    for index, (before, after) in enumerate(itertools.pairwise(levels), start=1):
         error = sd * math.sqrt(1 / max(before.agreeing, 1) + 1 / max(after.agreeing, 1))
         shift = after.level - before.level
         surely = min(before.agreeing, after.agreeing) >= scan.FEWEST_AT_LEVEL and abs(shift) > at_border * error
         if abs(shift) <= SMALLEST_SHIFT or (after.border and not surely):
             continue
-        numbers = (*before.numbers[-MOST_BESIDE:], *after.numbers[:MOST_BESIDE])
-        sessions = [history.sessions[number] for number in numbers]
+        beside = np.concatenate([before.numbers[-MOST_BESIDE:], after.numbers[:MOST_BESIDE]])
         # A border is where it is: the place of a shift there is not searched.
         known = min(len(before.numbers), MOST_BESIDE) if after.border else None
-        step = locate(case, sessions, history.log_time[row, list(numbers)], sd, known)
-        clean = not step.before.dirty and not step.after.dirty
-        of_environment = after.border or (clean and step.before.commit == step.after.commit)
+        place = locate(history, row, beside, sd, known)
+        good, bad = history.sessions[place.good], history.sessions[place.bad]
+        of_environment = after.border or (not good.dirty and not bad.dirty and good.commit == bad.commit)
         change = ChangePoint(
-            case=case,
-            uuid=step.after.uuid,
+            case=history.cases[row],
+            uuid=bad.uuid,
             cause=Cause.ENVIRONMENT if of_environment else Cause.COMMITS,
-            step=replace(step, command=None) if of_environment else step,
-            number=after.numbers[0],
+            place=place._replace(command=None) if of_environment else place,
+            number=int(after.numbers[0]),
+            first_day=bad.taken.date(),
             since=sum(len(each.numbers) for each in levels[index:]),
+            older_us=math.exp(before.level),
             log_ratio=shift,
             low=shift - quantile * error,
             high=shift + quantile * error,

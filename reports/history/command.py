@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from peakgate.common.files import write_whole
 from peakgate.reports.history import page, report
-from peakgate.reports.history.series import history
-from peakgate.reports.history.trend import find_trend
+from peakgate.reports.history.series import history, of_sessions
+from peakgate.reports.history.trend import RECENT, find_trend
 from peakgate.reports.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.reports.render.terminal import VerdictConsole
@@ -18,18 +18,19 @@ from peakgate.verdict import Verdict
 
 MOST_NAMED_CASES = 3
 BAD = (Verdict.WRONG, Verdict.MISSING, Verdict.INCONCLUSIVE)
-RECENT = 6
+SEARCHED = 6
 """The newest session and those before it, among which one of its tier is searched."""
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Judge the newest sessions against those before and return the exit code of the verdict."""
+    """Judge the history and return the exit code of the verdict."""
     parser = verb_parser(
         verb,
-        "Report what got slower over the saved runs of one GPU model, in the order they were taken: for each case the "
-        "last 5 sessions against the 30 before, all on the GPU that measured it last; and over the whole history of "
-        "each GPU the change points, of which slower ones stay open until a later step mends them or a person accepts "
-        "them in baselines/<gpu>/acknowledged.toml. Name the runs of one branch with --runs where others are saved.",
+        "Report what got slower over the saved runs of one GPU model, in the order they were taken: the change points "
+        "of each case over the whole history of each GPU. A slower one is a regression, open until a later step mends "
+        "it or a person accepts it in baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last "
+        f"{RECENT} sessions of the GPU that measured it last. Name the runs of one branch with --runs where others are "
+        "saved.",
         GATE_EXIT_CODES,
     )
     parser.add_argument(
@@ -53,9 +54,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
 
     archive = Archive(options.runs)
-    found = history(archive.sessions(), options.gpu, options.parts)
+    found = history(of_sessions(archive.sessions()), options.gpu, options.parts)
     sessions = [each for each in archive.sessions() if each.slug == found.slug]
-    (newest,), earlier = archive.read(sessions[-1:]), archive.read(sessions[-RECENT:-1])
+    (newest,), earlier = archive.read(sessions[-1:]), archive.read(sessions[-SEARCHED:-1])
     missed = _untimed(newest, earlier)
     archive.check_nothing_newer_is_broken(sessions[-1])
     accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())

@@ -96,8 +96,8 @@ def _rows(trend: Trend) -> list[dict[str, Any]]:
 
 def step_line(change: ChangePoint) -> str:
     """A change point in words: size, cause, place and what changed with it."""
-    facts = f": {', '.join(change.step.facts)}" if change.step.facts else ""
-    return f"{size(change)}, {change.cause}, {change.step.place}{facts}"
+    facts = f": {', '.join(change.place.facts)}" if change.place.facts else ""
+    return f"{size(change)}, {change.cause}, {change.place.where}{facts}"
 
 
 def chart_of(history: History, row: int, changes: Sequence[ChangePoint]) -> tuple[Markup, str]:

@@ -11,14 +11,13 @@ from typing import Any
 
 from peakgate.common.text import as_json, cell, counted
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
-from peakgate.reports.history.detect import CaseFinding
-from peakgate.reports.history.series import History, Mark, commit_name
-from peakgate.reports.history.trend import Trend
+from peakgate.reports.history.series import History, Mark, SessionFacts, commit_name
+from peakgate.reports.history.trend import CaseFinding, Trend
 from peakgate.reports.render import terminal
 from peakgate.reports.render.markdown import code, escape
 from peakgate.reports.render.markdown import table as markdown_table
 from peakgate.reports.render.phrases import UNCHANGED, change, one_line
-from peakgate.reports.runs.sessions import SavedSession, gpu_label, shortly
+from peakgate.reports.runs.sessions import gpu_label, shortly
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text
@@ -49,7 +48,7 @@ def _counts(trend: Trend) -> str:
 
 def _times(finding: CaseFinding) -> str:
     """``153 to 161``, in microseconds."""
-    return "" if finding.older_us is None else f"{finding.older_us:.4g} to {finding.newest_us:.4g}"
+    return "" if finding.older_time_us is None else f"{finding.older_time_us:.4g} to {finding.newest_time_us:.4g}"
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -65,7 +64,6 @@ MOST_OPEN = 10
 CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
 FOLDED_IN_HISTORY = UNDECIDED | {Verdict.NEW}
 MOST_MARKS = 5
-ABOUT = ("taken", "commit", "dirty", "driver", "uuid", "tier", "whole", "path")
 HISTORY_HEADINGS = ("case", "verdict", "change", "time (µs)", "recent", "where", "reason")
 HISTORY_SECTIONS = (
     ("Regressions", REGRESSIONS, False),
@@ -138,9 +136,9 @@ def series_csv(trend: Trend) -> str:
     """One row per session, oldest first, with the median in microseconds of every case that it has, a column each."""
     history, text = trend.history, io.StringIO()
     table = csv.writer(text, lineterminator="\n")  # pandas takes several times as long for so many columns
-    table.writerow([*ABOUT, *(cell(f"{case} time_us") for case in history.cases)])
+    table.writerow([*SessionFacts._fields, *(cell(f"{case} time_us") for case in history.cases)])
     digits = ",".join(["%.8g"] * len(history.cases))
-    for session, times_us in zip(history.sessions, history.time_us.T.tolist(), strict=True):
+    for session, times_us in zip(history.sessions, history.times.to_numpy().T.tolist(), strict=True):
         known = [cell(each) for each in _about(session).values()]
         table.writerow([*known, *(digits % tuple(times_us)).replace("nan", "").split(",")])
     return text.getvalue()
@@ -155,22 +153,22 @@ def verdict_json(trend: Trend) -> str:
         "exit_code": int(trend.exit_code),
         "gpu": trend.history.slug,
         "counts": trend.counts,
-        "suite_wide": _plain(trend.together) if trend.together else None,
+        "suite_wide": _plain(trend.together, trend.history) if trend.together else None,
         "commands": trend.commands,
         "sessions": [_about(session) for session in trend.history.sessions],
         "marks": [asdict(mark) for mark in trend.history.marks],
         "retired": list(trend.history.retired),
         "notes": list(trend.notes),
-        "change_points": [change_record(each) for each in trend.changes],
+        "change_points": [change_record(each, trend.history) for each in trend.changes],
         "open_regressions": [
             {
-                **change_record(each.change),
+                **change_record(each.change, trend.history),
                 "remaining_percent": each.remaining_percent,
                 "accepted": None if each.accepted is None else each.accepted.reason,
             }
             for each in trend.regressions
         ],
-        "rows": [{"case": each.case} | _plain(each) for each in trend.findings],
+        "rows": [{"case": each.case} | _plain(each, trend.history) for each in trend.findings],
     }
     return as_json(document)
 
@@ -181,7 +179,7 @@ def size(change: ChangePoint) -> str:
     return f"{change.percent:+.2f} % ({low:.2f} to {high:.2f} %)"
 
 
-def change_record(change: ChangePoint) -> dict[str, Any]:
+def change_record(change: ChangePoint, history: History) -> dict[str, Any]:
     """A change point as JSON has it."""
     low, high = change.interval_percent
     return {
@@ -191,28 +189,28 @@ def change_record(change: ChangePoint) -> dict[str, Any]:
         "percent": change.percent,
         "interval_percent": [low, high],
         "sessions_since": change.since,
-        "between": change.step.between,
-        "good": _about(change.step.before),
-        "bad": _about(change.step.after),
-        "facts": change.step.facts,
-        "command": change.step.command,
+        "between": change.place.between,
+        "good": _about(history.sessions[change.place.good]),
+        "bad": _about(history.sessions[change.place.bad]),
+        "facts": change.place.facts,
+        "command": change.place.command,
     }
 
 
 def open_line(regression: OpenRegression) -> str:
     """An open or accepted regression in one line: case, size, GPU, since when, between which commits, what to do."""
-    change, step = regression.change, regression.change.step
+    change, place = regression.change, regression.change.place
     left = f", {regression.remaining_percent:.2f} % left" if regression.remaining < change.low else ""
-    facts = f"; {', '.join(step.facts)}" if step.facts else ""
+    facts = f"; {', '.join(place.facts)}" if place.facts else ""
     word = regression.accepted
-    settled = f"; accepted on {word.day}: {word.reason}" if word else f"; {step.command}" if step.command else ""
+    settled = f"; accepted on {word.day}: {word.reason}" if word else f"; {place.command}" if place.command else ""
     gpu = f" on {gpu_label(change.uuid)}"
-    since = f"since {counted(change.since, 'session')}, {change.cause}: {step.place}"
+    since = f"since {counted(change.since, 'session')}, {change.cause}: {place.where}"
     return one_line(f"{change.case} {size(change)}{left}{gpu} {since}{facts}{settled}")
 
 
 def _change_cells(change: ChangePoint) -> tuple[str, ...]:
-    words = (gpu_label(change.uuid), change.cause, change.step.place, ", ".join(change.step.facts))
+    words = (gpu_label(change.uuid), change.cause, change.place.where, ", ".join(change.place.facts))
     return (code(change.case), size(change), *map(escape, words))
 
 
@@ -230,11 +228,11 @@ def remarks(trend: Trend) -> list[str]:
 
 
 def _reason(finding: CaseFinding) -> str:
-    return one_line(f"{finding.reason}; {finding.step.place}" if finding.step else finding.reason)
+    return one_line(f"{finding.reason}; {finding.where}" if finding.where else finding.reason)
 
 
 def _details(finding: CaseFinding) -> tuple[str, ...]:
-    times = () if finding.shift is None else (f"{sparkline(finding.recent_us)}  {_times(finding)} µs",)
+    times = () if finding.older_time_us is None else (f"{sparkline(finding.recent_us)}  {_times(finding)} µs",)
     return (*times, _reason(finding))
 
 
@@ -244,17 +242,20 @@ def _cells(finding: CaseFinding) -> tuple[str, ...]:
         finding.verdict,
         change(finding),
         _times(finding),
-        "" if finding.shift is None else sparkline(finding.recent_us),
-        escape(finding.step.place if finding.step else ""),
+        "" if finding.older_time_us is None else sparkline(finding.recent_us),
+        escape(finding.where or ""),
         escape(finding.reason),
     )
 
 
-def _plain(finding: CaseFinding) -> dict[str, Any]:
-    record = finding.record
-    return record | {name: record[name] and _about(record[name]) for name in ("good", "bad")}
+def _plain(finding: CaseFinding, history: History) -> dict[str, Any]:
+    record = {name: value for name, value in finding._asdict().items() if name not in {"case", "where"}}
+    sessions = {
+        name: None if record[name] is None else _about(history.sessions[record[name]]) for name in ("good", "bad")
+    }
+    return record | sessions
 
 
-def _about(session: SavedSession) -> dict[str, Any]:
-    """What is known of a session besides its times, in the order of ``ABOUT``."""
-    return {name: getattr(session, name) for name in ABOUT} | {"taken": session.taken.isoformat()}
+def _about(session: SessionFacts) -> dict[str, Any]:
+    """A session as CSV and JSON have it."""
+    return session._asdict() | {"taken": session.taken.isoformat()}

@@ -14,6 +14,7 @@ it is spent on the newest sessions, where a step has had the fewest sessions to 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -208,6 +209,21 @@ def tested(values: Floats, segments: Segments, sd: float, newest: float, older: 
             break
         kept[faintest : faintest + 2] = [(kept[faintest][0], kept[faintest + 1][1])]
     return tuple(kept)
+
+
+def detectable(sessions: int, sd: float, newest: float, older: float) -> float:
+    """The smallest shift of the newest SHORTEST of so many sessions that passes `tested`; infinite where too few."""
+    if sessions < 2 * SHORTEST:
+        return math.inf
+    error = sd * math.sqrt(1 / SHORTEST + 1 / (sessions - SHORTEST))
+    return min(max(LARGE, newest * error), older * error)
+
+
+def newest_moved(values: Floats, sd: float, critical: float) -> bool:
+    """Whether two levels, the newest sessions apart, fit better than one by this critical t value."""
+    cuts = range(len(values) - NEWEST_AFTER_CUT, len(values) - SHORTEST + 1)
+    losses = [level(values[:cut], sd)[1] + level(values[cut:], sd)[1] for cut in cuts]
+    return level(values, sd)[1] - min(losses) > critical**2
 
 
 DEGREES = np.array([2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0, 100.0, 300.0, 1000.0])

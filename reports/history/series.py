@@ -1,24 +1,54 @@
-"""Saved sessions in the order they were taken, as one time series a case, and between which of them a step is; pure."""
+"""The saved runs of one GPU model as one tidy frame of times and one of sessions, and where a step is in them; pure."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
-from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from peakgate.case import EMULATOR_SLUG
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted, one_line
 from peakgate.reports.comparison.evidence import NO_COMMIT
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.runs.facts import GPU_NAMES
+from peakgate.reports.runs.runfile import UNUSABLE
 from peakgate.reports.runs.sessions import ENVIRONMENT, SavedSession
 
 WHOLE_SESSIONS_TO_RETIRE = 5
 """A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""
+
+
+class SessionFacts(NamedTuple):
+    """What is known of a session besides its times; unknown texts are None."""
+
+    taken: datetime
+    commit: str
+    dirty: bool
+    driver: str | None
+    uuid: str | None
+    tier: str | None
+    whole: bool
+    path: str
+
+
+SESSION_FACTS: Mapping[str, str] = {
+    **{name: name for name in ("taken", "commit", "dirty", "whole")},
+    "gpu_uuid": "uuid",
+    "run_tier": "tier",
+    "run": "path",
+    **{f"gpu_{name}": name for name in ENVIRONMENT},
+}
+"""The columns of a frame of runs that are facts of a session, and their names here."""
+
+VALUES = ("time_us", "fingerprint", "sm_clock_mhz")
+HISTORY_COLUMNS = ("gpu_slug", *SESSION_FACTS, "case", *VALUES, "verdict", "host_bound")
+"""The columns that a history needs of a frame of runs (``runs.frame.FRAME_COLUMNS``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,80 +63,154 @@ class Mark:
 
 @dataclass(frozen=True)
 class History:
-    """The sessions of one GPU model, oldest first.
+    """The sessions of one GPU model, oldest first; a session's number is its place in that order.
 
-    ``time_us`` holds the medians as an array (case, session), NaN where a session does not have the case, or is of
-    before the case moved to another tier. ``retired`` are cases that are no longer measured; they have no row.
+    ``facts`` has one row per session: the fields of ``SessionFacts`` and the names of ``ENVIRONMENT``, None where
+    unknown. ``rows`` is indexed by case and session number, with the median time in microseconds, the fingerprint of
+    the machine code and the SM clock in MHz. ``retired`` are cases that are no longer measured; they have no row.
     """
 
     slug: str
-    sessions: tuple[SavedSession, ...]
-    cases: tuple[str, ...]
-    time_us: Floats
-    marks: tuple[Mark, ...]
+    facts: pd.DataFrame
+    rows: pd.DataFrame
     retired: tuple[str, ...] = ()
 
     @cached_property
-    def log_time(self) -> Floats:
-        """Natural logarithm of ``time_us``."""
-        return np.log(self.time_us)
+    def sessions(self) -> tuple[SessionFacts, ...]:
+        return tuple(SessionFacts(*row) for row in self.facts[list(SessionFacts._fields)].itertuples(index=False))
 
-    @property
-    def gpus(self) -> int:
-        """How many GPUs the sessions are of; those whose uuid is unknown count as one GPU."""
-        return len(self.by_gpu)
+    def wide(self, name: str) -> pd.DataFrame:
+        """A column of ``rows`` with one row per case and one column per session, NaN where it did not time the case."""
+        return self.rows[name].unstack("session").reindex(columns=self.facts.index)
+
+    @cached_property
+    def times(self) -> pd.DataFrame:
+        """The medians in microseconds."""
+        return self.wide("time_us")
+
+    @cached_property
+    def cases(self) -> tuple[str, ...]:
+        return tuple(self.times.index)
+
+    @cached_property
+    def log_time(self) -> Floats:
+        """Natural logarithm of ``times``, (case, session)."""
+        times: Floats = np.ascontiguousarray(self.times.to_numpy(dtype=np.float64))
+        return np.log(times)
 
     @cached_property
     def by_gpu(self) -> dict[str | None, Positions]:
-        """The numbers of each GPU's sessions, GPUs in the order they came."""
-        numbers: dict[str | None, list[int]] = {}
-        for number, session in enumerate(self.sessions):
-            numbers.setdefault(session.uuid, []).append(number)
-        return {uuid: np.array(own, dtype=np.intp) for uuid, own in numbers.items()}
+        """The numbers of each GPU's sessions, GPUs in the order they came; unknown ones count as one GPU."""
+        groups = self.facts.groupby(self.facts["uuid"].fillna(""), sort=False)
+        return {str(uuid) or None: own.index.to_numpy(dtype=np.intp) for uuid, own in groups}
+
+    @cached_property
+    def about(self) -> tuple[list[dict[Any, Any]], NDArray[Any], NDArray[Any]]:
+        """What a step is explained by: the environment of each session, and fingerprints and clocks (case, session)."""
+        code, clocks = (self.wide(name).to_numpy() for name in ("fingerprint", "sm_clock_mhz"))
+        return self.facts[list(ENVIRONMENT)].to_dict("records"), code, clocks
+
+    @property
+    def gpus(self) -> int:
+        return len(self.by_gpu)
+
+    @cached_property
+    def marks(self) -> tuple[Mark, ...]:
+        """Where driver or GPU differ from those of the session before that knew them."""
+        names = {"driver": "driver", "uuid": "GPU"}
+        known, changed = last_known(self.facts[list(names)])
+        found = [
+            Mark(index, what, known[name][index], self.facts[name][index])
+            for name, what in names.items()
+            for index in np.flatnonzero(changed[name]).tolist()
+        ]
+        return tuple(sorted(found, key=lambda mark: mark.index))
 
 
-def history(sessions: Iterable[SavedSession], slug: str | None = None, parts: Sequence[str] = ()) -> History:
+def last_known(facts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What was last known of each fact before each session, and whether the session knows another value."""
+    known = facts.ffill().shift()
+    return known, facts.notna() & known.notna() & (facts != known)
+
+
+def of_sessions(sessions: Iterable[SavedSession]) -> pd.DataFrame:
+    """Saved sessions as a frame of ``HISTORY_COLUMNS``, as ``runs.frame.load`` has them; those without times too."""
+    kept = list(sessions)
+    facts = pd.DataFrame(
+        [
+            {
+                **{f"gpu_{name}": value for name, value in each.environment.items()},
+                "gpu_slug": each.slug,
+                "gpu_uuid": each.uuid,
+                "gpu_driver": each.driver,
+                "run_tier": each.tier,
+                **{name: getattr(each, name) for name in ("taken", "commit", "dirty", "whole")},
+                "run": each.path,
+            }
+            for each in kept
+        ],
+        columns=["gpu_slug", *SESSION_FACTS],
+        dtype=object,
+    )
+    times: list[Mapping[Any, Any]] = [each.times_us or {None: None} for each in kept]
+    values = {
+        "case": [case for own in times for case in own],
+        "time_us": [time_us for own in times for time_us in own.values()],
+        "fingerprint": [each.fingerprints.get(case) for each, own in zip(kept, times, strict=True) for case in own],
+        "sm_clock_mhz": [each.clocks_mhz.get(case) for each, own in zip(kept, times, strict=True) for case in own],
+    }
+    frame = facts.loc[np.repeat(facts.index, list(map(len, times)))].reset_index(drop=True)
+    return frame.assign(
+        **{name: pd.Series(value, dtype=object) for name, value in values.items()}, verdict=None, host_bound=False
+    )
+
+
+def history(runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = ()) -> History:
     """The history of the GPU model ``slug``, by default the only one there is, emulators apart.
 
-    With ``parts`` only cases that have one of them in their id. A PeakgateError says which GPU models there are when
-    the choice is open, or what was not found.
+    ``runs`` has at least the columns ``HISTORY_COLUMNS``. With ``parts`` only cases that have one of them in their id.
+    A PeakgateError says which GPU models there are when the choice is open, or what was not found.
     """
-    distinct = _distinct(sessions)
-    chosen = _chosen(distinct, slug)
-    kept = sorted((each for each in distinct if each.slug == chosen), key=lambda each: (each.taken, each.path))
-    named = sorted(_timed(kept))
+    chosen = _chosen(runs["gpu_slug"], slug)
+    own = runs.loc[runs["gpu_slug"] == chosen, list(HISTORY_COLUMNS)]
+    timed = own["time_us"].notna() & ~own["verdict"].isin(list(map(str, UNUSABLE))) & ~own["host_bound"].astype(bool)
+    rows = own.loc[timed, ["run", "case", *VALUES]].drop_duplicates(["run", "case"], keep="last")
+    facts = _facts(own, rows)
+    rows = rows.assign(session=rows["run"].map({path: number for number, path in facts["path"].items()}))
+    rows = rows.dropna(subset="session").astype({"case": object, "session": np.intp, "time_us": float})
+    named = sorted(rows["case"].unique())
     wanted = [case for case in named if not parts or any(part in case for part in parts)]
     if not wanted:
         what = f"has {' or '.join(map(repr, parts))} in its id" if parts else "was timed"
-        there = f"{counted(len(named), 'case')} in {counted(len(kept), 'run')}"
+        there = f"{counted(len(named), 'case')} in {counted(len(facts), 'run')}"
         raise PeakgateError(f"{chosen}: none of the {there} {what}; give another part")
-    left_at = {case: at for case, at in _left_out(kept).items() if case in wanted}
-    retired = left_at.keys() - _timed_since(kept, left_at)
-    cases = tuple(case for case in wanted if case not in retired)
-    times = np.array([[*map(each.times_us.get, cases, repeat(math.nan))] for each in kept])
-    for case in left_at.keys() - retired:
-        times[: left_at[case], cases.index(case)] = math.nan
-    # Case by session in memory too, since everything after this walks along a case's sessions.
-    time_us = np.ascontiguousarray(times.reshape(len(kept), len(cases)).T)
-    return History(chosen, tuple(kept), cases, time_us, marks(kept), tuple(sorted(retired)))
+    rows = rows[rows["case"].isin(wanted)].set_index(["case", "session"])[list(VALUES)].sort_index()
+    rows["fingerprint"] = rows["fingerprint"].astype(object).where(rows["fingerprint"].notna(), None)
+    rows["sm_clock_mhz"] = rows["sm_clock_mhz"].astype(float)
+    return _without_retired(History(chosen, facts, rows))
 
 
-def marks(sessions: Sequence[SavedSession]) -> tuple[Mark, ...]:
-    """Where driver or GPU differ from those of the session before that knew them."""
-    found = []
-    known: dict[str, str] = {}
-    for index, session in enumerate(sessions):
-        for what, value in (("driver", session.driver), ("GPU", session.uuid)):
-            if value is None:
-                continue
-            if known.get(what, value) != value:
-                found.append(Mark(index, what, known[what], value))
-            known[what] = value
-    return tuple(found)
+def _facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per session, oldest first; of copies of a run file, which share all times, one."""
+    facts = (
+        runs[list(SESSION_FACTS)]
+        .drop_duplicates("run")
+        .rename(columns=SESSION_FACTS)
+        .sort_values(["taken", "path"], kind="stable")
+    )
+    times = rows.pivot(index="run", columns="case", values="time_us").reindex(facts["path"]).fillna(0.0)
+    own = pd.Series([tuple(each) for each in times.to_numpy().tolist()], facts.index, dtype=object)
+    alike = facts.assign(times=own)
+    facts = facts[~alike.duplicated(["taken", "uuid", "commit", "times"], keep="last")].reset_index(drop=True)
+    for name in ENVIRONMENT:
+        facts[name] = facts[name].map(str, na_action="ignore")
+    known = facts.astype(object).where(facts.notna(), None)
+    known["taken"] = pd.Series([pd.Timestamp(taken).to_pydatetime() for taken in facts["taken"]], dtype=object)
+    return known
 
 
-def _chosen(sessions: Iterable[SavedSession], slug: str | None) -> str:
-    there = sorted({session.slug for session in sessions})
+def _chosen(slugs: pd.Series[str], slug: str | None) -> str:
+    there = sorted(slugs.dropna().unique())
     judged = [each for each in there if each != EMULATOR_SLUG]
     if slug == EMULATOR_SLUG:
         raise PeakgateError(f"--gpu {slug}: emulated times are not judged; name a GPU model")
@@ -120,40 +224,26 @@ def _chosen(sessions: Iterable[SavedSession], slug: str | None) -> str:
     return slug or judged[0]
 
 
-def _left_out(sessions: Sequence[SavedSession]) -> dict[str, int]:
-    """The cases that the newest whole sessions of a tier leave out, though earlier ones of that tier had them.
+def _without_retired(found: History) -> History:
+    """The same without the cases that the newest whole sessions of a tier leave out, though earlier ones had them.
 
-    With the number of the first whole session of that tier without them, of the last tier that left them out.
+    A case that some session has timed since has moved to another tier: its older times are left out.
     """
+    there = found.times.notna()
     left_at: dict[str, int] = {}
-    for tier in {session.tier for session in sessions}:
-        whole = [number for number, each in enumerate(sessions) if each.whole and each.tier == tier]
-        older, newest = whole[:-WHOLE_SESSIONS_TO_RETIRE], whole[-WHOLE_SESSIONS_TO_RETIRE:]
-        for case in _timed(sessions[number] for number in older) - _timed(sessions[number] for number in newest):
-            last = max(number for number in older if case in sessions[number].times_us)
-            left_at[case] = max(left_at.get(case, 0), next(number for number in whole if number > last))
-    return left_at
-
-
-def _timed_since(sessions: Sequence[SavedSession], left_at: Mapping[str, int]) -> set[str]:
-    """The cases that some session has timed since a tier left them out: they moved to another tier."""
-    return {case for case, first in left_at.items() if any(case in each.times_us for each in sessions[first:])}
-
-
-def _timed(sessions: Iterable[SavedSession]) -> set[str]:
-    return set().union(*(session.times_us for session in sessions))
-
-
-def _distinct(sessions: Iterable[SavedSession]) -> list[SavedSession]:
-    """The sessions without copies of a run file: one of those that share time, GPU, commit and all times."""
-    alike: dict[tuple[object, ...], list[SavedSession]] = {}
-    for session in sessions:
-        alike.setdefault((session.taken, session.uuid, session.commit), []).append(session)
-    kept: list[SavedSession] = []
-    for group in alike.values():
-        last = {frozenset(each.times_us.items()) if len(group) > 1 else None: each for each in group}
-        kept += last.values()
-    return kept
+    whole_sessions = found.facts[found.facts["whole"].astype(bool)]
+    for _, own in whole_sessions.groupby(whole_sessions["tier"].fillna("")):
+        whole = own.index.to_numpy()
+        older, newest = there[whole[:-WHOLE_SESSIONS_TO_RETIRE]], there[whole[-WHOLE_SESSIONS_TO_RETIRE:]]
+        gone = older[older.any(axis=1) & ~newest.any(axis=1)]
+        for case, had in gone.iterrows():
+            last = had[had].index[-1]
+            left_at[str(case)] = max(left_at.get(str(case), 0), int(whole[whole > last][0]))
+    retired = {case for case, first in left_at.items() if not there.loc[case, first:].any()}
+    cases = found.rows.index.get_level_values("case")
+    first = cases.map(lambda case: left_at.get(case, 0)).to_numpy()
+    kept = (found.rows.index.get_level_values("session") >= first) & ~cases.isin(list(retired))
+    return History(found.slug, found.facts, found.rows[kept], tuple(sorted(retired)))
 
 
 FARTHEST_SDS = 3.0
@@ -163,60 +253,58 @@ DOUBT = 5.0
 """Positions whose squared misfit, in variances, is this close to the best are not separated; see `plausible`."""
 
 CLOCK_SHIFT = 0.01
-"""SM clocks that differ by more than this share are worth a word."""
+"""SM clocks that differ by more than this share are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class LevelStep:
-    """A step after the session ``before`` and not after the session ``after``.
-
-    ``between`` counts the sessions of which it is not known on which side they are. ``facts`` are what changed
-    besides, or that the code did not. ``command`` settles it by measuring the two commits alternately; None where two
-    clean commits to measure are not known, as ``facts`` then say.
-    """
-
-    before: SavedSession
-    after: SavedSession
-    between: int
-    facts: tuple[str, ...]
-    command: str | None
-
-    @property
-    def place(self) -> str:
-        """``after a1b2c3 (2026-11-01) and not after ...``."""
-        between = f", {counted(self.between, 'session')} in between undecided" if self.between else ""
-        return f"after {session_name(self.before)} and not after {session_name(self.after)}{between}"
-
-
-def session_name(session: SavedSession) -> str:
+def session_name(session: SessionFacts) -> str:
     """A session by its commit and day."""
     return f"{commit_name(session)} ({session.taken:%Y-%m-%d})"
 
 
-def commit_name(session: SavedSession) -> str:
+def commit_name(session: SessionFacts) -> str:
     """A session's commit."""
     return one_line(f"{session.commit[:12]}{' with uncommitted changes' if session.dirty else ''}")
 
 
-def locate(
-    case: str, sessions: Sequence[SavedSession], log_time: Floats, sd: float, known: int | None = None
-) -> LevelStep:
-    """The step in one case's sessions, oldest first and all of one GPU, given the SD of one session's log time.
+class Place(NamedTuple):
+    """A step after the session number ``good`` and not after ``bad``.
+
+    ``between`` counts the sessions of which it is not known on which side they are, ``where`` has all three in words.
+    ``facts`` are what changed besides, or that the code did not. ``command`` settles it by measuring the two commits
+    alternately; None where two clean commits to measure are not known, as ``facts`` then say.
+    """
+
+    good: int
+    bad: int
+    between: int
+    where: str
+    facts: tuple[str, ...]
+    command: str | None
+
+
+def locate(history: History, row: int, numbers: Positions, sd: float, known: int | None = None) -> Place:
+    """The step of one case in these of its sessions, all of one GPU, given the SD of one session's log time.
 
     ``known`` is the position of the first session after it where that is known.
     """
-    first, last = plausible(log_time, sd) if known is None else (known - 1, known)
-    before, after = _clean(sessions[first::-1]), _clean(sessions[last:])
-    good, bad = before or sessions[first], after or sessions[last]
-    facts = _changes(case, good, bad)
+    first, last = plausible(history.log_time[row, numbers], sd) if known is None else (known - 1, known)
+    sessions = [history.sessions[number] for number in numbers]
+    clean = [not each.dirty and each.commit not in NO_COMMIT for each in sessions]
+    good = next((at for at in range(first, -1, -1) if clean[at]), first)
+    bad = next((at for at in range(last, len(sessions)) if clean[at]), last)
+    before, after = sessions[good], sessions[bad]
+    facts = _changes(history, row, int(numbers[good]), int(numbers[bad]))
     command = None
-    if before is None or after is None:
+    if not (clean[good] and clean[bad]):
         facts.append("no clean commit on both sides of it")
     elif before.commit == after.commit:
         facts.append("within one commit: environment")
     else:
-        command = f"peakgate ab {good.commit[:12]} {bad.commit[:12]}"
-    return LevelStep(good, bad, sessions.index(bad) - sessions.index(good) - 1, tuple(facts), command)
+        command = f"peakgate ab {before.commit[:12]} {after.commit[:12]}"
+    between = bad - good - 1
+    undecided = f", {counted(between, 'session')} in between undecided" if between else ""
+    where = f"after {session_name(before)} and not after {session_name(after)}{undecided}"
+    return Place(int(numbers[good]), int(numbers[bad]), between, where, tuple(facts), command)
 
 
 def plausible(log_time: Floats, sd: float) -> tuple[int, int]:
@@ -236,25 +324,16 @@ def _misfit(part: Floats, sd: float) -> float:
     return float(np.sum(np.minimum(scaled, FARTHEST_SDS) ** 2))
 
 
-def _clean(outwards: Sequence[SavedSession]) -> SavedSession | None:
-    """The nearest session whose code is a commit that can be checked out."""
-    return next((each for each in outwards if not each.dirty and each.commit not in NO_COMMIT), None)
-
-
-def _changes(case: str, good: SavedSession, bad: SavedSession) -> list[str]:
+def _changes(history: History, row: int, good: int, bad: int) -> list[str]:
+    environment, codes, clocks = history.about
+    code, (old_mhz, new_mhz) = codes[row, [good, bad]], clocks[row, [good, bad]]
     facts = []
-    prints = good.fingerprints.get(case), bad.fingerprints.get(case)
-    if prints[0] and prints[1]:
-        facts.append("same code: environment" if prints[0] == prints[1] else "its code changed")
-    known = [{**({"driver": each.driver} if each.driver else {}), **each.environment} for each in (good, bad)]
-    facts += environment_changes(*known)
-    clocks = good.clocks_mhz.get(case), bad.clocks_mhz.get(case)
-    if clocks[0] and clocks[1] and abs(clocks[1] / clocks[0] - 1) > CLOCK_SHIFT:
-        facts.append(f"SM clock {clocks[0]:.0f} to {clocks[1]:.0f} MHz")
+    if all(code):
+        facts.append("same code: environment" if code[0] == code[1] else "its code changed")
+    for name, old in environment[good].items():
+        new = environment[bad][name]
+        if old is not None and new is not None and old != new:
+            facts.append(f"{GPU_NAMES[name]} {old} to {new}")
+    if abs(new_mhz / old_mhz - 1) > CLOCK_SHIFT:  # never where one is unknown: NaN
+        facts.append(f"SM clock {old_mhz:.0f} to {new_mhz:.0f} MHz")
     return facts
-
-
-def environment_changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """``driver 580.1 to 590.1`` for each fact of ENVIRONMENT that both know and that differs."""
-    both = [name for name in ENVIRONMENT if name in before and name in after]
-    return tuple(f"{GPU_NAMES[name]} {before[name]} to {after[name]}" for name in both if before[name] != after[name])

@@ -1,35 +1,80 @@
-"""What a history says: one finding per case, worst first, the suite as a whole, and the exit code."""
+"""What a history shows: one finding per case, worst first, the suite as a whole, and the exit code; pure.
+
+Change points alone decide, those of the GPU that measured a case last: SLOWER while one of its last RECENT sessions
+began a regression that is open and that nobody accepted, FASTER where the steps among them add up to less time. Other
+cases are SAME within the smallest step that their newest sessions would have shown, INCONCLUSIVE where that is over
+15 % and those sessions moved by more than their noise explains once in a hundred times. Nothing is subtracted from the
+cases; what moved all of them at once is a series of its own, judged by the same rule.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from peakgate.reports.history.changes import ChangePoint, OpenRegression, find_changes, open_regressions
-from peakgate.reports.history.detect import MOST_OLDER, NEWEST_SESSIONS, CaseFinding, detect, detect_together
-from peakgate.reports.history.series import History, history
+import numpy as np
+import pandas as pd
+from peakgate.common.text import counted
+from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
+from peakgate.reports.history import scan
+from peakgate.reports.history.changes import (
+    ChangePoint,
+    Changes,
+    NewestLevel,
+    OpenRegression,
+    find_changes,
+    open_regressions,
+)
+from peakgate.reports.history.series import History
 from peakgate.reports.protect.acknowledged import Accepted
-from peakgate.reports.result import WORST_FIRST
-from peakgate.reports.runs.sessions import in_short
-from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
+from peakgate.reports.result import WORST_FIRST, change_text, percent
+from peakgate.reports.runs.frame import tidy
+from peakgate.reports.runs.sessions import gpu_label
+from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
 
-if TYPE_CHECKING:
-    import pandas as pd
+RECENT = 35
+"""A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found."""
+
+FEWEST_TO_JUDGE = 2 * scan.SHORTEST
+"""So many sessions of one GPU a case needs, five on either side of a step."""
 
 MOST_COMMANDS = 3
-
 TREND_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("case", "verdict", "reason", "where"), "string"),
     **dict.fromkeys(("older_time_us", "newest_time_us"), "float64"),
-    **dict.fromkeys(("change_percent", "smallest_detectable_change_percent", "p_value"), "float64"),
+    **dict.fromkeys(("change_percent", "smallest_detectable_change_percent"), "float64"),
     **dict.fromkeys(("good", "bad"), "Int64"),
     "command": "string",
     "recent_us": "object",
 }
 """The columns of a history's frame, in order, with their dtypes; reports/README.md explains them."""
+
+
+class CaseFinding(NamedTuple):
+    """One case at the end of its history, on the GPU that measured it last: a row of ``TREND_COLUMNS``.
+
+    Times are levels: now, and before the step; equal where there is none, None where there are too few sessions.
+    ``change_percent`` is what is left of the step, positive when slower. The smallest detectable change is what the
+    newest five sessions would have shown. ``good`` and ``bad`` are the numbers of the sessions before and after the
+    step, ``recent_us`` its last ``RECENT`` times, oldest first.
+    """
+
+    case: str
+    verdict: Verdict
+    reason: str
+    recent_us: tuple[float, ...]
+    older_time_us: float | None = None
+    newest_time_us: float | None = None
+    change_percent: float | None = None
+    smallest_detectable_change_percent: float | None = None
+    where: str | None = None
+    good: int | None = None
+    bad: int | None = None
+    command: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,16 +100,10 @@ class Trend:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """One row per case, worst first; columns are ``TREND_COLUMNS``."""
-        from peakgate.reports.runs.frame import tidy  # noqa: PLC0415  # pandas, a third of the command's time
-
-        numbers = {id(session): number for number, session in enumerate(self.history.sessions)}
-        rows = []
-        for each in self.findings:
-            where = each.step.place if each.step else None
-            row = each.record | {"case": each.case, "verdict": each.verdict.value, "where": where}
-            rows.append(row | {name: row[name] and numbers[id(row[name])] for name in ("good", "bad")})
-        return tidy(rows, TREND_COLUMNS)
+        """One row per case, worst first; columns are ``TREND_COLUMNS``, ``attrs`` the verdict and the exit code."""
+        found = tidy([each._asdict() for each in self.findings], TREND_COLUMNS)
+        found.attrs = {"verdict": self.verdict.value, "exit_code": int(self.exit_code)}
+        return found
 
     @property
     def counts(self) -> dict[Verdict, int]:
@@ -86,8 +125,8 @@ class Trend:
     def commands(self) -> list[str]:
         """The commands that would settle what got slower, each once, worst first, at most ``MOST_COMMANDS``."""
         findings = [*self.findings, *([self.together] if self.together else [])]
-        slower = [each.step for each in findings if each.step and each.verdict is Verdict.SLOWER]
-        return list(dict.fromkeys(step.command for step in slower if step.command))[:MOST_COMMANDS]
+        slower = [each.command for each in findings if each.command and each.verdict is Verdict.SLOWER]
+        return list(dict.fromkeys(slower))[:MOST_COMMANDS]
 
     def _verdicts(self) -> set[Verdict]:
         verdicts = set(self.counts) | set(self.untimed) | ({self.together.verdict} if self.together else set())
@@ -95,7 +134,7 @@ class Trend:
 
 
 def find_trend(
-    found: History,
+    history: History,
     notes: tuple[str, ...] = (),
     untimed: Mapping[Verdict, tuple[str, ...]] | None = None,
     accepted: Sequence[Accepted] = (),
@@ -103,37 +142,89 @@ def find_trend(
     fail_on_open: bool = False,
 ) -> Trend:
     """Judge every case of the history, and all of them together; ``accepted`` are regressions that may stay."""
-    changes = find_changes(found)
-    findings = [_confirmed(finding, changes) for finding in detect(found)]
-    return Trend(
-        found,
-        tuple(sorted(findings, key=lambda each: WORST_FIRST.index(each.verdict))),
-        detect_together(found),
-        notes,
-        untimed or {},
-        changes,
-        open_regressions(changes, accepted),
-        fail_on_open,
+    changes = find_changes(history)
+    regressions = open_regressions(changes.points, accepted)
+    findings = _findings(history, changes, regressions)
+    whole = _together(history)
+    together = _findings(whole, found := find_changes(whole), open_regressions(found.points))[0] if whole else None
+    return Trend(history, findings, together, notes, untimed or {}, changes.points, regressions, fail_on_open)
+
+
+def _findings(history: History, changes: Changes, regressions: Sequence[OpenRegression]) -> tuple[CaseFinding, ...]:
+    """Every case, worst first, then by its change."""
+    times_us = history.times.to_numpy()
+    gpus = history.facts["uuid"].fillna("").to_numpy()
+    there = np.isfinite(times_us)
+    last = gpus[there.shape[1] - 1 - there[:, ::-1].argmax(axis=1)].tolist()
+    own = [row[seen & (gpus == uuid)] for row, seen, uuid in zip(times_us, there, last, strict=True)]
+    enough = any(len(times) >= FEWEST_TO_JUDGE for times in own)
+    found = []
+    for case, uuid, times, sessions in zip(history.cases, last, own, there.sum(axis=1), strict=True):
+        recent = tuple(times[-RECENT:].tolist())
+        of_gpu = f" of {gpu_label(uuid or None)}" if history.gpus > 1 else ""
+        key = case, uuid or None
+        if len(times) < FEWEST_TO_JUDGE:
+            reason = f"{counted(len(times), 'session')}{of_gpu} so far, {FEWEST_TO_JUDGE} of one GPU are needed"
+            verdict = Verdict.NEW if enough and sessions < FEWEST_TO_JUDGE else Verdict.INCONCLUSIVE
+            found.append(CaseFinding(case, verdict, f"not judged yet: {reason}", recent))
+            continue
+        points = [each for each in changes.points if (each.case, each.uuid) == key]
+        left = [each for each in regressions if (each.change.case, each.change.uuid) == key]
+        finding = _finding(case, changes.newest[key], points, left, of_gpu)
+        found.append(finding._replace(recent_us=recent))
+    return tuple(sorted(found, key=_badness))
+
+
+def _badness(finding: CaseFinding) -> tuple[float, float, str]:
+    return WORST_FIRST.index(finding.verdict), -(finding.change_percent or 0.0), finding.case
+
+
+def _finding(
+    case: str, newest: NewestLevel, points: Sequence[ChangePoint], regressions: Sequence[OpenRegression], of_gpu: str
+) -> CaseFinding:
+    """One case of enough sessions; all is of the GPU that measured it last."""
+    least = 100 * math.expm1(max(SMALLEST_SHIFT, newest.detectable)) if math.isfinite(newest.detectable) else None
+    recent = [each for each in points if each.since <= RECENT]
+    slower = [each for each in regressions if each.change in recent]
+    if left := next((each for each in slower if each.accepted is None), None):
+        verdict, change, change_percent = Verdict.SLOWER, left.change, left.remaining_percent
+    elif sum(each.log_ratio for each in recent) < -SMALLEST_SHIFT:
+        change = min(recent, key=lambda each: each.log_ratio)
+        verdict, change_percent = Verdict.FASTER, change.percent
+    else:
+        text = f"since its last step or change of the environment too few sessions{of_gpu} to show another"
+        if least is not None:
+            text = f"one of {percent(least)} in the newest {scan.SHORTEST} sessions{of_gpu} would show"
+        noise = ["too noisy to decide whether they moved"] if newest.doubtful else []
+        accepted = [f"{each.change.percent:+.2f} % accepted on {each.accepted.day}" for each in slower if each.accepted]
+        verdict = Verdict.INCONCLUSIVE if newest.doubtful else Verdict.SAME
+        reason = "; ".join([f"no open step; {text}", *noise, *accepted])
+        return CaseFinding(case, verdict, reason, (), newest.level_us, newest.level_us, 0.0, least)
+    text = f"{change_text(change_percent)} since {counted(change.since, 'session')}{of_gpu}, put down to {change.cause}"
+    return CaseFinding(
+        *(case, verdict, "; ".join([text, *change.place.facts]), ()),
+        *(change.older_us, newest.level_us, change_percent, least),
+        *(change.place.where, change.place.good, change.place.bad, change.place.command),
     )
 
 
-def _confirmed(finding: CaseFinding, changes: Sequence[ChangePoint]) -> CaseFinding:
-    """A shift of the newest sessions counts where the whole history has a step to match it: SAME without one."""
-    if finding.verdict not in {Verdict.SLOWER, Verdict.FASTER}:
-        return finding
-    slower = finding.verdict is Verdict.SLOWER
-    recent = [each for each in changes if each.case == finding.case and each.since <= NEWEST_SESSIONS + MOST_OLDER]
-    if any((each.log_ratio > 0) == slower for each in recent):
-        return finding
-    reason = f"{finding.reason}; no change point of the whole history confirms it"
-    return replace(finding, judgement=Judgement(Verdict.SAME, reason), step=None)
+def _together(history: History) -> History | None:
+    """The median case as a history of one case, of the sessions that have most of the cases; None of too few.
 
-
-def trend_of_frame(runs: pd.DataFrame, slug: str | None = None) -> pd.DataFrame:
-    """From a frame of runs (``FRAME_COLUMNS``) to one row per case (``TREND_COLUMNS``); ``slug`` chooses a GPU model.
-
-    ``good`` and ``bad`` count the runs in the order taken. A PeakgateError says why there is no history of them.
+    Its sessions are the last whole ones of the newest whole one's GPU. Its times are relative: 1 µs stands for what a
+    case usually takes. A session that has less than half of the cases does not count for all of them.
     """
-    from peakgate.reports.runs.frame import to_runs  # noqa: PLC0415  # as in Trend.frame
-
-    return find_trend(history(map(in_short, to_runs(runs)), slug)).frame
+    gpus = history.facts["uuid"].fillna("")
+    whole = history.facts.index[history.facts["whole"].astype(bool)]
+    sessions = [number for number in whole if gpus[number] == gpus[whole[-1]]][-RECENT:]
+    log_time = pd.DataFrame(history.log_time, columns=history.facts.index)[sessions]
+    known = log_time[log_time.notna().mean(axis=1) > 0.5] if sessions else log_time
+    if len(known) < FEWEST_CASES_FOR_SUITE:
+        return None
+    relative = known.sub(known.median(axis=1), axis="index")
+    together = np.exp(relative.loc[:, relative.notna().mean() > 0.5].median())
+    if len(together) < FEWEST_TO_JUDGE:
+        return None
+    index = pd.MultiIndex.from_product([[""], together.index], names=["case", "session"])
+    rows = pd.DataFrame({"time_us": together.to_numpy(), "fingerprint": None, "sm_clock_mhz": math.nan}, index=index)
+    return replace(history, rows=rows)

@@ -4,19 +4,19 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import distributed
 import pytest
 from peakgate.case import Scale
-from peakgate.common.errors import PeakgateError
+from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.progress import Progress
 from peakgate.project import config
-from peakgate.reports.fleet import archive, dataset, measure
-from peakgate.reports.fleet.place import GpuPlace, Worker, emulator_places, gpu_places, preferred, reaches
-from peakgate.reports.fleet.shard import tier
-from peakgate.reports.fleet.shard.judge import judge
-from peakgate.reports.fleet.shard.tier import Shares
-from peakgate.reports.fleet.store import EVENTS, FleetPlan, Store
+from peakgate.reports.fleet import archive, dataset, measure, shard
+from peakgate.reports.fleet.place import GpuPlace, Worker, emulator_places, gpu_places, thread_of
+from peakgate.reports.fleet.store import EVENTS, FleetPlan, Shares, Store
 from peakgate.reports.runs.runfile import load_run
 from peakgate.verdict import ExitCode
 
@@ -57,21 +57,28 @@ def test_the_same_files_give_the_same_archive_and_an_edit_another(project, tmp_p
         archive.unpacked(tmp_path / "projects", packed.digest, edited.data)
 
 
-def test_a_gpu_goes_to_the_worker_whose_first_it_is_and_to_its_node_only():
+def test_a_worker_offers_each_gpu_it_sees_and_its_threads():
     gpus = ({"uuid": "GPU-a"}, {"uuid": "GPU-b"})
-    one, two = Worker("tcp://1", "n1", None, gpus, None), Worker("tcp://2", "n1", None, gpus[::-1], None)
-    other = Worker("tcp://3", "n2", None, (), None)
-    places = gpu_places([one, two, other])
-    assert list(places) == ["GPU-a", "GPU-b"]
-    assert [each.address for each in preferred([one, two, other], places["GPU-b"])] == ["tcp://2", "tcp://1"]
-    assert len(emulator_places([one, two, other])) == 3
-    broken = Worker("tcp://4", "n1", None, gpus, "it runs another Peakgate")
-    assert not reaches(broken, GpuPlace("GPU-a", "n1", None, emulated=False))
+    one, two = Worker("n1", None, gpus, 1, None), Worker("n1", None, gpus[::-1], 1, None)
+    other, broken = Worker("n2", None, (), 2, None), Worker("n1", None, gpus, 1, "it runs another Peakgate")
+    workers = {"tcp://1": one, "tcp://2": two, "tcp://3": other}
+    places = gpu_places(workers)
+    assert [(uuid, each.node, each.resource) for uuid, each in places.items()] == [
+        ("GPU-a", "n1", "GPU-a"),
+        ("GPU-b", "n1", "GPU-b"),
+    ]
+    assert [each.resource for each in emulator_places(workers).values()] == [*[thread_of("n1")] * 2, thread_of("n2")]
+    assert measure.offered({**workers, "tcp://4": broken}) == {
+        "GPU-a": 2,
+        "GPU-b": 2,
+        thread_of("n1"): 2,
+        thread_of("n2"): 2,
+    }
 
 
 @pytest.mark.filterwarnings("default")
 def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(project, tmp_path):
-    cases = [each["case"] for each in tier.listed(config.find(project), "full", Scale.SMALL)]
+    cases = list(shard.listed(config.find(project), "full", Scale.SMALL)["case"])
     packed = archive.pack(config.find(project))
     store = Store(tmp_path / "fleet")
     plan = FleetPlan("f", packed.digest, packed.inside, packed.commit, False, (), "cpu", True, "h")
@@ -81,27 +88,18 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, memory_limit=0
         ) as local,
         measure.engine(
-            cluster := measure.Cluster(local.scheduler_address, 2, "cpu", str(tmp_path / "work"), 120.0),
-            store,
-            progress,
+            measure.Cluster(local.scheduler_address, 2, "cpu", str(tmp_path / "work"), 120.0), store, packed, progress
         ) as engine,
     ):
         places = measure.places(engine, "cpu")
         store.begin(plan, places.values())
         store.add_shares(Shares((cases[0],), {uuid: (case,) for uuid, case in zip(places, cases[1:], strict=True)}))
-        address = engine.workers()[0].address
-        victim = _Killer(engine, address)
-        places_and_kill = [*places.values()]
-        measure.run_pass(
-            found=victim,
-            store=store,
-            plan=plan,
-            where=places_and_kill,
-            mode="shard",
-            packed=packed,
-            cluster=cluster,
-            progress=progress,
-        )
+        with ThreadPoolExecutor(1) as beside:
+            killing = beside.submit(kill_a_worker, local.scheduler_address, tmp_path / "work" / "gates")
+            measure.run_pass(
+                found=engine, store=store, plan=plan, where=[*places.values()], mode="shard", progress=progress
+            )
+            killing.result()
     gates = store.gates()
     assert [gate["outcome"] for gate in gates] == ["measured", "measured"]
     assert sorted(gate["workers_lost"] for gate in gates) == [0, 1]
@@ -110,34 +108,46 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(
     runs = [load_run(store.run_file(gate["uuid"], "shard")) for gate in gates]
     assert [run.whole for run in runs] == [False, False]
     assert {case for run in runs for case in (*run.cases, *run.unmeasured)} == set(cases)
-    found = judge(dataset.of_store(store), store.shares())
+    found = shard.judge(dataset.of_store(store), store.shares())
     assert (list(found.cases["verdict"]), found.problems, found.exit_code) == (["NO_FLOOR"] * 3, (), ExitCode.OK)
 
 
-class _Killer:
-    """An engine of which one worker is killed as soon as it measures."""
+def kill_a_worker(address, gates):
+    """Kill a worker once a gate of the fleet has begun."""
+    poll = threading.Event()
+    for _ in range(600):
+        if list(gates.rglob("log.txt")):
+            break
+        poll.wait(0.1)
+    with distributed.Client(address, set_as_default=False) as client:
+        worker = next(worker for worker, tasks in client.processing().items() if tasks)
+        os.kill(client.run(os.getpid, workers=[worker])[worker], signal.SIGKILL)
 
-    def __init__(self, engine, address):
-        self._engine, self._address = engine, address
 
-    def measure(self, places, job, data, **options):
-        pid = self._engine._client.run(os.getpid, workers=[self._address])[self._address]
-        submit = self._engine._client.submit
+def test_a_worker_that_cannot_run_this_peakgate_offers_nothing():
+    broken = measure._worker("tcp://1", ModuleNotFoundError("No module named 'peakgate'"))
+    assert (broken.resources, emulator_places({"tcp://1": broken})) == ({}, {})
+    with pytest.raises(PeakgateError):
+        measure._worker("tcp://1", PeakgateError("archive: damaged"))
 
-        def submit_and_kill(*arguments, **named):
-            future = submit(*arguments, **named)
-            if named["workers"] == [self._address]:
-                os.kill(pid, signal.SIGKILL)
-            return future
 
-        self._engine._client.submit = submit_and_kill
-        self._engine.measure(places, job, data, **options)
+def test_a_gpu_that_no_worker_offers_is_lost(project, tmp_path):
+    cluster = measure.Cluster(None, 1, "cpu", str(tmp_path / "work"), 120.0)
+    packed = archive.pack(config.find(project))
+    with measure.engine(cluster, Store(tmp_path), packed, Progress(sys.stderr)) as engine:
+        engine.workers()
+        engine.cluster = replace(cluster, wait_s=0.0)
+        gone = GpuPlace("GPU-gone", "n1", None, emulated=False)
+        found = list(engine.measure([gone], lambda _: None, together=True))
+        with pytest.raises(CannotDecide):
+            measure.places(engine, "gpu")
+    assert [(where.uuid, result["outcome"]) for where, result in found] == [("GPU-gone", "lost")]
 
 
 def test_without_a_scheduler_there_the_error_says_how_to_start_one(tmp_path):
     cluster = measure.Cluster("tcp://127.0.0.1:1", None, "cpu", str(tmp_path), 0.1)
     with (
-        pytest.raises(PeakgateError, match="no Dask scheduler answers"),
-        measure.engine(cluster, Store(tmp_path), Progress(sys.stderr)),
+        pytest.raises(CannotDecide, match="--scheduler"),
+        measure.engine(cluster, Store(tmp_path), None, Progress(sys.stderr)),
     ):
         pass

@@ -15,14 +15,17 @@ from msgspec import structs
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.history import scan
-from peakgate.reports.history.changes import Cause, find_changes, open_regressions
+from peakgate.reports.history import changes, scan
+from peakgate.reports.history.changes import Cause, ChangePoint, open_regressions
+from peakgate.reports.history.series import History
 from peakgate.reports.protect.acknowledged import Accepted, load, load_regressions
 from synthetic_runs import LADDER, document, save, slower
 from test_history_command import PAD
-from test_history_detect import history, quiet, session, slowed
+from test_history_trend import CASE, history, quiet, session, slowed
 
-CASE = "a.stage007"
+
+def find_changes(found: History) -> tuple[ChangePoint, ...]:
+    return changes.find_changes(found).points
 
 
 def test_an_unchanged_history_has_no_change_point() -> None:
@@ -34,9 +37,9 @@ def test_a_step_is_found_however_long_ago_it_was(age: int) -> None:
     (change,) = find_changes(history(slowed(quiet(), 7, age, 0.04)))
     assert (change.case, change.cause, change.since) == (CASE, Cause.COMMITS, age)
     assert change.interval_percent[0] < 4.0 < change.interval_percent[1]
-    assert change.step.command is not None
-    assert change.step.command.startswith("peakgate ab ")
-    assert int(change.step.before.path[:4]) < 40 - age <= int(change.step.after.path[:4])
+    assert change.place.command is not None
+    assert change.place.command.startswith("peakgate ab ")
+    assert change.place.good < 40 - age <= change.place.bad
 
 
 def test_three_odd_sessions_of_five_are_no_step() -> None:
@@ -99,9 +102,9 @@ def test_a_run_is_the_likelier_the_more_often_a_case_visits_the_level_and_the_sh
 
 def test_a_shift_at_a_change_of_driver_is_the_drivers_and_names_no_commit() -> None:
     sessions = [session(number, driver="590.1" if number > 19 else "580.1") for number in range(40)]
-    changes = find_changes(history(slowed(quiet(), 7, 20, 0.03), sessions))
-    assert [(each.cause, each.step.command, each.number) for each in changes] == [(Cause.ENVIRONMENT, None, 20)]
-    assert "driver 580.1 to 590.1" in changes[0].step.facts
+    (change,) = find_changes(history(slowed(quiet(), 7, 20, 0.03), sessions))
+    assert (change.cause, change.place.command, change.number) == (Cause.ENVIRONMENT, None, 20)
+    assert "driver 580.1 to 590.1" in change.place.facts
 
 
 @pytest.mark.parametrize(("fact", "name"), [("nvrtc", "NVRTC"), ("cublas", "cuBLAS")])
@@ -109,14 +112,14 @@ def test_so_is_one_at_a_change_of_nvrtc_or_of_a_library(fact: str, name: str) ->
     sessions = [session(number, environment={fact: "2" if number > 19 else "1"}) for number in range(40)]
     (change,) = find_changes(history(slowed(quiet(), 7, 20, 0.03), sessions))
     assert change.cause is Cause.ENVIRONMENT
-    assert f"{name} 1 to 2" in change.step.facts
+    assert f"{name} 1 to 2" in change.place.facts
 
 
 def test_a_step_beside_a_change_of_driver_is_still_the_commits() -> None:
     sessions = [session(number, driver="590.1" if number > 12 else "580.1") for number in range(40)]
     (change,) = find_changes(history(slowed(quiet(), 7, 12, 0.03), sessions))
     assert change.cause is Cause.COMMITS
-    assert not any("driver" in fact for fact in change.step.facts)
+    assert not any("driver" in fact for fact in change.place.facts)
 
 
 def test_nothing_is_compared_between_two_gpus() -> None:
@@ -129,7 +132,7 @@ def test_nothing_is_compared_between_two_gpus() -> None:
 def test_a_clock_that_changed_with_a_step_is_said() -> None:
     sessions = [session(number, clocks_mhz={CASE: 1980.0 if number < 25 else 1755.0}) for number in range(40)]
     (change,) = find_changes(history(slowed(quiet(), 7, 15, 0.05), sessions))
-    assert "SM clock 1980 to 1755 MHz" in change.step.facts
+    assert "SM clock 1980 to 1755 MHz" in change.place.facts
 
 
 def test_a_regression_is_open_until_a_later_step_mends_it() -> None:
@@ -223,15 +226,16 @@ def test_an_open_regression_warns_and_fails_where_asked(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(4)
-    for day in range(1, 31):
-        times = slower(PAD, 1.05) if day > 11 else LADDER
+    for number in range(1, 49):
+        times = slower(PAD, 1.05) if number > 11 else LADDER
         noisy = {case: time_us * (1 + 0.002 * random.standard_normal()) for case, time_us in times.items()}
-        save(tmp_path / "runs", f"r{day:02d}", document(noisy, day=day, commit=f"{day:02x}" * 20))
+        taken = {"datetime": f"2026-11-{1 + number // 24:02d}T{number % 24:02d}:00:00+00:00"}
+        save(tmp_path / "runs", f"r{number:02d}", document(noisy, commit=f"{number:02x}" * 20) | taken)
     arguments = ["history", "--runs", "runs", "--out", "out"]
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert f"open regression: {PAD} +" in shown
-    assert "since 19 sessions" in shown
+    assert "since 37 sessions" in shown
     assert main([*arguments, "--fail-on-open"]) == 1
     record = json.loads(Path("out/history.json").read_text())
     assert [each["case"] for each in record["open_regressions"]] == [PAD]

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.history.series import history, marks
+from peakgate.reports.history import series
+from peakgate.reports.history.series import History, of_sessions, plausible
 from peakgate.reports.runs.sessions import SavedSession
-from test_history_detect import session
+from test_history_trend import session
 
 
 def timed(number: int, cases: str = "ab", **facts: object) -> SavedSession:
     return session(number, **{"times_us": {f"x.{case}": 10.0 + number for case in cases}, **facts})
+
+
+def history(sessions: Sequence[SavedSession], slug: str | None = None, parts: Sequence[str] = ()) -> History:
+    return series.history(of_sessions(sessions), slug, parts)
 
 
 def test_sessions_are_put_in_the_order_they_were_taken() -> None:
@@ -25,7 +31,7 @@ def test_a_copied_file_is_no_second_session() -> None:
 
 
 def test_two_sessions_of_one_moment_with_other_times_are_two() -> None:
-    other = timed(1, times_us={"x.a": 99.0})
+    other = timed(1, times_us={"x.a": 99.0}, path="other.json")
     assert len(history([timed(1), other]).sessions) == 2
 
 
@@ -49,15 +55,15 @@ def test_cases_that_partial_runs_or_another_tier_leave_out_are_not_retired() -> 
 def test_a_case_that_moves_to_another_tier_begins_anew_there() -> None:
     before = [timed(number, "abc", tier="gate") for number in range(3)]
     after = [timed(number, "ab", tier="gate") for number in range(10, 16)]
-    moved = history([*before, *after, timed(12, "abc", tier="full")])
+    moved = history([*before, *after, timed(12, "abc", tier="full", path="full.json")])
     assert (moved.cases, moved.retired) == (("x.a", "x.b", "x.c"), ())
-    assert np.isfinite(moved.time_us).sum(axis=1).tolist() == [10, 10, 1]
+    assert moved.times.notna().sum(axis=1).tolist() == [10, 10, 1]
     assert history([*before, timed(5, "abc", tier="full"), *after]).retired == ("x.c",)
 
 
 def test_changes_of_driver_and_gpu_are_marked_where_they_happen() -> None:
     sessions = [timed(0), timed(1, driver=None), timed(2, driver="590.1"), timed(3, driver="590.1", uuid="GPU-2")]
-    found = marks(sessions)
+    found = history(sessions).marks
     assert [(each.index, each.what, each.before, each.after) for each in found] == [
         (2, "driver", "580.159.04", "590.1"),
         (3, "GPU", "GPU-0001", "GPU-2"),
@@ -97,3 +103,63 @@ def test_parts_choose_cases_and_a_part_of_none_is_an_error() -> None:
 def test_sessions_that_decided_nothing_are_an_error() -> None:
     with pytest.raises(PeakgateError, match="none of the 0 cases in 1 run was timed"):
         history([session(1, taken=datetime(2026, 1, 1, tzinfo=UTC))])
+
+
+def located(**facts: Callable[[int], object]) -> series.Place:
+    """A case of 28 sessions with a step after twenty; each fact is a function of the session's number."""
+    kept = [
+        session(
+            number,
+            times_us={"a": 100.0 if number < 20 else 105.0},
+            **{name: fact(number) for name, fact in facts.items()},
+        )
+        for number in range(28)
+    ]
+    return series.locate(history(kept), 0, np.arange(28), 0.005)
+
+
+def test_a_plain_step_is_between_two_neighbours_and_names_the_command() -> None:
+    place = located()
+    assert (place.good, place.bad, place.between) == (19, 20, 0)
+    assert place.command == "peakgate ab 131313131313 141414141414"
+
+
+def test_a_faint_step_has_a_wider_range_that_holds_it() -> None:
+    rng = np.random.default_rng(3)
+    log_time = 0.005 * rng.standard_normal(35)
+    log_time[-10:] += 0.008
+    first, last = plausible(log_time, 0.005)
+    assert first < 25 <= last
+    assert last - first > 1
+
+
+def test_one_odd_session_beside_the_step_does_not_move_it() -> None:
+    log_time = np.r_[np.zeros(25), np.full(10, 0.05)] + 0.001 * np.random.default_rng(3).standard_normal(35)
+    log_time[5] += 0.3
+    log_time[33] -= 0.3
+    assert plausible(log_time, 0.005) == (24, 25)
+
+
+def test_sessions_of_uncommitted_changes_are_walked_past_to_a_commit() -> None:
+    place = located(dirty=lambda number: number in {19, 20, 21})
+    assert (place.good, place.bad, place.between) == (18, 22, 3)
+    assert place.command == "peakgate ab 121212121212 161616161616"
+
+
+@pytest.mark.parametrize(("fact", "value"), [("dirty", True), ("commit", "unknown")])
+def test_without_a_clean_commit_on_both_sides_there_is_no_command(fact: str, value: object) -> None:
+    place = located(**{fact: lambda _: value})
+    assert place.command is None
+    assert place.facts == ("no clean commit on both sides of it",)
+
+
+def test_a_step_within_one_commit_is_the_environments() -> None:
+    place = located(commit=lambda _: "c" * 40, driver=lambda number: "590.1" if number > 19 else "580.1")
+    assert place.command is None
+    assert place.facts == ("driver 580.1 to 590.1", "within one commit: environment")
+
+
+@pytest.mark.parametrize(("after", "fact"), [("f1", "same code: environment"), ("f2", "its code changed")])
+def test_the_fingerprints_say_whether_the_code_changed(after: str, fact: str) -> None:
+    place = located(fingerprints=lambda number: {"a": after if number > 19 else "f1"})
+    assert place.facts == (fact,)

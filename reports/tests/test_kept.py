@@ -14,8 +14,8 @@ import pytest
 from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.floors import propose
-from peakgate.reports.history.series import history
-from peakgate.reports.history.trend import find_trend
+from peakgate.reports.history.series import history, of_sessions
+from peakgate.reports.history.trend import CaseFinding, find_trend
 from peakgate.reports.result import Shift
 from peakgate.reports.runs.find import Archive, RunSide, apart, find_history, find_side
 
@@ -63,12 +63,18 @@ def compared(base: str, new: str) -> dict[str, Any]:
 
 
 def judged() -> dict[str, Any]:
-    reported = find_trend(history(Archive([RUNS]).sessions()))
+    reported = find_trend(history(of_sessions(Archive([RUNS]).sessions())))
     return {
         "exit_code": int(reported.exit_code),
-        "suite_wide": reported.together and said(reported.together.verdict, reported.together.shift),
-        "rows": {each.case: said(each.verdict, each.shift) for each in reported.findings},
+        "suite_wide": reported.together and trended(reported.together),
+        "rows": {each.case: trended(each) for each in reported.findings},
     }
+
+
+def trended(found: CaseFinding) -> str:
+    """Verdict, change in % and smallest detectable change in %, rounded as in ``said``."""
+    figures = found.change_percent, found.smallest_detectable_change_percent
+    return " ".join([found.verdict, *("-" if value is None else f"{value:.{DIGITS}g}" for value in figures)])
 
 
 def proposed() -> dict[str, Any]:

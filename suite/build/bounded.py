@@ -16,7 +16,7 @@ from pathlib import Path
 CPU_S = 60
 """Processor time of one compilation: independent of what else the machine does."""
 WALL_S = 100.0
-"""Wall time of one compilation, for a compiler that waits, on a pipe that it is to include say."""
+"""Wall-time limit of one compilation, for a compiler that waits, for example on an included pipe."""
 MEMORY_BYTES = 8 << 30
 FILE_BYTES = 1 << 30
 
@@ -60,7 +60,7 @@ def exceeded(done: subprocess.CompletedProcess[str]) -> bool:
 
 
 def why() -> str:
-    """What a compiler that exceeded a limit is reported with."""
+    """The message for a compilation that exceeded a limit."""
     return (
         f"the compiler was ended: more than {CPU_S} s of processor time, {WALL_S:.0f} s or {MEMORY_BYTES >> 30} GiB; "
         "look for templates or constant expressions that grow without end, and at what it includes"

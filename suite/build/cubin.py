@@ -47,7 +47,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What ptxas allots a kernel: registers, stack and spilled bytes per thread; static shared bytes per block."""
+    """The resources that ptxas allots: registers, stack and spilled bytes per thread; static shared bytes per block."""
 
     registers: int
     stack_bytes: int
@@ -84,7 +84,7 @@ class Cubin:
 
 
 class _Notes(Struct):
-    """What is noted beside a cached cubin."""
+    """The notes beside a cached cubin."""
 
     fingerprint: str
     resources: Annotated[list[Resources], Meta(min_length=1)]
@@ -167,7 +167,7 @@ def without_internal_names(machine_code: bytes, file_name: str) -> bytes:
 
 
 def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Resources:
-    """What the compiler gives a stage this time, whatever is in the cache, which is left as it is.
+    """A stage's resources by a new compilation; the cache is neither read nor changed.
 
     NVRTC does not always give the same text the same code: what it does depends on where its own data happen to be.
     Raises BuildError as ``cubin`` does.
@@ -177,7 +177,7 @@ def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What NVRTC is given for a stage."""
+    """The input of NVRTC for a stage."""
 
     stage: Stage
     files: tuple[SourceFile, ...]
@@ -265,7 +265,7 @@ class _Unit:
 
 
 def installed_nvrtc() -> ModuleType:
-    """NVRTC's interface; a machine without a GPU need not have it, then PeakgateError says how to get it."""
+    """NVRTC's interface; PeakgateError with how to install it if it is missing, as on machines without a GPU."""
     try:
         from peakgate.build import nvrtc  # noqa: PLC0415
     except ImportError:
@@ -314,14 +314,14 @@ def _first_error(log: str, files: Sequence[SourceFile], entries: Sequence[str]) 
 
 
 def _where_headers_are() -> str:
-    """What to do about a header of CUDA that NVRTC does not find."""
+    """The remedy for a header of CUDA that NVRTC does not find."""
     if headers.cuda_folders(_major()):
         return " that its wheels do not have: set CUDA_HOME to a toolkit"
     return f": {headers.INSTALL}"
 
 
 def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
-    """What to do about an error of a compiler, where that is known; either nothing or "; do this"."""
+    """The remedy for a compiler's error as "; do this"; empty if none is known."""
     if missing := _MISSING_FILE.search(message):
         header = missing[1] or missing[2]
         if wheel := next((wheel for start, wheel in headers.FURTHER_WHEELS.items() if header.startswith(start)), None):

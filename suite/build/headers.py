@@ -45,7 +45,7 @@ template <class T> __device__ constexpr const T& min(const T& a, const T& b) {{ 
 template <class T> __device__ constexpr const T& max(const T& a, const T& b) {{ return a < b ? b : a; }}
 {_CLAMP}}} // namespace std
 """
-"""What kernels use of <algorithm>, for CUDA 13.0, whose libcu++ has no such header of its own."""
+"""The part of <algorithm> that kernels use, for CUDA 13.0, whose libcu++ has no such header."""
 
 _FORWARDED = (
     *("algorithm", "array", "bit", "complex", "concepts", "functional", "initializer_list", "iterator", "limits"),
@@ -80,10 +80,10 @@ _EMPTY = (
     *("texture_types.h", "surface_types.h", "cuda_texture_types.h", "texture_fetch_functions.h", "surface_functions.h"),
     *("thrust/host_vector.h", "thrust/device_vector.h"),
 )
-"""What only host code needs, or what NVRTC and the emulator offer by themselves."""
+"""Headers for host code only, or that NVRTC and the emulator provide themselves."""
 
 _WITH_HALVES = ("cublas_v2.h", "cublas.h", "cublasLt.h")
-"""What a toolkit's header includes besides: kernels rely on it."""
+"""Transitive includes of the toolkit's headers, which kernels rely on."""
 
 _HALVES = "#if __has_include(<cuda_bf16.h>)\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#endif\n"
 
@@ -107,16 +107,16 @@ _STRINGS = (
     )
     + "}\n"
 )
-"""What types of the host and the device have in functions for the host."""
+"""Macros before functions of types that exist on the host and on the device."""
 
 _THREADS = "typedef unsigned long pthread_t, pthread_mutex_t, pthread_cond_t;\n"
-"""What host functions beside kernels are declared with."""
+"""Names in the declarations of host functions beside kernels."""
 
 _WHOLE_LIBRARY = "".join(
     f"#include <{name}>\n"
     for name in ("algorithm", "cmath", "cstdint", "cstdlib", "cstring", "limits", "type_traits", "utility")
 )
-"""What kernels use of <bits/stdc++.h>."""
+"""The part of <bits/stdc++.h> that kernels use."""
 
 _OPERATORS = {
     **{name: f"T operator()(const T& a, const T& b) const {{ return a {sign} b; }}" for name, sign in (
@@ -133,7 +133,7 @@ _FUNCTIONAL = "".join(
         "}\n",
     )
 )
-"""What kernels use of <functional>; g++'s needs types at run time."""
+"""The part of <functional> that kernels use; g++'s needs run-time type information."""
 
 _EXCEPTION = """#include <utility>
 #ifdef __GLIBCXX__
@@ -209,7 +209,7 @@ def _using(names: Iterable[str]) -> str:
 
 
 def host_names() -> str:
-    """What is in ``std`` without an include: nvcc takes it from the host's library."""
+    """Names of ``std`` without an include: nvcc takes them from the host's library."""
     return _using((*_INTEGERS, "intptr_t", "uintptr_t", "size_t", "ptrdiff_t", "min", "max", "abs"))
 
 

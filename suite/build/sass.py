@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DISASSEMBLERS = (("nvdisasm", ("-c",)), ("cuobjdump", ("-sass",)))
-"""What disassembles, the first that is installed, with its option. Both are part of the CUDA toolkit."""
+"""Disassemblers with their options; the first that is installed is used. Both are part of the CUDA toolkit."""
 
 DISASSEMBLY_LIMIT_S = 60.0
 

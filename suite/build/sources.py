@@ -115,7 +115,7 @@ def no_such_kernel(files: Sequence[SourceFile], entry: str, detail: str = "") ->
 
 
 def host_code(text: str, line: int) -> str | None:
-    """What on a line only a host compiler understands, in words; None where there is nothing of the kind."""
+    """A description of the host code on a line; None if there is none."""
     lines = _code(text).splitlines()
     match = _HOST.search(lines[line - 1]) if 0 < line <= len(lines) else None
     if match is None:
@@ -124,7 +124,7 @@ def host_code(text: str, line: int) -> str | None:
 
 
 def device_only(files: Sequence[SourceFile], folder: Path, rewrite: Callable[[str], str] = str) -> Path:
-    """What to compile: the file itself or, where host code surrounds its kernels, a copy without it in ``folder``.
+    """The file to compile: the source itself or, if host code surrounds its kernels, a copy without it in ``folder``.
 
     Taken out are functions and other declarations that use the host's libraries, and host functions that no kernel
     mentions; lines stay where they are. Each text then goes through ``rewrite``, which keeps lines too. What is taken
@@ -249,7 +249,7 @@ def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | Non
 
 
 def _drop_callers(keep: Sequence[_Item], optional: list[_Item], drop: dict[int, list[_Declaration]]) -> None:
-    """What declares or calls a function of the host is the host's too."""
+    """Whether a text declares or calls a host function, which makes it host code."""
     kept = {_name(declaration.head) for _, declaration in keep if declaration.is_function}
     fresh = [declaration for each in drop.values() for declaration in each]
     while gone := {_name(each.head) for each in fresh if each.is_function} - {""}:
@@ -285,7 +285,7 @@ def _host_bodies(code: str, type_: _Declaration, host: re.Pattern[str]) -> list[
 
 
 class _Fate(Enum):
-    """What becomes of a declaration; ``BY_MENTION``: it stays where a kernel mentions it."""
+    """Whether a declaration is kept; ``BY_MENTION``: if a kernel mentions it."""
 
     KEPT = 0
     DROPPED = 1
@@ -378,7 +378,7 @@ def _opens_function(head: str) -> bool:
 
 
 _USING = re.compile(r"\s*using\s+std\s*::\s*(\w+)\s*")
-"""A name of the host's library, say; it stays where a kernel mentions it."""
+"""For example a name of the host's library; kept if a kernel mentions it."""
 
 _PROTOTYPE = re.compile(
     r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<[^;{}]*>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"
@@ -407,7 +407,7 @@ def _behind_template(head: str) -> str:
 _ATTRIBUTE = re.compile(
     r"\b(?:__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__|__align__|__attribute__|alignas)\s*\Z"
 )
-"""What may stand before a function's name with arguments of its own."""
+"""Attributes with arguments that may precede a function's name."""
 
 
 def _parameters(head: str) -> int:

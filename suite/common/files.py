@@ -32,7 +32,7 @@ _DEFAULT_MODE = 0o644
 
 
 class UnreadableFile(PeakgateError):
-    """A file that cannot be read: ``why`` says so in a few words, ``missing`` where there is none."""
+    """A file that cannot be read: ``why`` is the reason in a few words, ``missing`` is True if there is no file."""
 
     code = Code.UNREADABLE
 

@@ -44,13 +44,13 @@ Whole = Annotated[int, Meta(ge=0, le=2**63 - 1, description="a whole number from
 Finite = Annotated[float, Meta(ge=-LARGEST_FLOAT, le=LARGEST_FLOAT, description="a finite number")]
 
 SCHEMAS = ("schema", "peakgate_schema", "peakgate_digests")
-"""Keys whose value says by which version a file is read: one of another version is reported before all else."""
+"""Keys of a file's schema version: another version is reported before all else."""
 
 _MESSAGE = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$(?P<place>[^`]*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
 _LABELS = ("case", "kernel", "run", "name")
-"""Keys that say what an entry of a list is of: errors name it."""
+"""Keys that identify an entry of a list; errors name it."""
 
 
 class RecordError(PeakgateError):
@@ -140,7 +140,7 @@ def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
 
 
 def _json(path: Path, text: str, remedy: str) -> Any:
-    """By Python's own parser, which takes NaN and says where a text ends too early."""
+    """By Python's own parser, which accepts NaN and reports where a text ends too early."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -196,7 +196,7 @@ def _problem(document: Any, kind: type[Decoded], message: str) -> tuple[list[str
 
 
 def _culprit(document: Any, members: dict[str, Any], kind: type[Decoded], message: str) -> str:
-    """The key for which msgspec says ``[...]``: the first that gives the same message. The others are taken out."""
+    """The key that msgspec abbreviates as ``[...]``: the first that gives the same message without the others."""
     whole = list(members.items())
     low, high = 0, len(whole)
     while high - low > 1:

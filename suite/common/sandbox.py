@@ -150,7 +150,7 @@ def start(
 
 
 def _visible(*named: Path) -> list[Path]:
-    """What the program sees: the system, Python with this tool and its packages, and what is named; none inside another.
+    """The paths that the program sees: the system, Python with this tool and its packages, those named; none twice.
 
     Packages may be in more folders than those of this Python: a virtual environment's ``.pth`` file can name others.
     """

@@ -30,7 +30,7 @@ _completed: list[Any] = []
 
 
 def recorded(run: Callable[[], Sequence[float]]) -> tuple[Sequence[float], list[Activity]] | None:
-    """What a batch gives, and what ran on the device meanwhile; None where there is no second clock."""
+    """The result of a batch and CUPTI's records of the work during it; None without cupti-python."""
     cupti = _cupti()
     if cupti is None:
         return None

@@ -75,7 +75,7 @@ def arrays_in(value: object) -> Iterator[Any]:
 def visible_arrays(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """Every array that a call can be seen to use, once: its arguments, its closure, the globals it names.
 
-    What it reaches through objects of other kinds is not seen.
+    Arrays inside objects of other kinds are not found.
     """
     held: list[object] = [args, kwargs]
     while isinstance(function, functools.partial):

@@ -33,7 +33,7 @@ EARLY_SHARE, EARLY_US = 0.7, 3.0
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a callable does besides launching on its stream.
+    """How a callable behaves besides launching on its stream.
 
     ``batch`` is how many calls can be queued at once; ``event_us`` a call's time with a GPU that was full before it.
     """
@@ -148,7 +148,7 @@ class GpuCall(CallableLaunchable):
     def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
         """Time calls; Unmeasurable where a part of their work ran before they were timed.
 
-        What a call changes is put back before each sample, which is not timed, and a word in every 4 KiB of real arrays
+        Before each sample, untimed, arrays that a call changes are restored and one word in every 4 KiB of real arrays
         changes. The witness is given one call of each batch, with the arrays as that call found them. Where the process
         reserves L2 for persisting lines, they are reset before each sample, one at a time.
         """
@@ -204,7 +204,7 @@ class GpuCall(CallableLaunchable):
         return taken
 
     def _before(self, draw: Callable[[int], int]) -> Callable[[], None]:
-        """What precedes each sample: arrays as at the start, but for some words."""
+        """The step before each sample: restore the arrays that calls change, then replace some words of all."""
 
         def before() -> None:
             self._call.rewind()

@@ -99,7 +99,7 @@ def reset_persisting_l2() -> None:
 
 
 def pci_bus_id(index: int) -> str:
-    """Where the GPU with this CUDA index, which must exist, is on the PCI bus: ``0000:1b:00.0`` say."""
+    """The PCI bus id of the GPU with this CUDA index, which must exist: ``0000:1b:00.0``."""
     return _text("cuDeviceGetPCIBusId", index)
 
 
@@ -145,7 +145,7 @@ def cublas_version() -> str | None:
 
 
 def library_behind(operation: str) -> str:
-    """What does the work of an operation of the device (``operations.py``), with its version.
+    """The library behind an operation of the device (``operations.py``), with its version.
 
     A cuBLAS that is no wheel is the machine's, and so the same for all processes of one environment.
     """
@@ -156,7 +156,7 @@ def library_behind(operation: str) -> str:
 
 
 def _text(function: str, index: int) -> str:
-    """What a function of the driver writes about the GPU with this CUDA index; ValueError when there is no such GPU."""
+    """The text that a driver function writes about the GPU with this CUDA index; ValueError if there is no such GPU."""
     if (found := _device(index)) is None:
         raise ValueError(f"no GPU with index {index}")
     driver, device = found

@@ -30,10 +30,11 @@ extern "C" __global__ void fill(VALUE* values, unsigned long long count, unsigne
 #elif defined WORD
 
 // peakgate.measure.refill.fill: `target` in chunks of 2^shift words, each one of the pool's `chunks`.
-extern "C" __global__ void refill(WORD* target, unsigned long long words, const WORD* pool, unsigned int chunks,
-                                  unsigned int shift, unsigned int offset)
+extern "C" __global__ void refill(WORD* __restrict__ target, unsigned long long words, const WORD* __restrict__ pool,
+                                  unsigned int chunks, unsigned int shift, unsigned int offset)
 {
     const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x, mask = (1ull << shift) - 1;
+#pragma unroll 4
     for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) {
         const unsigned long long from = __umulhi(mixed((unsigned int)(i >> shift) + offset), chunks);
         target[i] = pool[(from << shift) + (i & mask)];
@@ -79,6 +80,7 @@ extern "C" __global__ void change(const AllChanged all, unsigned int page_bytes)
 #else
 
 #define SIDE 32
+#define AHEAD 4 // as many loads of a thread are under way at once
 #define LARGEST(largest, value) largest = max(largest, (unsigned long long)__double_as_longlong(fabs(value)))
 
 struct Largest {
@@ -86,15 +88,19 @@ struct Largest {
 };
 
 // |found - wanted| of one element, over its bound: absolute + relative * |wanted| + weighted * max(|wanted|, magnitude).
-static __device__ void compare_one(Largest& largest, double found, double wanted, double magnitude, double absolute,
-                                   double relative, double weighted)
+static __device__ void compare_one(Largest& largest, double found, double wanted, const double* magnitude,
+                                   unsigned long long at, double absolute, double relative, double weighted)
 {
-    const double difference = found == wanted ? 0.0 : fabs(found - wanted), size = fabs(wanted);
-    const double bound = absolute + relative * size + weighted * fmax(size, magnitude);
-    LARGEST(largest.ratio, difference == 0.0 ? 0.0 : difference / bound);
-    LARGEST(largest.difference, difference);
+    const double size = fabs(wanted);
     LARGEST(largest.reference, size);
     ++largest.compared;
+    if (found == wanted) {
+        return;
+    }
+    const double difference = fabs(found - wanted);
+    const double bound = absolute + relative * size + weighted * fmax(size, magnitude ? magnitude[at] : 0.0);
+    LARGEST(largest.ratio, difference / bound);
+    LARGEST(largest.difference, difference);
 }
 
 // report: the largest ratio, |found - wanted| and |wanted| as the bits of a double, which order as their absolute values
@@ -110,27 +116,52 @@ extern "C" __global__ void compare(const FOUND* found, const WANTED* wanted, con
     __shared__ Largest warps[SIDE];
     Largest largest = {0, 0, 0, 0};
     if (rows == 1) {
-        const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
-        for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < columns; i += step) {
-            compare_one(largest, (double)found[i], (double)wanted[(long long)i * column_stride],
-                        magnitude ? magnitude[i] : 0.0, absolute, relative, weighted);
+        const unsigned long long step = (unsigned long long)gridDim.x * THREADS;
+        for (unsigned long long first = (unsigned long long)blockIdx.x * THREADS + threadIdx.x; first < columns;
+             first += AHEAD * step) {
+            FOUND mine[AHEAD];
+            WANTED its[AHEAD];
+#pragma unroll
+            for (int k = 0; k < AHEAD; ++k) {
+                const unsigned long long at = first + k * step;
+                if (at < columns) {
+                    mine[k] = found[at];
+                    its[k] = wanted[(long long)at * column_stride];
+                }
+            }
+#pragma unroll
+            for (int k = 0; k < AHEAD; ++k) {
+                const unsigned long long at = first + k * step;
+                if (at < columns) {
+                    compare_one(largest, (double)mine[k], (double)its[k], magnitude, at, absolute, relative, weighted);
+                }
+            }
         }
     } else {
-        const unsigned int lane = threadIdx.x % SIDE, warp = threadIdx.x / SIDE, step = blockDim.x / SIDE;
-        const unsigned long long across = (columns + SIDE - 1) / SIDE, tiles = across * ((rows + SIDE - 1) / SIDE);
-        for (unsigned long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            const unsigned long long row = tile / across * SIDE, column = tile % across * SIDE;
-            for (unsigned int k = warp; k < SIDE; k += step) {
-                if (row + lane < rows && column + k < columns) {
-                    turned[k][lane] = wanted[(long long)(row + lane) * row_stride + (long long)(column + k) * column_stride];
+        // 32 bits are enough for the tiles of what a memory holds; dividing 64 takes longer than comparing a tile.
+        const unsigned int lane = threadIdx.x % SIDE, warp = threadIdx.x / SIDE, step = THREADS / SIDE;
+        const unsigned int across = (columns + SIDE - 1) / SIDE, tiles = across * (unsigned int)((rows + SIDE - 1) / SIDE);
+        for (unsigned int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const unsigned long long row = (unsigned long long)(tile / across) * SIDE;
+            const unsigned long long column = (unsigned long long)(tile % across) * SIDE;
+            FOUND mine[SIDE / step];
+#pragma unroll
+            for (int k = 0; k < SIDE / step; ++k) {
+                const unsigned int at = warp + k * step;
+                if (row + lane < rows && column + at < columns) {
+                    turned[at][lane] = wanted[(long long)(row + lane) * row_stride + (long long)(column + at) * column_stride];
+                }
+                if (row + at < rows && column + lane < columns) {
+                    mine[k] = found[(row + at) * columns + column + lane];
                 }
             }
             __syncthreads();
-            for (unsigned int k = warp; k < SIDE; k += step) {
-                if (row + k < rows && column + lane < columns) {
-                    const unsigned long long at = (row + k) * columns + column + lane;
-                    compare_one(largest, (double)found[at], (double)turned[lane][k], magnitude ? magnitude[at] : 0.0,
-                                absolute, relative, weighted);
+#pragma unroll
+            for (int k = 0; k < SIDE / step; ++k) {
+                const unsigned int at = warp + k * step;
+                if (row + at < rows && column + lane < columns) {
+                    compare_one(largest, (double)mine[k], (double)turned[lane][at], magnitude,
+                                (row + at) * columns + column + lane, absolute, relative, weighted);
                 }
             }
             __syncthreads();
@@ -147,7 +178,7 @@ extern "C" __global__ void compare(const FOUND* found, const WANTED* wanted, con
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (int warp = 1; warp < (int)blockDim.x / 32; ++warp) {
+        for (int warp = 1; warp < THREADS / 32; ++warp) {
             largest.ratio = max(largest.ratio, warps[warp].ratio);
             largest.difference = max(largest.difference, warps[warp].difference);
             largest.reference = max(largest.reference, warps[warp].reference);

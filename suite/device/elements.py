@@ -34,7 +34,7 @@ _THREADS, _MOST_BLOCKS = 256, 2048
 
 
 def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array | None:
-    """What ``measure.data.random_array`` gives, bit for bit; None for a type that is not FILLED."""
+    """The same bits as ``measure.data.random_array``; None for a type that is not in FILLED."""
     if dtype not in FILLED:
         return None
     values = cupy.empty(shape, dtype)
@@ -60,7 +60,7 @@ _ALL_CHANGED = np.dtype([("buffers", _CHANGED, (_MOST_CHANGED,))])
 
 
 def refill(target: Array, pool: Array, seed: int) -> None:
-    """What ``measure.refill.fill`` does, bit for bit, in stream order."""
+    """``measure.refill.fill`` on the GPU, with the same bits, in stream order."""
     if not target.size:
         return
     chunk = chunk_bytes(target.nbytes, target.itemsize)
@@ -72,7 +72,7 @@ def refill(target: Array, pool: Array, seed: int) -> None:
 
 
 def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:
-    """What ``measure.refill.change`` does to each array with its pool and seed, bit for bit, in stream order."""
+    """``measure.refill.change`` of each array with its pool and seed, with the same bits, in stream order."""
     for first in range(0, len(arrays), _MOST_CHANGED):
         some = [each for each in arrays[first : first + _MOST_CHANGED] if each[0].size]
         given = np.zeros(_MOST_CHANGED, _CHANGED)
@@ -98,7 +98,8 @@ def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | 
         return None
     if bound.saturates:
         return None
-    compare = _function("compare", (("FOUND", COMPARED_TYPES[types[0]]), ("WANTED", COMPARED_TYPES[types[1]])))
+    macros = {"FOUND": COMPARED_TYPES[types[0]], "WANTED": COMPARED_TYPES[types[1]], "THREADS": _THREADS}
+    compare = _function("compare", tuple(macros.items()))
     report = cupy.zeros(4, np.uint64)
     rows, columns, row_stride, column_stride = order
     sizes = np.uint64(rows), np.uint64(columns), np.int64(row_stride), np.int64(column_stride)

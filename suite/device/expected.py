@@ -1,4 +1,4 @@
-"""What must come out of a case: its reference function, saved arrays, or another kernel on the same arguments."""
+"""The expected outputs of a case: by its reference function, saved arrays, or another kernel on the same arguments."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _of_rows(xp: Any, values: Sequence[Array]) -> Callable[[], Sequence[Array | 
 
 
 def _fitting(case: Case, found: Any) -> Sequence[Array]:
-    """What a reference function gives; PeakgateError where it is not an array of the right shape for each output."""
+    """The arrays of a reference function; PeakgateError unless it returned one of the right shape for each output."""
     several = isinstance(found, tuple | list) or bool(getattr(found, "shape", ()))
     given = [getattr(each, "shape", each) for each in found] if several else [found]
     wanted = [buffer.shape for buffer in case.outputs]

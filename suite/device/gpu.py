@@ -219,19 +219,19 @@ class GpuDevice(Device):
         return [self.input(buffer, first + at) for at, (_, buffer) in enumerate(case.stage.constants)]
 
     def noise(self, dtype: str) -> Array:
-        """What outputs of a type are filled with: drawn once per process."""
+        """The noise that outputs of a type are filled with; drawn once per process."""
         if dtype not in self._noise:
             self._noise[dtype] = refill.noise(cupy, dtype, self.draw(refill.SEEDS))
         return self._noise[dtype]
 
     def pools(self, case: Case, seed: int) -> dict[int, Array]:
-        """What the contents of a case's buffers are drawn from, by argument position; without what stays as it is."""
+        """The pools that fill a case's buffers, by argument position; buffers that keep their contents have none."""
         return refill.pools(case, self.noise, lambda pool, at: self.input(pool, at + seed + self.secret))
 
     def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None:
-        """Uninitialized memory for arrays of these sizes, elsewhere at each call; what the last call gave is void.
+        """Uninitialized views of these sizes at new random offsets; invalidates those of the previous call.
 
-        None for arrays too large to be moved about.
+        None for arrays too large to be moved.
         """
         room_bytes = int(min(_ROOM_BYTES, _ROOM_SHARE * self.facts.memory_bytes))
         offsets = random_offsets(sizes_bytes, room_bytes, np.random.default_rng(draw(refill.SEEDS)))

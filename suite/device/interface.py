@@ -1,4 +1,4 @@
-"""What a device must do; the rest of the suite knows nothing else about it."""
+"""The interface of a device: all that the rest of the suite knows about it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DeviceLost(Exception):
 
 
 class Unmeasurable(Exception):
-    """A callable whose time cannot be taken, though its result may be right; the message says why and what to do."""
+    """A callable that cannot be timed, though its result may be right; the message has the reason and the remedy."""
 
 
 class Launchable(Protocol):
@@ -76,7 +76,7 @@ class Launchable(Protocol):
 class TimedLaunch:
     """A launch that was timed: IN and INOUT buffers as it found them, OUT and INOUT buffers copied right after it.
 
-    ``where`` says which launch it was, in words. What it was given was drawn again, in memory that the kernel never
+    ``where`` describes which launch it was. Its inputs were drawn again, in memory that the kernel never
     saw.
     """
 
@@ -159,7 +159,7 @@ class Device(ABC):
         return None
 
     def disturbance(self) -> str | None:
-        """What makes samples taken just now doubtful: a foreign process, a thermal slowdown; None where nothing."""
+        """Why the newest samples are doubtful: a foreign process, a thermal slowdown; None if they are not."""
         return None
 
     def compared(  # noqa: B027

@@ -66,7 +66,7 @@ def unfit(seen: Preflight, facts: dict[str, Any]) -> list[str]:
     hard = [line for line in concerns(seen) if not any(soft in line for soft in SOFT)]
     limiting = {reason for reason in seen.throttle_reasons if reason != IDLE}
     if limiting and not limiting & SLOWDOWNS:
-        hard = [line for line in hard if not line.startswith("clocks are held down")]
+        hard = [line for line in hard if not line.startswith("clocks are limited")]
     if facts["remapping_failed"]:
         hard.append("a memory row could not be remapped; have the GPU replaced")
     if facts["remapping_pending"]:
@@ -75,7 +75,7 @@ def unfit(seen: Preflight, facts: dict[str, Any]) -> list[str]:
 
 
 def notes(seen: Preflight, facts: dict[str, Any]) -> list[str]:
-    """What may slow this GPU and does not make it unfit."""
+    """Conditions that may slow this GPU but do not make it unfit."""
     soft = [line for line in concerns(seen) if line not in unfit(seen, facts)]
     lanes, most = facts["pcie_lanes"], facts["pcie_lanes_max"]
     if lanes and most and lanes < most:

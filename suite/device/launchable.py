@@ -44,7 +44,7 @@ _LEAST_PEAK_GBS = 100.0
 
 
 class LaunchDevice(Protocol):
-    """What a case needs of the GPU that it is launched on (``device.gpu.GpuDevice``)."""
+    """The part of ``device.gpu.GpuDevice`` that a case uses."""
 
     guarded: bool
     lost: str | None
@@ -99,7 +99,7 @@ class Guard:
     noise: Array
 
     def damage(self) -> str | None:
-        """What a kernel wrote past the end, in words; None when it kept to the array. Waits for the device."""
+        """A description of the bytes written past the end; None if there are none. Waits for the device."""
         hit = np.flatnonzero(cupy.asnumpy(self.memory) != self.noise)
         if not hit.size:
             return None
@@ -312,7 +312,7 @@ class GpuLaunchable:
     def _moved(self, launches: int, draw: Draw) -> list[ArraySet] | None:
         """Arrays somewhere else in memory: for each of so many launches, or where they are large for all of them.
 
-        None where even one set would be too large to be moved about. Textures and surfaces stay, and SCRATCH is the
+        None where even one set would be too large to be moved. Textures and surfaces stay, and SCRATCH is the
         same for all launches. Where there are several sets one is guarded, which no kernel knows.
         """
         sizes = {at: size for at, size in self._sizes_bytes().items() if at not in self._objects}
@@ -351,5 +351,5 @@ class GpuLaunchable:
             texels.read_back()
 
     def _bytes_in(self, time_us: float) -> float:
-        """What the memory's peak moves in that time."""
+        """The bytes that device memory transfers in that time at its peak bandwidth."""
         return time_us * 1e3 * (self._device.peaks.memory_gbs if self._device.peaks else _LEAST_PEAK_GBS)

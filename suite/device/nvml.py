@@ -18,7 +18,7 @@ from peakgate.device.preflight import Load, Preflight, reasons
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What stays as it is while a GPU is in use; None where the driver does not report it."""
+    """Properties of a GPU that do not change while it is in use; None if the driver does not report one."""
 
     driver: str | None
     vbios: str | None
@@ -32,7 +32,7 @@ class Properties:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What tells one GPU from another of its model, and its wear; None where the driver does not report it.
+    """The identity of one GPU among those of its model, and its wear; None if the driver does not report it.
 
     ``remapped_rows``: by corrected and by uncorrected errors, whether one is pending, whether one failed.
     """

@@ -1,4 +1,4 @@
-"""Is the GPU fit to be measured? What of its state (``nvml.state``) is a concern. Pure."""
+"""Preflight checks: which parts of the GPU's state (``nvml.state``) make a measurement doubtful. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLOWDOWNS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What goes on on a GPU at one moment: who computes on it, by process id, and why its clocks are not highest."""
+    """The load of a GPU at one moment: the processes on it by id, and why its clocks are reduced."""
 
     processes: frozenset[int] = frozenset()
     throttle_reasons: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ def own_processes(before: Load, now: Load, pid: int) -> frozenset[int]:
 
 
 def disturbance(now: Load, own: frozenset[int]) -> str | None:
-    """What makes samples taken just now doubtful, in one line; None where nothing does."""
+    """Why the newest samples are doubtful, in one line; None if they are not."""
     if foreign := now.processes - own:
         named = ", ".join(map(str, sorted(foreign)))
         return f"foreign process {named} was on this GPU while it was measured; see nvidia-smi and measure again"
@@ -86,7 +86,7 @@ def concerns(seen: Preflight) -> list[str]:
         )
     limiting = [reason for reason in seen.throttle_reasons if reason != IDLE]
     if limiting:
-        found.append(f"clocks are held down by {', '.join(limiting)}; see nvidia-smi -q -d PERFORMANCE")
+        found.append(f"clocks are limited by {', '.join(limiting)}; see nvidia-smi -q -d PERFORMANCE")
     if seen.power_limit_w and seen.default_power_limit_w and seen.power_limit_w < seen.default_power_limit_w:
         found.append(
             f"the power limit is {seen.power_limit_w:.0f} W, {seen.default_power_limit_w:.0f} W is this GPU's default"

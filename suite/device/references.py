@@ -97,7 +97,7 @@ def end() -> None:
 
 
 def _mark(key: str, versions: Sequence[str]) -> Path:
-    """The file that says that a reference's kernels are in the cache."""
+    """The file that marks a reference's kernels as cached."""
     return cupy_cache() / f"reference-{hashlib.sha256(repr((key, *versions)).encode()).hexdigest()[:20]}"
 
 

@@ -30,7 +30,7 @@ _FILLING_THREADS = 512
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What happened to launches behind a kernel that filled the GPU, per launch.
+    """Launches queued behind a kernel that occupied the whole GPU, per launch.
 
     ``waited``: a launch returned only after that kernel had given up. ``event_us`` is the time on the stream,
     ``tail_us`` how long the device stayed busy after the stream was done, as the host saw it.
@@ -65,8 +65,8 @@ class SampleStream:
         """How a sample was taken, for the run file."""
         return (
             "CUDA events, L2 flushed before each sample"
-            + (", stream held until the batch is queued" if held else "")
-            + (", arrays elsewhere in memory for each batch" if moved else "")
+            + (", stream blocked until the batch is queued" if held else "")
+            + (", arrays at new random offsets for each batch" if moved else "")
         )
 
     def batch(
@@ -116,13 +116,13 @@ class SampleStream:
         def launch() -> None:
             self._control((1,), (32,), (np.int32(_CONTROL_LINKS), self._stamps))
 
-        launch()  # loads the code, which a stream that is held might wait for
+        launch()  # loads the code, which a blocked stream might wait for
         return self.batch(launch, self.largest_batch, hold=True)
 
     def with_second_clock(
         self, samples: Samples, launch: Callable[[], None], count: int, before: Callable[[], None] | None = None
     ) -> Samples:
-        """The samples with what a second clock says of one more batch, where there is one."""
+        """The samples with the second clock's reading of one more batch, where there is one."""
 
         def end_of_sample(_: int) -> None:
             self._stamp((1,), (1,), (self._stamps[count],))

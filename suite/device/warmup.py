@@ -1,4 +1,4 @@
-"""What a run does on its GPU while it still imports: it reads the GPU's state and processes, and makes contexts.
+"""Use the GPU while Python still imports: read its state and its processes, create the contexts.
 
 Finding the driver takes 0.1 to 0.2 s, a CUDA context 0.1 s, pytest and CuPy half a second; neither needs the other.
 """

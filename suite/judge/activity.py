@@ -1,7 +1,7 @@
 """Do a second clock's records agree with the events that timed the same launches? Pure.
 
 CUPTI records when each kernel, copy and fill began and ended on the device, on whatever stream, and whatever
-Python patched. A sample lies between two of our ``stamp`` kernels, and the flush comes first in it: what follows is its
+Python patched. A sample is between two of our ``stamp`` kernels, and the flush comes first in it: what follows is its
 work. Events include what it costs to record them and to start a kernel: some 3 µs on an H200, 7 µs where streams wait
 for each other.
 """
@@ -31,7 +31,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class SecondClock:
-    """What the second clock says of a batch: the median time of its work, and what contradicts the events, or None."""
+    """A batch by the second clock: the median time of its work, and how it contradicts the events, if it does."""
 
     median_us: float | None
     doubt: str | None

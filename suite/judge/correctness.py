@@ -33,7 +33,7 @@ _AXES = {1: ("element",), 2: ("row", "column"), 3: ("plane", "row", "column")}
 
 
 Magnitude = Callable[[], Array | None]
-"""How large what was summed into each element is, broadcastable to the output; None where |ref| says all."""
+"""The magnitude of the terms summed into each element, broadcastable to the output; None where |ref| suffices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ Compared = Callable[[Array, Array, ErrorBound, Array | None], Largest | None]
 
 
 def no_quick_way(_found: Array, _wanted: Array, _bound: ErrorBound, _magnitude: Array | None) -> None:
-    """What a device without a comparison of its own has."""
+    """The comparison of a device that has none of its own."""
 
 
 def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rtol: float | None = None) -> ErrorBound:

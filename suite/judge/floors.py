@@ -62,7 +62,7 @@ class Floors:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a proposed floor rests on: median and spread of the fractions of peak, and the slowdown it lets pass."""
+    """The evidence for a floor: median and spread of the fractions of peak, and the slowdown that it lets pass."""
 
     sessions: int
     gpus: int
@@ -125,7 +125,7 @@ def origin_comment(origin: Origin) -> str:
 
 
 def _persons_comment(comment: str) -> str:
-    """What a person wrote beside a floor, without the origin that was written by ``revise_floors``."""
+    """The comment beside a floor, without the origin that ``revise_floors`` wrote."""
     return ORIGIN.sub("", comment.removeprefix("#").strip())
 
 

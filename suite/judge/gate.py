@@ -15,7 +15,7 @@ OVER_PEAK = 1.02
 of an H200 in this project's saved runs is 0.984."""
 
 UNCHECKED = "; result not checked, no reference is given"
-"""What a reason ends with where a callable has no reference."""
+"""Ends the reason of a callable without a reference."""
 
 
 def judge(samples: Samples, metrics: Metrics | None, floor: float | None, disturbance: str | None = None) -> Judgement:

@@ -62,7 +62,7 @@ def metrics(case: Case, samples: Samples, peaks: Peaks | None, roofs: Mapping[st
 def matching_roof(case: Case, roofs: Mapping[str, float]) -> str | None:
     """The roof to compare with: of the case's kind, and for memory roofs of the buffer size nearest to the case's.
 
-    Bandwidth grows with the size, so a 256 MiB transpose is held against the 256 MiB copy, not the 4 GiB one.
+    Bandwidth grows with the size, so a 256 MiB transpose is compared with the 256 MiB copy, not the 4 GiB one.
     """
     candidates = {name: _size_bytes(name) for name in roofs if name.split("_")[0] == case.roof}
     if not candidates:

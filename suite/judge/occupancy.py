@@ -38,7 +38,7 @@ an SM may belong to one block."""
 
 @dataclass(frozen=True, slots=True)
 class SmLimits:
-    """What one SM of a compute capability holds.
+    """The limits of one SM of a compute capability.
 
     ``shared_per_block_bytes`` is the most a block may ask for after opting in, ``shared_unit_bytes`` the granularity
     of its allocation and ``shared_reserved_bytes`` what the system takes of each block's allocation.

@@ -1,4 +1,4 @@
-"""What a project accepts of the commands that look for defects: ``waivers.toml`` in its baselines.
+"""Defects that a project accepts: ``waivers.toml`` in its baselines.
 
 ::
 
@@ -176,7 +176,7 @@ def offer(keys: Iterable[DefectKey], file: Path) -> str:
 
 
 def listed_under(how: str, entries: Sequence[str]) -> str:
-    """Entries to copy under a line that says what to do with them, and an empty line; empty where there is none."""
+    """Entries to copy, below a line with instructions and before an empty line; empty if there are none."""
     return "\n\n".join((f"\n{how}", *entries)) + "\n\n" if entries else ""
 
 

@@ -67,7 +67,7 @@ def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
 
 
 def inputs_of(xp: Any, case: Case, seed: int = 0) -> list[Array]:
-    """What a case's reference is called with: the values of its IN and INOUT buffers, then those of its constants."""
+    """The arguments of a case's reference: the values of its IN and INOUT buffers, then those of its constants."""
     constants = [buffer for _, buffer in case.stage.constants]
     given = [
         (argument, input_array(xp, argument, position + seed))
@@ -145,7 +145,7 @@ def _between(xp: Any, buffer: Buffer, seed: int, low: float, high: float) -> Arr
 
 
 def seed_offset(seed: int) -> int:
-    """What a seed adds to every index, modulo 2**32."""
+    """The offset that a seed adds to every index, modulo 2**32."""
     return (seed * 0x9E3779B9) & 0xFFFFFFFF
 
 

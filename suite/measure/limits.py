@@ -30,7 +30,7 @@ BUILD_S = 10.0
 
 
 def expected_launch_s(work: Work, least_us: float | None, floor: float | None) -> float:
-    """What one launch is expected to take; ``least_us`` is its time at the peak, None where no peak is known."""
+    """The expected time of one launch; ``least_us`` is its time at the peak, None if no peak is known."""
     if least_us is None:
         least_us = max(work.bytes / NOMINAL_GBS / 1e3, work.flops / NOMINAL_TFLOPS / 1e6)
         return least_us / 1e6

@@ -1,4 +1,4 @@
-"""What a launch finds in its buffers: contents that the host draws after the kernel is built, others for each launch.
+"""Contents of a launch's buffers: drawn by the host after the kernel was built, new ones for each launch.
 
 So nothing tells a kernel that is timed from one that is checked, and an answer that it kept is wrong. Inputs are drawn
 from a pool of elements of the same distribution, outputs from noise, anew for each batch of samples. Small arrays are
@@ -29,7 +29,7 @@ knows a part by one of its words has read all of it."""
 SEEDS = 1 << 32
 """A seed is a whole number below."""
 
-_POOL_BYTES, _LEAST_POOL_ELEMENTS = 32 << 20, 4096
+_POOL_BYTES, _LEAST_POOL_ELEMENTS = 8 << 20, 4096
 _NOISE_BYTES = 4 << 20
 _LARGE = 0x7E
 
@@ -37,7 +37,7 @@ _LARGE = 0x7E
 def renewable(buffer: Buffer) -> bool:
     """Whether an input has elements that others of the same kind may replace: random ones, and ones of a range.
 
-    What a function gives, a file holds or a number says may have an order that matters.
+    The elements of a function, a file or a number may have an order that matters.
     """
     return buffer.data is None or isinstance(buffer.data, tuple)
 
@@ -51,7 +51,7 @@ def pool_of(buffer: Buffer) -> Buffer:
 
 
 def pools(case: Case, noise_of: Callable[[str], Array], elements: Callable[[Buffer, int], Array]) -> dict[int, Array]:
-    """What the contents of a case's buffers are drawn from, by argument position; without what stays as it is.
+    """The pools that fill a case's buffers, by argument position; buffers that keep their contents have none.
 
     ``noise_of`` gives the noise of a type, ``elements`` those of a pool, for an argument position.
     """
@@ -194,7 +194,7 @@ class Contents:
 
     @property
     def input_bytes(self) -> int:
-        """What is drawn anew where inputs are drawn whole."""
+        """The bytes that are drawn for each launch where inputs are drawn whole."""
         return sum(buffer.nbytes for at, buffer in self.buffers.items() if buffer.role is Role.IN and at in self.pools)
 
     def _fill(self, at: int, array: Array, seed: int) -> None:
@@ -224,7 +224,7 @@ class HostRefiller:
 
 
 def replayed(contents: Contents) -> str:
-    """What the record says of answers that a kernel may have kept."""
+    """Whether the run file excludes replayed answers, as a phrase of its ``sampling``."""
     if contents.renewed:
         return "contents of buffers change with every launch"
     return "a replayed answer is not excluded: its inputs are saved, or made by a function"

@@ -35,8 +35,8 @@ LEAST_BATCHES = 4
 class SamplingPlan:
     """When a case has been sampled enough.
 
-    Sampling goes in batches, each with the arrays elsewhere in memory, and stops once ``min_samples`` are there and
-    either the batches agree, so that the standard error of their middle is at most ``target_relative_error``, or
+    Samples are taken in batches, each with the arrays at new random offsets, until ``min_samples`` are there and
+    either the relative standard error of the batch medians' median is at most ``target_relative_error``, or
     ``budget_us`` of device time or ``max_samples`` are used up. ``control_batches`` of the control kernel follow the
     samples of a short kernel.
     """
@@ -76,7 +76,7 @@ Batch = Sequence[tuple[float, float | None]]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What one process measured of one case: kept times, their SM clocks (None: unknown), how many were discarded.
+    """One process's samples of one case: kept times, their SM clocks (None: unknown), the number discarded.
 
     ``control_us`` is the trimmed mean of the control kernel right after them; None where it was not timed.
     ``activity_us`` is what the second clock measured of some of them, None without one; ``doubt`` why it contradicts.
@@ -154,7 +154,7 @@ def trimmed_mean(values: Sequence[float]) -> float:
 
 
 def relative_error(batches_us: Sequence[Sequence[float]]) -> float:
-    """Standard error of the middle of the batches' medians over that middle; infinite with too few batches.
+    """Relative standard error of the median of the batch medians; infinite with too few batches.
 
     The batch, not the sample, is what varies with the placement of the arrays. The median's standard error is
     sqrt(pi / 2) SD / sqrt(n) where values are roughly normal.

@@ -43,7 +43,7 @@ IGNORED = (".peakgate/", ".benchmarks/", ".cache/")
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
-    """Write what is missing, say what was written and what comes next."""
+    """Write the missing files, print which, and the next step."""
     parser = argparse.ArgumentParser(
         prog="peakgate init",
         description="Make the working directory a project: [tool.peakgate] in its pyproject.toml, and as examples "

@@ -40,7 +40,7 @@ _SUFFIXES = (".py", ".so", ".pyd")
 
 
 class Mode(StrEnum):
-    """What a run does with its cases."""
+    """The purpose of a process of an A/B."""
 
     WHOLE = "whole"
     """Prove, time and judge them, beside the roofs."""

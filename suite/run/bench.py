@@ -1,4 +1,4 @@
-"""``peakgate bench``: its options, and whether the run is supervised. What is not an option of ours goes to pytest."""
+"""``peakgate bench``: its options, and whether the run is supervised. Options that it does not know go to pytest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kernel: proven right, then timed, then held to its floor."""
+"""Every kernel: proven right, then timed, then compared with its floor."""
 
 from __future__ import annotations
 

@@ -33,11 +33,11 @@ NAME = "peakgate-benchmark-tests"
 SKIPS = "peakgate-skips"
 
 FRAMEWORKS = frozenset({"cupy", "cupyx", "cupy_backends", "torch", "triton", "numba", "numba_cuda", "cuda", "jax"})
-"""What fails without a GPU: a test that one of these stops is skipped there."""
+"""Exceptions that mean a missing GPU: a test that raises one is skipped without a GPU."""
 
 
 def pytest_arguments(project: Project) -> list[str]:
-    """What makes pytest collect the project's benchmark tests; nothing where there are none.
+    """The arguments with which pytest collects the project's benchmark tests; empty if there are none.
 
     The project's conftest files, ``pythonpath`` and ``plugins`` apply; the rest of its pytest settings does not.
     """
@@ -81,7 +81,7 @@ def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[
 def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
     """The case ids of the project's benchmark tests, which are collected and not run.
 
-    PeakgateError where one cannot be collected, or its id is another's. What collecting prints goes to stderr.
+    PeakgateError if one cannot be collected, or its id is taken. Output during collection goes to stderr.
     """
     if not project.benchmarks:
         return []
@@ -257,7 +257,7 @@ def _is_kernel(item: pytest.Item) -> bool:
 
 
 class SkippedWithoutGpu:
-    """Where no GPU answers, a test that a GPU framework stops is skipped with what it said."""
+    """Without a GPU, skip a test that a GPU framework stops, with that framework's message."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:

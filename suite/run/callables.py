@@ -325,7 +325,7 @@ def _wrong(error: Exception) -> Exception:
 
 
 def _judged(outcome: Outcome) -> Judgement:
-    """The judgement of a callable: one that waits for the host, or claims no work, is held to no floor."""
+    """The judgement of a callable: one that waits for the host, or claims no work, is not compared with a floor."""
     case, judgement = outcome.case, outcome.judgement
     if judgement.verdict not in (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR):
         return judgement

@@ -1,4 +1,4 @@
-"""Cases as JSON and back: what a change's own process says of its cases is data, checked member by member."""
+"""Cases as JSON and back: the cases of a change's own process are data, checked member by member."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from peakgate.case import Array, Buffer, Case, KernelLaunch, Launch, Role, Scala
 from peakgate.texels import Surface, TexelBuffer, Texture
 
 FUNCTION = "function"
-"""What stands for a function of the family: a reference, or one that makes input data."""
+"""Placeholder of a function of the family: a reference, or one that makes input data."""
 
 RECORDS: dict[str, type] = {
     kind.__name__: kind
@@ -45,7 +45,7 @@ def as_data(value: object) -> Any:
 
 
 def as_record(data: Any, inside: Path) -> Any:
-    """What ``as_data`` was given, with ``of_function`` for functions; TypeError, ValueError or KeyError else.
+    """The inverse of ``as_data``, with ``of_function`` for functions; otherwise TypeError, ValueError or KeyError.
 
     Of files only those in the folder ``inside`` are taken, links out of it are not.
     """
@@ -97,5 +97,5 @@ def _fits(value: object, kind: Any) -> bool:
 
 
 def of_function(_: Any, __: object) -> Array:
-    """What stands in a record for a function until the supplier's is put in its place."""
+    """Placeholder of a function in a record, until the supplier's replaces it."""
     raise AssertionError("a record that was read has its own functions")

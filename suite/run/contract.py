@@ -46,7 +46,7 @@ class Cases:
 
     @property
     def refused(self) -> Sequence[RefusedCase]:
-        """What stands for the cases that are not described."""
+        """Placeholders of the cases that are not described."""
         return self._own.refused
 
     def listed(self, tier: Tier) -> list[Case]:
@@ -231,7 +231,7 @@ def _is_array(argument: Argument) -> bool:
 
 
 def _arrays(case: Case) -> str:
-    """What the reference is given and has to give: roles, types and shapes in order, constants last."""
+    """The reference's arguments and results: roles, types and shapes in order, constants last."""
     buffers = [argument for argument in case.arguments if isinstance(argument, Buffer) and _is_array(argument)]
     described = [f"{each.role.value} {each.dtype} {'x'.join(map(str, each.shape))}" for each in buffers]
     described += [f"constant {each.dtype} {'x'.join(map(str, each.shape))}" for _, each in case.stage.constants]

@@ -160,7 +160,7 @@ def _outputs(problem: Case) -> Sequence[Any]:
 
 
 def _magnitudes(problem: Case) -> Sequence[Any]:
-    """What the family's ``scale`` gives, where it has one."""
+    """The magnitudes by the family's ``scale``; none without one."""
     given = problem.scale(np, inputs_of(np, problem)) if problem.scale else ()
     return [each for each in given if each is not None]
 

@@ -1,4 +1,4 @@
-"""What a run measures and with what: the project's tree, this tool, the commit it is judged by, and its floors.
+"""The inputs of a run: the project's tree, this tool, the commit that judges it, and its floors.
 
 Each is named by a hash, for the run's verdict and to know whether the run can be resumed.
 """
@@ -26,7 +26,7 @@ ARCHIVE = Path(".peakgate", "archive.json")
 
 
 class Tree(Struct):
-    """What an unpacked archive says of its tree."""
+    """The description of its tree in an unpacked archive."""
 
     commit: str | None = None
     changes: str | None = None
@@ -39,7 +39,7 @@ def tree(project: Project, out: Path) -> dict[str, str | None]:
     """``commit``, and ``changes``: a digest of what is not committed. Both None outside a git repository.
 
     A project unpacked from an archive, outside any repository, is the tree that was packed.
-    What runs leave behind (``out``, saved runs) is no part of the tree.
+    Files that runs write (``out``, saved runs) are not part of the tree.
     """
     try:
         commit = git.ask(project.root, "rev-parse", "--verify", "HEAD").decode().strip()

@@ -1,4 +1,4 @@
-"""What the process that measures hands to its supervisor: events through a pipe, finished cases kept in a journal.
+"""From the measuring process to its supervisor: events through a pipe, finished cases in a journal.
 
 An event is a line of JSON. The journal is a file that survives whatever ends the run: a line of JSON per record,
 fsynced. Its first line names what was measured; ``--resume`` continues a journal that names the same. Lines are only
@@ -112,7 +112,7 @@ class Journal:
         self._cut()
 
     def resume(self, key: Mapping[str, Any]) -> int:
-        """Continue the run that is in it; how many cases it finished. PeakgateError says what is not as it was.
+        """Continue the run that is in it; the number of finished cases. PeakgateError names what has changed since.
 
         A case that it could not decide is measured again; one below its floor is measured in as many processes as in
         a run that was not interrupted, and is not finished before.
@@ -179,7 +179,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What earlier processes of a run left: records by case, the roofs they measured, why there had to be another.
+    """The journal of earlier processes of a run: records by case, the roofs they measured, why another was needed.
 
     ``cases`` are those that need no more measuring; ``again`` those to be measured again, below their floor so far, and
     how often they were measured; ``below`` those finished ones that several processes measured.

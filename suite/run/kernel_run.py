@@ -291,7 +291,7 @@ class KernelRun:
         return [self.results.cases[case_id] for case_id in chosen] + tests
 
     def _partial(self) -> str | None:
-        """What was selected and not finished, in one line; None where nothing is left."""
+        """The selected cases that were not finished, in one line; None if all were."""
         done = {entry["case"] for entry in self.results.entries} | self.results.skipped.keys()
         missing = sum(case.id not in done for case in self._selected)
         if not missing:
@@ -313,7 +313,7 @@ def _make_harmless(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def _stop(link: Link, code: ExitCode, reason: str) -> NoReturn:
-    """Measure nothing, and say why in one line: UNDECIDED or, on bad input, BAD_INPUT."""
+    """Measure nothing and print the reason in one line: UNDECIDED or, on bad input, BAD_INPUT."""
     if link.supervised:
         link.send(**{"undecided" if code is ExitCode.UNDECIDED else "refused": reason})
         os._exit(code)
@@ -360,7 +360,7 @@ class StatusLine:
         self._show(f"building {counted(count, 'case')}", None)
 
     def built(self) -> None:
-        """Count the time from now on: what building took says nothing of the cases to come."""
+        """Restart the clock: the time of building does not predict that of the cases to come."""
         self._begun_at = self._clock()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -56,7 +56,7 @@ class Listed:
 
 
 _UNREADABLE = (PeakgateError, RecursionError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
-"""What records of another form raise."""
+"""The exceptions that records of another form raise."""
 
 
 def with_probes(found: Described) -> tuple[list[Listed], list[RefusedCase]]:

@@ -38,7 +38,7 @@ _held: list[int] = []
 
 
 class Holder(Struct):
-    """Who holds a lock, as its file says."""
+    """The holder of a lock, by its file."""
 
     pid: int
     user: str

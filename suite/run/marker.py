@@ -1,4 +1,4 @@
-"""What a benchmark test declares of its callable, the case that it is, and whether its outputs are right."""
+"""The marker of a benchmark test, the case that it becomes, and the check of its outputs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from peakgate.run.session import Proof, WrongResult
 
 MARKER = "peakgate"
 OPERATION = "callable"
-"""What stands for the source of a case that has none of ours."""
+"""In place of a source file, which a callable's case does not have."""
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a test says, by marker or by the fixture's methods: values, or functions of the callable's arguments.
+    """The settings of a test, by marker or by the fixture's methods: values, or functions of the callable's arguments.
 
     ``bytes`` and ``flops`` are the work of one call, ``peak_tflops`` the peak of its operations where it is not FP32's.
     ``reference`` gives the expected outputs. ``tolerance`` is how far an element may be off, relative to
@@ -73,7 +73,7 @@ NAMES = tuple(field.name for field in fields(Given))
 
 
 def given_by(node: pytest.Item) -> Given:
-    """What the nearest marker says; PeakgateError for a name that is unknown."""
+    """The settings of the nearest marker; PeakgateError for an unknown name."""
     marker = node.get_closest_marker(MARKER)
     if marker is None:
         return Given()

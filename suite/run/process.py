@@ -70,7 +70,7 @@ class _Watch:
 
 
 def fixed_arguments(root: Path) -> list[str]:
-    """What pytest is started with in every run of a project."""
+    """The arguments of pytest in every run of a project."""
     from peakgate.project import config  # noqa: PLC0415  (the GPU is begun on before)
 
     fixed = [str(KERNELS), "-c", str(SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]

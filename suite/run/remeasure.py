@@ -1,4 +1,4 @@
-"""What became of a case over the processes of a run: one that was below its floor is judged by the median of three.
+"""Combine the processes of a run: a case that was below its floor is judged by the median of three.
 
 A record is what the journal keeps of one case in one process: ``extra_info`` and ``times_us``, or the supervisor's
 verdict on a process that is gone.

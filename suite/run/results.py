@@ -1,4 +1,4 @@
-"""What came of the cases of a run in this process, and the session that measures them.
+"""The results of a run's cases in this process, and the session that measures them.
 
 The plug-ins of kernels (``kernel_run``) and of benchmark tests (``benchmark_tests``) hand in what they measured here.
 """
@@ -99,7 +99,7 @@ class Results:
         return entry, known.get("times_us", ())
 
     def _refused(self, case: Case) -> Outcome | None:
-        """What comes of a case that the change dropped, or that the base cannot judge; None of one to measure."""
+        """The result of a case that the change dropped or that the base cannot judge; None if it is to be measured."""
         objection = self.known.objection(case)
         return None if objection is None else self.session.unmeasured(case, objection)
 

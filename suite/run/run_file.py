@@ -110,7 +110,7 @@ def judged(entry: Entry) -> dict[str, str]:
 
 
 def closing_lines(session: Session, entries: Sequence[Entry], partial: str | None) -> list[str]:
-    """What a run says last: notes, roofs, where the wall time went, and the counts."""
+    """The last lines of a run: notes, roofs, the wall time by phase, and the counts."""
     lines = list(session.notes)
     if session.roofs:
         rates = ", ".join(f"{name} {rate:.1f}" for name, rate in session.roofs.items())

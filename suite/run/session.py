@@ -50,7 +50,7 @@ from peakgate.verdict import Judgement, Verdict
 
 
 class WrongResult(Exception):
-    """A kernel whose output is not what it must be; the message says where."""
+    """A kernel with a wrong output; the message says where."""
 
 
 class LostEarly(Exception):
@@ -71,7 +71,7 @@ OTHER_ORDER = 1
 
 
 def no_room(full: MemoryError, device: Device, case: Case | None = None) -> str:
-    """What did not fit where memory, the GPU's or the machine's, is full, with sizes, and where to look."""
+    """The message for full memory, of the GPU or the machine, with sizes, and where to look."""
     said = " ".join(str(full).split()) or "it did not say how much was asked for"
     room = device.memory_bytes()
     sizes = [said]
@@ -123,7 +123,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All that is known of one case after a run. What was not reached is None."""
+    """The result of one case. Steps that were not reached are None."""
 
     case: Case
     judgement: Judgement
@@ -221,7 +221,7 @@ class Session:
         self.device.draw_from(self.seed)
 
     def look(self) -> list[str]:
-        """See whether the device is fit to be measured; what gives reason for doubt is noted and given."""
+        """Run the preflight; record and return its warnings."""
         self.preflight = self.device.preflight()
         found = concerns(self.preflight) if self.preflight else []
         self.notes += [f"doubtful: {concern}" for concern in found]
@@ -269,7 +269,7 @@ class Session:
     def prove(self, launchable: KernelLaunchable) -> Proof | None:
         """Check the case's edge-size problems and launch the case itself; WrongResult or KernelFault when one is wrong.
 
-        What is launched here of a kernel is compared when it is timed. Without ``checks`` nothing is proven: None.
+        A kernel's launch at its own size is compared when it is timed. Without ``checks`` nothing is proven: None.
         """
         case = launchable.case
         if not self.checks:
@@ -348,7 +348,7 @@ class Session:
         return self.unmeasured(case, Judgement(verdict, said))
 
     def measured(self, case: Case) -> Outcome:
-        """What comes of one case: proven, timed, the timed launches compared, and judged."""
+        """The result of one case: proven, timed, the timed launches compared, and judged."""
         try:
             launchable = self.prepare(case)
             proof = self.prove(launchable)

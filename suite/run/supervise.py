@@ -47,12 +47,12 @@ MOST_UNEXPLAINED = 3
 """So many processes may end between two cases, where none can be blamed, before the run gives up."""
 
 FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP})
-"""Signals that others send, the kernel when memory runs out say; a crash sends others."""
+"""Signals sent from outside, such as the OOM killer's; a crash sends others."""
 
 
 @dataclass(slots=True)
 class Step:
-    """What the measuring process does now, of which case (None: of none), and until when it may."""
+    """The current step of the measuring process, its case (None: no case), and its deadline."""
 
     name: str
     case: str | None
@@ -224,7 +224,7 @@ class _Supervisor:
 
     @cached_property
     def _key(self) -> dict[str, Any]:
-        """What must be the same for a run to be resumed."""
+        """The facts that must be unchanged for a run to be resumed."""
         tree = inputs.tree(self._project, self._places.out)
         return {
             "commit": tree["commit"],

@@ -20,7 +20,7 @@ _STYLE: dict[str, str] = {Verdict.PASS: "green", Verdict.NO_FLOOR: "yellow"}
 
 
 Entry = Mapping[str, Any]
-"""What the run file keeps of one case: its ``extra_info``."""
+"""One case in the run file: its ``extra_info``."""
 
 
 def render(entries: Sequence[Entry], closing_lines: Sequence[str], *, width: int, colour: bool) -> str:

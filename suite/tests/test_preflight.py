@@ -26,7 +26,7 @@ def test_what_the_driver_does_not_tell_raises_no_concern():
     ("change", "reported"),
     [
         ({"other_processes": 2}, "2 other processes on this GPU"),
-        ({"throttle_reasons": ("software power cap",)}, "held down by software power cap"),
+        ({"throttle_reasons": ("software power cap",)}, "limited by software power cap"),
         ({"power_limit_w": 500.0}, "500 W, 700 W is this GPU's default"),
         ({"temperature_c": 91}, "91 °C"),
         ({"uncorrected_ecc_errors": 1}, "1 uncorrected ECC error"),

@@ -1,0 +1,227 @@
+"""Which verdict a case has at the end of its history, and the suite as a whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.history.series import History, of_sessions
+from peakgate.reports.history.series import history as of_runs
+from peakgate.reports.history.trend import FEWEST_TO_JUDGE, RECENT, CaseFinding, find_trend
+from peakgate.reports.protect.acknowledged import Accepted
+from peakgate.reports.runs.sessions import SavedSession
+from peakgate.verdict import Verdict
+
+CASES = 30
+SESSIONS = 40
+CASE = "a.stage007"
+
+
+def session(number: int, **facts: object) -> SavedSession:
+    plain = SavedSession(
+        path=f"{number:04d}.json",
+        taken=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number),
+        commit=f"{number:02x}" * 20,
+        dirty=False,
+        slug="nvidia-h200",
+        uuid="GPU-0001",
+        driver="580.159.04",
+        tier="gate",
+        whole=True,
+        times_us={},
+        fingerprints={},
+    )
+    return replace(plain, **facts)  # type: ignore[arg-type]
+
+
+def quiet(seed: int = 1, cases: int = CASES, sessions: int = SESSIONS) -> Floats:
+    """Log times with an SD of half a percent between sessions, of cases from 2.7 µs to 3 ms."""
+    rng = np.random.default_rng(seed)
+    return np.linspace(1, 8, cases)[:, None] + 0.005 * rng.standard_normal((cases, sessions))
+
+
+def history(
+    log_time: Floats, sessions: Sequence[SavedSession] | None = None, names: Sequence[str] | None = None
+) -> History:
+    cases = names or [f"a.stage{row:03d}" for row in range(len(log_time))]
+    kept = sessions or [session(number) for number in range(log_time.shape[1])]
+    times = [
+        {case: value for case, value in zip(cases, own, strict=True) if math.isfinite(value)}
+        for own in np.exp(log_time.T).tolist()
+    ]
+    return of_runs(of_sessions([replace(each, times_us=own) for each, own in zip(kept, times, strict=True)]))
+
+
+def findings(log_time: Floats, sessions: Sequence[SavedSession] | None = None) -> dict[str, CaseFinding]:
+    return {each.case: each for each in find_trend(history(log_time, sessions)).findings}
+
+
+def verdicts(log_time: Floats, sessions: Sequence[SavedSession] | None = None) -> dict[str, Verdict]:
+    """The verdicts of the cases that are not SAME."""
+    found = findings(log_time, sessions)
+    return {case: each.verdict for case, each in found.items() if each.verdict is not Verdict.SAME}
+
+
+def slowed(log_time: Floats, row: int, since: int, by: float) -> Floats:
+    """The same, with one case slower in its last ``since`` sessions."""
+    changed = log_time.copy()
+    changed[row, -since:] += np.log1p(by)
+    return changed
+
+
+@pytest.mark.parametrize("age", [5, 15, 30])
+def test_a_case_is_slower_while_its_step_is_recent_and_comes_first(age: int) -> None:
+    found = find_trend(history(slowed(quiet(), 7, age, 0.04)))
+    worst = found.findings[0]
+    assert (worst.case, worst.verdict, found.exit_code) == (CASE, Verdict.SLOWER, 1)
+    assert worst.change_percent == pytest.approx(4, abs=0.6)
+    assert worst.newest_time_us == pytest.approx(1.04 * (worst.older_time_us or 0), rel=0.005)
+    assert worst.good is not None
+    assert worst.bad is not None
+    assert worst.good < SESSIONS - age <= worst.bad
+    assert found.commands == [worst.command]
+    assert found.counts == {Verdict.SLOWER: 1, Verdict.SAME: CASES - 1}
+
+
+def test_an_older_regression_is_open_and_no_longer_slower() -> None:
+    for age, verdict in ((RECENT, Verdict.SLOWER), (RECENT + 1, Verdict.SAME)):
+        found = find_trend(history(slowed(quiet(sessions=60), 7, age, 0.04)))
+        assert {each.verdict for each in found.findings if each.case == CASE} == {verdict}
+        assert [each.change.case for each in found.open] == [CASE]
+
+
+def test_a_regression_that_a_person_accepted_is_the_same_and_the_reason_names_it() -> None:
+    accepted = [Accepted(CASE, 5.0, "meant", date(2026, 11, 22))]
+    found = find_trend(history(slowed(quiet(), 7, 10, 0.04)), accepted=accepted)
+    assert (found.exit_code, found.open) == (0, ())
+    (finding,) = [each for each in found.findings if each.case == CASE]
+    assert finding.verdict is Verdict.SAME
+    assert "accepted on 2026-11-22" in finding.reason
+
+
+def test_a_case_is_faster_where_its_recent_steps_add_up_to_less_time() -> None:
+    assert verdicts(slowed(quiet(), 7, 5, -0.03)) == {CASE: Verdict.FASTER}
+    mended = slowed(slowed(quiet(), 7, 20, 0.03), 7, 8, 1 / 1.03 - 1)
+    assert verdicts(mended) == {}
+    better = slowed(slowed(quiet(), 7, 20, 0.03), 7, 8, 1 / 1.06 - 1)
+    assert verdicts(better) == {CASE: Verdict.FASTER}
+
+
+def test_a_commit_that_a_faster_driver_hides_is_still_slower() -> None:
+    sessions = [session(number, driver="590.1" if number > 27 else "580.1") for number in range(SESSIONS)]
+    log_time = slowed(slowed(quiet(), 7, 22, 0.03), 7, 12, -0.05)
+    found = findings(log_time, sessions)[CASE]
+    assert found.verdict is Verdict.SLOWER
+    assert found.change_percent == pytest.approx(3, abs=0.6)
+
+
+def test_one_slow_session_and_equal_times_are_the_same() -> None:
+    log_time = quiet()
+    log_time[:, -1] += 0.05
+    assert verdicts(log_time) == {}
+    assert verdicts(np.ones((CASES, SESSIONS))) == {}
+
+
+def test_the_same_states_the_smallest_step_that_the_newest_sessions_would_have_shown() -> None:
+    found = findings(quiet())[CASE]
+    assert found.older_time_us == found.newest_time_us == pytest.approx(np.exp(quiet()[7].mean()), rel=0.003)
+    assert found.change_percent == 0
+    least = found.smallest_detectable_change_percent
+    assert least is not None
+    assert 1.0 < least < 1.5
+    assert verdicts(slowed(quiet(), 7, 5, 1.5 * least / 100)) == {CASE: Verdict.SLOWER}
+    after_a_driver = [session(number, driver="590.1" if number > 36 else "580.1") for number in range(SESSIONS)]
+    short = findings(quiet(), after_a_driver)[CASE]
+    assert (short.verdict, short.smallest_detectable_change_percent) == (Verdict.SAME, None)
+
+
+def test_a_case_of_too_few_sessions_is_new_beside_others_and_else_undecided() -> None:
+    log_time = quiet()
+    log_time[3, : 1 - FEWEST_TO_JUDGE] = np.nan
+    log_time[4, :-FEWEST_TO_JUDGE] = np.nan
+    assert verdicts(log_time) == {"a.stage003": Verdict.NEW}
+    new = findings(log_time)["a.stage003"]
+    assert (new.older_time_us, new.change_percent) == (None, None)
+    assert new.recent_us == pytest.approx(np.exp(log_time[3, 1 - FEWEST_TO_JUDGE :]).tolist())
+    short = findings(quiet(sessions=FEWEST_TO_JUDGE - 1))
+    assert {each.verdict for each in short.values()} == {Verdict.INCONCLUSIVE}
+
+
+def test_a_noisy_case_is_undecided_only_where_it_seems_to_have_moved() -> None:
+    log_time = quiet()
+    rng = np.random.default_rng(5)
+    log_time[3:5] = 1 + 0.2 * rng.standard_normal((2, SESSIONS))
+    log_time[4, -5:] = 1.33 + 0.01 * rng.standard_normal(5)
+    assert verdicts(log_time) == {"a.stage004": Verdict.INCONCLUSIVE}
+
+
+def test_the_suite_is_the_median_of_what_each_case_differs_from_its_own_median() -> None:
+    log_time = quiet()
+    log_time[:, -5:] += np.log1p(0.02)
+    together = find_trend(history(log_time)).together
+    assert together is not None
+    assert (together.verdict, together.case) == (Verdict.SLOWER, "")
+    assert (together.good, together.bad) == (34, 35)
+    relative = log_time - np.median(log_time[:, -RECENT:], axis=1, keepdims=True)
+    assert together.recent_us == pytest.approx(np.exp(np.median(relative, axis=0))[-RECENT:].tolist())
+    unchanged = find_trend(history(quiet())).together
+    assert unchanged is not None
+    assert unchanged.verdict is Verdict.SAME
+
+
+def test_sessions_and_cases_that_are_seldom_there_do_not_count_for_the_suite() -> None:
+    log_time = quiet(cases=13, sessions=20)
+    log_time[12, :10] = np.nan  # in half of the sessions
+    log_time[:6, 3] = np.nan  # 6 of 12 cases
+    log_time[:5, 4] = np.nan  # 7 of 12
+    together = find_trend(history(log_time)).together
+    assert together is not None
+    assert len(together.recent_us) == 19
+
+
+@pytest.mark.parametrize(
+    ("cases", "sessions", "whole"), [(9, 40, True), (30, FEWEST_TO_JUDGE - 1, True), (30, 40, False)]
+)
+def test_too_few_cases_or_whole_sessions_say_nothing_of_the_suite(cases: int, sessions: int, whole: bool) -> None:
+    kept = [session(number, whole=whole) for number in range(sessions)]
+    assert find_trend(history(quiet(cases=cases, sessions=sessions), kept)).together is None
+
+
+@settings(max_examples=5)
+@given(st.permutations(range(CASES)))
+def test_the_order_of_the_cases_changes_nothing(order: list[int]) -> None:
+    log_time = slowed(quiet(), 7, 6, 0.03)
+    shuffled = history(log_time[order], names=[f"a.stage{row:03d}" for row in order])
+    assert find_trend(shuffled).findings == find_trend(history(log_time)).findings
+
+
+@settings(max_examples=8)
+@given(st.integers(0, 1000))
+def test_what_is_slower_is_faster_in_the_mirror(seed: int) -> None:
+    log_time = slowed(quiet(seed), 7, 6, 0.04)
+    turned = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
+    assert verdicts(9 - log_time) == {case: turned[verdict] for case, verdict in verdicts(log_time).items()}
+
+
+def test_false_positives_and_power_are_what_the_page_promises() -> None:
+    """Ten histories of 195 unchanged cases (under 1 % of them have a false positive) and 5 that are 2 % slower."""
+    wrong, hits = 0, 0
+    rng = np.random.default_rng(11)
+    changed = {f"a.stage{row:03d}" for row in range(5)}
+    for _ in range(10):
+        sd = rng.uniform(0.003, 0.007, (200, 1))
+        noise = sd * rng.standard_normal((200, 36)) + 0.03 * (rng.random((200, 36)) < 0.02)
+        log_time = rng.uniform(1, 8, (200, 1)) + noise
+        log_time[:5, -8:] += np.log1p(0.02)
+        flagged = set(verdicts(log_time))
+        wrong += bool(flagged - changed)
+        hits += len(flagged & changed)
+    assert wrong <= 1
+    assert hits >= 0.85 * 50
