@@ -52,7 +52,7 @@ def test_a_project_without_a_kernel_is_bad_input_of_what_checks_kernels(project,
 )
 def test_a_folder_that_only_the_settings_know_is_named(tmp_path, project, settings, named):
     (tmp_path / "peakgate.toml").write_text(settings)
-    with pytest.raises(PeakgateError, match=rf"peakgate\.toml: {named}, which is not there"):
+    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.SETTING):
         config.required()
 
 
@@ -69,13 +69,15 @@ def test_families_of_one_folder_name_in_two_projects_are_two(tmp_path, monkeypat
 def test_two_families_of_one_name_are_refused_with_both_files(project):
     project("one", FAMILY_FILE.format(name="twin"))
     project("other", FAMILY_FILE.format(name="twin"))
-    with pytest.raises(PeakgateError, match=r"'twin' is defined in .*one.family\.py and again in .*other.family\.py"):
+    with pytest.raises(
+        PeakgateError, match=r"one.family\.py .* .*other.family\.py", check=lambda error: error.code is Code.FAMILY
+    ):
         catalogue.families()
 
 
 def test_a_family_that_is_none_is_refused(project):
     project("one", "FAMILY = 'transpose'\n")
-    with pytest.raises(PeakgateError, match="FAMILY that is a str"):
+    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.FAMILY):
         catalogue.families()
 
 
