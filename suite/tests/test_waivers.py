@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
-from peakgate.judge.waivers import DefectKey, Waiver, complaints, entry, read, set_apart
+from peakgate.judge.waivers import DefectKey, Waiver, complaints, entry, offer, read, set_apart
 from peakgate.sanitize import report
 from peakgate.sanitize.report import LaunchLog, SanitizerDefect, ToolReport
 
@@ -66,6 +66,23 @@ def test_a_sanitizers_defect_is_accepted_at_its_instruction_and_leaves_a_warning
     assert (judged.errors, [defect.where for defect in judged.defects]) == (1, ["sums+0xc0"])
     assert [waiver.reason for _, waiver in judged.waived] == ["known"]
     assert report.without_waived(found, {**entries, report.key("memcheck", defects[1]): WAIVED[KEY]}, TODAY).errors == 0
+
+
+def test_a_defect_is_named_with_its_place_where_it_has_one():
+    assert str(KEY._replace(file="", line="")) == "check: sums.sums: out of bounds"
+    assert str(KEY).endswith(" in sums.cu")
+    assert KEY.line in str(KEY)
+
+
+def test_what_is_offered_is_read_back_whatever_the_line_holds(tmp_path):
+    key = KEY._replace(line=r'print("a\n");')
+    offered = offer([key, key], tmp_path / "waivers.toml").partition("[[")
+    assert offered[2].count("[[") == 0  # once
+    text = (offered[1] + offered[2]).replace('reason = ""', 'reason = "why"').replace('""', "2999-12-31")
+    (tmp_path / "waivers.toml").write_text(text)
+    assert list(read(tmp_path / "waivers.toml").defects) == [key]
+    assert offer([], tmp_path / "waivers.toml") == ""
+    assert read(tmp_path / "none.toml").defects == {}
 
 
 FAMILY = """
