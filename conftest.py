@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import tempfile
@@ -12,8 +13,11 @@ from types import SimpleNamespace
 import pytest
 from peakgate import emulator
 from peakgate.cli import main
+from peakgate.common import terminal
 from peakgate.common.errors import PeakgateError
+from peakgate.common.report import Report
 from peakgate.device.driver import gpu_count
+from rich.console import Console
 
 # Projects of their own, with benchmark tests of their own.
 collect_ignore = ["lab/newcomer/projects", "lab/dodges/project"]
@@ -53,6 +57,20 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             folder.mkdir(exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8", newline="")
         assert text == (folder / name).read_bytes().decode("utf-8")
+
+    return compare
+
+
+@pytest.fixture
+def shown(golden: Callable[[str, str], None]) -> Callable[[str, Report], None]:
+    """Compare what a terminal shows of a report with the file of this name in ``golden`` beside the test."""
+
+    def compare(name: str, report: Report) -> None:
+        stream = io.StringIO()
+        console = Console(file=stream, width=80, highlight=False, emoji=False, markup=False)
+        terminal.show(report, console)
+        terminal.last_line(report, console)
+        golden(name, stream.getvalue())
 
     return compare
 

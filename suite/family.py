@@ -12,8 +12,9 @@
         sizes=[1 << 26],
     )
 
-``FAMILY = family(*(kernel(name, ...) for name in ("naive.cu", "tiled.cu")))`` is a folder of several kernels. Several
-launches as one case, a reference kernel and saved arrays: own-repository.md.
+``FAMILY = family(*(kernel(name, ...) for name in ("naive.cu", "tiled.cu")))`` is a folder of several kernels; those of
+one name are variants of one stage. Tiers and labels, several launches as one case, a reference kernel and saved arrays:
+own-repository.md.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
+from functools import cache
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -57,12 +58,17 @@ from peakgate.texels import Surface, TexelBuffer, Texture
 __all__ = [
     "EDGES",
     "TOLERANCES",
+    "Array",
+    "Buffer",
     "Extent",
+    "Family",
     "In",
     "InOut",
     "LaunchOf",
     "Out",
+    "Scratch",
     "Size",
+    "Sizes",
     "Surface",
     "Temp",
     "Texture",
@@ -75,6 +81,9 @@ __all__ = [
 Extent = int | tuple[int, ...]
 Size = int | tuple[int, ...]
 """A problem's size: its numbers are what ``arguments``, ``grid`` and ``bytes`` are called with."""
+Sizes = Sequence[Size] | Mapping[str, Size]
+"""Sizes that the case id names by their numbers, ``8192x1024``, or sizes by the label that it has in their place."""
+_Labelled = tuple[tuple[int, ...], str]
 
 TOLERANCES = {
     "float16": 2.0**-11,
@@ -128,6 +137,11 @@ def Temp(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
     return Buffer(Role.TEMP, shape, dtype)
 
 
+def Scratch(*shape: int, dtype: str = "float32") -> Buffer:  # noqa: N802
+    """A buffer that is zeroed when it is allocated, and that the kernel leaves ready for its next launch."""
+    return Buffer(Role.SCRATCH, shape, dtype)
+
+
 def _buffer(
     role: Role, shape: tuple[int, ...], dtype: str, data: Data | str, seen_as: Texture | Surface | None
 ) -> Buffer:
@@ -153,8 +167,7 @@ class LaunchOf:
 
     def shape(self, numbers: Sequence[int]) -> Launch:
         """The launch at a size."""
-        grid = self.grid(*numbers) if callable(self.grid) else self.grid
-        return Launch(_three(grid), _three(self.block), self.shared_bytes)
+        return Launch(_three(_at(self.grid, numbers)), _three(self.block), self.shared_bytes)
 
 
 def launch(
@@ -176,18 +189,18 @@ def launch(
 
 
 def kernel(
-    source: str,
+    source: str = "",
     *,
     arguments: Callable[..., Sequence[Argument] | Mapping[str, Argument]],
     grid: Callable[..., Extent] | Extent = 0,
     block: Extent = 0,
     launches: Sequence[LaunchOf] = (),
     reference: Callable[..., Array | tuple[Array, ...]] | LaunchOf | str | Sequence[str],
-    sizes: Sequence[Size],
+    sizes: Sizes = (),
     bytes: Callable[..., int],  # noqa: A002  (what it is)
     flops: Callable[..., int] | None = None,
-    small_sizes: Sequence[Size] = (),
-    edges: Sequence[Size] = (),
+    small_sizes: Sizes | None = (),
+    edges: Sizes = (),
     tolerance: float | Sequence[float] | None = None,
     terms: Callable[..., int] | int | None = None,
     scale: Callable[..., Array | tuple[Array | None, ...]] | None = None,
@@ -203,40 +216,62 @@ def kernel(
     name: str = "",
     lesson: str = "",
     min_capability: tuple[int, int] = (7, 5),
+    variant: Callable[..., str] | str = "",
+    block_in_id: bool = False,
+    gate: Callable[..., bool] | bool = True,
+    roof: str = "copy",
+    predicted: Callable[..., Mapping[str, float]] | Mapping[str, float] = MappingProxyType({}),
+    operation: str = "",
+    host_bound: bool = False,
 ) -> Family:
     """A family with the one kernel in ``source``, a .cu file beside the caller's, named like its folder.
 
     ``arguments``, ``grid``, ``bytes`` and ``flops`` are functions of a size; ``block`` is in threads. ``launches`` in
     place of grid and block are several launches as one case, timed together; ``arguments`` then gives names to them.
-    ``reference(xp, *inputs)`` gives the expected outputs, in argument order, against the array module ``xp``; a
-    ``launch`` in its place is that of another kernel whose outputs are expected, a text the file of a saved array.
-    ``sizes`` are measured on a GPU, all in the gate; ``small_sizes`` run in the emulator; ``edges`` prove the build
-    right where tidy sizes cannot: by default numbers off every power of two, none where arrays are saved, and
-    ``peakgate check`` adds some beside every tile. ``arguments`` raises ValueError for a size that the kernel does not
-    take.
+    ``reference(xp, *inputs)`` gives the expected outputs, in argument order, against the array module ``xp``; numbers
+    of the size are passed to it by name where it takes them by keyword alone, as ``lambda xp, *, n: xp.arange(n)``
+    does. A ``launch`` in its place is that of another kernel whose outputs are expected, a text the file of a saved
+    array. ``arguments`` raises ValueError for a size that the kernel does not take.
+
+    ``sizes`` are measured on a GPU; ``gate``, by default true, says which of them are in the gate tier, the others are
+    in the full tier alone. ``small_sizes`` run in the emulator: by default one of the edge-size problems, none with
+    None. ``edges`` prove the build right where tidy sizes cannot: by default numbers off every power of two, none where
+    arrays are saved, and ``peakgate check`` adds some beside every tile.
+
     Each element must be within ``tolerance * max(|ref|, magnitude)`` of its reference, besides the rounding of its
     type (see ``peakgate.judge.correctness``). ``tolerance``, a number or one per output, is by default that of each
     output's type (TOLERANCES), equal values for integers; with ``terms``, how many terms are summed into an element in
     float32 (float64 for that type), it is what such sums need. ``scale(xp, *inputs)`` gives the magnitude, the size of
     what is summed: ``xp.sqrt((a * a) @ (b * b))`` of a product of matrices; without it, it is estimated. ``atol`` and
     ``rtol`` in their place are NumPy's: ``atol + rtol * |ref|``.
+
     ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
     go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables
     and come last among the reference's inputs.
+
+    The case id is ``family.name-size-block-variant``. ``name`` is by default the file's; the block is part of the id
+    with ``block_in_id``, as it is given here; ``variant`` tells apart cases that differ in something else. ``roof`` is
+    the measured roof that the case is compared with: copy, read, write, fma or link. ``predicted`` has what a model
+    expects, by the name under which the run file reports it. ``gate``, ``terms``, ``variant`` and ``predicted`` are
+    values or functions of a size.
+
+    An ``operation`` of the device in place of ``source`` is what kernels are compared with: memcpy, cublas_sgemm,
+    h2d_pageable, h2d_pinned, d2h_pageable or d2h_pinned; its first argument is the output. ``host_bound`` marks one
+    whose time is the host's as much as the GPU's: it is in the full tier.
     """
-    caller = inspect.currentframe()
-    assert caller is not None
-    assert caller.f_back is not None
-    file = Path(caller.f_back.f_globals["__file__"])
-    folder, called_at = file.parent, f"{file}:{caller.f_back.f_lineno}"
+    folder, called_at = _caller()
+    if operation:
+        grid, block = grid or 1, block or 1
     _refuse_contradictions(source, launches, shaped=bool(grid and block), alone=bool(entry or shared_bytes))
     first = launches[0] if launches else launch(entry, grid=grid, block=block, shared_bytes=shared_bytes)
     kernels = tuple(dict.fromkeys(each.entry for each in launches[1:] if each.entry != first.entry))
     stage = Stage(
-        name or Path(source).stem,
+        name or operation or Path(source).stem,
         lesson,
-        source=folder / source,
+        source=folder / source if source else None,
+        operation=operation or None,
         min_capability=min_capability,
+        host_bound=host_bound,
         entry=first.entry,
         more=kernels,
         options=tuple(options),
@@ -245,34 +280,39 @@ def kernel(
         cooperative=cooperative,
     )
     macros = tuple((key, str(value)) for key, value in defines.items())
+    expected, magnitudes = _of_inputs(reference, arguments), _of_inputs(scale, arguments)
+    usual = next(chain(_labelled(sizes), _labelled(small_sizes or ())), None)
+    if usual is None:
+        raise ValueError(f"{stage.name}: no size; expected sizes=[...], small_sizes=[...] or both")
 
-    expected = _listed(reference) if callable(reference) else None
-    magnitudes = _listed(scale) if scale else None
-
-    def case(size: Size, tier: Tier = Tier.FULL) -> Case:
-        numbers = _numbers(size)
+    def case(numbers: tuple[int, ...], label: str = "", scale_of: Scale = Scale.SMALL) -> Case:
         if not (callable(reference) or isinstance(reference, str | Sequence | LaunchOf)):
             raise TypeError(f"reference is {reference!r}; expected a function, a launch, or the files of saved arrays")
-        label = "x".join(map(str, numbers))
+        label = label or _label(numbers)
         listed = arguments(*numbers)
         names = tuple(listed) if isinstance(listed, Mapping) else ()
         listed = tuple(listed.values() if isinstance(listed, Mapping) else listed)
         given = tuple(_in_folder(argument, folder, label) for argument in listed)
         shapes = [KernelLaunch(each.entry, each.shape(numbers), _positions(each, names, given)) for each in launches]
+        gated = scale_of is Scale.BENCH and not host_bound and _at(gate, numbers)
         made = Case(
             family=folder.name,
             stage=stage,
             launch=first.shape(numbers),
             arguments=given,
             work=Work(bytes(*numbers), flops(*numbers) if flops else 0),
-            reference=_files(reference, folder, label) if isinstance(reference, str | Sequence) else expected,
+            reference=_files(reference, folder, label) if isinstance(reference, str | Sequence) else expected(numbers),
             size=label,
+            block=_label(_numbers(block)) if block_in_id else "",
+            variant=_at(variant, numbers),
             defines=macros,
             dtype=_output_types(given)[0],
-            tolerance=_tolerances(given, tolerance, terms(*numbers) if callable(terms) else terms),
-            tier=tier,
+            tolerance=_tolerances(given, tolerance, _at(terms, numbers)),
+            roof=roof,
+            tier=Tier.GATE if gated else Tier.FULL,
+            predicted=tuple(_at(predicted, numbers).items()),
             sequence=tuple(shapes),
-            scale=magnitudes,
+            scale=magnitudes(numbers),
             atol=atol,
             rtol=rtol,
         )
@@ -280,57 +320,100 @@ def kernel(
             made = replace(made, reference=_by_other_kernel(made, reference, numbers, names))
         return made
 
-    dimensions = len(sizes[0]) if isinstance(sizes[0], tuple) else 1
     of_every_size = {buffer.data for _, buffer in stage.constants}
 
     def of_any_size() -> Sized | None:
         # A saved argument is of one size, so that only sizes of which there is one can be problems.
-        if edges or set(case(sizes[0]).saved) - of_every_size:
+        if edges or set(case(*usual).saved) - of_every_size:
             return None
-        names = tuple(inspect.signature(arguments).parameters)
-        return Sized(case, _numbers(sizes[0]), names)
+        return Sized(case, usual[0], tuple(inspect.signature(arguments).parameters))
 
-    def probed() -> tuple[Size, ...]:
+    def probed() -> tuple[_Labelled, ...]:
         sized = of_any_size()
         if sized is None:
-            return tuple(islice(edges, MOST_FAMILY_CASES + 1))
-        usual = map(_numbers, EDGES.get(dimensions, ()))
-        taken = [size for size in usual if not isinstance(accepted(sized, size), str)]
-        return tuple(taken) or tuple(_numbers(size) for size in chosen(sized).cases)
+            return tuple(islice(_labelled(edges), MOST_FAMILY_CASES + 1))
+        dimensions = len(usual[0])
+        taken = [
+            size for size in map(_numbers, EDGES.get(dimensions, ())) if not isinstance(accepted(sized, size), str)
+        ]
+        return tuple(_labelled(taken or list(chosen(sized).cases)))
 
     def cases(scale: Scale) -> Iterator[Case]:
-        tier = Tier.GATE if scale is Scale.BENCH else Tier.FULL
         try:
-            own = tuple(islice(sizes if scale is Scale.BENCH else small_sizes, MOST_FAMILY_CASES + 1))
-            wanted = own or probed()[-1:]
+            asked = sizes if scale is Scale.BENCH else small_sizes
+            wanted = tuple(islice(_labelled(asked or ()), MOST_FAMILY_CASES + 1))
+            if not wanted and scale is Scale.SMALL and small_sizes is not None:
+                wanted = probed()[-1:]
         except Exception as error:
-            yield cast("Case", _refused(stage, sizes[0], error, called_at))
-        else:
-            yield from _each(partial(case, tier=tier), wanted, partial(_refused, stage, called_at=called_at))
+            yield cast("Case", _refused(folder, stage, usual[1], error, called_at))
+            return
+        for numbers, label in wanted:
+            try:
+                made = case(numbers, label, scale)
+            except Exception as error:
+                made = cast("Case", _refused(folder, stage, label, error, called_at))
+            yield made
 
     def probes(_: Case) -> Iterator[Case]:
-        yield from (case(size) for size in probed())
+        yield from (case(numbers, label) for numbers, label in probed())
 
     summary = lesson or f"{stage.name}, one kernel"
     return Family(folder.name, summary, (stage,), cases, probes, sized=lambda _: of_any_size())
 
 
-def family(*kernels: Family, summary: str = "") -> Family:
-    """The kernels of one folder as one family, in this order: the stages of a ladder, say."""
-    members = {stage.name: each for each in kernels for stage in each.stages}
+def family(*kernels: Family, summary: str = "", headlines: Mapping[str, str] = MappingProxyType({})) -> Family:
+    """The kernels of one folder as one family, in this order: the stages of a ladder, say.
+
+    Kernels of one name are variants of one stage: built with other macros, launched with other blocks, at other sizes.
+    ``headlines`` names, by stage, the case that stands for it in tables and pictures, as its id goes on after the
+    stage; by default it is the stage's first case in the gate of the largest problem. ValueError where kernels of one
+    name differ in source, lesson, entry or options.
+    """
+    stages: dict[str, Stage] = {}
+    for stage in (stage for each in kernels for stage in each.stages):
+        if stages.setdefault(stage.name, stage) != stage:
+            raise ValueError(
+                f"two kernels are named {stage.name}, but differ in source, lesson, entry or options: they are no "
+                "variants of one stage; give one of them another name=..."
+            )
+
+    @cache
+    def members() -> Mapping[str, Family]:
+        listed = ((case, each) for each in kernels for scale in Scale for case in each.cases(scale))
+        return {case.id: each for case, each in listed if isinstance(case, Case)}
+
+    def member(case: Case) -> Family:
+        return members().get(case.id) or next(each for each in kernels if each.stages[0].name == case.stage.name)
 
     def cases(scale: Scale) -> Iterator[Case]:
         for each in kernels:
             yield from each.cases(scale)
 
     def probes(case: Case) -> Iterator[Case]:
-        yield from members[case.stage.name].probes(case)
+        yield from member(case).probes(case)
 
     def sized(case: Case) -> Sized | None:
-        return members[case.stage.name].sized(case)
+        return member(case).sized(case)
 
-    stages = tuple(stage for each in kernels for stage in each.stages)
-    return Family(kernels[0].name, summary or counted(len(stages), "kernel"), stages, cases, probes, sized=sized)
+    return Family(
+        kernels[0].name,
+        summary or counted(len(stages), "kernel"),
+        tuple(stages.values()),
+        cases,
+        probes,
+        headlines,
+        sized=sized,
+    )
+
+
+def _caller() -> tuple[Path, str]:
+    """The folder of the file that called ``kernel``, and its ``file:line``."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    assert frame is not None
+    file = Path(frame.f_globals["__file__"])
+    return file.parent, f"{file}:{frame.f_lineno}"
 
 
 def _refuse_contradictions(source: str, launches: Sequence[LaunchOf], *, shaped: bool, alone: bool) -> None:
@@ -345,22 +428,8 @@ def _refuse_contradictions(source: str, launches: Sequence[LaunchOf], *, shaped:
         raise ValueError(f"{source}: each of its launches names its kernel: launch('partial_sums', ...)")
 
 
-def _each(
-    make: Callable[[Size], Case], sizes: Sequence[Size], refused: Callable[[Size, Exception], RefusedCase]
-) -> Iterator[Case]:
-    """The case of each size, or what stands for it where it cannot be described."""
-    for size in sizes:
-        try:
-            made = make(size)
-        except Exception as error:
-            made = cast("Case", refused(size, error))
-        yield made
-
-
-def _refused(stage: Stage, size: Size, error: Exception, called_at: str) -> RefusedCase:
-    """What stands for a stage's case at a size; ``called_at``: the line that described its kernel."""
-    assert stage.source is not None
-    folder, label = stage.source.parent, "x".join(map(str, _numbers(size)))
+def _refused(folder: Path, stage: Stage, label: str, error: Exception, called_at: str) -> RefusedCase:
+    """What stands for a stage's case of a size; ``called_at``: the line that described its kernel."""
     where = raised_at(error, folder) or called_at
     return RefusedCase.named(folder.name, f"{stage.name}-{label}", f"{where}: {described(error)}")
 
@@ -411,20 +480,60 @@ def _numbers(size: Size) -> tuple[int, ...]:
     return size if isinstance(size, tuple) else (size,)
 
 
+def _label(numbers: Sequence[int]) -> str:
+    return "x".join(map(str, numbers))
+
+
+def _labelled(sizes: Sizes) -> Iterator[_Labelled]:
+    """The numbers and the label of each size."""
+    if isinstance(sizes, Mapping):
+        yield from ((_numbers(size), label) for label, size in sizes.items())
+    else:
+        yield from ((_numbers(size), _label(_numbers(size))) for size in sizes)
+
+
+def _at(value: Any, numbers: Sequence[int]) -> Any:
+    """What is a value, or a function of a size, at a size."""
+    return value(*numbers) if callable(value) else value
+
+
 def _three(numbers: int | tuple[int, ...]) -> tuple[int, int, int]:
     given = tuple(numbers) if isinstance(numbers, tuple | list) else (numbers,)
     return cast("tuple[int, int, int]", (*given, 1, 1)[: max(3, len(given))])
 
 
-def _listed(function: Callable[..., Any]) -> Callable[[Any, Sequence[Array]], Sequence[Array]]:
-    """A function of a family's, of the array module and each input, as one of all inputs that gives a sequence."""
+@dataclass(frozen=True, slots=True)
+class _OfInputs:
+    """A function of a family's, of the array module and each input, as one of all inputs that gives a sequence.
 
-    def evaluated(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
-        found = function(xp, *inputs)
+    Equal where the function and the numbers are, so that cases of one problem share what is expected of them.
+    """
+
+    __wrapped__: Callable[..., Any]
+    """Messages name its line."""
+    numbers: tuple[tuple[str, int], ...]
+    """Of the size, those that it takes by keyword alone."""
+
+    def __call__(self, xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
+        found = self.__wrapped__(xp, *inputs, **dict(self.numbers))
         return found if isinstance(found, tuple | list) else (found,)
 
-    evaluated.__wrapped__ = function  # type: ignore[attr-defined]  # messages name the line of the family's function
-    return evaluated
+
+def _of_inputs(function: Any, arguments: Callable[..., Any]) -> Callable[[Sequence[int]], _OfInputs | None]:
+    """A reference or a scale as a function of a size's numbers; of None or a launch in its place it gives None."""
+    if not callable(function):
+        return lambda _: None
+    try:
+        taken = inspect.signature(function).parameters.values()
+    except ValueError:  # a function of C
+        taken = {}.values()
+    asked = {each.name for each in taken if each.kind is each.KEYWORD_ONLY and each.default is each.empty}
+
+    def at(numbers: Sequence[int]) -> _OfInputs:
+        size = zip(inspect.signature(arguments).parameters, numbers, strict=False) if asked else ()
+        return _OfInputs(function, tuple((name, number) for name, number in size if name in asked))
+
+    return at
 
 
 def _output_types(arguments: Sequence[Argument]) -> list[str]:

@@ -6,28 +6,24 @@ the element's type, followed by the extent where it is not the benchmark's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
-from pathlib import Path
+from typing import Any
 
-import numpy as np
-from peakgate.case import Case, Family, Scale, Stage, Tier
+from peakgate.family import Family, In, Out, Size, family, kernel
 
 from . import setups
 from .sectors import SECTOR_BYTES
-from .setups import BLOCK, DOUBLE, FLOAT, Problem, Setup
+from .setups import BLOCK, DOUBLE, FLOAT, Build, Keywords
 
-NAME = "access"
-HERE = Path(__file__).parent
 TYPE_LABELS = {FLOAT: "f32", DOUBLE: "f64"}
 
 MOVED_BYTES = 256 << 20
 """Sectors each way in a benchmark launch: over four times a 60 MB L2, and 0.13 ms at 4 TB/s."""
 MATRIX_SIDE = 8192
 
-BLOCKS = (BLOCK, (128, 1), (512, 1))
+BLOCKS = (BLOCK, (128,), (512,))
 MATRIX_BLOCK = (32, 8)
 TILE, OBLONG_TILE = (32, 32), (32, 16)
 """Columns and rows of a shared tile, and the threads of the block that moves it."""
@@ -39,197 +35,159 @@ GRIDS, GATE_GRIDS = (264, 528, 1056, 2112, 4224), (1056,)
 SMs, of which 8 of 256 threads are resident at once."""
 
 TRANSFERS = {"64KiB": 64 << 10, "1MiB": 1 << 20, "16MiB": 16 << 20, "256MiB": 256 << 20}
-GATE_TRANSFERS, SMALL_TRANSFERS = ("16MiB",), ("64KiB",)
+GATE_TRANSFER, SMALL_TRANSFER = "16MiB", "64KiB"
 
-PROBE_COUNTS = ((1,), (31,), (127,), (1000,), (4099,))
+PROBE_COUNTS = (1, 31, 127, 1000, 4099)
 PROBE_SHAPES = ((1, 1), (31, 33), (33, 31), (64, 32), (3, 130), (130, 3))
-SMALL_COUNT, SMALL_SHAPE = (3001,), (45, 70)
+SMALL_COUNT, SMALL_SHAPE = 3001, (45, 70)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A stage, how its problems are set up, and which there are; ``knob`` is the prefix of its knob in a case id."""
-
-    stage: Stage
-    setup: Callable[[Problem], Setup]
-    bench: tuple[Problem, ...]
-    small: tuple[Problem, ...]
-    knob: str = ""
-    probe_extents: tuple[tuple[int, ...], ...] = PROBE_COUNTS
-
-
-def _bench(
-    spacing: int = 1, knob: int = 0, *, gate: bool, dtype: str = FLOAT, block: tuple[int, int] = BLOCK
-) -> Problem:
+def _count(build: Build, spacing: int = 1) -> int:
     """As many elements, ``spacing`` apart, as make memory move MOVED_BYTES of sectors."""
-    n = MOVED_BYTES // min(spacing * np.dtype(dtype).itemsize, SECTOR_BYTES)
-    return Problem((n,), block, knob, dtype, gate)
+    return MOVED_BYTES // min(spacing * build.element_bytes, SECTOR_BYTES)
 
 
-def _typed(gate_types: tuple[str, ...] = (FLOAT,)) -> Iterator[tuple[str, tuple[int, int], bool]]:
-    """Every type and block; the usual block belongs to the gate, for the types in ``gate_types``."""
-    for dtype, block in product(TYPE_LABELS, BLOCKS):
-        yield dtype, block, block == BLOCK and dtype in gate_types
+def _labelled(dtype: str, *extents: Size) -> dict[str, Size]:
+    """Small problems, labelled with their type and extent: f32n45x70."""
+    names = ("x".join(map(str, extent)) if isinstance(extent, tuple) else extent for extent in extents)
+    return {f"{TYPE_LABELS[dtype]}n{name}": extent for name, extent in zip(names, extents, strict=True)}
 
 
-_PLAIN = tuple(_bench(dtype=dtype, block=block, gate=gate) for dtype, block, gate in _typed())
-_SMALL_PLAIN = (Problem(SMALL_COUNT),)
+def _stage(
+    number: int,
+    name: str,
+    lesson: str,
+    pattern: Callable[[Build], Keywords],
+    bench: Sequence[Build],
+    *,
+    small: Sequence[Build] = (Build(),),
+    knob: str = "",
+    extent: Callable[[Build], Size] = _count,
+    small_extent: Size = SMALL_COUNT,
+    probes: Sequence[Size] = PROBE_COUNTS,
+) -> Iterator[Family]:
+    """A stage with each of its builds; ``knob`` is the prefix of a build's knob in a case id."""
 
-_OFFSETS = tuple(
-    _bench(knob=offset, dtype=dtype, block=block, gate=gate and offset in GATE_OFFSETS)
-    for dtype, block, gate in _typed((FLOAT, DOUBLE))
-    for offset in (ALL_OFFSETS if (dtype, block) == (FLOAT, BLOCK) else OFFSETS)
-)
-_STRIDES = tuple(
-    _bench(stride, stride, dtype=dtype, block=block, gate=gate and stride in GATE_STRIDES)
-    for dtype, block, gate in _typed((FLOAT, DOUBLE))
-    for stride in (ALL_STRIDES if (dtype, block) == (FLOAT, BLOCK) else STRIDES)
-)
-_GRIDS = tuple(_bench(knob=blocks, gate=blocks in GATE_GRIDS) for blocks in GRIDS)
+    def built(build: Build, **sizes: Any) -> Family:
+        return kernel(
+            f"{number:02}_{name}.cu",
+            name=name,
+            lesson=lesson,
+            block=build.block,
+            block_in_id=build.block != BLOCK,
+            variant=f"{knob}{build.knob}" if knob else "",
+            gate=build.gate,
+            tolerance=0.0,
+            edges=_labelled(build.dtype, *probes),
+            **pattern(build),
+            **sizes,
+        )
 
-_MATRICES = tuple(
-    Problem((MATRIX_SIDE, MATRIX_SIDE), MATRIX_BLOCK, dtype=dtype, gate=dtype == FLOAT) for dtype in TYPE_LABELS
-)
-_SMALL_MATRICES = (Problem(SMALL_SHAPE, MATRIX_BLOCK),)
+    for build in bench:
+        yield built(build, sizes={TYPE_LABELS[build.dtype]: extent(build)}, small_sizes=None)
+    for build in small:
+        yield built(build, small_sizes=_labelled(build.dtype, small_extent))
 
 
-def _tiles(*pads: int) -> tuple[Problem, ...]:
-    """Both tiles with each padding; square with at most one float of it is in the gate."""
-    return tuple(
-        _bench(knob=pad, block=tile, gate=tile == TILE and pad <= 1) for tile in (TILE, OBLONG_TILE) for pad in pads
+def _transfer(operation: str, lesson: str, *, host_bound: bool = False) -> Family:
+    return kernel(
+        operation=operation,
+        name=f"transfer_{operation}",
+        lesson=lesson,
+        host_bound=host_bound,
+        arguments=lambda n: [Out(n), In(n)],
+        block=BLOCK,
+        bytes=lambda n: n * 4,  # each byte crosses the link once
+        reference=setups.copied,
+        tolerance=0.0,
+        roof="link",
+        sizes={label: nbytes // 4 for label, nbytes in TRANSFERS.items()},
+        gate=lambda n: n * 4 == TRANSFERS[GATE_TRANSFER],
+        small_sizes={SMALL_TRANSFER: TRANSFERS[SMALL_TRANSFER] // 4},
+        edges=_labelled(FLOAT, *PROBE_COUNTS),
     )
 
 
-_SMALL_TILES = (Problem(SMALL_COUNT, OBLONG_TILE, 2),)
-_TRANSFERS = tuple(Problem((size // 4,), gate=label in GATE_TRANSFERS, size=label) for label, size in TRANSFERS.items())
-_SMALL_TRANSFERS = tuple(Problem((TRANSFERS[label] // 4,), size=label) for label in SMALL_TRANSFERS)
+def _knobs(usual: Sequence[int], every: Sequence[int], gate: Sequence[int]) -> tuple[Build, ...]:
+    """Every type and block with the usual knobs, floats in the usual block with every one; the gate has one block."""
+    return tuple(
+        Build(dtype, block, knob, gate=block == BLOCK and knob in gate)
+        for dtype, block in product(TYPE_LABELS, BLOCKS)
+        for knob in (every if (dtype, block) == (FLOAT, BLOCK) else usual)
+    )
 
 
-def _stage(name: str, lesson: str) -> Stage:
-    return Stage(name, lesson, source=HERE / f"{name}.cu")
+_PLAIN = tuple(
+    Build(dtype, block, gate=(dtype, block) == (FLOAT, BLOCK)) for dtype, block in product(TYPE_LABELS, BLOCKS)
+)
+_GRIDS = tuple(Build(knob=blocks, gate=blocks in GATE_GRIDS) for blocks in GRIDS)
+_matrix = partial(
+    _stage,
+    bench=[Build(dtype, MATRIX_BLOCK, gate=dtype == FLOAT) for dtype in TYPE_LABELS],
+    small=[Build(block=MATRIX_BLOCK)],
+    extent=lambda _: (MATRIX_SIDE, MATRIX_SIDE),
+    small_extent=SMALL_SHAPE,
+    probes=PROBE_SHAPES,
+)
 
 
-def _tile_entry(name: str, lesson: str, write: str, read: str, *pads: int, dynamic: bool = False) -> Entry:
-    setup = partial(setups.shared_tile, write=write, read=read, dynamic=dynamic)
-    return Entry(_stage(name, lesson), setup, _tiles(*pads), _SMALL_TILES, "pad")
+def _tile(
+    number: int, name: str, lesson: str, write: str, read: str, *pads: int, dynamic: bool = False
+) -> Iterator[Family]:
+    """Both tiles with each padding; square with at most one float of it is in the gate."""
+    pattern = partial(setups.shared_tile, write=write, read=read, dynamic=dynamic)
+    bench = [
+        Build(block=tile, knob=pad, gate=tile == TILE and pad <= 1) for tile in (TILE, OBLONG_TILE) for pad in pads
+    ]
+    return _stage(number, name, lesson, pattern, bench, small=[Build(block=OBLONG_TILE, knob=2)], knob="pad")
 
 
-def _transfer_entry(name: str, lesson: str, *, host_bound: bool = False) -> Entry:
-    stage = Stage(f"transfer_{name}", lesson, operation=name, host_bound=host_bound)
-    problems = tuple(replace(problem, gate=problem.gate and not host_bound) for problem in _TRANSFERS)
-    return Entry(stage, setups.transfer, problems, _SMALL_TRANSFERS)
-
-
-ENTRIES = (
-    Entry(_stage("one_per_thread", "One element a thread, side by side."), setups.one_per_thread, _PLAIN, _SMALL_PLAIN),
-    Entry(
-        _stage("grid_stride", "A fixed grid walks over the array."),
+FAMILY = family(
+    *_stage(1, "one_per_thread", "One element a thread, side by side.", setups.line, _PLAIN),
+    *_stage(
+        2,
+        "grid_stride",
+        "A fixed grid walks over the array.",
         setups.grid_stride,
         _GRIDS,
-        (Problem(SMALL_COUNT, knob=3),),
-        "g",
+        small=[Build(knob=3)],
+        knob="g",
     ),
-    Entry(
-        _stage("offset", "Warps begin inside a sector: one more each, shared with the neighbour."),
+    *_stage(
+        3,
+        "offset",
+        "Warps begin inside a sector: one more each, shared with the neighbour.",
         setups.offset,
-        _OFFSETS,
-        (Problem(SMALL_COUNT, knob=1), Problem(SMALL_COUNT, knob=31), Problem(SMALL_COUNT, knob=1, dtype=DOUBLE)),
-        "o",
+        _knobs(OFFSETS, ALL_OFFSETS, GATE_OFFSETS),
+        small=[Build(knob=1), Build(knob=31), Build(DOUBLE, knob=1)],
+        knob="o",
     ),
-    Entry(
-        _stage("stride", "Sectors are moved whole: 1 / stride of them is useful, down to one element each."),
+    *_stage(
+        4,
+        "stride",
+        "Sectors are moved whole: 1 / stride of them is useful, down to one element each.",
         setups.stride,
-        _STRIDES,
-        (Problem(SMALL_COUNT, knob=3), Problem(SMALL_COUNT, knob=8), Problem(SMALL_COUNT, knob=4, dtype=DOUBLE)),
-        "s",
+        _knobs(STRIDES, ALL_STRIDES, GATE_STRIDES),
+        small=[Build(knob=3), Build(knob=8), Build(DOUBLE, knob=4)],
+        knob="s",
+        extent=lambda build: _count(build, build.knob),
     ),
-    Entry(
-        _stage("stride_column", "A matrix walked down its columns."),
-        setups.stride_column,
-        _MATRICES,
-        _SMALL_MATRICES,
-        probe_extents=PROBE_SHAPES,
-    ),
-    Entry(
-        _stage("stride_smem", "The same walk inside a shared tile: rows to and from memory."),
-        setups.stride_smem,
-        _MATRICES,
-        _SMALL_MATRICES,
-        probe_extents=PROBE_SHAPES,
-    ),
-    _tile_entry("shared_tile_row_row", "Written and read by rows: no bank conflict.", "row", "row", 0),
-    _tile_entry("shared_tile_col_col", "Written and read by columns: conflicts on both sides.", "col", "col", 0, 1, 2),
-    _tile_entry("shared_tile_row_col", "Written by rows, read by columns: transposed.", "row", "col", 0, 1, 2),
-    _tile_entry("shared_tile_col_row", "Written by columns, read by rows: the inverse.", "col", "row", 0, 1, 2),
-    _tile_entry("shared_tile_dynamic", "shared_tile_row_col, shaped at launch.", "row", "col", 0, 1, 2, dynamic=True),
-    Entry(_stage("aos_one", "One field of four in an array of structures."), setups.aos_one, _PLAIN, _SMALL_PLAIN),
-    Entry(_stage("soa_one", "One field of four in a structure of arrays."), setups.soa_one, _PLAIN, _SMALL_PLAIN),
-    Entry(_stage("aos_all", "All fields in an array of structures."), setups.aos_all, _PLAIN, _SMALL_PLAIN),
-    Entry(
-        _stage("aos_all_aligned", "The same, aligned: a record in 16-byte pieces."),
-        partial(setups.aos_all, asked=1),
-        _PLAIN,
-        _SMALL_PLAIN,
-    ),
-    Entry(_stage("soa_all", "All fields in a structure of arrays."), setups.soa_all, _PLAIN, _SMALL_PLAIN),
-    _transfer_entry("h2d_pageable", "Host to device; pageable memory is staged through a pinned one.", host_bound=True),
-    _transfer_entry("h2d_pinned", "Host to device; the copy engine reads pinned memory itself."),
-    _transfer_entry("d2h_pageable", "Device to host, staged.", host_bound=True),
-    _transfer_entry("d2h_pinned", "Device to host, straight into pinned memory."),
-)
-_ENTRIES = {entry.stage.name: entry for entry in ENTRIES}
-
-
-def _case(entry: Entry, problem: Problem) -> Case:
-    setup = entry.setup(problem)
-    x, y = problem.block
-    return Case(
-        family=NAME,
-        stage=entry.stage,
-        launch=setup.launch,
-        arguments=setup.arguments,
-        work=setup.work,
-        reference=setup.reference,
-        size=problem.size or TYPE_LABELS[problem.dtype],
-        block="" if problem.block == BLOCK else str(x) if y == 1 else f"{x}x{y}",
-        variant=f"{entry.knob}{problem.knob}" if entry.knob else "",
-        defines=setup.defines,
-        dtype=problem.dtype,
-        roof=setup.roof,
-        tier=Tier.GATE if problem.gate else Tier.FULL,
-        predicted=setup.predicted,
-    )
-
-
-def cases(scale: Scale) -> Iterator[Case]:
-    """Every stage on its problems."""
-    for entry in ENTRIES:
-        if scale is Scale.SMALL:
-            yield from (_case(entry, _labelled(problem)) for problem in entry.small)
-        else:
-            yield from (_case(entry, problem) for problem in entry.bench)
-
-
-def probes(case: Case) -> Iterator[Case]:
-    """The case's build, block and knob on ragged extents: shorter than a warp, off every block and tile by some."""
-    entry = _ENTRIES[case.stage.name]
-    x, y, _ = case.launch.block
-    knob = int(case.variant.removeprefix(entry.knob)) if entry.knob else 0
-    for extent in entry.probe_extents:
-        yield _case(entry, _labelled(Problem(extent, (x, y), knob, case.dtype)))
-
-
-def _labelled(problem: Problem) -> Problem:
-    """With its type and extent for a size label, f32n45x70, if it has none."""
-    extent = "x".join(map(str, problem.extent))
-    return problem if problem.size else replace(problem, size=f"{TYPE_LABELS[problem.dtype]}n{extent}")
-
-
-FAMILY = Family(
-    name=NAME,
+    *_matrix(5, "stride_column", "A matrix walked down its columns.", setups.stride_column),
+    *_matrix(6, "stride_smem", "The same walk inside a shared tile: rows to and from memory.", setups.stride_smem),
+    *_tile(7, "shared_tile_row_row", "Written and read by rows: no bank conflict.", "row", "row", 0),
+    *_tile(8, "shared_tile_col_col", "Written and read by columns: conflicts on both sides.", "col", "col", 0, 1, 2),
+    *_tile(9, "shared_tile_row_col", "Written by rows, read by columns: transposed.", "row", "col", 0, 1, 2),
+    *_tile(10, "shared_tile_col_row", "Written by columns, read by rows: the inverse.", "col", "row", 0, 1, 2),
+    *_tile(11, "shared_tile_dynamic", "shared_tile_row_col, shaped at launch.", "row", "col", 0, 1, 2, dynamic=True),
+    *_stage(12, "aos_one", "One field of four in an array of structures.", setups.aos_one, _PLAIN),
+    *_stage(13, "soa_one", "One field of four in a structure of arrays.", setups.soa_one, _PLAIN),
+    *_stage(14, "aos_all", "All fields in an array of structures.", setups.aos_all, _PLAIN),
+    *_stage(15, "aos_all_aligned", "The same, aligned: a record in 16-byte pieces.", setups.aos_all_aligned, _PLAIN),
+    *_stage(16, "soa_all", "All fields in a structure of arrays.", setups.soa_all, _PLAIN),
+    _transfer("h2d_pageable", "Host to device; pageable memory is staged through a pinned one.", host_bound=True),
+    _transfer("h2d_pinned", "Host to device; the copy engine reads pinned memory itself."),
+    _transfer("d2h_pageable", "Device to host, staged.", host_bound=True),
+    _transfer("d2h_pinned", "Device to host, straight into pinned memory."),
     summary="how the pattern of accesses decides what memory delivers",
-    stages=tuple(entry.stage for entry in ENTRIES),
-    cases=cases,
-    probes=probes,
     headlines={"offset": "f32-o1", "stride": "f32-s8"},
 )

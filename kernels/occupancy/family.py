@@ -7,32 +7,14 @@ label is the bytes of one array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import ceil
-from pathlib import Path
 from typing import Any
 
-from peakgate.case import (
-    Argument,
-    Array,
-    Buffer,
-    Case,
-    Family,
-    Launch,
-    Reference,
-    Role,
-    Scalar,
-    Scale,
-    Stage,
-    Tier,
-    Work,
-)
+from peakgate.family import Array, Buffer, Family, In, InOut, Out, Value, family, kernel
 from peakgate.judge.occupancy import KIB, max_potential_block_size
 
-NAME = "occupancy"
-HERE = Path(__file__).parent
 FLOAT_BYTES = 4
 
 BENCH_SIZE, BENCH_COUNT = "256MiB", (256 << 20) // FLOAT_BYTES
@@ -64,204 +46,126 @@ PROPOSED_REGISTERS = 32
 do not depend on the exact figure, which moves with the compiler."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How a stage is built and launched, whatever the problem; ``variant`` is its label in a case id."""
-
-    block: int = BLOCK
-    elements: int = 1
-    """Floats a thread takes."""
-    shared_bytes: int = 0
-    defines: tuple[tuple[str, str], ...] = ()
-    variant: str = ""
-    gate: bool = True
-    small: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A stage and its shapes. The kernel takes an array of n floats for each of ``roles``, and n."""
-
-    stage: Stage
-    shapes: tuple[Shape, ...]
-    reference: Reference
-    roles: tuple[Role, ...] = (Role.OUT, Role.IN)
-    small_count: int = SMALL_COUNT
-    probe_counts: tuple[int, ...] = PROBE_COUNTS
-
-
-def product_of_inputs(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG001  (numpy and cupy alike)
+def product_of_inputs(xp: Any, a: Array, b: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)
     """``a * b``, one rounding in float32."""
-    a, b = inputs
-    return (a * b,)
+    return a * b
 
 
-def squared(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG001
+def squared(xp: Any, a: Array) -> Array:  # noqa: ARG001
     """``a * a``, one rounding in float32."""
-    return (inputs[0] * inputs[0],)
+    return a * a
 
 
-def minus_largest(xp: Any, inputs: Sequence[Array], *, block: int, values: int) -> Sequence[Array]:
+def minus_largest(xp: Any, floats: Array, *, block: int = BLOCK, values: int = REGISTER_VALUES) -> Array:
     """Each float minus the largest of its thread's, one rounding in float32.
 
     A block of ``block`` threads covers ``block * values`` floats; a thread's are ``block`` apart.
     """
-    (floats,) = inputs
     blocks = ceil(floats.size / (block * values))
     whole = xp.full(blocks * block * values, xp.finfo(floats.dtype).min, dtype=floats.dtype)
     whole[: floats.size] = floats
     dealt = whole.reshape(blocks, values, block)
-    return ((dealt - dealt.max(axis=1, keepdims=True)).reshape(-1)[: floats.size],)
+    return (dealt - dealt.max(axis=1, keepdims=True)).reshape(-1)[: floats.size]
 
 
-def _stage(name: str, lesson: str) -> Stage:
-    return Stage(name, lesson, source=HERE / f"{name}.cu")
+def _stage(
+    number: int,
+    name: str,
+    lesson: str,
+    steps: Iterable[dict[str, Any]],
+    *,
+    reference: Callable[..., Array] = squared,
+    arrays: tuple[Callable[[int], Buffer], ...] = (Out, In),
+    elements: int = 1,
+    small_count: int = SMALL_COUNT,
+    probe_counts: tuple[int, ...] = PROBE_COUNTS,
+) -> Iterator[Family]:
+    """A stage in each of its steps: keywords of ``kernel``, and whether there is a ``small`` problem.
 
-
-def _block_steps(elements: int) -> tuple[Shape, ...]:
-    return tuple(Shape(block, elements, gate=block in GATE_BLOCKS, small=block in SMALL_BLOCKS) for block in BLOCKS)
-
-
-def _square_shapes() -> tuple[Shape, ...]:
-    """The proposed block size and all others."""
-    proposed = max_potential_block_size(PROPOSED_FOR, PROPOSED_REGISTERS).threads_per_block
-    others = tuple(shape for shape in _block_steps(1) if shape.block != proposed)
-    return (Shape(proposed, variant="proposed"), *others)
-
-
-def _register_steps() -> tuple[Shape, ...]:
-    return tuple(
-        Shape(
-            elements=REGISTER_VALUES,
-            defines=(("BLOCK", str(BLOCK)), ("VALUES", str(REGISTER_VALUES)), ("MIN_BLOCKS", str(count))),
-            variant=f"m{count}",
-            gate=count in GATE_MIN_BLOCKS,
-            small=count in SMALL_MIN_BLOCKS,
+    The kernel takes ``arrays`` of n floats, and n; a thread takes ``elements`` floats.
+    """
+    # Each array is read or written once, one that is changed in place both; one operation a float that is written.
+    crossings = sum(2 if array is InOut else 1 for array in arrays)
+    for step in steps:
+        build = {"block": BLOCK, "small": True} | step
+        span, small = build["block"] * build.pop("elements", elements), build.pop("small")
+        yield kernel(
+            f"{number:02}_{name}.cu",
+            name=name,
+            lesson=lesson,
+            arguments=lambda n: [*(array(n) for array in arrays), Value(n, "uint64")],
+            grid=lambda n, span=span: ceil(n / span),
+            block_in_id=True,
+            bytes=lambda n: crossings * n * FLOAT_BYTES,
+            flops=lambda n: n,
+            reference=reference,
+            tolerance=0.0,
+            sizes={BENCH_SIZE: BENCH_COUNT},
+            small_sizes={f"n{small_count}": small_count} if small else None,
+            edges={f"n{n}": n for n in probe_counts},
+            **build,
         )
-        for count in MIN_BLOCKS
-    )
 
 
-def _shared_steps(elements: int) -> tuple[Shape, ...]:
-    return tuple(
-        Shape(
-            elements=elements,
-            shared_bytes=kib * KIB,
-            variant=f"s{kib}K",
-            gate=kib in GATE_SHARED_KIB,
-            small=kib in SMALL_SHARED_KIB,
-        )
-        for kib in SHARED_KIB
-    )
-
-
-def _staged_shapes(*, shared: bool) -> tuple[Shape, ...]:
+def _staged_steps(*, shared: bool) -> Iterator[dict[str, Any]]:
     """Few and many floats per thread; many also with the block proposed for shared memory that grows with the block."""
     few, many = STAGED_ELEMENTS
-    proposed = max_potential_block_size(
-        PROPOSED_FOR, PROPOSED_REGISTERS, dynamic_shared=lambda block: _staged_bytes(block, many)
-    ).threads_per_block
-    return tuple(
-        Shape(
-            block,
-            elements,
-            shared_bytes=_staged_bytes(block, elements) if shared else 0,
-            defines=(("ELEMENTS", str(elements)),),
-            variant=f"e{elements}{label}",
-        )
-        for block, elements, label in ((BLOCK, few, ""), (BLOCK, many, ""), (proposed, many, "-proposed"))
-    )
+    proposed = _proposed(dynamic_shared=lambda block: block * many * FLOAT_BYTES)
+    for block, elements, label in ((BLOCK, few, ""), (BLOCK, many, ""), (proposed, many, "-proposed")):
+        yield {
+            "block": block,
+            "elements": elements,
+            "shared_bytes": block * elements * FLOAT_BYTES if shared else 0,
+            "defines": {"ELEMENTS": elements},
+            "variant": f"e{elements}{label}",
+        }
 
 
-def _staged_bytes(block: int, elements: int) -> int:
-    return block * elements * FLOAT_BYTES
+def _proposed(**uses: Any) -> int:
+    return max_potential_block_size(PROPOSED_FOR, PROPOSED_REGISTERS, **uses).threads_per_block
 
 
-ENTRIES = (
-    Entry(
-        _stage("multiply", "One float per thread: bandwidth follows occupancy."),
-        _block_steps(1),
-        product_of_inputs,
-        (Role.OUT, Role.IN, Role.IN),
-    ),
-    Entry(
-        _stage("multiply_float4", "Four floats per thread: half the occupancy is enough."),
-        _block_steps(4),
-        product_of_inputs,
-        (Role.OUT, Role.IN, Role.IN),
-    ),
-    Entry(
-        _stage("square", "In place, with the proposed block size and with others."),
-        _square_shapes(),
-        squared,
-        (Role.INOUT,),
-    ),
-    Entry(
-        _stage("registers", "Occupancy bought with spilled registers."),
-        _register_steps(),
-        partial(minus_largest, block=BLOCK, values=REGISTER_VALUES),
+def _tiers(value: int, gate: tuple[int, ...], small: tuple[int, ...]) -> dict[str, Any]:
+    return {"gate": value in gate, "small": value in small}
+
+
+_BLOCK_STEPS = [{"block": block} | _tiers(block, GATE_BLOCKS, SMALL_BLOCKS) for block in BLOCKS]
+_SQUARE_STEPS = [
+    {"block": _proposed(), "variant": "proposed"},
+    *(step for step in _BLOCK_STEPS if step["block"] != _proposed()),
+]
+_REGISTER_STEPS = [
+    {"defines": {"BLOCK": BLOCK, "VALUES": REGISTER_VALUES, "MIN_BLOCKS": count}, "variant": f"m{count}"}
+    | _tiers(count, GATE_MIN_BLOCKS, SMALL_MIN_BLOCKS)
+    for count in MIN_BLOCKS
+]
+_SHARED_STEPS = [
+    {"shared_bytes": kib * KIB, "variant": f"s{kib}K"} | _tiers(kib, GATE_SHARED_KIB, SMALL_SHARED_KIB)
+    for kib in SHARED_KIB
+]
+_product = partial(_stage, reference=product_of_inputs, arrays=(Out, In, In))
+
+FAMILY = family(
+    *_product(1, "multiply", "One float per thread: bandwidth follows occupancy.", _BLOCK_STEPS),
+    *_product(2, "multiply_float4", "Four floats per thread: half the occupancy is enough.", _BLOCK_STEPS, elements=4),
+    *_stage(3, "square", "In place, with the proposed block size and with others.", _SQUARE_STEPS, arrays=(InOut,)),
+    *_stage(
+        4,
+        "registers",
+        "Occupancy bought with spilled registers.",
+        _REGISTER_STEPS,
+        reference=minus_largest,
+        elements=REGISTER_VALUES,
         small_count=REGISTERS_SMALL_COUNT,
         probe_counts=REGISTERS_PROBE_COUNTS,
     ),
-    Entry(
-        _stage("shared_limited", "One float per thread, fewer and fewer blocks per SM."),
-        _shared_steps(1),
-        squared,
+    *_stage(5, "shared_limited", "One float per thread, fewer and fewer blocks per SM.", _SHARED_STEPS),
+    *_stage(
+        6, "shared_limited_float4", "Four floats per thread, fewer and fewer blocks per SM.", _SHARED_STEPS, elements=4
     ),
-    Entry(
-        _stage("shared_limited_float4", "Four floats per thread, fewer and fewer blocks per SM."),
-        _shared_steps(4),
-        squared,
-    ),
-    Entry(_stage("direct", "Memory to registers to memory."), _staged_shapes(shared=False), squared),
-    Entry(_stage("staged", "The same through shared memory and two barriers."), _staged_shapes(shared=True), squared),
-)
-
-
-def _case(entry: Entry, shape: Shape, n: int, size: str, *, gate: bool = False) -> Case:
-    arguments: tuple[Argument, ...] = tuple(Buffer(role, (n,)) for role in entry.roles)
-    # Each array is read or written once, one that is changed in place both; one operation a float that is written.
-    crossings = sum(2 if role is Role.INOUT else 1 for role in entry.roles)
-    return Case(
-        family=NAME,
-        stage=entry.stage,
-        launch=Launch((ceil(n / (shape.block * shape.elements)), 1, 1), (shape.block, 1, 1), shape.shared_bytes),
-        arguments=(*arguments, Scalar(n, "uint64")),
-        work=Work(bytes=crossings * n * FLOAT_BYTES, flops=n),
-        reference=entry.reference,
-        size=size,
-        block=str(shape.block),
-        variant=shape.variant,
-        defines=shape.defines,
-        tier=Tier.GATE if gate else Tier.FULL,
-    )
-
-
-def cases(scale: Scale) -> Iterator[Case]:
-    """Every stage in every shape; at small scale in few."""
-    for entry in ENTRIES:
-        for shape in entry.shapes:
-            if scale is Scale.BENCH:
-                yield _case(entry, shape, BENCH_COUNT, BENCH_SIZE, gate=shape.gate)
-            elif shape.small:
-                yield _case(entry, shape, entry.small_count, f"n{entry.small_count}")
-
-
-def probes(case: Case) -> Iterator[Case]:
-    """The case's shape on counts shorter than a warp, off every block by some, and over a block's end."""
-    entry = next(entry for entry in ENTRIES if entry.stage == case.stage)
-    shape = next(
-        shape for shape in entry.shapes if (shape.block, shape.variant) == (case.launch.block[0], case.variant)
-    )
-    yield from (_case(entry, shape, n, f"n{n}") for n in entry.probe_counts)
-
-
-FAMILY = Family(
-    name=NAME,
+    *_stage(7, "direct", "Memory to registers to memory.", _staged_steps(shared=False)),
+    *_stage(8, "staged", "The same through shared memory and two barriers.", _staged_steps(shared=True)),
     summary="bandwidth against occupancy: bytes in flight are the goal",
-    stages=tuple(entry.stage for entry in ENTRIES),
-    cases=cases,
-    probes=probes,
     headlines={
         "multiply": "256MiB-256",
         "multiply_float4": "256MiB-256",

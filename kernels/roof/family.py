@@ -6,46 +6,19 @@ are those of square float32 matrices with sides from 2048 to 16384, so each such
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.case import (
-    Argument,
-    Array,
-    Buffer,
-    Case,
-    Family,
-    Launch,
-    Magnitudes,
-    Reference,
-    Role,
-    Scalar,
-    Scale,
-    Stage,
-    Tier,
-    Work,
-)
+from peakgate.family import Array, Family, In, Out, Value, family, kernel
 
-NAME = "roof"
-HERE = Path(__file__).parent
 THREADS = 256
 FLOAT_BYTES = 4
 
-MEMORY_SIZES = {
-    Scale.BENCH: {"16MiB": 16 << 20, "64MiB": 64 << 20, "256MiB": 256 << 20, "1GiB": 1 << 30, "4GiB": 4 << 30},
-    Scale.SMALL: {"256KiB": 256 << 10},
-}
-MEMORY_GATE = ("256MiB", "1GiB")
+MEMORY_SIZES = {"16MiB": 16 << 20, "64MiB": 64 << 20, "256MiB": 256 << 20, "1GiB": 1 << 30, "4GiB": 4 << 30}
+MEMORY_GATE = (256 << 20, 1 << 30)
 MEMORY_PROBES = (1, 3, 127, 1024, 4098, 100_003)
 """Floats: shorter than a quad, shorter than a block, whole blocks, and every length of tail."""
-
-FMA_SIZES = {Scale.BENCH: {"64MiB": 64 << 20}, Scale.SMALL: {"4KiB": 4 << 10}}
-FMA_GATE = ("64MiB",)
 FMA_PROBES = (1, 3, 127, 1003)
 
 QUADS_PER_THREAD = 4
@@ -55,7 +28,7 @@ MAX_GRID_STRIDE_BLOCKS = 16_384
 
 CHAINS = 8
 ROUND_PAIRS = 32
-FMA_ROUNDS = {Scale.BENCH: 16, Scale.SMALL: 2}
+BENCH_ROUNDS, SMALL_ROUNDS = 16, 2
 """Rounds of ROUND_PAIRS pairs of FMAs a chain; 16 make the one store a thread vanish beside 16384 operations."""
 
 RAMP_PERIOD = 1 << 24
@@ -65,194 +38,133 @@ SUM_TOLERANCE = 1e-5
 """A block's sum in float32: a thread adds at most some hundred values before the tree, each rounded to 6e-8."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What a launch over n floats is given, what it must do, and what must come out."""
-
-    arguments: tuple[Argument, ...]
-    work: Work
-    reference: Reference
-    tolerance: float = 0.0
-    scale: Magnitudes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A stage, the roof it measures, and its launch.
-
-    ``blocks(n)`` is the number of blocks for ``n`` floats, ``problem(n, blocks, scale)`` what they work on.
-    """
-
-    stage: Stage
-    roof: str
-    blocks: Callable[[int], int]
-    problem: Callable[[int, int, Scale], Problem]
-    sizes: Mapping[Scale, Mapping[str, int]]
-    gate: tuple[str, ...]
-    probe_counts: tuple[int, ...]
-    defines: tuple[tuple[str, str], ...] = ()
-
-
-def copied(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:  # noqa: ARG001  (numpy and cupy alike)
+def copied(xp: Any, values: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)
     """The input itself."""
-    return (inputs[0],)
+    return values
 
 
-def block_sums(xp: Any, inputs: Sequence[Array], *, blocks: int) -> Sequence[Array]:
-    """The sum each block of a grid-stride launch writes, in float64.
+def block_sums(xp: Any, values: Array, *, count: int | None = None) -> Array:
+    """The sum that each block of a grid-stride launch, of ``count`` in all, writes, in float64.
 
     float4 are dealt to the threads of the grid in turn; the last ``n % 4`` floats belong to block 0.
     """
-    values = inputs[0]
-    sweep = blocks * 4 * THREADS
+    count = count or grid_stride(values.size)
+    sweep = count * 4 * THREADS
     sweeps = values.size // sweep + 1
     quads_end = values.size // 4 * 4
     # One more sweep has the tail. Every sum is exact in float64, and one reduction is one kernel that CuPy compiles.
     whole = xp.zeros((sweeps + 1) * sweep, dtype=values.dtype)
     whole[:quads_end] = values[:quads_end]
     whole[sweeps * sweep : sweeps * sweep + values.size - quads_end] = values[quads_end:]
-    return (whole.reshape(sweeps + 1, blocks, -1).sum(axis=(0, 2), dtype="float64"),)
+    return whole.reshape(sweeps + 1, count, -1).sum(axis=(0, 2), dtype="float64")
 
 
-def block_magnitudes(xp: Any, inputs: Sequence[Array], *, blocks: int) -> Sequence[Array]:
+def block_magnitudes(xp: Any, values: Array) -> Array:
     """The root of the sum of squares of what each block adds up."""
-    return (xp.sqrt(block_sums(xp, [inputs[0] ** 2], blocks=blocks)[0]),)
+    return xp.sqrt(block_sums(xp, values**2))
 
 
-def ramp(xp: Any, inputs: Sequence[Array], *, n: int) -> Sequence[Array]:  # noqa: ARG001  (nothing is read)
+def ramp(xp: Any, *, n: int) -> Array:
     """Each element's index, modulo RAMP_PERIOD."""
     period = xp.arange(min(n, RAMP_PERIOD), dtype="float32")
-    return (xp.tile(period, ceil(n / RAMP_PERIOD))[:n],)
+    return xp.tile(period, ceil(n / RAMP_PERIOD))[:n]
 
 
-def chain_sums(xp: Any, inputs: Sequence[Array], *, n: int, pairs: int) -> Sequence[Array]:  # noqa: ARG001
+def chain_sums(xp: Any, *, n: int, rounds: int) -> Array:
     """Chain c of thread t starts at t % 1024 + c and gains 3 with each pair of steps; all of it is exact in float32."""
     starts = np.arange(1024)
-    sums = CHAINS * starts + CHAINS * (CHAINS - 1) // 2 + CHAINS * 3 * pairs
-    return (xp.tile(xp.asarray(sums.astype("float32")), ceil(n / 1024))[:n],)
+    sums = CHAINS * starts + CHAINS * (CHAINS - 1) // 2 + CHAINS * 3 * rounds * ROUND_PAIRS
+    return xp.tile(xp.asarray(sums.astype("float32")), ceil(n / 1024))[:n]
 
 
-def _copy(n: int, blocks: int, scale: Scale) -> Problem:  # noqa: ARG001
-    arguments = (Buffer(Role.OUT, (n,)), Buffer(Role.IN, (n,)), Scalar(n, "uint64"))
-    # Every float is read once and written once.
-    return Problem(arguments, Work(bytes=2 * FLOAT_BYTES * n), copied)
+def blocks(n: int, floats: int) -> int:
+    """Blocks whose threads take so many floats each."""
+    return ceil(n / (floats * THREADS))
 
 
-def _memcpy(n: int, blocks: int, scale: Scale) -> Problem:
-    copy = _copy(n, blocks, scale)
-    return Problem(copy.arguments[:2], copy.work, copy.reference)
+def grid_stride(n: int) -> int:
+    """Blocks that walk over the array, with QUADS_PER_THREAD float4 or more for each thread."""
+    return min(blocks(n, 4 * QUADS_PER_THREAD), MAX_GRID_STRIDE_BLOCKS)
 
 
-def _read(n: int, blocks: int, scale: Scale) -> Problem:  # noqa: ARG001
-    arguments = (Buffer(Role.OUT, (blocks,)), Buffer(Role.IN, (n,)), Scalar(n, "uint64"))
-    # Every float is read once; each block writes one sum.
-    work = Work(bytes=FLOAT_BYTES * (n + blocks))
-    magnitudes = partial(block_magnitudes, blocks=blocks)
-    return Problem(arguments, work, partial(block_sums, blocks=blocks), SUM_TOLERANCE, magnitudes)
+_MEMORY: dict[str, Any] = {
+    "block": THREADS,
+    "sizes": {label: nbytes // FLOAT_BYTES for label, nbytes in MEMORY_SIZES.items()},
+    "gate": lambda n: n * FLOAT_BYTES in MEMORY_GATE,
+    "small_sizes": {"256KiB": (256 << 10) // FLOAT_BYTES},
+    "edges": MEMORY_PROBES,
+}
+_COPY: dict[str, Any] = _MEMORY | {
+    "arguments": lambda n: [Out(n), In(n), Value(n, "uint64")],
+    "bytes": lambda n: 2 * FLOAT_BYTES * n,  # every float is read once and written once
+    "reference": copied,
+    "tolerance": 0.0,
+}
 
 
-def _write(n: int, blocks: int, scale: Scale) -> Problem:  # noqa: ARG001
-    # Every float is written once.
-    return Problem((Buffer(Role.OUT, (n,)), Scalar(n, "uint64")), Work(bytes=FLOAT_BYTES * n), partial(ramp, n=n))
+def _stage(number: int, name: str, lesson: str, **more: Any) -> Family:
+    return kernel(f"{number:02}_{name}.cu", name=name, lesson=lesson, **more)
 
 
-def _fma(n: int, blocks: int, scale: Scale) -> Problem:  # noqa: ARG001
-    pairs = FMA_ROUNDS[scale] * ROUND_PAIRS
-    arguments = (Buffer(Role.OUT, (n,)), Scalar(n, "uint64"), Scalar(FMA_ROUNDS[scale]))
-    # One float written a thread; an FMA is two operations, a pair two FMAs, and each thread has CHAINS chains.
-    work = Work(bytes=FLOAT_BYTES * n, flops=2 * 2 * pairs * CHAINS * n)
-    return Problem(arguments, work, partial(chain_sums, n=n, pairs=pairs))
-
-
-def _one_float(n: int) -> int:
-    return ceil(n / THREADS)
-
-
-def _one_quad(n: int) -> int:
-    return ceil(n / (4 * THREADS))
-
-
-def _some_quads(n: int) -> int:
-    return ceil(n / (4 * QUADS_PER_THREAD * THREADS))
-
-
-def _grid_stride(n: int) -> int:
-    return min(_some_quads(n), MAX_GRID_STRIDE_BLOCKS)
-
-
-def _one_block(n: int) -> int:  # noqa: ARG001  (an operation of the device launches itself)
-    return 1
-
-
-def _stage(name: str, lesson: str) -> Stage:
-    return Stage(name, lesson, source=HERE / f"{name}.cu")
-
-
-_memory = partial(Entry, sizes=MEMORY_SIZES, gate=MEMORY_GATE, probe_counts=MEMORY_PROBES)
-_arithmetic = partial(Entry, sizes=FMA_SIZES, gate=FMA_GATE, probe_counts=FMA_PROBES)
-
-ENTRIES: tuple[Entry, ...] = (
-    _memory(_stage("copy_float", "One float per thread: too few bytes in flight."), "copy", _one_float, _copy),
-    _memory(_stage("copy_float4", "One float4 per thread: the flat copy."), "copy", _one_quad, _copy),
-    _memory(
-        _stage("copy_float4_x4", "Four float4 in flight per thread."),
-        "copy",
-        _some_quads,
-        _copy,
-        defines=(("QUADS_PER_THREAD", str(QUADS_PER_THREAD)),),
+FAMILY = family(
+    _stage(1, "copy_float", "One float per thread: too few bytes in flight.", grid=lambda n: blocks(n, 1), **_COPY),
+    _stage(2, "copy_float4", "One float4 per thread: the flat copy.", grid=lambda n: blocks(n, 4), **_COPY),
+    _stage(
+        3,
+        "copy_float4_x4",
+        "Four float4 in flight per thread.",
+        grid=lambda n: blocks(n, 4 * QUADS_PER_THREAD),
+        defines={"QUADS_PER_THREAD": QUADS_PER_THREAD},
+        **_COPY,
     ),
-    _memory(_stage("copy_float4_grid", "A fixed grid strides over the array."), "copy", _grid_stride, _copy),
-    _memory(Stage("memcpy", "The driver's device-to-device copy.", operation="memcpy"), "copy", _one_block, _memcpy),
-    _memory(_stage("read_float4", "Reads alone; a sum per block comes out."), "read", _grid_stride, _read),
-    _memory(_stage("write_float4", "Writes alone."), "write", _grid_stride, _write),
-    _arithmetic(
-        _stage("fma_chains", "Independent chains of fused multiply-adds."),
-        "fma",
-        _one_float,
-        _fma,
-        defines=(("CHAINS", str(CHAINS)), ("ROUND_PAIRS", str(ROUND_PAIRS))),
+    _stage(4, "copy_float4_grid", "A fixed grid strides over the array.", grid=grid_stride, **_COPY),
+    kernel(
+        operation="memcpy",
+        lesson="The driver's device-to-device copy.",
+        **_COPY | {"arguments": lambda n: [Out(n), In(n)]},
     ),
-)
-
-
-def _case(entry: Entry, n: int, size: str, scale: Scale, *, tier: Tier = Tier.FULL) -> Case:
-    blocks = entry.blocks(n)
-    problem = entry.problem(n, blocks, scale)
-    return Case(
-        family=NAME,
-        stage=entry.stage,
-        launch=Launch(grid=(blocks, 1, 1), block=(THREADS, 1, 1)),
-        arguments=problem.arguments,
-        work=problem.work,
-        reference=problem.reference,
-        size=size,
-        defines=entry.defines,
-        tolerance=problem.tolerance,
-        scale=problem.scale,
-        roof=entry.roof,
-        tier=tier,
-    )
-
-
-def cases(scale: Scale) -> Iterator[Case]:
-    """Every stage on each of its sizes."""
-    for entry in ENTRIES:
-        for size, nbytes in entry.sizes[scale].items():
-            tier = Tier.GATE if size in entry.gate else Tier.FULL
-            yield _case(entry, nbytes // FLOAT_BYTES, size, scale, tier=tier)
-
-
-def probes(case: Case) -> Iterator[Case]:
-    """Short and ragged arrays through the case's own build; the size label is the number of floats."""
-    entry = next(entry for entry in ENTRIES if entry.stage == case.stage)
-    for n in entry.probe_counts:
-        yield _case(entry, n, str(n), Scale.SMALL)
-
-
-FAMILY = Family(
-    name=NAME,
+    _stage(
+        5,
+        "read_float4",
+        "Reads alone; a sum per block comes out.",
+        grid=grid_stride,
+        arguments=lambda n: [Out(grid_stride(n)), In(n), Value(n, "uint64")],
+        bytes=lambda n: FLOAT_BYTES * (n + grid_stride(n)),  # every float is read once; each block writes one sum
+        reference=block_sums,
+        scale=block_magnitudes,
+        tolerance=SUM_TOLERANCE,
+        roof="read",
+        **_MEMORY,
+    ),
+    _stage(
+        6,
+        "write_float4",
+        "Writes alone.",
+        grid=grid_stride,
+        arguments=lambda n: [Out(n), Value(n, "uint64")],
+        bytes=lambda n: FLOAT_BYTES * n,  # every float is written once
+        reference=ramp,
+        tolerance=0.0,
+        roof="write",
+        **_MEMORY,
+    ),
+    _stage(
+        7,
+        "fma_chains",
+        "Independent chains of fused multiply-adds.",
+        grid=lambda n, _: blocks(n, 1),
+        block=THREADS,
+        defines={"CHAINS": CHAINS, "ROUND_PAIRS": ROUND_PAIRS},
+        arguments=lambda n, rounds: [Out(n), Value(n, "uint64"), Value(rounds)],
+        # One float written a thread; an FMA is two operations, a pair two FMAs, and each thread has CHAINS chains.
+        bytes=lambda n, _: FLOAT_BYTES * n,
+        flops=lambda n, rounds: 2 * 2 * rounds * ROUND_PAIRS * CHAINS * n,
+        reference=chain_sums,
+        tolerance=0.0,
+        roof="fma",
+        sizes={"64MiB": ((64 << 20) // FLOAT_BYTES, BENCH_ROUNDS)},
+        small_sizes={"4KiB": ((4 << 10) // FLOAT_BYTES, SMALL_ROUNDS)},
+        edges={str(n): (n, SMALL_ROUNDS) for n in FMA_PROBES},
+    ),
     summary="what the GPU reaches at best: copy, read, write and fused multiply-add",
-    stages=tuple(entry.stage for entry in ENTRIES),
-    cases=cases,
-    probes=probes,
 )

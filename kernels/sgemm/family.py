@@ -5,17 +5,13 @@ A is ``m x k``, B is ``k x n``, C is ``m x n``; a size label is ``<m>x<n>x<k>``,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import ceil
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil, prod
 from typing import Any
 
-from peakgate.case import Argument, Array, Buffer, Case, Family, Launch, Role, Scalar, Scale, Stage, Tier, Work
-from peakgate.family import tolerance_of_sums
-
-NAME = "sgemm"
-HERE = Path(__file__).parent
+from peakgate.family import Array, Buffer, Family, In, Out, Scratch, Value, family, kernel
 
 BENCH_SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 GATE_SIDES = (256, 1024, 4096)
@@ -42,94 +38,138 @@ BEST = {
 """The stage to take for a square problem of that side on a GPU of 132 SMs, and the tiles that decide it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Rows of C, columns of C, and the length of the sums."""
-
-    m: int
-    n: int
-    k: int
-
-    @property
-    def label(self) -> str:
-        return str(self.m) if self.m == self.n == self.k else f"{self.m}x{self.n}x{self.k}"
-
-
-SMALL_PROBLEMS = (Problem(128, 128, 128), Problem(65, 97, 40))
-PROBE_PROBLEMS = (
-    Problem(1, 1, 1),
-    Problem(31, 33, 17),
-    Problem(129, 127, 9),
-    Problem(130, 260, 144),
-    Problem(132, 264, 44),
-    Problem(64, 64, 7),
-    Problem(128, 256, 16),
-    Problem(128, 258, 16),
+Size = tuple[int, int, int]
+"""Rows of C, columns of C, and the length of the sums."""
+SMALL_SIZES: tuple[Size, ...] = ((128, 128, 128), (65, 97, 40))
+PROBE_SIZES: tuple[Size, ...] = (
+    (1, 1, 1),
+    (31, 33, 17),
+    (129, 127, 9),
+    (130, 260, 144),
+    (132, 264, 44),
+    (64, 64, 7),
+    (128, 256, 16),
+    (128, 258, 16),
 )
 """Less than a tile and just past one in each direction, odd and even numbers of tiles along k. Rows are 16-byte aligned
 in (130, 260, 144), where full tiles stand beside edges and some warps of split_k have several slices of k, in
 (132, 264, 44), where k ends inside a tile, and in (128, 256, 16), where all is full tiles and some warps of split_k
 have no slice. In (128, 258, 16) all but the rows' alignment speaks for reading four elements at once."""
-BANDS_PROBLEM = Problem(1025, 260, 16)
+BANDS_SIZE: Size = (1025, 260, 16)
 """More tiles down than raster.cuh puts in a band, and more than one across."""
 FEW_BLOCKS = 4
-"""A persistent grid on BANDS_PROBLEM: 18 or 27 tiles for 4 blocks are cut inside tiles, and some are left whole."""
+"""A persistent grid on BANDS_SIZE: 18 or 27 tiles for 4 blocks are cut inside tiles, and some are left whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
     """The part of C a block makes, its threads, its dynamic shared memory, and the macros that build it so.
 
-    A grid of ``persistent`` blocks has that many, whatever the problem; they hand each other parts of tiles through
-    scratch memory. 0: as many blocks as tiles.
+    ``persistent``: a grid of as many blocks as a full GPU takes, whatever the size, few on BANDS_SIZE; they hand each
+    other parts of tiles through scratch memory.
     """
 
     rows: int
     cols: int
-    block: tuple[int, int, int] = (256, 1, 1)
+    block: int | tuple[int, int] = 256
     shared_bytes: int = 0
-    defines: tuple[tuple[str, str], ...] = ()
-    persistent: int = 0
+    defines: Mapping[str, int] = field(default_factory=dict)
+    persistent: bool = False
 
-    def blocks(self, problem: Problem) -> tuple[int, int]:
-        """Blocks along the columns and the rows of C that cover it."""
-        return ceil(problem.n / self.cols), ceil(problem.m / self.rows)
+    def tiles(self, m: int, n: int) -> tuple[int, int]:
+        """Tiles along the columns and the rows of C that cover it."""
+        return ceil(n / self.cols), ceil(m / self.rows)
 
-    def launch(self, problem: Problem) -> Launch:
-        grid = (self.persistent, 1) if self.persistent else self.blocks(problem)
-        return Launch((*grid, 1), self.block, self.shared_bytes)
+    def grid(self, m: int, n: int, k: int) -> tuple[int, ...]:
+        """Blocks of a launch."""
+        if self.persistent:
+            return (FEW_BLOCKS if (m, n, k) == BANDS_SIZE else BLOCKS_OF_A_FULL_GPU,)
+        return self.tiles(m, n)
 
-    @property
-    def scratch(self) -> tuple[Buffer, ...]:
-        """Room for one tile of sums per block; a flag per block, and a counter."""
-        if not self.persistent:
-            return ()
-        return (
-            Buffer(Role.SCRATCH, (self.persistent, self.rows * self.cols)),
-            Buffer(Role.SCRATCH, (self.persistent + 1,), "uint32"),
-        )
+    def arguments(self, m: int, n: int, k: int) -> list[Any]:
+        """C, A and B; of a persistent grid room for one tile of sums per block, a flag per block, and a counter."""
+        (blocks, *_) = self.grid(m, n, k)
+        scratch = [Scratch(blocks, self.rows * self.cols), Scratch(blocks + 1, dtype="uint32")]
+        return [*matrices(m, n, k), *(scratch if self.persistent else []), Value(m), Value(n), Value(k)]
+
+    def variant(self, *size: int) -> str:
+        """``b4`` of a persistent grid of few blocks."""
+        return f"b{FEW_BLOCKS}" if self.persistent and size == BANDS_SIZE else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A stage, its tilings (smallest first; none for an operation), and the largest side it runs and is gated at.
+def matrices(m: int, n: int, k: int) -> list[Buffer]:
+    """C, A and B."""
+    return [Out(m, n), In(m, k), In(k, n)]
 
-    Beyond its largest side a stage would only take time. ``in_bands``: it takes its tiles in the order of raster.cuh.
+
+def product(xp: Any, a: Array, b: Array) -> Array:
+    """A.B of float64 inputs, whose own error is far below what is judged by it."""
+    return xp.matmul(a, b)
+
+
+def magnitude(xp: Any, a: Array, b: Array) -> Array:
+    """About ``sqrt(sum of the squared products)`` of each element: the norms of its row and column over sqrt(k)."""
+    weights = xp.full((a.shape[1], 1), a.shape[1] ** -0.5)
+    rows, columns = (a * a) @ weights, weights.T @ (b * b)  # by a library: CuPy compiles no reduction
+    return xp.sqrt(rows * columns)
+
+
+def _labelled(sizes: Iterable[Size]) -> dict[str, Size]:
+    return {str(size[0]) if len({*size}) == 1 else "x".join(map(str, size)): size for size in sizes}
+
+
+SQUARES: tuple[Size, ...] = tuple((side, side, side) for side in BENCH_SIDES)
+PRODUCT: dict[str, Any] = {
+    # Each of the m.n elements of C is a sum of k products: a multiplication and an addition each. A and B are read
+    # at least once and C is written once, 4 bytes per element.
+    "bytes": lambda m, n, k: 4 * (m * k + k * n + m * n),
+    "flops": lambda m, n, k: 2 * m * n * k,
+    "reference": product,
+    "scale": magnitude,
+    "terms": lambda *size: size[2],
+    "roof": "fma",
+}
+"""What is common to all stages."""
+
+
+def _stage(
+    number: int,
+    name: str,
+    lesson: str,
+    *tilings: Tiling,
+    largest: int = BENCH_SIDES[-1],
+    largest_in_gate: int = GATE_SIDES[-1],
+    in_bands: bool = False,
+    min_capability: tuple[int, int] = (7, 5),
+) -> Iterator[Family]:
+    """A stage, built with each of its tilings, smallest first, on the sizes that take it.
+
+    A size takes the smallest tiling that does not give more blocks than a full GPU takes at once, or else the largest.
+    Beyond the largest side a stage would only take time. ``in_bands``: it takes its tiles in the order of raster.cuh.
     """
 
-    stage: Stage
-    tilings: tuple[Tiling, ...] = ()
-    largest: int = BENCH_SIDES[-1]
-    largest_in_gate: int = GATE_SIDES[-1]
-    in_bands: bool = False
+    def chosen(size: Size) -> Tiling:
+        fitting = (tiling for tiling in tilings[:-1] if prod(tiling.tiles(*size[:2])) <= BLOCKS_OF_A_FULL_GPU)
+        return next(fitting, tilings[-1])
 
-    def tiling(self, problem: Problem) -> Tiling | None:
-        """The smallest tiling that does not give more blocks than a full GPU takes at once, or else the largest."""
-        for tiling in self.tilings[:-1]:
-            across, down = tiling.blocks(problem)
-            if across * down <= BLOCKS_OF_A_FULL_GPU:
-                return tiling
-        return self.tilings[-1] if self.tilings else None
+    for tiling in tilings:
+        yield kernel(
+            f"{number:02}_{name}.cu",
+            name=name,
+            lesson=lesson,
+            min_capability=min_capability,
+            arguments=tiling.arguments,
+            grid=tiling.grid,
+            block=tiling.block,
+            shared_bytes=tiling.shared_bytes,
+            defines=tiling.defines,
+            variant=tiling.variant,
+            sizes=_labelled(size for size in SQUARES if chosen(size) is tiling and size[0] <= largest),
+            gate=lambda m, *_: m in GATE_SIDES and m <= largest_in_gate,
+            small_sizes=_labelled(size for size in SMALL_SIZES if chosen(size) is tiling) or None,
+            edges=_labelled([*PROBE_SIZES, BANDS_SIZE] if in_bands else PROBE_SIZES),
+            **PRODUCT,
+        )
 
 
 def copy_ring_bytes(slots: int, rows: int, cols: int, depth: int) -> int:
@@ -144,129 +184,51 @@ def barrier_ring_bytes(rows: int, cols: int, depth: int) -> int:
 
 def _split_k(thread_rows: int, thread_cols: int, slice_depth: int) -> Tiling:
     macros = {"THREAD_ROWS": thread_rows, "THREAD_COLS": thread_cols, "SLICE_DEPTH": slice_depth}
-    return Tiling(rows=4 * thread_rows, cols=8 * thread_cols, defines=_defines(macros))
+    return Tiling(rows=4 * thread_rows, cols=8 * thread_cols, defines=macros)
 
 
 def _stream_k(thread_cols: int) -> Tiling:
     cols = 16 * thread_cols
     shared = barrier_ring_bytes(rows=128, cols=cols, depth=8)
-    return Tiling(
-        128, cols, shared_bytes=shared, defines=_defines({"THREAD_COLS": thread_cols}), persistent=BLOCKS_OF_A_FULL_GPU
-    )
+    return Tiling(128, cols, shared_bytes=shared, defines={"THREAD_COLS": thread_cols}, persistent=True)
 
 
-def _defines(macros: dict[str, int]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, str(value)) for name, value in macros.items())
-
-
-def _stage(name: str, lesson: str, min_capability: tuple[int, int] = (7, 5)) -> Stage:
-    return Stage(name, lesson, source=HERE / f"{name}.cu", min_capability=min_capability)
-
-
-_ELEMENTS = (Tiling(rows=32, cols=32, block=(32, 32, 1)),)
-_TILE_128 = (Tiling(rows=128, cols=128),)
-_TILE_256 = (Tiling(rows=128, cols=256),)
-_COPY_RING = (Tiling(rows=128, cols=256, shared_bytes=copy_ring_bytes(slots=4, rows=128, cols=256, depth=8)),)
+_TILE_128 = Tiling(rows=128, cols=128)
+_COPY_RING = Tiling(rows=128, cols=256, shared_bytes=copy_ring_bytes(slots=4, rows=128, cols=256, depth=8))
+_BARRIER_RING = Tiling(rows=128, cols=256, shared_bytes=barrier_ring_bytes(rows=128, cols=256, depth=8))
+_GROUP_SPLIT = Tiling(rows=64, cols=128, shared_bytes=barrier_ring_bytes(rows=64, cols=128, depth=16))
 _SPLIT_K = (_split_k(4, 4, 16), _split_k(12, 4, 16), _split_k(8, 8, 8), _split_k(12, 12, 8))
-_BARRIER_RING = (Tiling(rows=128, cols=256, shared_bytes=barrier_ring_bytes(rows=128, cols=256, depth=8)),)
-_GROUP_SPLIT = (Tiling(rows=64, cols=128, shared_bytes=barrier_ring_bytes(rows=64, cols=128, depth=16)),)
-_STREAM_K = (_stream_k(8), _stream_k(16))
+_newer = partial(_stage, min_capability=(8, 0))
 
-ENTRIES = (
-    Entry(_stage("naive", "One thread an element."), _ELEMENTS, largest=8192, largest_in_gate=1024),
-    Entry(_stage("tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread."), _TILE_128),
-    Entry(_stage("vectorized", "float4 loads and stores."), _TILE_128),
-    Entry(_stage("moved_sync", "The barrier at the head of the loop, behind the loads."), _TILE_128),
-    Entry(_stage("conflict_free", "A transposed in shared memory, fragments split 4 + 4."), _TILE_128),
-    Entry(_stage("fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap."), _TILE_128),
-    Entry(_stage("double_buffer", "Written after the multiply-adds: loads overlap them."), _TILE_128),
-    Entry(_stage("warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused."), _TILE_256),
-    Entry(_stage("async_copy", "A ring of tiles filled by asynchronous copies.", (8, 0)), _COPY_RING),
-    Entry(_stage("split_k", "Small tiles; a block's warps share out k."), _SPLIT_K, largest=1024),
-    Entry(
-        _stage("barrier_ring", "Arrive early, wait late: no block-wide barrier.", (8, 0)), _BARRIER_RING, in_bands=True
+FAMILY = family(
+    *_stage(1, "naive", "One thread an element.", Tiling(32, 32, block=(32, 32)), largest=8192, largest_in_gate=1024),
+    *_stage(2, "tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread.", _TILE_128),
+    *_stage(3, "vectorized", "float4 loads and stores.", _TILE_128),
+    *_stage(4, "moved_sync", "The barrier at the head of the loop, behind the loads.", _TILE_128),
+    *_stage(5, "conflict_free", "A transposed in shared memory, fragments split 4 + 4.", _TILE_128),
+    *_stage(6, "fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap.", _TILE_128),
+    *_stage(7, "double_buffer", "Written after the multiply-adds: loads overlap them.", _TILE_128),
+    *_stage(8, "warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused.", Tiling(128, 256)),
+    *_newer(9, "async_copy", "A ring of tiles filled by asynchronous copies.", _COPY_RING),
+    *_stage(10, "split_k", "Small tiles; a block's warps share out k.", *_SPLIT_K, largest=1024),
+    *_newer(11, "barrier_ring", "Arrive early, wait late: no block-wide barrier.", _BARRIER_RING, in_bands=True),
+    *_newer(
+        12, "group_split", "Groups of warps share out every slice of k.", _GROUP_SPLIT, largest=2048, in_bands=True
     ),
-    Entry(
-        _stage("group_split", "Groups of warps share out every slice of k.", (8, 0)),
-        _GROUP_SPLIT,
-        largest=2048,
-        in_bands=True,
+    *_newer(
+        13, "stream_k", "Equal work for every block: tiles cut along k.", _stream_k(8), _stream_k(16), in_bands=True
     ),
-    Entry(_stage("stream_k", "Equal work for every block: tiles cut along k.", (8, 0)), _STREAM_K, in_bands=True),
-    Entry(Stage("cublas", "The vendor library in pedantic float32.", operation="cublas_sgemm")),
-)
-
-
-def product(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
-    """A.B of float64 inputs, whose own error is far below what is judged by it."""
-    a, b = inputs
-    return (xp.matmul(a, b),)
-
-
-def magnitude(xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
-    """About ``sqrt(sum of the squared products)`` of each element: the norms of its row and column over sqrt(k)."""
-    a, b = inputs
-    weights = xp.full((a.shape[1], 1), a.shape[1] ** -0.5)
-    rows, columns = (a * a) @ weights, weights.T @ (b * b)  # by a library: CuPy compiles no reduction
-    return (xp.sqrt(rows * columns),)
-
-
-def _case(entry: Entry, problem: Problem, tiling: Tiling | None, tier: Tier = Tier.FULL) -> Case:
-    m, n, k = problem.m, problem.n, problem.k
-    arguments: tuple[Argument, ...] = (Buffer(Role.OUT, (m, n)), Buffer(Role.IN, (m, k)), Buffer(Role.IN, (k, n)))
-    if tiling is None:
-        launch = Launch(grid=(1, 1, 1), block=(1, 1, 1))
-    else:
-        launch = tiling.launch(problem)
-        arguments += (*tiling.scratch, Scalar(m), Scalar(n), Scalar(k))
-    return Case(
-        family=NAME,
-        stage=entry.stage,
-        launch=launch,
-        arguments=arguments,
-        # Each of the m.n elements of C is a sum of k products: a multiplication and an addition each. A and B are read
-        # at least once and C is written once, 4 bytes per element.
-        work=Work(bytes=4 * (m * k + k * n + m * n), flops=2 * m * n * k),
-        reference=product,
-        size=problem.label,
-        variant="" if tiling is None or tiling.persistent in (0, BLOCKS_OF_A_FULL_GPU) else f"b{tiling.persistent}",
-        defines=tiling.defines if tiling else (),
-        tolerance=tolerance_of_sums("float32", k),
-        scale=magnitude,
-        roof="fma",
-        tier=tier,
-    )
-
-
-def cases(scale: Scale) -> Iterator[Case]:
-    """Every stage on every square problem up to its largest side; at small scale on a tidy and on a ragged one."""
-    for entry in ENTRIES:
-        if scale is Scale.SMALL:
-            for problem in SMALL_PROBLEMS:
-                yield _case(entry, problem, entry.tiling(problem))
-            continue
-        for side in BENCH_SIDES:
-            if side <= entry.largest:
-                problem = Problem(side, side, side)
-                gate = side in GATE_SIDES and side <= entry.largest_in_gate
-                yield _case(entry, problem, entry.tiling(problem), Tier.GATE if gate else Tier.FULL)
-
-
-def probes(case: Case) -> Iterator[Case]:
-    """Ragged problems, M != N != K, through the case's own build; where tiles have an order, more than one band."""
-    entry = next(entry for entry in ENTRIES if entry.stage == case.stage)
-    tiling = next((tiling for tiling in entry.tilings if tiling.defines == case.defines), None)
-    for problem in PROBE_PROBLEMS:
-        yield _case(entry, problem, tiling)
-    if entry.in_bands and tiling is not None:
-        yield _case(entry, BANDS_PROBLEM, replace(tiling, persistent=FEW_BLOCKS) if tiling.persistent else tiling)
-
-
-FAMILY = Family(
-    name=NAME,
+    kernel(
+        operation="cublas_sgemm",
+        name="cublas",
+        lesson="The vendor library in pedantic float32.",
+        arguments=matrices,
+        sizes=_labelled(SQUARES),
+        gate=lambda m, *_: m in GATE_SIDES,
+        small_sizes=_labelled(SMALL_SIZES),
+        edges=_labelled(PROBE_SIZES),
+        **PRODUCT,
+    ),
     summary="single-precision matrix product",
-    stages=tuple(entry.stage for entry in ENTRIES),
-    cases=cases,
-    probes=probes,
     headlines={"naive": "4096"},
 )

@@ -14,8 +14,7 @@ from peakgate.device.expected import exact_inputs
 from peakgate.family import tolerance_of_sums
 from peakgate.judge.correctness import bound_of, compare
 
-cases = sgemm.cases
-product = sgemm.product
+cases = sgemm.FAMILY.cases
 
 
 FOLDER = KERNELS / "sgemm"
@@ -84,6 +83,6 @@ def random_matrices(m: int, n: int, k: int, seed: int = 0) -> tuple[Array, Array
 def over_bound(got: Array, inputs: tuple[Array, Array]) -> float:
     """The largest error of an element over its bound: a product is right up to 1."""
     exact = exact_inputs(inputs)
-    (expected,), (magnitude,) = product(np, exact), sgemm.magnitude(np, exact)
+    expected, magnitude = sgemm.product(np, *exact), sgemm.magnitude(np, *exact)
     bound = bound_of(tolerance_of_sums("float32", inputs[0].shape[1]), "float32", "float64")
     return compare(np, got, expected, bound, magnitude=lambda: magnitude).ratio

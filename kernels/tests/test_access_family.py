@@ -160,8 +160,8 @@ def test_padding_decides_in_how_many_turns_a_column_is_read(tile: tuple[int, int
 @given(st.integers(1, 300), st.integers(1, 8), st.integers(1, 8))
 def test_transposing_tiles_there_and_back_changes_nothing_that_is_whole(n: int, rows: int, columns: int) -> None:
     values = np.arange(1, n + 1, dtype=np.float32)
-    (there,) = tiles_transposed(np, [values], rows=rows, columns=columns)
-    (back,) = tiles_transposed(np, [there], rows=columns, columns=rows)
+    there = tiles_transposed(np, values, rows=rows, columns=columns)
+    back = tiles_transposed(np, there, rows=columns, columns=rows)
 
     whole = n // (rows * columns) * rows * columns
     assert there.shape == values.shape

@@ -1,5 +1,6 @@
 """The emulator computes what the GPUs computed: bit by bit where a case asks for equal bits, else within tolerance."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -173,6 +174,13 @@ def test_other_code_another_launch_or_macro_is_another_problem(copy):
     assert problem_key(copy()) != before
 
 
+def test_another_file_name_is_the_same_problem(copy, tmp_path):
+    case = copy()
+    before = problem_key(case)
+    renamed = case.stage.source.rename(tmp_path / "01_copy.cu")
+    assert problem_key(replace(case, stage=replace(case.stage, source=renamed))) == before
+
+
 @pytest.mark.parametrize("text", [COPY + "// more", "/* a\nlonger one */\n" + COPY, COPY.replace("{ ", "{\n\n    ")])
 def test_comments_and_blanks_make_no_other_problem(copy, text):
     case = copy()
@@ -184,7 +192,7 @@ def test_comments_and_blanks_make_no_other_problem(copy, text):
     assert problem_key(case) != before
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"peakgate_digests": 2, "device": {}, "problems": {"a": 1}}'])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"peakgate_digests": 3, "device": {}, "problems": {"a": 1}}'])
 def test_a_file_that_is_no_record_is_an_error_that_names_it(tmp_path, text):
     path = tmp_path / "digests.json"
     path.write_text(text)
@@ -206,7 +214,7 @@ def test_a_record_is_written_in_order_a_line_a_problem(tmp_path):
         Digests(
             {"slug": "x"},
             {"b": ProblemDigests("2", ("s",)), "a": ProblemDigests("1", (SampledOutput(1.0, (0.5,)),))},
-            2,
+            3,
         ),
     )
     lines = [line.strip() for line in path.read_text().splitlines() if '"problem"' in line]

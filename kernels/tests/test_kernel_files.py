@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from emulated import is_right, small_of
-from family_modules import KERNELS, access, occupancy
+from family_modules import access, occupancy
 from peakgate.case import Family, Stage
 
 FAMILIES = (access.FAMILY, occupancy.FAMILY)
@@ -12,23 +12,6 @@ STAGES = [
     pytest.param(family, stage, id=f"{family.name}.{stage.name}") for family in FAMILIES for stage in family.stages
 ]
 FILES = [pytest.param(stage, id=stage.name) for family in FAMILIES for stage in family.stages if stage.source]
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_every_kernel_file_is_a_stage_and_every_stage_a_kernel_file(family: Family) -> None:
-    files = {path.stem for path in (KERNELS / family.name).glob("*.cu")}
-
-    assert files == {stage.name for stage in family.stages if stage.source}
-
-
-@pytest.mark.parametrize("stage", FILES)
-def test_a_kernel_file_opens_with_its_lesson_and_holds_the_kernel_of_its_name(stage: Stage) -> None:
-    assert stage.source is not None
-    text = stage.source.read_text()
-
-    assert text.startswith(f"// {stage.name}: ")
-    assert text.count('extern "C" __global__') == 1
-    assert f" {stage.name}(" in text
 
 
 @pytest.mark.parametrize("stage", FILES)

@@ -13,7 +13,6 @@ from peakgate.case import Case, Scalar, Scale, Stage, Tier
 from peakgate.judge.occupancy import KIB, LIMITS, max_potential_block_size, occupancy
 
 FAMILY = family.FAMILY
-ENTRIES = family.ENTRIES
 minus_largest = family.minus_largest
 
 
@@ -71,13 +70,13 @@ def test_every_array_of_a_benchmark_outgrows_the_l2() -> None:
     assert all(buffer.nbytes >= 4 * LARGE_L2_BYTES for case in BENCH.values() for buffer in case.buffers)
 
 
+FLOATS_A_THREAD = {"multiply_float4": 4, "shared_limited_float4": 4, "registers": family.REGISTER_VALUES}
+
+
 def test_grids_cover_the_problem_and_no_block_is_idle() -> None:
-    elements = {
-        (entry.stage.name, shape.block, shape.variant): shape.elements for entry in ENTRIES for shape in entry.shapes
-    }
     for case in [*BENCH.values(), *SMALL.values(), *PROBES.values()]:
-        block = case.launch.block[0]
-        span = block * elements[case.stage.name, block, case.variant]
+        floats = int(dict(case.defines).get("ELEMENTS", FLOATS_A_THREAD.get(case.stage.name, 1)))
+        span = case.launch.block[0] * floats
         assert (case.launch.grid[0] - 1) * span < count_of(case) <= case.launch.grid[0] * span, case.id
 
 
@@ -127,7 +126,7 @@ def test_proposed_blocks_do_not_depend_on_the_exact_register_count(registers: in
 @given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=60), st.integers(1, 5), st.integers(1, 4))
 def test_each_float_loses_the_largest_of_its_thread(listed: list[float], block: int, values: int) -> None:
     floats, n = np.array(listed, np.float32), len(listed)
-    (result,) = minus_largest(np, [floats], block=block, values=values)
+    result = minus_largest(np, floats, block=block, values=values)
 
     for i in range(n):
         first = i // (block * values) * block * values + i % (block * values) % block

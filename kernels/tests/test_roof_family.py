@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pytest
 from family_modules import roof, transpose
@@ -7,78 +5,75 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.case import Role, Scale, Tier
 
-ENTRIES = roof.ENTRIES
 THREADS = roof.THREADS
-
-
-counts = st.integers(1, 2**31)
+BENCH = list(roof.FAMILY.cases(Scale.BENCH))
+SMALL = list(roof.FAMILY.cases(Scale.SMALL))
 FLOATS_A_THREAD = {"copy_float": 1, "copy_float4": 4, "copy_float4_x4": 16, "fma_chains": 1}
+counts = st.integers(1, 2**31)
 
 
-def named(stage: str) -> Any:
-    return next(entry for entry in ENTRIES if entry.stage.name == stage)
-
-
-@pytest.mark.parametrize(("stage", "floats"), FLOATS_A_THREAD.items())
-@given(n=counts)
-def test_a_flat_launch_has_a_thread_for_every_element_and_no_idle_block(stage: str, floats: int, n: int) -> None:
-    blocks = named(stage).blocks(n)
+@given(n=counts, floats=st.sampled_from([1, 4, 16]))
+def test_a_flat_launch_has_a_thread_for_every_element_and_no_idle_block(n: int, floats: int) -> None:
+    blocks = roof.blocks(n, floats)
     assert (blocks - 1) * THREADS * floats < n <= blocks * THREADS * floats
 
 
-@pytest.mark.parametrize("stage", ["copy_float4_grid", "read_float4", "write_float4"])
+def test_a_flat_stage_has_the_blocks_that_its_floats_a_thread_ask_for() -> None:
+    for case in BENCH + SMALL:
+        if floats := FLOATS_A_THREAD.get(case.stage.name):
+            assert case.launch.grid == (roof.blocks(case.buffers[0].shape[0], floats), 1, 1), case.id
+
+
 @given(n=counts)
-def test_a_grid_stride_launch_is_bounded_and_gives_each_block_something_to_do(stage: str, n: int) -> None:
-    blocks = named(stage).blocks(n)
+def test_a_grid_stride_launch_is_bounded_and_gives_each_block_something_to_do(n: int) -> None:
+    blocks = roof.grid_stride(n)
     assert 1 <= blocks <= roof.MAX_GRID_STRIDE_BLOCKS
     assert (blocks - 1) * THREADS * 4 < n
 
 
 def test_labels_tell_the_bytes_of_the_array() -> None:
     units = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-    for case in [case for scale in Scale for case in roof.cases(scale)]:
+    for case in BENCH + SMALL:
         nbytes = int(case.size[:-3]) * units[case.size[-3:]]
         measured = [buffer for buffer in case.buffers if buffer.role is Role.IN] or list(case.buffers)
         assert [buffer.nbytes for buffer in measured] == [nbytes], case.id
 
 
 def test_memory_work_is_what_the_buffers_hold() -> None:
-    for case in [case for scale in Scale for case in roof.cases(scale)]:
+    for case in BENCH + SMALL:
         assert case.work.bytes == case.buffer_bytes, case.id
 
 
 def test_every_float_copied_counts_twice() -> None:
-    (case,) = [case for case in roof.cases(Scale.BENCH) if case.id == "roof.copy_float4-1GiB"]
+    (case,) = [case for case in BENCH if case.id == "roof.copy_float4-1GiB"]
     assert case.work.bytes == 2 * 2**30
 
 
 def test_arithmetic_work_counts_two_operations_a_step_of_every_chain() -> None:
-    (case,) = [case for case in roof.cases(Scale.BENCH) if case.stage.name == "fma_chains"]
+    (case,) = [case for case in BENCH if case.stage.name == "fma_chains"]
     threads = case.work.bytes // 4
     assert case.work.flops == threads * roof.CHAINS * 2 * 1024
     assert case.work.flops / case.work.bytes > 1000
 
 
 def test_each_kind_of_roof_is_measured_in_the_gate() -> None:
-    gate = [case for case in roof.cases(Scale.BENCH) if case.tier is Tier.GATE]
+    gate = [case for case in BENCH if case.tier is Tier.GATE]
     assert {case.roof for case in gate} == {"copy", "read", "write", "fma"}
     assert len(gate) <= 20
 
 
 def test_every_matrix_that_is_transposed_has_a_copy_of_its_own_size() -> None:
-    sizes = {case.buffers[1].nbytes for case in roof.cases(Scale.BENCH) if case.roof == "copy"}
+    sizes = {case.buffers[1].nbytes for case in BENCH if case.roof == "copy"}
     assert {4 * side * side for side in transpose.BENCH_SIDES} <= sizes
 
 
 def test_the_gate_has_a_copy_as_large_as_each_matrix_the_gate_transposes() -> None:
-    sizes = {
-        case.buffers[1].nbytes for case in roof.cases(Scale.BENCH) if case.roof == "copy" and case.tier is Tier.GATE
-    }
+    sizes = {case.buffers[1].nbytes for case in BENCH if case.roof == "copy" and case.tier is Tier.GATE}
     assert {4 * side * side for side in transpose.GATE_SIDES} == sizes
 
 
 def test_memcpy_is_an_operation_of_the_device_from_second_buffer_to_first() -> None:
-    (case,) = [case for case in roof.cases(Scale.SMALL) if case.stage.name == "memcpy"]
+    (case,) = [case for case in SMALL if case.stage.name == "memcpy"]
     assert (case.stage.source, case.stage.operation) == (None, "memcpy")
     assert [buffer.role for buffer in case.buffers] == [Role.OUT, Role.IN]
     assert len(case.arguments) == 2
@@ -92,7 +87,7 @@ def test_block_sums_deal_quads_to_threads_as_a_grid_stride_loop_does(n: int, blo
         expected[quad // THREADS % blocks] += float(values[4 * quad : 4 * quad + 4].sum())
     expected[0] += float(values[n // 4 * 4 :].sum())
 
-    (sums,) = roof.block_sums(np, [values], blocks=blocks)
+    sums = roof.block_sums(np, values, count=blocks)
 
     assert sums.dtype == np.float64
     assert sums.tolist() == expected
@@ -100,28 +95,28 @@ def test_block_sums_deal_quads_to_threads_as_a_grid_stride_loop_does(n: int, blo
 
 @pytest.mark.parametrize("n", [1, 5, roof.RAMP_PERIOD, roof.RAMP_PERIOD + 3])
 def test_a_ramp_counts_up_and_begins_again_where_floats_stop_being_exact(n: int) -> None:
-    (values,) = roof.ramp(np, [], n=n)
+    values = roof.ramp(np, n=n)
     assert values.dtype == np.float32
     assert values.shape == (n,)
     assert values[-1] == (n - 1) % roof.RAMP_PERIOD
 
 
 def test_chain_sums_equal_the_chains_run_step_by_step_in_float32() -> None:
-    n, pairs = 2_000, roof.FMA_ROUNDS[Scale.SMALL] * roof.ROUND_PAIRS
+    n, pairs = 2_000, roof.SMALL_ROUNDS * roof.ROUND_PAIRS
     start = np.arange(n, dtype=np.float32) % 1024
     chains = [start + np.float32(chain) for chain in range(roof.CHAINS)]
     for _ in range(pairs):
         chains = [chain * np.float32(2) + np.float32(2) for chain in chains]
         chains = [chain * np.float32(0.5) + np.float32(2) for chain in chains]
 
-    (expected,) = roof.chain_sums(np, [], n=n, pairs=pairs)
+    expected = roof.chain_sums(np, n=n, rounds=roof.SMALL_ROUNDS)
 
     assert expected.dtype == np.float32
     assert np.array_equal(expected, np.sum(chains, axis=0, dtype=np.float32))
 
 
 def test_the_longest_chains_stay_where_float32_counts_exactly() -> None:
-    pairs = roof.FMA_ROUNDS[Scale.BENCH] * roof.ROUND_PAIRS
+    pairs = roof.BENCH_ROUNDS * roof.ROUND_PAIRS
     largest = 2 * (1023 + roof.CHAINS - 1 + 3 * pairs) + 2
     assert roof.CHAINS * largest < 2**24
 

@@ -10,6 +10,7 @@ from peakgate.case import Case, Family, Role, Scale, Tier
 from peakgate.project import catalogue
 
 FAMILIES = catalogue.families()
+STAGES = {stage.source: stage.name for family in FAMILIES for stage in family.stages if stage.source is not None}
 SOURCES = sorted(path for path in KERNELS.glob("*/*.cu") if path.parent.name != "common")
 ENTRY_POINT = re.compile(
     r'^extern "C" __global__ void\s+(?:__launch_bounds__\([^()]*\)\s*)?(?P<name>\w+)\(', re.MULTILINE
@@ -45,22 +46,27 @@ def test_every_kernel_file_is_a_stage_and_every_stage_has_its_file(family: Famil
 
 
 @each_family
-def test_a_stage_is_named_once_and_its_file_carries_its_name(family: Family) -> None:
+def test_a_stage_is_named_once_and_has_a_lesson(family: Family) -> None:
     names = Counter(stage.name for stage in family.stages)
     assert [name for name, count in names.items() if count > 1] == []
-    for stage in family.stages:
-        assert stage.source is None or stage.source.stem == stage.name
-        assert stage.lesson
+    assert all(stage.lesson for stage in family.stages)
+
+
+@each_family
+def test_files_are_numbered_in_the_order_of_the_lesson(family: Family) -> None:
+    named = [(stage.source.name, stage.name) for stage in family.stages if stage.source is not None]
+    assert [file for file, _ in named] == [f"{number:02}_{name}.cu" for number, (_, name) in enumerate(named, 1)]
 
 
 @each_source
-def test_a_kernel_file_has_one_entry_point_that_carries_its_name(source: Path) -> None:
-    assert ENTRY_POINT.findall(source.read_text(encoding="utf-8")) == [source.stem]
+def test_a_kernel_file_has_one_entry_point_that_carries_its_stages_name(source: Path) -> None:
+    assert ENTRY_POINT.findall(source.read_text(encoding="utf-8")) == [STAGES[source]]
 
 
 @each_source
-def test_a_kernel_file_opens_with_what_it_teaches(source: Path) -> None:
+def test_a_kernel_file_opens_with_its_stages_name_and_what_it_teaches(source: Path) -> None:
     lines = source.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith(f"// {STAGES[source]}: ")
     header = lines[: next(number for number, line in enumerate(lines) if not line.startswith("//"))]
     assert len(header) >= 3, "a header comment: what this stage changes, and why it is faster or slower"
 

@@ -16,30 +16,13 @@ BEST = sgemm.BEST
 BLOCKS_OF_A_FULL_GPU = sgemm.BLOCKS_OF_A_FULL_GPU
 FAMILY = sgemm.FAMILY
 GATE_SIDES = sgemm.GATE_SIDES
-cases = sgemm.cases
-probes = sgemm.probes
+cases = FAMILY.cases
+probes = FAMILY.probes
 
 
 SOURCES = sorted(FOLDER.glob("*.cu"))
 SMALLEST_OPT_IN_BYTES = 99 * 1024
 """Dynamic shared memory a block may have on every GPU that has asynchronous copies."""
-
-
-def test_every_kernel_file_belongs_to_a_stage() -> None:
-    named = {stage.source for stage in FAMILY.stages}
-    assert [path.name for path in SOURCES if path not in named] == []
-
-
-def test_every_stage_has_its_kernel_file() -> None:
-    assert [stage.name for stage in FAMILY.stages if stage.source and not stage.source.is_file()] == []
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_a_kernel_file_has_one_entry_named_like_the_file_and_a_header_that_names_it(path: Path) -> None:
-    text = path.read_text()
-    entries = re.findall(r'extern "C" __global__ void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(', text)
-    assert entries == [path.stem]
-    assert text.startswith(f"// {path.stem}: ")
 
 
 @pytest.mark.parametrize("path", [*SOURCES, *FOLDER.glob("*.cuh")], ids=lambda path: path.name)
@@ -137,4 +120,4 @@ def test_small_scale_holds_a_tidy_and_a_ragged_case_of_every_stage() -> None:
 def test_a_stage_needs_more_than_the_oldest_gpu_just_where_it_uses_newer_instructions() -> None:
     newer = re.compile(r"cp\.async|mbarrier")
     needs = {stage.name for stage in FAMILY.stages if stage.min_capability > (7, 5)}
-    assert needs == {path.stem for path in SOURCES if newer.search(text_of(path))}
+    assert needs == {stage.name for stage in FAMILY.stages if stage.source and newer.search(text_of(stage.source))}

@@ -14,7 +14,7 @@ from family_modules import sgemm
 from peakgate.case import Case, Role, Scalar, Struct
 from sgemm_builds import BUILDS, FOLDER, all_cases, over_bound, random_matrices, shape_of
 
-probes = sgemm.probes
+probes = sgemm.FAMILY.probes
 
 COMMON = FOLDER.parent / "common"
 
@@ -71,6 +71,9 @@ def on_blocks(case: Case, blocks: int) -> Case:
     return replace(case, launch=replace(case.launch, grid=(blocks, 1, 1)))
 
 
+FILES = {stage.name: stage.source.name for stage in sgemm.FAMILY.stages if stage.source}
+
+
 def edited(tmp_path: Path, source: str, old: str, new: str) -> Path:
     """A copy of a kernel file, or of a header beside a copy of the folder, with one passage replaced."""
     shutil.copytree(FOLDER, tmp_path / FOLDER.name)
@@ -86,14 +89,14 @@ def edited(tmp_path: Path, source: str, old: str, new: str) -> Path:
 def test_a_hard_coded_last_buffer_is_wrong_for_an_odd_number_of_tiles(
     emulator: ModuleType, tmp_path: Path, stage: str
 ) -> None:
-    defective = edited(tmp_path, f"{stage}.cu", "multiply_tile((tiles - 1) & 1)", "multiply_tile(1)")
+    defective = edited(tmp_path, FILES[stage], "multiply_tile((tiles - 1) & 1)", "multiply_tile(1)")
     even, odd = probe_of(stage, "129x127x9"), probe_of(stage, "31x33x17")
     assert launch(emulator, even, defective) <= 1
     assert not launch(emulator, odd, defective) <= 1
 
 
 def test_a_wait_that_leaves_one_group_too_many_is_found(emulator: ModuleType, tmp_path: Path) -> None:
-    defective = edited(tmp_path, "async_copy.cu", "copy_async_wait<SLOTS - 2>();", "copy_async_wait<SLOTS - 1>();")
+    defective = edited(tmp_path, FILES["async_copy"], "copy_async_wait<SLOTS - 2>();", "copy_async_wait<SLOTS - 1>();")
     with pytest.raises(emulator.KernelDefect):
         launch(emulator, probe_of("async_copy", "130x260x144"), defective)
 
@@ -111,7 +114,7 @@ def test_a_wait_for_the_wrong_slice_of_the_ring_is_found(emulator: ModuleType, t
     if stage == "stream_k":
         probe = on_blocks(probe, 2)  # with more of them no block has more slices than the ring is filled with at once
     with pytest.raises(emulator.KernelDefect):
-        launch(emulator, probe, header.with_name(f"{stage}.cu"))
+        launch(emulator, probe, header.with_name(FILES[stage]))
 
 
 def test_an_arrival_for_a_round_whose_forerunner_was_not_waited_for_is_found(
@@ -121,7 +124,7 @@ def test_an_arrival_for_a_round_whose_forerunner_was_not_waited_for_is_found(
     wait = "    for (int n = 0; n < 2; ++n) {\n        split_barrier_wait(ring.barrier(0), ring.slice / SLOTS);\n"
     header = edited(tmp_path, "ring_tile.cuh", wait, wait.splitlines(keepends=True)[0])
     with pytest.raises(emulator.KernelDefect, match=r"split_barrier\.cuh:\d+: .*barrier->waits"):
-        launch(emulator, probe_of("stream_k", "1025x260x16"), header.with_name("stream_k.cu"))
+        launch(emulator, probe_of("stream_k", "1025x260x16"), header.with_name(FILES["stream_k"]))
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 5, 132])
@@ -138,6 +141,6 @@ def test_stream_k_is_right_for_any_number_of_blocks_and_again_at_its_next_launch
     "reset", ["atomicExch(flags + other, 0u);", "atomicExch(counter, 0u);"], ids=["flag", "counter"]
 )
 def test_a_flag_or_counter_that_is_not_set_back_is_found(emulator: ModuleType, tmp_path: Path, reset: str) -> None:
-    defective = edited(tmp_path, "stream_k.cu", reset, "")
+    defective = edited(tmp_path, FILES["stream_k"], reset, "")
     with pytest.raises(AssertionError, match="not ready for the next launch"):
         launch(emulator, probe_of("stream_k", "130x260x144"), defective)

@@ -7,10 +7,11 @@ from family_modules import sgemm
 from peakgate.case import Case
 from sgemm_builds import BUILDS, builds, is_persistent, macros, shape_of, text_of
 
-BANDS_PROBLEM = sgemm.BANDS_PROBLEM
+BANDS_SIZE = sgemm.BANDS_SIZE
+BANDS_LABEL = "x".join(map(str, BANDS_SIZE))
 FEW_BLOCKS = sgemm.FEW_BLOCKS
-PROBE_PROBLEMS = sgemm.PROBE_PROBLEMS
-probes = sgemm.probes
+PROBE_SIZES = sgemm.PROBE_SIZES
+probes = sgemm.FAMILY.probes
 
 
 @pytest.mark.parametrize("case", BUILDS)
@@ -22,10 +23,10 @@ def test_probes_share_the_build_and_the_block_of_their_case(case: Case) -> None:
 
 @pytest.mark.parametrize("depth", [8, 16])
 def test_probes_have_odd_and_even_numbers_of_tiles_ragged_k_and_unaligned_rows(depth: int) -> None:
-    ks = [problem.k for problem in PROBE_PROBLEMS]
+    ks = [k for *_, k in PROBE_SIZES]
     assert {-(-k // depth) % 2 for k in ks} == {0, 1}
     assert {k % depth == 0 for k in ks} == {True, False}
-    assert {(problem.k % 4 == 0, problem.n % 4 == 0) for problem in PROBE_PROBLEMS} >= {(True, True), (False, False)}
+    assert {(k % 4 == 0, n % 4 == 0) for _, n, k in PROBE_SIZES} >= {(True, True), (False, False)}
 
 
 def whole_tiles(case: Case, probe: Case) -> bool:
@@ -48,11 +49,11 @@ def takes_tiles_in_bands(case: Case) -> bool:
 @pytest.mark.parametrize("case", [case for case in builds() if takes_tiles_in_bands(case)], ids=lambda case: case.id)
 def test_a_stage_in_bands_has_a_probe_of_a_whole_band_and_a_part_of_one(case: Case) -> None:
     tile = macros(case)
-    down, across = -(-BANDS_PROBLEM.m // tile["TILE_ROWS"]), -(-BANDS_PROBLEM.n // tile["TILE_COLS"])
+    down, across = -(-BANDS_SIZE[0] // tile["TILE_ROWS"]), -(-BANDS_SIZE[1] // tile["TILE_COLS"])
     assert down > tile["RASTER_ROWS"]
     assert down % tile["RASTER_ROWS"]
     assert across > 1
-    assert BANDS_PROBLEM.label in {probe.size for probe in probes(case)}
+    assert BANDS_LABEL in {probe.size for probe in probes(case)}
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_persistent_grid_has_a_probe_whose_blocks_have_several_segments_and_wh
     (probe,) = (probe for probe in probes(case) if probe.launch.grid == (FEW_BLOCKS, 1, 1))
     tile = macros(case)
     partial, flags = probe.buffers[3:]
-    assert probe.id == f"sgemm.{case.stage.name}-{BANDS_PROBLEM.label}-b{FEW_BLOCKS}"
+    assert probe.id == f"sgemm.{case.stage.name}-{BANDS_LABEL}-b{FEW_BLOCKS}"
     assert (partial.shape[0], flags.shape) == (FEW_BLOCKS, (FEW_BLOCKS + 1,))
     m, n, k = shape_of(probe)
     tiles, slices = -(-m // tile["TILE_ROWS"]) * -(-n // tile["TILE_COLS"]), -(-k // tile["SLICE_DEPTH"])
@@ -87,6 +88,6 @@ def test_a_probe_of_split_k_has_fewer_slices_than_warps_in_whole_tiles(case: Cas
 )
 def test_a_probe_of_split_k_has_more_slices_than_warps_in_whole_tiles_and_at_edges(case: Case) -> None:
     tile = macros(case)
-    several = [problem for problem in PROBE_PROBLEMS if problem.k > tile["SLICE_DEPTH"] * tile["WARPS"]]
-    assert any(problem.k % tile["SLICE_DEPTH"] == 0 and problem.n % 4 == 0 for problem in several)
-    assert any(problem.m % tile["TILE_ROWS"] and problem.m > tile["TILE_ROWS"] for problem in several)
+    several = [(m, n, k) for m, n, k in PROBE_SIZES if k > tile["SLICE_DEPTH"] * tile["WARPS"]]
+    assert any(k % tile["SLICE_DEPTH"] == 0 and n % 4 == 0 for _, n, k in several)
+    assert any(m % tile["TILE_ROWS"] and m > tile["TILE_ROWS"] for m, *_ in several)

@@ -203,7 +203,7 @@ def family_read(folder: Path, data: bytes) -> int:
 
 def digest_file(random: Random) -> bytes:
     problem = {"problem": "0123456789abcdef", "outputs": ["0" * 64, {"abs_sum": 1.5, "samples": [0.5, 1.0]}]}
-    base = {"peakgate_digests": 2, "device": {"slug": "nvidia-h200"}, "problems": {"a.b": problem, "a.c": problem}}
+    base = {"peakgate_digests": 3, "device": {"slug": "nvidia-h200"}, "problems": {"a.b": problem, "a.c": problem}}
     return mutate.document(base, random)
 
 

@@ -193,7 +193,7 @@ def test_a_selftest_with_a_number_beyond_a_float_is_refused(folder: Path) -> Non
 @pytest.mark.parametrize("output", [5, None, [], {"abs_sum": 1.0}, {"abs_sum": "x", "samples": []}])
 def test_digests_with_an_output_that_is_neither_digest_nor_samples_are_refused(folder: Path, output: object) -> None:
     problem = {"problem": "0", "outputs": [output]}
-    content = {"peakgate_digests": 2, "device": {}, "problems": {"a.b": problem}}
+    content = {"peakgate_digests": 3, "device": {}, "problems": {"a.b": problem}}
     assert fuzz_settings.digests_read(folder, json.dumps(content).encode()) == 2
 
 

@@ -46,7 +46,7 @@ def within(tree: Path, case: Case) -> Case:
 
 
 def one(old: str) -> Mutant:
-    return Mutant("one", "roof/copy_float.cu", "none", (Edit(old, "no such text"),))
+    return Mutant("one", "roof/01_copy_float.cu", "none", (Edit(old, "no such text"),))
 
 
 def first_cases(gate: list[Case]) -> dict[str, Case]:

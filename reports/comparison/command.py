@@ -5,23 +5,21 @@ A saved selftest adds a note of what this runner can resolve.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
-from peakgate.common import records
-from peakgate.common.files import write_whole
+from peakgate.common import records, terminal
 from peakgate.common.records import Number, Whole
-from peakgate.common.text import counted
+from peakgate.common.text import counted, percent
 from peakgate.project import config
 from peakgate.reports.comparison.judge import compare
+from peakgate.reports.comparison.report import report
 from peakgate.reports.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser
-from peakgate.reports.render import outputs, terminal
-from peakgate.reports.render.terminal import VerdictConsole
-from peakgate.reports.result import percent
 from peakgate.reports.runs.find import FORMS, Archive, RunSide, apart, find_history, find_side
+from peakgate.reports.write import files
 
 SELFTEST_FILE = "selftest.json"
 
@@ -100,16 +98,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     saved = config.near(config.current().baselines) / new.runs[-1].slug / SELFTEST_FILE
     remarks = selftest_notes(new, (saved, options.out / SELFTEST_FILE))
     comparison = compare(base, new, others, across_gpus=options.across_gpus, remarks=remarks)
-    console = VerdictConsole()
-    terminal.show(comparison, console, everything=options.all)
-    texts: Mapping[str, str] = {}
-    if not options.no_files:
-        page = not options.no_html
-        drawn = archive.read(others) if page else ()
-        texts = outputs.texts(comparison, "compare", drawn, strict=options.strict, page=page)
-    for name, text in texts.items():
-        write_whole(options.out / name, text)
-    outputs.summarize(comparison, strict=options.strict)
-    written = [options.out / name for name in texts]
-    terminal.last_line(comparison, console, strict=options.strict, written=written)
-    return comparison.exit_code(strict=options.strict)
+    formats = () if options.no_files else files.FORMATS[: -1 if options.no_html else None]
+    page = "html" in formats
+    found = report(comparison, archive.read(others) if page else (), strict=options.strict, page=page)
+    terminal.show(found, everything=options.all)
+    written = files.write(found, options.out, formats)
+    files.summarize(found)
+    terminal.last_line(found, written=written)
+    return found.exit_code

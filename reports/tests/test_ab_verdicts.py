@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from peakgate.reports.ab import report
+from peakgate.reports.ab import judge
 from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.pairs import Times
@@ -48,7 +48,7 @@ def record(tmp_path: Path, slower: Mapping[Phase, float], refused: Mapping[Side,
 
 
 def verdicts(made: AbRecord) -> dict[str, Verdict]:
-    return {row.case: row.verdict for row in report.comparison(made).rows}
+    return {row.case: row.verdict for row in judge.comparison(made).rows}
 
 
 def decided(status: CaseStatus, resolvable: float = 0.002, direction: int = 1) -> Verdict:
@@ -58,7 +58,7 @@ def decided(status: CaseStatus, resolvable: float = 0.002, direction: int = 1) -
     empty = AbRecord(
         SideFolder("b", Path(), None), SideFolder("h", Path(), None), PairSettings("gate", "gpu:0", 4, 4), Plan()
     )
-    return report._decided(empty, decision, Times(()), Times(())).verdict
+    return judge._decided(empty, decision, Times(()), Times(())).verdict
 
 
 @pytest.mark.parametrize("direction", [1, -1])

@@ -36,7 +36,7 @@ def test_a_row_tells_lesson_case_rate_fractions_and_range(repository: Path) -> N
     }
     table = block(shown(whole_run(reported), repository), OVERVIEW.parent, "transpose")
     assert row(table, "smem_pad") == [
-        "[smem_pad](transpose/smem_pad.cu)",
+        "[smem_pad](transpose/10_smem_pad.cu)",
         "A padded tile: no bank conflicts.",
         "`transpose.smem_pad-16384-32x8`",
         "3516 GB/s",

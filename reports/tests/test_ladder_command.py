@@ -48,7 +48,7 @@ def test_stale_documents_are_shown_as_a_diff_and_exit_1_with_nothing_changed(cap
     assert main(["ladder", str(RUNS / "gate.json")]) == 1
     reported = capsys.readouterr().out
     assert "--- kernels/README.md" in reported
-    assert "+| [smem_pad](transpose/smem_pad.cu) |" in reported
+    assert "+| [smem_pad](transpose/10_smem_pad.cu) |" in reported
     assert "kernels/pictures/sgemm.svg: missing" in reported
     assert everything() == before
 
@@ -59,7 +59,7 @@ def test_without_a_run_the_one_that_the_documents_name_is_checked(capsys: Captur
     text = OVERVIEW.read_text()
     OVERVIEW.write_text(text.replace("2000 GB/s", "9000 GB/s", 1))
     assert main(["ladder"]) == 1
-    assert "-| [one_per_thread](access/one_per_thread.cu)" in capsys.readouterr().out
+    assert "-| [one_per_thread](access/01_one_per_thread.cu)" in capsys.readouterr().out
 
 
 def test_the_terminal_output_may_come_from_another_run_which_its_block_names(capsys: Captured) -> None:

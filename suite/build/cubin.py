@@ -195,8 +195,8 @@ class _Unit:
 
     @property
     def file_name(self) -> str:
-        """Under which NVRTC compiles it."""
-        return self.files[0].path.name
+        """Under which NVRTC compiles it: the stage's, as it stands in symbols of internal linkage, so in the cubin."""
+        return f"{self.stage.name}.cu"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,13 +207,12 @@ class _Unit:
         nvrtc = installed_nvrtc()
         digest = hashlib.sha256()
         for file in self.files:
-            digest.update(file.path.name.encode() + b"\0" + file.text.encode() + b"\0")
+            digest.update(file.text.encode() + b"\0")
         # Stand-ins and CUDA's own headers matter to those that include any.
         foreign = (headers.nvrtc_headers(), headers.cuda_version(_major())) if self._includes_foreign else ""
         prelude = headers.nvrtc_headers()[headers.PRELUDE]
-        digest.update(
-            repr((_NOTES, self.names, self.stage.constants, self.options, nvrtc.version(), prelude, foreign)).encode()
-        )
+        built = (self.file_name, self.names, self.stage.constants, self.options)
+        digest.update(repr((_NOTES, built, nvrtc.version(), prelude, foreign)).encode())
         return digest.hexdigest()[:20]
 
     @property
@@ -237,9 +236,9 @@ class _Unit:
         compiled_file = device_only(self.files, cache_folder() / "sources")
         text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
         try:
-            compiled = nvrtc_process.compile_to_cubin(text, source.name, options, given, self.names)
+            compiled = nvrtc_process.compile_to_cubin(text, self.file_name, options, given, self.names)
         except nvrtc.CompilationFailed as failure:
-            raise BuildError(_first_error(str(failure), self.files, self.stage.kernels)) from None
+            raise BuildError(_first_error(str(failure), self.file_name, self.files, self.stage.kernels)) from None
         lowered = tuple(compiled.lowered[name] for name in self.names)
         kernels = lowered[: len(self.stage.kernels)]
         self._check_constants(compiled.machine_code, lowered[len(kernels) :])
@@ -290,11 +289,14 @@ def parse_resources(log: str, kernel: str) -> Resources:
                 spill_bytes=int(match["stores"]) + int(match["loads"]),
                 static_shared_bytes=int(shared[1]) if shared else 0,
             )
-    raise BuildError(f"{kernel}.cu has no entry point `{kernel}`: a stage's kernel carries the name of its file")
+    raise BuildError(f"no entry point `{kernel}` was compiled: a stage's kernel carries its name, or is its `entry`")
 
 
-def _first_error(log: str, files: Sequence[SourceFile], entries: Sequence[str]) -> str:
-    """The compiler's first error in one line, with what to do about it where that is known."""
+def _first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entries: Sequence[str]) -> str:
+    """The compiler's first error in one line, with what to do about it where that is known.
+
+    ``compiled_as`` is what the compiler calls the first of the files; it calls the others by their path.
+    """
     source = files[0].path
     for line in log.splitlines():
         match = re.match(r"(?P<file>[^(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)", line)
@@ -304,7 +306,8 @@ def _first_error(log: str, files: Sequence[SourceFile], entries: Sequence[str]) 
             text = match["text"]
             entry = next((each for each in entries if each.partition("<")[0].rpartition("::")[2] in text), entries[0])
             return no_such_kernel(files, entry, f" ({text})")
-        name, number = Path(match["file"]).name, int(match["line"])
+        name = source.name if match["file"] == compiled_as else Path(match["file"]).name
+        number = int(match["line"])
         # An error in a stand-in is one of the line that includes it.
         included = ((file.path.name, at) for file in files for at, header in file.foreign if header == match["file"])
         name, number = next(included, (name, number))

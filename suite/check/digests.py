@@ -57,8 +57,8 @@ class Digests(Struct, frozen=True):
 
     device: dict[str, Any]
     problems: dict[str, ProblemDigests]
-    peakgate_digests: Literal[2]
-    """Before 2, comments and blanks of a kernel's source were part of a problem's key."""
+    peakgate_digests: Literal[3]
+    """Before 2, comments and blanks of a kernel's source were part of a problem's key, before 3 its files' names."""
 
 
 def record(device: Device, wanted: Sequence[Case]) -> Digests:
@@ -79,7 +79,7 @@ def record(device: Device, wanted: Sequence[Case]) -> Digests:
             problem_key(case), tuple(described_output(case, output) for output in output_values(launchable))
         )
     described = device.describe()
-    return Digests({name: described[name] for name in _MACHINE if described.get(name)}, problems, 2)
+    return Digests({name: described[name] for name in _MACHINE if described.get(name)}, problems, 3)
 
 
 def problem_key(case: Case) -> str:
@@ -87,7 +87,7 @@ def problem_key(case: Case) -> str:
     assert case.stage.source is not None
     digest = hashlib.sha256()
     for path in source_files(case.stage.source, case.stage.include):
-        digest.update(f"{path.name}\0{_code(path.read_text(encoding='utf-8', errors='replace'))}\0".encode())
+        digest.update(f"{_code(path.read_text(encoding='utf-8', errors='replace'))}\0".encode())
     digest.update(repr((case.defines, case.launch, case.arguments)).encode())
     if case.stage.entry or case.stage.options or case.stage.constants:
         digest.update(repr((case.stage.entry, case.stage.options, case.stage.constants)).encode())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import os
 import subprocess
 import sys
@@ -106,8 +107,7 @@ def distinct(cases: Sequence[Case]) -> Mapping[str, Case]:
     found: dict[str, Case] = {}
     for case in cases:
         if callable(case.reference):
-            reference: Any = case.reference
-            settings: Mapping[str, Any] = getattr(reference, "keywords", {})
+            settings: Mapping[str, Any] = getattr(_written(case), "keywords", {})
             # Numbers are sizes; other settings choose between kernels.
             named = [name if isinstance(value, int) else f"{name}={value}" for name, value in sorted(settings.items())]
             key = repr((*_function(case), named))
@@ -132,8 +132,15 @@ def _function(case: Case) -> tuple[str, str, tuple[tuple[str, str, int], ...]]:
         for buffer in case.arguments
         if isinstance(buffer, Buffer) and buffer.role in (Role.IN, Role.INOUT)
     ]
-    name = getattr(getattr(case.reference, "func", case.reference), "__qualname__", "")
+    reference = _written(case)
+    name = getattr(getattr(reference, "func", reference), "__qualname__", "")
     return case.family, name, tuple(given)
+
+
+def _written(case: Case) -> Any:
+    """The case's reference function as its family has it."""
+    reference: Any = case.reference
+    return inspect.unwrap(reference)
 
 
 def _started(index: int) -> subprocess.Popen[bytes]:

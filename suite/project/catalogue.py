@@ -326,9 +326,9 @@ def _why_none(text: str) -> str:
     """A kernel file that no family lists yet is the likely slip."""
     family, _, stage = text.partition(".")
     project = config.current()
-    file = project.kernels / family / f"{stage}.cu"
-    if stage and file.is_file():
-        return f"no stage is built from {config.near(file)}; add its entry to {config.near(file.parent)}/family.py"
+    files = sorted((project.kernels / family).glob("*.cu"))
+    if stage and (file := next((each for each in files if each.stem.endswith(stage)), None)):
+        return f"no stage is built from {config.near(file)}; add it to {config.near(file.parent)}/family.py"
     return "no small case with a kernel has such an id; try a family's name"
 
 

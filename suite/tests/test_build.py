@@ -341,6 +341,19 @@ def test_a_comment_changes_no_fingerprint_where_headers_have_internal_names(tmp_
     assert cubin(Stage("k", "", source), (), (9, 0)).fingerprint == before
 
 
+def test_another_file_name_changes_no_machine_code_and_stands_in_messages(tmp_path):
+    text = "namespace { __device__ int hidden; }\n__global__ void k(int* out) { *out = hidden; }\n"
+    made = []
+    for name in ("k.cu", "01_k.cu"):
+        (tmp_path / name).write_text(text)
+        made.append(cubin(Stage("k", "", tmp_path / name), (), (9, 0)))
+    assert made[0].path.read_bytes() == made[1].path.read_bytes()
+    assert made[0].fingerprint == made[1].fingerprint
+    (tmp_path / "01_k.cu").write_text(f"{text}int wrong = ;\n")
+    with pytest.raises(BuildError, match=r"/01_k\.cu:3: "):
+        cubin(Stage("k", "", tmp_path / "01_k.cu"), (), (9, 0))
+
+
 HIDDEN = """
 __constant__ char table_100000_INTERNAL_[] = "{times}";
 __constant__ char other[] = "40_INTERNAL_00000000_4_k_cu_k{times}_______________";

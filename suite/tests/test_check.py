@@ -59,7 +59,7 @@ def test_a_kernel_of_ones_own_that_is_right_exits_0(check, mine):
 def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, mine, golden):
     code, said, verdict = check(mine("in[i + 1]"))
     assert code == 1
-    golden("check.txt", re.sub(r"\(\d+ s\)|(?<= )/\S+/", "", said))
+    golden("check-run.txt", re.sub(r"\(\d+ s\)|(?<= )/\S+/", "", said))
     (defect,) = verdict["kernels"][0]["defects"]
     assert (defect["kind"], defect["where"], defect["launches"]) == ("out of bounds", "mine.cu:4", 1)
 

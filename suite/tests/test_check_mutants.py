@@ -125,7 +125,7 @@ def report(_):
 
 def test_a_missing_barrier_is_caught_as_a_race_that_names_the_line():
     found, _ = mutation_run.targets("transpose.smem-128-")
-    (barrier,) = [mutant for mutant in found if mutant.file == "transpose/smem.cu"]
+    (barrier,) = [mutant for mutant in found if mutant.file == "transpose/09_smem.cu"]
     caught = mutation_run.run_mutant(barrier, (0,), report).caught_by
     assert caught is not None
     assert "race" in caught.kind
@@ -143,7 +143,7 @@ def test_a_barrier_that_nothing_needs_survives():
 
 def test_a_header_is_mutated_for_the_stages_that_include_it():
     found, unused = mutation_run.targets("transpose.smem_pad")
-    assert {mutant.file for mutant in found} == {"transpose/smem_pad.cu", "common/tile.cuh"}
+    assert {mutant.file for mutant in found} == {"transpose/10_smem_pad.cu", "common/tile.cuh"}
     assert unused == []
 
 
@@ -189,7 +189,9 @@ def test_host_code_and_kernels_of_no_family_have_no_mutants(tmp_path, monkeypatc
 def test_a_file_that_changes_while_its_mutants_run_is_named():
     (guard, *_), _ = mutation_run.targets("access.shared_tile_row_row")
     with pytest.raises(
-        PeakgateError, match=r"kernels/access/shared_tile_row_row\.cu", check=lambda error: error.code is Code.CHANGED
+        PeakgateError,
+        match=r"kernels/access/07_shared_tile_row_row\.cu",
+        check=lambda error: error.code is Code.CHANGED,
     ):
         mutation_run.run_mutant(replace(guard, start=guard.start + 1), (0,), report)
 

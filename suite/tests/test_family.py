@@ -247,3 +247,81 @@ def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(c
         expected(np, CpuLaunchable(case), CpuLaunchable)
     with pytest.raises(PeakgateError, check=lambda error: error.code is Code.REFERENCE):
         expected(np, CpuLaunchable(replace(case, reference=None)), CpuLaunchable)
+
+
+RAMP = """
+#ifndef FLOATS
+#define FLOATS 1
+#endif
+extern "C" __global__ void ramp(float* out, int n) {
+    const int first = (blockIdx.x * blockDim.x + threadIdx.x) * FLOATS;
+    for (int i = first; i < first + FLOATS && i < n; ++i) out[i] = i;
+}
+"""
+RAMP_FAMILY = """
+from peakgate.family import In, Out, Scratch, Value, family, kernel
+def ramp(block, floats=1, **more):
+    return kernel(
+        "ramp.cu", name="counted", lesson="Counts.", block=block, block_in_id=True,
+        grid=lambda n: -(-n // (block * floats)), arguments=lambda n: [Out(n), Value(n)],
+        bytes=lambda n: 4 * n, reference=lambda xp, *, n: xp.arange(n, dtype="float64"), entry="ramp",
+        edges={"one": 1, "some": 1000}, predicted=lambda n: {"floats": n}, roof="write", **more)
+FAMILY = family(
+    *(ramp(block, sizes={"4KiB": 1 << 10, "16KiB": 1 << 12}, gate=lambda n: n > 1 << 10, small_sizes=None)
+      for block in (32, 64)),
+    ramp(32, 4, defines={"FLOATS": 4}, variant=lambda n: "f4" if n > 1 else "alone", small_sizes=[1, 999]),
+    kernel(operation="memcpy", arguments=lambda n: [Out(n), In(n)], bytes=lambda n: 8 * n,
+           reference=lambda xp, x: x, sizes=[64], gate=False, edges=[3]),
+    headlines={"counted": "16KiB-64"},
+)
+"""
+
+
+def test_kernels_of_one_name_are_variants_of_one_stage_with_labels_and_tiers(check):
+    code, verdict = check("ramp", RAMP, RAMP_FAMILY)
+    (found,) = catalogue.families()
+    assert (code, verdict["kernels"][0]["kernel"]) == (0, "ramp.counted")
+    assert [stage.name for stage in found.stages] == ["counted", "memcpy"]
+    assert {case.id: case.tier.value for case in found.cases(Scale.BENCH)} == {
+        "ramp.counted-4KiB-32": "full",
+        "ramp.counted-16KiB-32": "gate",
+        "ramp.counted-4KiB-64": "full",
+        "ramp.counted-16KiB-64": "gate",
+        "ramp.memcpy-64": "full",
+    }
+    assert [case.id for case in found.cases(Scale.SMALL)] == [
+        "ramp.counted-1-32-alone",
+        "ramp.counted-999-32-f4",
+        "ramp.memcpy-3",
+    ]
+    assert found.headlines == {"counted": "16KiB-64"}
+
+
+def test_each_variant_is_proven_by_edge_size_problems_of_its_own_build(check):
+    check("ramp", RAMP, RAMP_FAMILY)
+    for case in catalogue.cases(Scale.BENCH) + catalogue.cases(Scale.SMALL):
+        probes = catalogue.probes(case)
+        assert {probe.build for probe in probes} == {case.build}
+        if case.stage.source:
+            assert [(probe.size, dict(probe.predicted)) for probe in probes] == [
+                ("one", {"floats": 1}),
+                ("some", {"floats": 1000}),
+            ]
+
+
+def test_a_reference_takes_numbers_of_the_size_by_keyword(check):
+    assert check("ramp", RAMP.replace("out[i] = i", "out[i] = i + 1"), RAMP_FAMILY)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('variant=lambda n: "f4" if n > 1 else "alone"', 'options=["-G"]', "two kernels are named counted"),
+        ("sizes=[64], gate=False", "gate=False", "memcpy: no size"),
+        ('kernel(operation="memcpy"', 'kernel("ramp.cu", operation="memcpy"', "either a source or an operation"),
+    ],
+)
+def test_a_mistake_in_variants_is_one_line_and_undecided(check, old, new, complaint):
+    code, verdict = check("ramp", RAMP, RAMP_FAMILY.replace(old, new))
+    assert code == 3
+    assert complaint in verdict["kernels"][0]["not_checked"]

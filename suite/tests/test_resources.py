@@ -64,7 +64,7 @@ def survey(*at, nvrtc="13.0", options=("--std=c++17",), broken=None, **kernels):
 
 
 def reported(before, after):
-    return [str(finding) for finding in compare(before, after)]
+    return [f"{finding.row.name}: {finding.row.reason}" for finding in compare(before, after)]
 
 
 def judged(before, after):
@@ -120,7 +120,7 @@ def test_what_the_compiler_gives_now_so_and_now_otherwise_is_reported_and_passes
         BuildTarget("c.c", 75): (usage(), usage(spill_bytes=8)),
     }
     found = varying(seen)
-    golden("resources-luck.txt", "".join(f"{finding}\n" for finding in found))
+    golden("resources-luck.txt", "".join(f"{finding.row.name}: {finding.row.reason}\n" for finding in found))
     assert [(each.kernel, each.kind, each.architectures) for each in found] == [
         ("b.b", ResourceChange.VARIES, (90,)),
         ("c.c", ResourceChange.VARIES, (75,)),

@@ -1,0 +1,287 @@
+"""From the record of an experiment to the comparison of its sides: a verdict for every case. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+from msgspec import structs
+from peakgate.common.text import counted, percent
+from peakgate.reports.ab.decide import CaseStatus, Decision, Estimate, Together, moved_together
+from peakgate.reports.ab.experiment import INTERRUPTED
+from peakgate.reports.ab.folders import SideFolder
+from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
+from peakgate.reports.ab.schedule import Phase, Side
+from peakgate.reports.ab.store import AbRecord
+from peakgate.reports.comparison.evidence import causes
+from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, badness
+from peakgate.reports.result import WORST_FIRST, ComparedCase, Comparison, Shift, SuiteShift, probability
+from peakgate.reports.runs import find
+from peakgate.reports.runs.facts import differences
+from peakgate.reports.runs.runfile import CaseResult, Run
+from peakgate.verdict import FAULTY, Judgement, Verdict
+
+WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
+"""A case that could not even resolve this much is left open."""
+
+
+def comparison(record: AbRecord) -> Comparison:
+    """Every case of both sides with its verdict, the suite's shift, and what else there is to know."""
+    base, head = (_side(record, which) for which in Side)
+    return Comparison(
+        base=base,
+        new=head,
+        rows=tuple(sorted(_rows(record), key=badness)),
+        suite=_suite(record),
+        differences=differences(base.runs, head.runs),
+        notes=tuple(_notes(record)),
+    )
+
+
+def _rows(record: AbRecord) -> list[ComparedCase]:
+    plan = record.plan
+    decided = decisions(record)
+    refused = set(_run_nowhere(record))
+    unsteady = (watched := _sentinels(record)) is not None and watched.moved
+    rows = [_timed(record, case, decided[case], unsteady=unsteady) for case in plan.timed if case not in refused]
+    rows += [
+        ComparedCase(case, Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
+        for case, equal in (plan.unchanged or {}).items()
+    ]
+    rows += [ComparedCase(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
+    rows += [_head_alone(record, case, "not in base") for case in plan.head_only]
+    rows += [_head_alone(record, case, "does not build in base") for case in plan.mended]
+    rows += [_unbuilt(record, case, Judgement(Verdict.INCONCLUSIVE, "builds on neither side")) for case in plan.broken]
+    rows += [_unbuilt(record, case, Judgement(Verdict.MISSING, "builds in base, not in head")) for case in plan.lost]
+    return rows
+
+
+def _run_nowhere(record: AbRecord) -> list[str]:
+    """Cases that the device refused on both sides, as too large for it say: no run knows of them."""
+    if not _proven(record):
+        return []
+    return [case for case in record.plan.timed if not any(mentioned(record, which, case) for which in Side)]
+
+
+def _proven(record: AbRecord) -> bool:
+    """Whether both sides were run in full once."""
+    return {process.which for process in record.of(Phase.PROOF)} == set(Side)
+
+
+def _timed(record: AbRecord, case: str, decision: Decision | None, *, unsteady: bool) -> ComparedCase:
+    base, head = (times(record, which, case) for which in Side)
+    shift = None if decision is None else _shift(decision)
+    return ComparedCase(
+        case=case,
+        judgement=_judge(record, case, decision, base, head, unsteady=unsteady),
+        base=typical(base),
+        new=typical(head),
+        base_time_us=math.exp(base.log_time) if base.results else None,
+        new_time_us=math.exp(head.log_time) if head.results else None,
+        base_sessions=len(base.results),
+        new_sessions=len(head.results),
+        shift=shift,
+    )
+
+
+def _screening(record: AbRecord, case: str) -> bool:
+    """Whether the experiment ended while the case was being screened: no later process left it out."""
+    if len(whole_pairs(record, Phase.SCREEN)) >= record.settings.pairs or record.of(Phase.CONFIRM):
+        return False
+    latest = [record.runs[process.file] for process in record.of(Phase.SCREEN) if process.file][-1:]
+    return all(case in run.cases or case in run.unmeasured for run in latest)
+
+
+def _settled(record: AbRecord, case: str) -> Judgement | None:
+    """A verdict that needs no times; None where they have to be weighed."""
+    wrong = _faulty(record, Side.HEAD, case)
+    if wrong is not None:
+        return wrong
+    wrong_before = _faulty(record, Side.BASE, case)
+    if wrong_before is not None:
+        return Judgement(Verdict.NEW, f"wrong in base ({wrong_before.reason}), right in head")
+    if _proven(record) and not mentioned(record, Side.HEAD, case):
+        return Judgement(Verdict.MISSING, "runs in base; in head this GPU refuses it")
+    return None
+
+
+def _faulty(record: AbRecord, which: Side, case: str) -> Judgement | None:
+    """What a side's processes found wrong with the case itself; None where nothing."""
+    found = ((verdict, refusal(record, which, case, (verdict,))) for verdict in WORST_FIRST if verdict in FAULTY)
+    return next((Judgement(verdict, reason) for verdict, reason in found if reason is not None), None)
+
+
+def _judge(
+    record: AbRecord, case: str, decision: Decision | None, base: Times, head: Times, *, unsteady: bool
+) -> Judgement:
+    settled = _settled(record, case)
+    if settled is not None:
+        return settled
+    if case in record.plan.sentinels:
+        measured = "not measured" if decision is None else f"as a sentinel {reported(decision.estimate)}"
+        if unsteady:
+            return Judgement(Verdict.INCONCLUSIVE, f"unchanged, and moved with the other sentinels; {measured}")
+        return Judgement(Verdict.SAME, f"unchanged; {measured}")
+    if record.stopped and _screening(record, case):
+        screened = len(whole_pairs(record, Phase.SCREEN))
+        return Judgement(Verdict.INCONCLUSIVE, f"{record.stopped} after {screened} of {record.settings.pairs} pairs")
+    if decision is None:
+        untimed = [(which, refusal(record, which, case, (Verdict.INCONCLUSIVE,))) for which in Side]
+        reasons = "; ".join(f"{which}: {reason}" for which, reason in untimed if reason)
+        return Judgement(Verdict.INCONCLUSIVE, reasons or "timed in too few pairs")
+    return _decided(record, decision, base, head)
+
+
+def _decided(record: AbRecord, decision: Decision, base: Times, head: Times) -> Judgement:
+    shift, found = _shift(decision), reported(decision.estimate)
+    if decision.status is CaseStatus.FLAGGED:
+        also = causes(_known(base), _known(head))
+        assert decision.p_value is not None, "a case is flagged at a look, and a look gives it one"
+        certain = f"{shift}, {found}, {probability(decision.p_value)}"
+        return Judgement(Verdict.SLOWER if decision.direction > 0 else Verdict.FASTER, "; ".join([certain, *also]))
+    if decision.status is CaseStatus.OPEN:
+        why = record.stopped or "more pairs would decide: raise --confirm-pairs"
+        return Judgement(
+            Verdict.INCONCLUSIVE, f"suspected {'slower' if decision.direction > 0 else 'faster'}, {found}; {why}"
+        )
+    if decision.resolvable > WIDEST_PAIRS_RESOLVABLE:
+        return Judgement(
+            Verdict.INCONCLUSIVE, f"{found}: too noisy, {percent(shift.resolvable_percent)} would go unseen"
+        )
+    suspected = "was suspected; measured again " if decision.direction else ""
+    return Judgement(Verdict.SAME, f"{suspected}{found}")
+
+
+def _head_alone(record: AbRecord, case: str, why: str) -> ComparedCase:
+    """A case without a partner in base: proven and timed once in head, or wrong."""
+    wrong = _faulty(record, Side.HEAD, case)
+    if wrong is not None:
+        return ComparedCase(case, wrong)
+    result = next((found for run in record.side_runs(Side.HEAD) if (found := usable(run, case))), None)
+    if result is None:
+        reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,)) or record.stopped or "not timed"
+        return ComparedCase(case, Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
+    return ComparedCase(
+        case, Judgement(Verdict.NEW, f"{why}, right in head"), new=result, new_time_us=result.time_us, new_sessions=1
+    )
+
+
+def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> ComparedCase:
+    """A case that head cannot run, judged so; its run in head says why."""
+    wrong = _faulty(record, Side.HEAD, case)  # in records of earlier versions
+    reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,))
+    return ComparedCase(
+        case, wrong or replace(judgement, reason=f"{judgement.reason}; {reason}" if reason else judgement.reason)
+    )
+
+
+def typical(measured: Times) -> CaseResult | None:
+    """The latest result with the typical time and clock of all of them."""
+    if not measured.results:
+        return None
+    clocks = [result.sm_clock_mhz for result in measured.results if result.sm_clock_mhz is not None]
+    return structs.replace(
+        measured.results[-1],
+        time_us=math.exp(measured.log_time),
+        sm_clock_mhz=statistics.median(clocks) if clocks else None,
+    )
+
+
+def _known(measured: Times) -> CaseResult:
+    result = typical(measured)
+    assert result is not None, "a case is flagged on pairs, and a pair has both sides"
+    return result
+
+
+def _shift(decision: Decision) -> Shift:
+    return Shift(decision.estimate.shift, decision.resolvable, decision.status is CaseStatus.FLAGGED, decision.p_value)
+
+
+def reported(estimate: Estimate) -> str:
+    """``+1.02 % over 14 pairs (99 % interval +0.91 to +1.13)``."""
+    low, high = (100 * math.expm1(bound) for bound in estimate.interval())
+    shift = 100 * math.expm1(estimate.shift)
+    return f"{shift:+.2f} % over {counted(estimate.pairs, 'pair')} (99 % interval {low:+.2f} to {high:+.2f})"
+
+
+def _suite(record: AbRecord) -> SuiteShift | None:
+    """Whether the changed cases moved as one; not subtracted from any of them."""
+    measured = record.plan.measured
+    together = moved_together(log_ratios(record, Phase.SCREEN, measured)) if measured else None
+    if together is None or together.cases < FEWEST_CASES_FOR_SUITE:
+        return None
+    slower = together.estimate.shift > 0
+    verdict = (Verdict.SLOWER if slower else Verdict.FASTER) if together.moved else Verdict.SAME
+    shift = Shift(together.estimate.shift, together.resolvable, together.moved)
+    return SuiteShift(
+        Judgement(verdict, f"the median of {together.cases} cases {reported(together.estimate)}"),
+        shift,
+        together.cases,
+    )
+
+
+def _notes(record: AbRecord) -> list[str]:
+    notes = list(record.notes)
+    plan = record.plan
+    if record.stopped:
+        notes.append(f"{record.stopped}: what was not decided by then is INCONCLUSIVE")
+    if refused := _run_nowhere(record):
+        left = counted(len(refused), "case")
+        notes.append(f"{left} left out: this GPU cannot run them on either side, {refused[0]} first")
+    if plan.unchanged:
+        same = counted(len(plan.unchanged), "case")
+        notes.append(f"{same} unchanged (machine code, launch, inputs, reference) and not measured")
+    watched = _sentinels(record)
+    if watched is not None:
+        notes.append(_environment(watched))
+    return notes
+
+
+def _sentinels(record: AbRecord) -> Together | None:
+    if not record.plan.sentinels:
+        return None
+    pairs = [log_ratios(record, stage, record.plan.sentinels) for stage in (Phase.SCREEN, Phase.CONFIRM)]
+    return moved_together(np.concatenate(pairs, axis=1))
+
+
+def _environment(watched: Together) -> str:
+    found = f"{counted(watched.cases, 'unchanged sentinel')}, {reported(watched.estimate)}"
+    if not watched.moved:
+        return f"environment steady: {found}"
+    return f"environment not steady, sentinels moved together: {found}; measure again on a quiet machine"
+
+
+def _side(record: AbRecord, which: Side) -> find.RunSide:
+    """The side's counted processes as its sessions; without any its proof, without that a run that was not made."""
+    folder = record.base if which is Side.BASE else record.head
+    counted = [
+        record.runs[process.file]
+        for process in record.processes
+        if process.which is which and process.file and process.stage is not Phase.PROOF
+    ]
+    runs = counted or record.side_runs(which) or [_no_run(folder)]
+    return find.RunSide(folder.label, tuple(runs))
+
+
+def _no_run(folder: SideFolder) -> Run:
+    return Run(
+        path=folder.path,
+        taken=datetime.now(UTC),
+        commit=folder.commit or "unknown",
+        dirty=False,
+        benchmark_version="not run",
+        tier=None,
+        device=None,
+        whole=False,
+        gpu={"slug": "not run"},
+        cases={},
+        unmeasured={},
+    )
+
+
+def interrupted(record: AbRecord) -> bool:
+    """Whether someone stopped it."""
+    return record.stopped == INTERRUPTED
