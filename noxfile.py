@@ -220,11 +220,11 @@ def speed(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def mutation(session: nox.Session) -> None:
-    """Mutate the modules that judge, and see whether the tests notice; the record is in lab/mutation."""
+    """Mutate the modules that judge, and see whether the tests notice: -- [MODULE ...], as in lab/mutation."""
     install(session, "tests")
     requirements(session, "mutation")
     session.run("python", "-m", "lab.mutation.meaning")
-    session.run("python", "-m", "lab.mutation.mutation")
+    session.run("python", "-m", "lab.mutation.mutation", *session.posargs)
 
 
 @nox.session(default=False)

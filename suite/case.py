@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from peakgate import dtypes
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import one_line
 from peakgate.dtypes import Array as Array  # noqa: PLC0414  (families import it from here)
@@ -102,7 +103,7 @@ class Buffer:
         try:
             too_large = self.nbytes > sys.maxsize
         except PeakgateError as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(error.message) from None
         if too_large:
             raise ValueError(f"an array of shape {self.shape} has {self.nbytes} bytes, more than can be addressed")
 
@@ -413,7 +414,8 @@ class RefusedCase:
         stage = Stage(name, "", operation=REFUSED, min_capability=(0, 0))
         one = (1, 1, 1)
         stand_in = Case(family, stage, Launch(one, one), (), Work(0), reference=None, tier=Tier.GATE)
-        return RefusedCase(stand_in, one_line(" ".join(reason.split())), whole)
+        coded = PeakgateError.repeated(" ".join(reason.split()), Code.FAMILY)
+        return RefusedCase(stand_in, one_line(str(coded)), whole)
 
 
 @dataclass(frozen=True, slots=True)

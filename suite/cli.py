@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError, defect, described, refused
 from peakgate.common.output import open_standard_streams, print_to_nobody
 from peakgate.common.processes import sigterm_interrupts
@@ -81,7 +82,9 @@ def guarded(verb: str, run: Callable[[], int]) -> int:
     except OSError as error:
         code = refused(_of_system(verb, error))
     except MemoryError:
-        code = refused(PeakgateError(f"peakgate {verb}: takes more memory than there is; name fewer or smaller files"))
+        code = refused(
+            PeakgateError(f"peakgate {verb}: takes more memory than there is; name fewer or smaller files", Code.MEMORY)
+        )
     except Exception as error:
         code = defect(f"peakgate {one_line(verb)}", error)
     return code
@@ -97,7 +100,7 @@ def _command(verb: str, given: Sequence[str]) -> int:
         sys.stdout.write(f"peakgate {metadata.version('peakgate')}\n")
         return ExitCode.OK
     if verb not in VERBS:
-        raise PeakgateError(f"peakgate {verb}: no such verb{nearest(verb, VERBS)}; see `peakgate --help`")
+        raise PeakgateError(f"peakgate {verb}: no such verb{nearest(verb, VERBS)}; see `peakgate --help`", Code.OPTION)
     return _run(verb, given)
 
 
@@ -113,13 +116,19 @@ def _of_system(verb: str, error: OSError) -> PeakgateError:
     """An error that the machine gave a command: a full disk, a file or a working directory that is gone."""
     if error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF) and error.filename is None:
         print_to_nobody(sys.stdout)  # else its buffer is written, and refused, again at the end
-        return PeakgateError(f"peakgate {verb}: standard output cannot be written ({error.strerror}); redirect it")
+        return PeakgateError(
+            f"peakgate {verb}: standard output cannot be written ({error.strerror}); redirect it", Code.SYSTEM
+        )
     try:
         Path.cwd()
     except OSError:
-        return PeakgateError(f"peakgate {verb}: the working directory is gone; change to one that is there")
+        return PeakgateError(
+            f"peakgate {verb}: the working directory is gone; change to one that is there", Code.SYSTEM
+        )
     where = f"{error.filename}: " if error.filename is not None else ""
-    return PeakgateError(f"peakgate {verb}: {where}{error.strerror or described(error)}; see that it is there and free")
+    return PeakgateError(
+        f"peakgate {verb}: {where}{error.strerror or described(error)}; see that it is there and free", Code.SYSTEM
+    )
 
 
 def _run(verb: str, arguments: Sequence[str]) -> int:
@@ -132,7 +141,8 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
         if missing == "peakgate" or extra is None:
             raise
         raise PeakgateError(
-            f"peakgate {verb} needs {missing}, which is not installed; pip install 'peakgate[{extra}]'"
+            f"peakgate {verb} needs {missing}, which is not installed; pip install 'peakgate[{extra}]'",
+            Code.INSTALLATION,
         ) from None
     return code
 

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Literal
 
 import numpy as np
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import nearest
 
@@ -58,14 +59,14 @@ def storage(dtype: str) -> np.dtype[Any]:
     if dtype in RAW:
         return np.dtype(BITS.get(dtype, "uint8"))
     if dtype == "float8_e4m3":
-        raise PeakgateError("type 'float8_e4m3': CUDA's __nv_fp8_e4m3 is float8_e4m3fn; write that name")
+        raise PeakgateError("type 'float8_e4m3': CUDA's __nv_fp8_e4m3 is float8_e4m3fn; write that name", Code.TYPE)
     try:
         found = np.dtype(dtype)
     except TypeError:
         found = None
     if found is None or found.kind not in _KINDS or not found.isbuiltin == 1:
         raise PeakgateError(
-            f"type {dtype!r} is unknown{nearest(str(dtype), KNOWN)}; expected one of {', '.join(KNOWN)}"
+            f"type {dtype!r} is unknown{nearest(str(dtype), KNOWN)}; expected one of {', '.join(KNOWN)}", Code.TYPE
         )
     return found
 
@@ -79,7 +80,9 @@ def storage_shape(shape: Sequence[int], dtype: str) -> tuple[int, ...]:
         storage(dtype)
         return tuple(shape)
     if not shape or shape[-1] % 2:
-        raise PeakgateError(f"{dtype} of shape {tuple(shape)}: two share a byte, expected a last axis of even length")
+        raise PeakgateError(
+            f"{dtype} of shape {tuple(shape)}: two share a byte, expected a last axis of even length", Code.TYPE
+        )
     return (*shape[:-1], shape[-1] // 2)
 
 
@@ -141,7 +144,9 @@ def read(xp: Any, array: Array, shape: Sequence[int], dtype: str) -> Array:
 def scalar_type(dtype: str) -> np.dtype[Any]:
     """The type of what is passed by value; PeakgateError for one of half a byte."""
     if dtype in PACKED:
-        raise PeakgateError(f"a value of type {dtype}: half a byte is no argument by itself; expected int8 or uint8")
+        raise PeakgateError(
+            f"a value of type {dtype}: half a byte is no argument by itself; expected int8 or uint8", Code.TYPE
+        )
     return storage(dtype)
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 from peakgate.case import Buffer
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 
 TEXEL_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")
@@ -67,15 +68,19 @@ class TexelBuffer(Buffer):
         how = self.seen_as
         layers, dimensions = _split(self.shape, how)
         if self.dtype not in TEXEL_TYPES:
-            raise PeakgateError(f"a texture or surface of {self.dtype}: expected one of {', '.join(TEXEL_TYPES)}")
+            raise PeakgateError(
+                f"a texture or surface of {self.dtype}: expected one of {', '.join(TEXEL_TYPES)}", Code.TEXELS
+            )
         if how.channels not in (1, 2, 4) or (how.channels > 1 and self.shape[-1] != how.channels):
             raise PeakgateError(
                 f"a texture or surface of {how.channels} channels and shape {self.shape}: "
-                "expected 1, 2 or 4 channels, where more than one as the last axis"
+                "expected 1, 2 or 4 channels, where more than one as the last axis",
+                Code.TEXELS,
             )
         if not 1 <= len(dimensions) <= 3 or (layers and len(dimensions) != 2) or math.prod(self.shape) == 0:
             raise PeakgateError(
-                f"a texture or surface of shape {self.shape}: expected 1 to 3 dimensions, 2 beside layers, none empty"
+                f"a texture or surface of shape {self.shape}: expected 1 to 3 dimensions, 2 beside layers, none empty",
+                Code.TEXELS,
             )
         if isinstance(how, Texture):
             self._check_texture(how, len(dimensions))
@@ -84,14 +89,20 @@ class TexelBuffer(Buffer):
         bits = 8 * np.dtype(self.dtype).itemsize
         integers = np.dtype(self.dtype).kind in "iu"
         if how.normalized_read and not (integers and bits <= 16):
-            raise PeakgateError(f"a texture of {self.dtype} with normalized_read: expected integers of 8 or 16 bits")
+            raise PeakgateError(
+                f"a texture of {self.dtype} with normalized_read: expected integers of 8 or 16 bits", Code.TEXELS
+            )
         if how.linear and integers and not how.normalized_read:
-            raise PeakgateError(f"a texture of {self.dtype} with linear filtering: expected floats, or normalized_read")
+            raise PeakgateError(
+                f"a texture of {self.dtype} with linear filtering: expected floats, or normalized_read", Code.TEXELS
+            )
         if how.address in ("wrap", "mirror") and not how.normalized_coords:
-            raise PeakgateError(f"a texture with address {how.address!r}: expected normalized_coords with it")
+            raise PeakgateError(
+                f"a texture with address {how.address!r}: expected normalized_coords with it", Code.TEXELS
+            )
         if how.linear_memory and (dimensions > 1 or how.linear or how.normalized_coords or how.address != "clamp"):
             raise PeakgateError(
-                "a texture of linear memory: expected one dimension, and neither filter nor address mode"
+                "a texture of linear memory: expected one dimension, and neither filter nor address mode", Code.TEXELS
             )
 
     @property

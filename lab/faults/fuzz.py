@@ -2,7 +2,8 @@
 
 The seed is the day's date unless it is given, so that every day has inputs of its own; the record keeps it and the
 commit. Input NUMBER of a reader is the same at every run of a seed: ``--seed TEXT --input NUMBER READER`` repeats one
-and shows its traceback. A record that is there already is continued, with its seed.
+and shows its traceback. A record that is there already is continued, with its seed; ``--again`` begins the readers that
+are named anew, after a reader or its inputs changed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=WHOLE, help=f"of all readers together (default: {WHOLE})")
     parser.add_argument("--input", type=int, help="repeat this one input")
     parser.add_argument("--record", type=Path, metavar="FILE", help="also keep the counts there, as JSON")
+    parser.add_argument("--again", action="store_true", help="forget what the record has of the readers named")
     parser.add_argument("readers", nargs="*", metavar="READER", help=f"of {', '.join(fuzz_readers.READERS)}")
     options = parser.parse_args()
     options.record = options.record and options.record.absolute()  # the readers change the working directory
@@ -48,7 +51,7 @@ def main() -> int:
             return fuzz_readers.READERS[chosen[0]].repeat(f"{options.seed}{chosen[0]}", options.input, Path(name))
         record: dict[str, Any] = {"seed": options.seed, "inputs": 0, "commits": {}, "readers": {}, "findings": {}}
         if options.record and options.record.exists():
-            record = json.loads(options.record.read_text())
+            record = _without(json.loads(options.record.read_text()), options.readers if options.again else [])
         saved, commit = time.monotonic(), _commit()
         for reader in chosen:
             codes = Counter(record["readers"].get(reader, {}))
@@ -73,6 +76,15 @@ def main() -> int:
     for wrong, number in record["findings"].items():
         sys.stdout.write(f"input {number} of {wrong}\n")
     return 1 if record["findings"] else 0
+
+
+def _without(record: dict[str, Any], readers: Sequence[str]) -> dict[str, Any]:
+    """A record that never had these readers."""
+    for reader in readers:
+        record["inputs"] -= sum(record["readers"].pop(reader, {}).values())
+        record["commits"].pop(reader, None)
+    of_others = {wrong: at for wrong, at in record["findings"].items() if not wrong.startswith(tuple(readers))}
+    return record | {"findings": of_others if readers else record["findings"]}
 
 
 def _commit() -> str:

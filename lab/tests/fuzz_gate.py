@@ -133,7 +133,9 @@ def launches_read(_folder: Path, data: bytes) -> int:
 
     def read() -> int:
         try:
-            found = listing._listed(("a", "b-64"), json.loads(data), [json.loads(data)], supplier)
+            found = listing._listed(
+                ("a", "b-64"), json.loads(data), listing._Problems([json.loads(data)], supplier.tree), supplier
+            )
         except (ValueError, RecursionError):  # what is no JSON is refused before
             return 2
         return 0 if isinstance(found, listing.Listed) else 3

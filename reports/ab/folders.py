@@ -132,7 +132,7 @@ def git(*arguments: str) -> str:
     try:
         return ask(Path(), *arguments).decode("utf-8", "replace").strip()
     except PeakgateError as error:
-        raise PeakgateError(f"{error}; run it in a git repository, or give two folders") from None
+        raise PeakgateError(f"{error.message}; run it in a git repository, or give two folders", error.code) from None
 
 
 SCRATCH = ".peakgate/tmp"

@@ -119,8 +119,8 @@ def escaped(text: object) -> str:
 def from_artifact(content: bytes, folder: str, commit: str) -> dict[str, Any]:
     """The verdict files that a gate's artifact, a zip, has in ``folder``; what is no JSON, or too large, is left out.
 
-    None at all where the gate's verdict is of another commit, or another file is not the one that it names by its
-    digest. Nothing is unpacked.
+    None at all where the gate's verdict is of another commit, or the others are not the ones that it names by their
+    digests. Nothing is unpacked.
     """
     found: dict[str, Any] = {}
     digests: dict[str, str] = {}
@@ -140,7 +140,8 @@ def from_artifact(content: bytes, folder: str, commit: str) -> dict[str, Any]:
     if not isinstance(gate, dict) or gate.get("head") != commit or not isinstance(gate.get("files"), dict):
         return {}
     del digests[f"{GATE}.json"]
-    return found if all(gate["files"].get(name) == digest for name, digest in digests.items()) else {}
+    named = {f"{name}.json": gate["files"][f"{name}.json"] for name in FILES if f"{name}.json" in gate["files"]}
+    return found if digests == named else {}
 
 
 def _code(document: Any) -> int:

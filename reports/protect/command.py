@@ -5,10 +5,12 @@ Contracts are read in a process of their own: a project's Python never runs in t
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
@@ -39,28 +41,7 @@ IDENTITY_TIMEOUT_S = 300.0
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """List the changes and return 1 if one of them is not acknowledged."""
-    parser = verb_parser(
-        verb,
-        "List what the working tree, against the commit REF, does to what judges it. Floors lowered or "
-        "dropped, saved runs edited, deleted or forged, links, nested repositories among baselines and kernels, and "
-        "changed contracts of cases fail, unless an acknowledgement names the exact old and new value. Files of the "
-        "judge itself are listed for review.",
-        "exit codes: 0 nothing, or all of it acknowledged, 1 something is not, 2 bad input",
-    )
-    parser.add_argument("--base", required=True, metavar="REF", help="the commit to merge into, as origin/main")
-    add_baselines(parser)
-    parser.add_argument(
-        "--acknowledged-from-base",
-        action="store_true",
-        help="take acknowledgements from REF, so that a change cannot excuse itself",
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write protect.json, the verdict, there")
-    parser.add_argument("--strict", action="store_true", help="fail what is listed for review too")
-    parser.add_argument(
-        "--no-contracts", action="store_true", help="do not run the project's Python to compare its cases"
-    )
-    options = parser.parse_args(arguments)
-
+    options = _parser(verb).parse_args(arguments)
     folder = options.baselines.absolute()
     if not folder.parent.is_dir():
         raise PeakgateError(
@@ -85,6 +66,30 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if options.out is not None:
         write_json(record, options.out / "protect.json")
     return record.exit_code
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = verb_parser(
+        verb,
+        "List what the working tree, against the commit REF, does to what judges it. Floors lowered or "
+        "dropped, saved runs edited, deleted or forged, links, nested repositories among baselines and kernels, and "
+        "changed contracts of cases fail, unless an acknowledgement names the exact old and new value. Files of the "
+        "judge itself are listed for review.",
+        "exit codes: 0 nothing, or all of it acknowledged, 1 something is not, 2 bad input",
+    )
+    parser.add_argument("--base", required=True, metavar="REF", help="the commit to merge into, as origin/main")
+    add_baselines(parser)
+    parser.add_argument(
+        "--acknowledged-from-base",
+        action="store_true",
+        help="take acknowledgements from REF, so that a change cannot excuse itself",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write protect.json, the verdict, there")
+    parser.add_argument("--strict", action="store_true", help="fail what is listed for review too")
+    parser.add_argument(
+        "--no-contracts", action="store_true", help="do not run the project's Python to compare its cases"
+    )
+    return parser
 
 
 def _inside(root: Path, folder: Path) -> str:
@@ -180,7 +185,7 @@ def _floors_then(name: str, text: str) -> Mapping[str, float]:
         try:
             return load_floors(path).by_case
         except PeakgateError as error:
-            raise PeakgateError(str(error).replace(str(path), name)) from None
+            raise PeakgateError(error.message.replace(str(path), name), error.code) from None
 
 
 def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.ProtectedChange]:
@@ -193,7 +198,7 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.P
         try:
             load_run(folder / file.path)
         except PeakgateError as error:
-            why = str(error).removeprefix(f"{folder / file.path}: ")
+            why = error.message.removeprefix(f"{folder / file.path}: ")
             name = inside.removeprefix("runs/")
             found.append(changes.ProtectedChange(gpu, changes.ChangeKind.FORGED, changes.RUN, name, NONE, why))
     return found
@@ -213,8 +218,10 @@ def _contract_changes(ref: str, commit: str, root: Path, files: Sequence[FileCha
         base = config.find(copy / within)
         if base is None or not base.kernels.is_dir():
             return nested
-        before = contracts(copy / within, ref)
-        return nested + changes.contract_changes(before, contracts(project.root, "the working tree"))
+        with ThreadPoolExecutor() as pool:
+            before = pool.submit(contracts, copy / within, ref)
+            after = contracts(project.root, "the working tree")
+        return nested + changes.contract_changes(before.result(), after)
 
 
 def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:

@@ -115,7 +115,8 @@ class Archive:
             except ForeignFileError:
                 continue
             except PeakgateError as error:
-                raise PeakgateError(f"a newer run than {chosen.path} cannot be read: {error}") from None
+                newer = f"a newer run than {chosen.path} cannot be read: {error.message}"
+                raise PeakgateError(newer, error.code) from None
 
     def notes(self) -> tuple[str, ...]:
         """One line per file that was met and passed over."""

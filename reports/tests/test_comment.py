@@ -133,6 +133,8 @@ def test_files_that_are_not_the_ones_the_gate_left_on_this_commit_are_no_verdict
     assert render.from_artifact(artifact(files), "", COMMIT)
     assert render.from_artifact(artifact(files), "", "d" * 40) == {}
     assert render.from_artifact(artifact(files | {f"{name}.json": OK | {"counts": {"PASS": 4}}}), "", COMMIT) == {}
+    del files[f"{name}.json"]
+    assert render.from_artifact(artifact(files), "", COMMIT) == {}
 
 
 def test_a_run_that_called_no_judge_has_no_verdict() -> None:

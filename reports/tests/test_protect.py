@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import subprocess
 from collections.abc import Mapping
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 from peakgate.cli import main
 from peakgate.common.files import LARGEST_FILE_BYTES
-from peakgate.reports.protect import acknowledged
+from peakgate.reports.protect import acknowledged, command
+from peakgate.terms import Contract
 from synthetic_runs import document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -330,3 +332,85 @@ def test_baselines_that_become_a_link_to_no_folder_never_pass(gpu: Path, target:
     gpu.parent.rename(gpu.parent.with_name("moved"))
     gpu.parent.symlink_to(target)
     assert main(["protect", "--base", "base"]) in (1, 2)
+
+
+@pytest.fixture
+def project(gpu: Path) -> Path:
+    """The repository with a project."""
+    for name, text in {"peakgate.toml": "", "kernels/a/family.py": "FAMILY = None"}.items():
+        (path := gpu.parents[1] / name).parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git("add", ".")
+    git("commit", "-q", "-m", "project")
+    git("tag", "--force", "base")
+    return gpu.parents[1]
+
+
+def test_contracts_of_the_base_are_compared_with_those_of_the_tree(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: dict[str, Path] = {}
+
+    def contracts(tree: Path, name: str) -> dict[str, Contract]:
+        listed[name] = tree
+        assert (tree / "kernels" / "a" / "family.py").is_file()
+        if name == "base":
+            return {"a.b": Contract(tolerance=1e-6, code="1"), "a.c": Contract(), "a.d": Contract(bytes=8)}
+        return {"a.b": Contract(tolerance=1.0, code="2"), "a.d": Contract(bytes=8), "a.e": Contract()}
+
+    monkeypatch.setattr(command, "contracts", contracts)
+    (project / "kernels" / "a" / "b.cu").write_text("")
+    assert main(["protect", "--base", "base", "--out", "out"]) == 1
+    assert listed["the working tree"] == project
+    assert not listed["base"].is_relative_to(project)
+    found = json.loads((project / "out" / "protect.json").read_text())
+    assert (found["schema"], found["command"], found["exit_code"], len(found["base"])) == (1, "protect", 1, 40)
+    assert found["counts"]["failing"] == len(found["changes"]["failing"]) == 2
+    assert found["counts"]["acknowledged"] == 0
+    assert [(each["gpu"], each["kind"], each["term"], each["what"]) for each in found["changes"]["failing"]] == [
+        ("", "contract changed", "tolerance", "a.b"),
+        ("", "case dropped", "case", "a.c"),
+    ]
+    assert {each["gpu"] for each in found["changes"]["review"]} <= {""}
+    assert main(["protect", "--base", "base", "--no-contracts"]) == 0
+
+
+def test_a_base_without_kernels_has_no_contracts_to_compare(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "contracts", lambda tree, name: pytest.fail("listed"))
+    git("rm", "-r", "-q", "kernels")
+    git("commit", "-q", "-m", "without")
+    git("tag", "--force", "base")
+    (project / "kernels" / "a").mkdir(parents=True)
+    (project / "kernels" / "a" / "family.py").write_text("")
+    assert main(["protect", "--base", "base"]) == 0
+
+
+def test_floors_of_every_gpu_are_compared(gpu: Path, capsys: Captured) -> None:
+    other = gpu.parent / "nvidia-l4"
+    other.mkdir()
+    (other / "floors.toml").write_text(floors({PAD: 0.5}).replace("nvidia-h200", "nvidia-l4"))
+    git("add", ".")
+    git("commit", "-q", "-m", "another")
+    git("tag", "--force", "base")
+    for folder in (gpu, other):
+        path = folder / "floors.toml"
+        path.write_text(path.read_text().replace("0.7", "0.6").replace("0.5", "0.4"))
+    assert main(["protect", "--base", "base"]) == 1
+    lowered = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if "lowered" in line]
+    assert lowered == ["nvidia-h200", "nvidia-l4"]
+    (other / "floors.toml").write_text(floors({PAD: 0.5}))  # of another GPU than its folder's
+    assert main(["protect", "--base", "base"]) == 2
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_packed_run_that_is_unpacked_is_no_change_unless_its_content_is(gpu: Path, broken: bool) -> None:
+    path = save(gpu / "runs", "three", document())
+    (packed := path.with_name("three.json.gz")).write_bytes(gzip.compress(path.read_bytes()))
+    content = path.read_text()
+    path.unlink()
+    git("add", ".")
+    git("commit", "-q", "-m", "packed")
+    git("tag", "--force", "base")
+    packed.unlink()
+    path.write_text(content[: len(content) // 2] if broken else content)
+    assert main(["protect", "--base", "base"]) == int(broken)

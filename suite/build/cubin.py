@@ -22,6 +22,7 @@ from peakgate.build.options import objection_to
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
 from peakgate.case import Launch, Stage
 from peakgate.common import records
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import cache_folder, write_whole
 from peakgate.judge.occupancy import Occupancy, occupancy
@@ -95,6 +96,8 @@ class _Notes(Struct):
 
 class BuildError(PeakgateError):
     """A kernel that does not compile; the first line names file and line."""
+
+    code = Code.BUILD
 
 
 def source_files(source: Path, include: Sequence[Path] = ()) -> list[Path]:
@@ -265,7 +268,9 @@ def installed_nvrtc() -> ModuleType:
     try:
         from peakgate.build import nvrtc  # noqa: PLC0415
     except ImportError:
-        raise PeakgateError("NVRTC, which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'") from None
+        raise PeakgateError(
+            "NVRTC, which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'", Code.INSTALLATION
+        ) from None
     return nvrtc
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, write_whole
 
@@ -442,9 +443,11 @@ def source_text(path: Path) -> str:
     try:
         content = read_limited(path, LARGEST_FILE_BYTES)
     except UnreadableFile as error:
-        raise PeakgateError(f"{path}: expected the readable source of a kernel ({error.why})") from None
+        raise PeakgateError(f"{path}: expected the readable source of a kernel ({error.why})", Code.SOURCE) from None
     if b"\0" in content:
-        raise PeakgateError(f"{path}: expected the source of a kernel, UTF-8 or Latin-1 text; it has a zero byte")
+        raise PeakgateError(
+            f"{path}: expected the source of a kernel, UTF-8 or Latin-1 text; it has a zero byte", Code.SOURCE
+        )
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

@@ -24,6 +24,7 @@ from peakgate.case import Case
 from peakgate.check import digests, emulate, gpu_build, isolate, mutation_run, picture, report, workers
 from peakgate.check.emulate import BuildReport, LaunchFinding
 from peakgate.common import terminal
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.output import say, warn
 from peakgate.common.report import Report, leave_verdict
@@ -151,7 +152,8 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
     if not mutants:
         raise PeakgateError(
             f"no barrier, guard or clamp to delete in the files of {config.near(config.current().kernels)}"
-            f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; there is nothing that mutants could show"
+            f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; there is nothing that mutants could show",
+            Code.SOURCE,
         )
     if chosen.skip_listed:
         skipped = {mutant.key for mutant in mutants} & reasons.keys()

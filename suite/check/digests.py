@@ -19,6 +19,7 @@ from peakgate import dtypes
 from peakgate.build.cubin import source_files
 from peakgate.case import Buffer, Case, Role
 from peakgate.common import records
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import a_line_each, write_whole
 from peakgate.device.expected import computed, expected
@@ -71,7 +72,9 @@ def record(device: Device, wanted: Sequence[Case]) -> Digests:
         right = expected(device.xp, launchable, device.prepare)
         result = check(device.xp, case, computed(device.xp, launchable), right)
         if result.mismatch is not None:
-            raise PeakgateError(f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded")
+            raise PeakgateError(
+                f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded", Code.WRONG
+            )
         problems[case.id] = ProblemDigests(
             problem_key(case), tuple(described_output(case, output) for output in output_values(launchable))
         )

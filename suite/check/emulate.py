@@ -142,7 +142,7 @@ def _builds(
 def _of_family(case: Case, error: Exception) -> str:
     """An error of a family's function in one line, with its place."""
     if isinstance(error, PeakgateError):
-        return str(error)
+        return error.message
     where = raised_at(error, case.stage.source.parent if case.stage.source else None)
     return f"{where}: {described(error)}" if where else described(error)
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from peakgate.common import sandbox
+from peakgate.common.codes import Code
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import UnreadableFile, read_limited, write_whole
 from peakgate.common.output import say
@@ -36,12 +37,13 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
     """
     if any(place.is_relative_to(folder) for place in (Path.home().resolve(), Path(tempfile.gettempdir()).resolve())):
         raise PeakgateError(
-            f"--isolate: {folder} holds other files too; put what is to be checked in a folder of its own"
+            f"--isolate: {folder} holds other files too; put what is to be checked in a folder of its own", Code.OPTION
         )
     if refusal := sandbox.refusal_of_namespaces():
         raise CannotDecide(
             f"--isolate: {refusal}; install or allow them (sysctl kernel.apparmor_restrict_unprivileged_userns), "
-            "or check in a virtual machine"
+            "or check in a virtual machine",
+            Code.ISOLATION,
         )
     with tempfile.TemporaryDirectory() as scratch:
         inner = [sys.executable, "-P", "-m", "peakgate", "check", *arguments, f"--out={scratch}"]
@@ -57,7 +59,8 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
         code = print_output(process, CHECK_LIMIT_S, but=f"verdict: {scratch}")
         if code not in [each.value for each in ExitCode]:
             raise CannotDecide(
-                f"not checked: the isolated check ended with exit code {code}, or after {CHECK_LIMIT_S:.0f} s"
+                f"not checked: the isolated check ended with exit code {code}, or after {CHECK_LIMIT_S:.0f} s",
+                Code.PROCESS,
             )
         with suppress(UnreadableFile):
             write_whole(out / verdict_file, read_limited(Path(scratch, verdict_file), MOST_BYTES, inside=Path(scratch)))

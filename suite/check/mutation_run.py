@@ -16,6 +16,7 @@ from peakgate.case import Case, Stage
 from peakgate.check.emulate import DIED, LaunchFinding, builds, check_case, refused
 from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, TaskProgress
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import not_emulated
 from peakgate.edges import RefusedSize
@@ -49,7 +50,7 @@ def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
     PeakgateError where a family does not describe its cases: what they would catch is not known.
     """
     for each in refused(text):
-        raise PeakgateError(each.reason)
+        raise PeakgateError.repeated(each.reason)
     run = _builds_and_sources(text, config.current().root)
     used = {path for _, sources in run for path in sources}
     ran: dict[Path, set[str]] = {}
@@ -76,7 +77,7 @@ def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> M
     original = own / mutant.file
     text = source_text(original)
     if mutant not in mutants(mutant.file, text):
-        raise PeakgateError(f"{original} was changed while its mutants ran; run them again")
+        raise PeakgateError(f"{original} was changed while its mutants ran; run them again", Code.CHANGED)
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         kernels = Path(folder, own.name)
         shutil.copytree(own, kernels, ignore=shutil.ignore_patterns("*.md", "*.svg", "*.py", "__pycache__"))

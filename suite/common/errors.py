@@ -7,8 +7,9 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from peakgate.common.codes import Code
 from peakgate.common.output import warn
 from peakgate.verdict import ExitCode
 
@@ -16,11 +17,27 @@ from peakgate.verdict import ExitCode
 class PeakgateError(Exception):
     """Bad input or a missing prerequisite.
 
-    The message is one line: what was given, what was expected, where to look, what to do next. Commands print it
-    without a traceback and exit with ``exit_code``.
+    The message is one line: what was given, what was expected, where to look, what to do next. As text it ends with the
+    ``code`` of its kind in brackets. Commands print it without a traceback and exit with ``exit_code``.
     """
 
     exit_code = ExitCode.BAD_INPUT
+    code: Code | None = None
+
+    def __init__(self, message: str, code: Code | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.code
+
+    def __str__(self) -> str:
+        return self.message if self.code is None else f"{self.message} [{self.code}]"
+
+    @classmethod
+    def repeated(cls, text: str, otherwise: Code | None = None) -> Self:
+        """The error whose text this is, of another process say; with the code ``otherwise`` where the text has none."""
+        message, _, code = text.removesuffix("]").rpartition(" [")
+        known = next((each for each in Code if each == code), None)
+        return cls(text, otherwise) if known is None else cls(message, known)
 
 
 class CannotDecide(PeakgateError):
@@ -65,5 +82,8 @@ def defined_at(function: Callable[..., Any]) -> str:
 
 def described(error: BaseException) -> str:
     """The type and the message of an error in one line."""
-    message = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+    if isinstance(error, PeakgateError):  # its code is that of what quotes it
+        message = error.message
+    else:
+        message = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
     return f"{type(error).__name__}: {message}"

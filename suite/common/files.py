@@ -13,6 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 
 CACHE_VARIABLE = "PEAKGATE_CACHE"
@@ -29,6 +30,8 @@ _DEFAULT_MODE = 0o644
 
 class UnreadableFile(PeakgateError):
     """A file that cannot be read: ``why`` is the reason in a few words, ``missing`` is True if there is no file."""
+
+    code = Code.UNREADABLE
 
     def __init__(self, path: Path, why: str, *, missing: bool = False) -> None:
         super().__init__(f"{path}: {why}; name a file that can be read")
@@ -123,7 +126,9 @@ def write_new(path: Path, content: str | bytes) -> bool:
 
 def unwritable(path: Path, error: OSError) -> PeakgateError:
     """One line for a full, read-only or missing place."""
-    return PeakgateError(f"{path}: cannot be written ({error.strerror}); free or open that folder, or name another one")
+    return PeakgateError(
+        f"{path}: cannot be written ({error.strerror}); free or open that folder, or name another one", Code.UNWRITABLE
+    )
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 
 LONGEST_COMMAND = 120
@@ -18,10 +19,12 @@ def ask(folder: Path, *arguments: str) -> bytes:
             ["git", *arguments], cwd=folder, capture_output=True, check=False, stdin=subprocess.DEVNULL
         )
     except FileNotFoundError:
-        raise PeakgateError("git is not installed: another commit cannot be read without it") from None
+        raise PeakgateError(
+            "git is not installed: another commit cannot be read without it", Code.INSTALLATION
+        ) from None
     if done.returncode:
         reported = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"
-        raise PeakgateError(f"git {' '.join(arguments)[:LONGEST_COMMAND]}: {reported}")
+        raise PeakgateError(f"git {' '.join(arguments)[:LONGEST_COMMAND]}: {reported}", Code.COMMIT)
     return done.stdout
 
 
@@ -37,7 +40,7 @@ def commit_of(ref: str, folder: Path, option: str) -> str:
         return ask(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
     except PeakgateError:
         raise PeakgateError(
-            f"{option} {ref}: no commit of that name here; `git fetch origin main`, then name origin/main"
+            f"{option} {ref}: no commit of that name here; `git fetch origin main`, then name origin/main", Code.COMMIT
         ) from None
 
 
@@ -49,5 +52,5 @@ def export(commit: str, top: Path, to: Path, *paths: str) -> None:
     done = subprocess.run(["tar", "-xf", str(archive), "-C", str(to)], capture_output=True, check=False)
     if done.returncode:
         reported = " ".join(done.stderr.decode(errors="replace").split())
-        raise PeakgateError(f"{commit}: its tree cannot be copied to {to}: {reported}")
+        raise PeakgateError(f"{commit}: its tree cannot be copied to {to}: {reported}", Code.UNWRITABLE)
     archive.unlink()

@@ -18,6 +18,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, inspect
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, read_text
 from peakgate.common.text import nearest
@@ -61,8 +62,8 @@ class RecordError(PeakgateError):
     ``document`` is its content where it could be parsed, ``field`` the path of the value that does not fit.
     """
 
-    def __init__(self, message: str, document: object = None, field: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, document: object = None, field: str = "", code: Code = Code.RECORD) -> None:
+        super().__init__(message, code)
         self.document, self.field = document, field
 
 
@@ -76,7 +77,7 @@ def read(path: Path, kind: type[Decoded], remedy: str, *, absent: Decoded | None
     except UnreadableFile as error:
         if error.missing and absent is not None:
             return absent
-        raise RecordError(f"{path}: {error.why}; {remedy}") from None
+        raise RecordError(f"{path}: {error.why}; {remedy}", code=Code.UNREADABLE) from None
     return decode(unpacked(content, path, remedy), kind, path, remedy)
 
 
@@ -91,9 +92,11 @@ def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
     try:
         found = unpacker.decompress(content, LARGEST_FILE_BYTES)
     except zlib.error as error:
-        raise RecordError(f"{path}: not a gzip file ({error}); {remedy}") from None
+        raise RecordError(f"{path}: not a gzip file ({error}); {remedy}", code=Code.MALFORMED) from None
     if not unpacker.eof or unpacker.unused_data:
-        raise RecordError(f"{path}: cut off, or more than {LARGEST_FILE_BYTES >> 20} MiB unpacked; {remedy}")
+        raise RecordError(
+            f"{path}: cut off, or more than {LARGEST_FILE_BYTES >> 20} MiB unpacked; {remedy}", code=Code.MALFORMED
+        )
     return found
 
 
@@ -102,7 +105,7 @@ def decode(content: bytes, kind: type[Decoded], path: Path, remedy: str) -> Deco
     try:
         text = content.decode("utf-8" if path.suffix == ".toml" else "utf-8-sig")
     except UnicodeDecodeError:
-        raise RecordError(f"{path}: not text in UTF-8; {remedy}") from None
+        raise RecordError(f"{path}: not text in UTF-8; {remedy}", code=Code.MALFORMED) from None
     if path.suffix == ".toml":
         return _converted(_toml(path, text, remedy), kind, path, remedy)
     try:
@@ -145,16 +148,18 @@ def _json(path: Path, text: str, remedy: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno} ({error.msg})"
-        raise RecordError(f"{path}: truncated or invalid JSON at {where}; {remedy}") from None
+        raise RecordError(f"{path}: truncated or invalid JSON at {where}; {remedy}", code=Code.MALFORMED) from None
     except (RecursionError, ValueError) as error:
-        raise RecordError(f"{path}: JSON nested too deep or with too long a number ({error}); {remedy}") from None
+        raise RecordError(
+            f"{path}: JSON nested too deep or with too long a number ({error}); {remedy}", code=Code.MALFORMED
+        ) from None
 
 
 def _toml(path: Path, text: str, remedy: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (RecursionError, ValueError) as error:  # ValueError: TOMLDecodeError, or a number of thousands of digits
-        raise RecordError(f"{path}: not TOML: {error}; {remedy}") from None
+        raise RecordError(f"{path}: not TOML: {error}; {remedy}", code=Code.MALFORMED) from None
 
 
 def _converted(document: Any, kind: type[Decoded], path: Path, remedy: str) -> Decoded:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 
 MEANING = "only cases whose id contains this text; texts may be joined by and, or, not and parentheses, as in pytest"
@@ -41,7 +42,8 @@ def selector(expression: str) -> Selector:
     place = f"before {' '.join(words)}" if words else "at its end"
     raise PeakgateError(
         f"-k {expression!r}: not an expression {place}; expected parts of case ids, joined by and, or, not and "
-        "parentheses"
+        "parentheses",
+        Code.OPTION,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from itertools import pairwise
 
+from peakgate.common.codes import Code
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.text import counted
 from peakgate.device import driver
@@ -41,7 +42,7 @@ def opened(device: Device, choice: str) -> None:
 
 
 def _not_opened(choice: str, error: RuntimeError) -> CannotDecide:
-    return CannotDecide(f"{choice} cannot be opened ({error}); see nvidia-smi for what is on it")
+    return CannotDecide(f"{choice} cannot be opened ({error}); see nvidia-smi for what is on it", Code.BUSY)
 
 
 def _gpu_index(choice: str) -> int | None:
@@ -50,11 +51,17 @@ def _gpu_index(choice: str) -> int | None:
         return None
     index, count = driver.named_gpu(choice), driver.gpu_count()
     if index is None:
-        raise PeakgateError(f"--device {choice!r}: expected auto, cpu, gpu or gpu:N with N the CUDA device index")
+        raise PeakgateError(
+            f"--device {choice!r}: expected auto, cpu, gpu or gpu:N with N the CUDA device index", Code.OPTION
+        )
     if choice != "auto" and count == 0:
-        raise PeakgateError(f"--device {choice}: no GPU answers on this machine; check nvidia-smi, or use --device cpu")
+        raise PeakgateError(
+            f"--device {choice}: no GPU answers on this machine; check nvidia-smi, or use --device cpu", Code.NO_GPU
+        )
     if choice != "auto" and index >= count:
-        raise PeakgateError(f"--device {choice}: this machine has {counted(count, 'GPU')}, numbered from 0")
+        raise PeakgateError(
+            f"--device {choice}: this machine has {counted(count, 'GPU')}, numbered from 0", Code.NO_GPU
+        )
     return index if count else None
 
 
@@ -64,7 +71,8 @@ def _gpu(index: int, *, later: bool) -> Device:
     except ImportError as error:
         extra = driver.cuda_extra() or "cuda13"
         raise PeakgateError(
-            f"--device gpu needs {error.name or 'CuPy'}, which is not installed: pip install 'peakgate[{extra}]'"
+            f"--device gpu needs {error.name or 'CuPy'}, which is not installed: pip install 'peakgate[{extra}]'",
+            Code.INSTALLATION,
         ) from None
     try:
         return GpuDevice(index, later=later)

@@ -16,6 +16,7 @@ import numpy as np
 from peakgate import emulator
 from peakgate.build.cubin import Resources
 from peakgate.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.device.interface import (
     Device,
@@ -171,7 +172,8 @@ class CpuLaunchable:
             if operation is None:
                 known = ", ".join(_OPERATIONS)
                 raise PeakgateError(
-                    f"{self.case.id}: no operation is named {self.case.stage.operation!r}; expected one of {known}"
+                    f"{self.case.id}: no operation is named {self.case.stage.operation!r}; expected one of {known}",
+                    Code.OPERATION,
                 )
             operation(self._values)
             return

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Reference
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
 from peakgate.common.text import counted
 from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable, TimedLaunch
@@ -36,7 +37,9 @@ def expected(
     """
     case = launchable.case
     if case.reference is None:
-        raise PeakgateError(f"{case.id}: no reference; expected a function, saved arrays or another kernel's case")
+        raise PeakgateError(
+            f"{case.id}: no reference; expected a function, saved arrays or another kernel's case", Code.REFERENCE
+        )
     if callable(case.reference):
         return _of_function(xp, case, _values(xp, launchable.inputs, case.inputs), case.reference)
     if isinstance(case.reference, tuple):
@@ -73,7 +76,7 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
         except (PeakgateError, RefusedSize, KernelFault, MemoryError):
             raise
         except (Exception, SystemExit) as error:
-            raise PeakgateError(_failing(case, given, error)) from error
+            raise PeakgateError(_failing(case, given, error), Code.REFERENCE) from error
 
     if case.exact:
         return ExpectedOutputs(_fitting(case, evaluated(inputs)))
@@ -108,7 +111,8 @@ def _fitting(case: Case, found: Any) -> Sequence[Array]:
     place = Path(defined_at(cast("Callable[..., Any]", case.reference)))
     raise PeakgateError(
         f"{case.id}: its reference{f' ({place.name})' if place.name else ''} gives {_shapes(given)}, the outputs are "
-        f"{_shapes(wanted)}; correct the reference"
+        f"{_shapes(wanted)}; correct the reference",
+        Code.REFERENCE,
     )
 
 
@@ -131,5 +135,5 @@ def _failing(case: Case, inputs: Sequence[Array], error: BaseException) -> str:
 def _saved(case: Case, paths: Sequence[Path]) -> list[Array]:
     if len(paths) != len(case.outputs):
         saved, written = counted(len(paths), "saved array"), counted(len(case.outputs), "output")
-        raise PeakgateError(f"{case.id}: {saved} given as the reference, the kernel has {written}")
+        raise PeakgateError(f"{case.id}: {saved} given as the reference, the kernel has {written}", Code.REFERENCE)
     return [saved_array(path, buffer.shape, buffer.dtype) for path, buffer in zip(paths, case.outputs, strict=True)]

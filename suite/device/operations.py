@@ -10,6 +10,7 @@ from typing import Any
 
 import cupy
 import numpy as np
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3  # cudaMemcpyKind
@@ -36,7 +37,9 @@ def bind(name: str, arguments: Sequence[Any]) -> Operation:
     """The operation of that name on these device arrays, the target first; PeakgateError where there is none."""
     operation = _OPERATIONS.get(name)
     if operation is None:
-        raise PeakgateError(f"no operation of the GPU is named {name!r}; expected one of {', '.join(_OPERATIONS)}")
+        raise PeakgateError(
+            f"no operation of the GPU is named {name!r}; expected one of {', '.join(_OPERATIONS)}", Code.OPERATION
+        )
     return operation(arguments)
 
 

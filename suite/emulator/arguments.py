@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from peakgate import dtypes, texels
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted
 from peakgate.emulator.structures import BufferStructure, Parameter, SlotStructure, TextureStructure
@@ -50,9 +51,13 @@ class Arguments:
 
     def __init__(self, kernel: str, parameters: Sequence[Parameter], given: Sequence[GivenArgument]) -> None:
         if len(given) != len(parameters):
-            raise PeakgateError(f"{kernel}: {counted(len(given), 'argument')} given, expected {len(parameters)}")
+            raise PeakgateError(
+                f"{kernel}: {counted(len(given), 'argument')} given, expected {len(parameters)}", Code.ARGUMENTS
+            )
         if len(given) > MAX_ARGUMENTS:
-            raise PeakgateError(f"{kernel}: {len(given)} arguments given, expected at most {MAX_ARGUMENTS}")
+            raise PeakgateError(
+                f"{kernel}: {len(given)} arguments given, expected at most {MAX_ARGUMENTS}", Code.ARGUMENTS
+            )
         self.buffers = (BufferStructure * MAX_ARGUMENTS)()
         self.buffer_count = 0
         self.slots = (SlotStructure * MAX_ARGUMENTS)()
@@ -98,7 +103,9 @@ class Arguments:
 
     def _buffer(self, where: str, place: int, value: object, parameter: Parameter) -> int:
         if not isinstance(value, np.ndarray):
-            raise PeakgateError(f"{where}: {type(value).__name__} given for a pointer, expected a NumPy array")
+            raise PeakgateError(
+                f"{where}: {type(value).__name__} given for a pointer, expected a NumPy array", Code.ARGUMENTS
+            )
         if parameter.element_is_scalar:
             _check_dtype(where, value.dtype, parameter.element_size, parameter)
         return ctypes.addressof(self._known(where, place, value, writable=not parameter.points_to_const))
@@ -108,7 +115,7 @@ class Arguments:
         if parameter.is_pointer:
             if not isinstance(given.value, np.ndarray):
                 raise PeakgateError(
-                    f"{where}: {type(given.value).__name__} given for a pointer, expected a NumPy array"
+                    f"{where}: {type(given.value).__name__} given for a pointer, expected a NumPy array", Code.ARGUMENTS
                 )
             return ctypes.addressof(self._holder(where, place, given))
         stored = self._scalar(where, given.value, parameter)
@@ -119,7 +126,9 @@ class Arguments:
         """The buffer of an array, in which there may be pointers to others."""
         array = given.value if isinstance(given, Pointing) else given
         if not isinstance(array, np.ndarray):
-            raise PeakgateError(f"{where}: {type(array).__name__} given for a pointer in it, expected a NumPy array")
+            raise PeakgateError(
+                f"{where}: {type(array).__name__} given for a pointer in it, expected a NumPy array", Code.ARGUMENTS
+            )
         buffer = self._known(where, place, array, writable=bool(array.flags.writeable))
         if isinstance(given, Pointing):
             self._point(where, place, given, array.nbytes, holder=buffer)
@@ -137,10 +146,14 @@ class Arguments:
     ) -> None:
         for offset, target in given.pointers.items():
             if not 0 <= offset <= size - _POINTER_BYTES:
-                raise PeakgateError(f"{where}: a pointer at byte {offset} given, expected one within {size} bytes")
+                raise PeakgateError(
+                    f"{where}: a pointer at byte {offset} given, expected one within {size} bytes", Code.ARGUMENTS
+                )
             buffer = self._holder(where, place, target)
             if self.slot_count == MAX_ARGUMENTS:
-                raise PeakgateError(f"{where}: more than {MAX_ARGUMENTS} pointers given in values and arrays")
+                raise PeakgateError(
+                    f"{where}: more than {MAX_ARGUMENTS} pointers given in values and arrays", Code.ARGUMENTS
+                )
             slot = self.slots[self.slot_count]
             slot.value, slot.offset, slot.target = value, offset, ctypes.pointer(buffer)
             if holder is not None:
@@ -151,11 +164,14 @@ class Arguments:
         """A texture or surface object, which the kernel takes as an integer of 8 bytes."""
         integer = parameter.element_is_scalar and not parameter.is_pointer and not parameter.element_is_floating
         if not integer or parameter.size != _OBJECT_BYTES:
-            raise PeakgateError(f"{where}: a texture or surface given, the kernel takes no object there")
+            raise PeakgateError(
+                f"{where}: a texture or surface given, the kernel takes no object there", Code.ARGUMENTS
+            )
         given, described = value.array, value.described
         if (given.shape, given.dtype) != (described.shape, np.dtype(described.dtype)):
             raise PeakgateError(
-                f"{where}: {given.dtype} {given.shape} given for texels, expected {described.dtype} {described.shape}"
+                f"{where}: {given.dtype} {given.shape} given for texels, expected {described.dtype} {described.shape}",
+                Code.ARGUMENTS,
             )
         buffer = self._known(where, place, given, writable=isinstance(described.seen_as, texels.Surface))
         described_at = _describe(self.textures[self.texture_count], value, buffer)
@@ -165,9 +181,11 @@ class Arguments:
     def _known(self, where: str, place: int, value: np.ndarray[Any, Any], *, writable: bool) -> BufferStructure:
         """The buffer of an array; the same one where it was given before."""
         if not value.flags.c_contiguous:
-            raise PeakgateError(f"{where}: array of strides {value.strides} given, expected a C-contiguous one")
+            raise PeakgateError(
+                f"{where}: array of strides {value.strides} given, expected a C-contiguous one", Code.ARGUMENTS
+            )
         if writable and not value.flags.writeable:
-            raise PeakgateError(f"{where}: read-only array given for a pointer to non-const")
+            raise PeakgateError(f"{where}: read-only array given for a pointer to non-const", Code.ARGUMENTS)
         address = value.ctypes.data
         for known in self.buffers[: self.buffer_count]:
             if (known.host, known.size) == (address, value.nbytes):
@@ -176,10 +194,11 @@ class Arguments:
                 return known
             if value.nbytes and known.host < address + value.nbytes and address < known.host + known.size:
                 raise PeakgateError(
-                    f"{where}: array overlaps argument {known.argument}; give the same array or separate ones"
+                    f"{where}: array overlaps argument {known.argument}; give the same array or separate ones",
+                    Code.ARGUMENTS,
                 )
         if self.buffer_count == MAX_ARGUMENTS:
-            raise PeakgateError(f"{where}: more than {MAX_ARGUMENTS} arrays given")
+            raise PeakgateError(f"{where}: more than {MAX_ARGUMENTS} arrays given", Code.ARGUMENTS)
         buffer = self.buffers[self.buffer_count]
         buffer.host, buffer.size, buffer.argument, buffer.writable = address, value.nbytes, place, writable
         self._by_place[place] = buffer
@@ -190,11 +209,13 @@ class Arguments:
         if isinstance(value, bytes) and not parameter.element_is_scalar:
             value = np.void(value)
         if not isinstance(value, np.generic):
-            raise PeakgateError(f"{where}: {type(value).__name__} given for a value, expected a NumPy scalar")
+            raise PeakgateError(
+                f"{where}: {type(value).__name__} given for a value, expected a NumPy scalar", Code.ARGUMENTS
+            )
         if parameter.element_is_scalar:
             _check_dtype(where, value.dtype, parameter.size, parameter)
         elif value.nbytes != parameter.size:
-            raise PeakgateError(f"{where}: {value.nbytes} bytes given, expected {parameter.size}")
+            raise PeakgateError(f"{where}: {value.nbytes} bytes given, expected {parameter.size}", Code.ARGUMENTS)
         return self._kept(value.tobytes())
 
     def _kept(self, content: bytes) -> int:
@@ -231,4 +252,4 @@ def _check_dtype(where: str, dtype: np.dtype[Any], size: int, parameter: Paramet
     floating = np.issubdtype(dtype, np.floating)
     if dtype.itemsize != size or floating != bool(parameter.element_is_floating):
         kind = "a floating-point" if parameter.element_is_floating else "an integer"
-        raise PeakgateError(f"{where}: {dtype} given, expected {kind} type of {size} bytes")
+        raise PeakgateError(f"{where}: {dtype} given, expected {kind} type of {size} bytes", Code.ARGUMENTS)

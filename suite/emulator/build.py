@@ -16,6 +16,7 @@ from typing import TypedDict, Unpack
 from peakgate.build import headers
 from peakgate.build.options import objection_to
 from peakgate.build.sources import SourceFile, device_only, kernels, read_sources
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import CACHE_VARIABLE, cache_folder
 from peakgate.emulator.compiler import (
@@ -94,7 +95,8 @@ def build_kernel(
     if entry is None:
         raise PeakgateError(
             f"{kernel!r} given as the name of a kernel in {source.name}; expected a C++ name, qualified or with "
-            "template arguments as it needs"
+            "template arguments as it needs",
+            Code.SOURCE,
         )
     if objection := objection_to(options, source):
         raise KernelBuildError(objection)
@@ -194,7 +196,8 @@ def build_runtime(compiler: Compiler) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PeakgateError(
-            f"{folder}: builds cannot be kept there ({error}); point {CACHE_VARIABLE} at a writable folder"
+            f"{folder}: builds cannot be kept there ({error}); point {CACHE_VARIABLE} at a writable folder",
+            Code.UNWRITABLE,
         ) from error
     with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
         objects = [Path(scratch, f"{name}.o") for name in RUNTIME_SOURCES]

@@ -18,6 +18,7 @@ from pathlib import Path
 from peakgate.build import bounded
 from peakgate.build.cubin import BuildError, advice
 from peakgate.build.sources import SourceFile, no_such_kernel
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import cache_folder
 
@@ -126,7 +127,8 @@ def find_compiler() -> Compiler:
     seen = f" ({', '.join(unusable)})" if unusable else ""
     raise PeakgateError(
         f"no C++ compiler for the kernel emulator{seen}: expected g++ >= {MIN_GCC} or clang++ >= {MIN_CLANG} on PATH, "
-        f"or the ziglang package >= {'.'.join(map(str, MIN_ZIG))}; install one of the three, e.g. 'pip install ziglang'"
+        f"or the ziglang package >= {'.'.join(map(str, MIN_ZIG))}; install one of them: pip install ziglang",
+        Code.INSTALLATION,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.emulator.arguments import Arguments, GivenArgument
 from peakgate.emulator.build import BuildOptions, build_kernel
@@ -109,7 +110,8 @@ class EmulatedKernel:
         if cooperative and blocks * block[0] * block[1] * block[2] > MAX_COOPERATIVE_THREADS:
             raise PeakgateError(
                 f"{self.name}: a cooperative launch of {blocks} blocks of {block[0] * block[1] * block[2]} threads, "
-                f"expected at most {MAX_COOPERATIVE_THREADS} threads in all; give a smaller grid"
+                f"expected at most {MAX_COOPERATIVE_THREADS} threads in all; give a smaller grid",
+                Code.LAUNCH,
             )
         bound = Arguments(self.name, self._parameters, arguments)
         bound.expect_written(outputs)
@@ -145,7 +147,8 @@ class EmulatedKernel:
             reports = self._reports()
         if status:
             raise PeakgateError(
-                f"{self.name}: no memory or timer for an emulated launch on {bound.nbytes} bytes; try less"
+                f"{self.name}: no memory or timer for an emulated launch on {bound.nbytes} bytes; try less",
+                Code.EMULATED,
             )
         if reports:
             raise KernelDefect(reports)
@@ -162,11 +165,13 @@ class EmulatedKernel:
         found = next((known[name] for name in _mangled(variable) if name in known), None)
         if found is None:
             raise PeakgateError(
-                f"{self.name}: no variable {variable!r}; expected a __constant__ or __device__ one that is not const"
+                f"{self.name}: no variable {variable!r}; expected a __constant__ or __device__ one that is not const",
+                Code.ARGUMENTS,
             )
         if values.nbytes > found.size:
             raise PeakgateError(
-                f"{self.name}: {values.nbytes} bytes given for variable {variable}, which has {found.size}"
+                f"{self.name}: {values.nbytes} bytes given for variable {variable}, which has {found.size}",
+                Code.ARGUMENTS,
             )
         contiguous = np.ascontiguousarray(values)
         loaded_at = (_address(self._image.peakgate_call) or 0) - known["peakgate_call"].address
@@ -175,13 +180,18 @@ class EmulatedKernel:
     def _check_shape(self, grid: Triple, block: Triple, shared_bytes: int) -> None:
         for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
             if len(given) != 3 or any(not 1 <= size <= limit for size, limit in zip(given, limits, strict=True)):
-                raise PeakgateError(f"{self.name}: {what} {given} given, expected three sizes of 1 to {limits}")
+                raise PeakgateError(
+                    f"{self.name}: {what} {given} given, expected three sizes of 1 to {limits}", Code.LAUNCH
+                )
         threads = block[0] * block[1] * block[2]
         if threads > MAX_THREADS:
-            raise PeakgateError(f"{self.name}: block {block} has {threads} threads, at most {MAX_THREADS} are possible")
+            raise PeakgateError(
+                f"{self.name}: block {block} has {threads} threads, at most {MAX_THREADS} are possible", Code.LAUNCH
+            )
         if not 0 <= shared_bytes <= MAX_SHARED_BYTES:
             raise PeakgateError(
-                f"{self.name}: {shared_bytes} bytes of dynamic shared memory given, expected 0 to {MAX_SHARED_BYTES}"
+                f"{self.name}: {shared_bytes} bytes of dynamic shared memory given, expected 0 to {MAX_SHARED_BYTES}",
+                Code.LAUNCH,
             )
 
     def _reports(self) -> tuple[EmulatorDefect, ...]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 from peakgate.common import records
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted, nearest
 
@@ -84,11 +85,13 @@ def load_floors(path: Path, known_cases: Collection[str] | None = None, gpu: str
         return Floors(path)
     if gpu is not None and found.gpu != gpu:
         where = records.place(path, "gpu")
-        raise PeakgateError(f"{where}: floors of {found.gpu!r}, expected {gpu}; floors belong to one GPU model")
+        raise PeakgateError(
+            f"{where}: floors of {found.gpu!r}, expected {gpu}; floors belong to one GPU model", Code.GPU_MODELS
+        )
     for case_id in found.floors:
         if known_cases is not None and case_id not in known_cases and not IMPORTED.search(case_id):
             where = records.place(path, "floors", case_id)
-            raise PeakgateError(f"{where}: no case is named {case_id!r}{nearest(case_id, known_cases)}")
+            raise PeakgateError(f"{where}: no case is named {case_id!r}{nearest(case_id, known_cases)}", Code.SELECTION)
     return Floors(path, found.gpu, True, MappingProxyType(found.floors))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from peakgate.case import Launch
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 
 Capability = tuple[int, int]
@@ -109,7 +110,8 @@ def limits_of(capability: Capability) -> SmLimits:
         given = ".".join(map(str, capability))
         raise PeakgateError(
             f"compute capability {given} is unknown: expected one of {known}; "
-            "add its row to the table of peakgate/judge/occupancy.py"
+            "add its row to the table of peakgate/judge/occupancy.py",
+            Code.NO_GPU,
         ) from None
 
 
@@ -131,7 +133,8 @@ def occupancy(
         raise PeakgateError(
             f"no such block: {threads_per_block} threads, {registers} registers per thread, "
             f"{static_shared} + {dynamic_shared} bytes of shared memory; "
-            "expected at least one thread and no negative figure; check the launch"
+            "expected at least one thread and no negative figure; check the launch",
+            Code.LAUNCH,
         )
     warps = _ceil_div(threads_per_block, WARP_THREADS)
     fit = {
@@ -177,7 +180,8 @@ def max_potential_block_size(
         raise PeakgateError(
             f"no block size up to {block_limit} threads fits a SM of compute capability "
             f"{capability[0]}.{capability[1]} with {registers} registers per thread "
-            f"and {static_shared} bytes of static shared memory; lower the registers or the shared memory"
+            f"and {static_shared} bytes of static shared memory; lower the registers or the shared memory",
+            Code.LAUNCH,
         )
     return best
 

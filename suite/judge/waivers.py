@@ -32,6 +32,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
 from peakgate.common import records
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.records import Filled
 
@@ -124,7 +125,9 @@ def read(path: Path) -> Waivers:
         for number, key in enumerate(own):
             if key in own[:number]:
                 where = records.place(path, name, number)
-                raise PeakgateError(f"{where}: {name} {number + 1}, {key}, is listed twice; keep one entry")
+                raise PeakgateError(
+                    f"{where}: {name} {number + 1}, {key}, is listed twice; keep one entry", Code.RECORD
+                )
     return Waivers(
         {each.key: Waiver(each.reason, each.expires) for each in found.defect},
         {each.key: each.reason for each in found.survivor},

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from peakgate import dtypes
 from peakgate.case import Array, Buffer, Case, Role
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
 
 PAGE_BYTES = 2 << 20
@@ -56,7 +57,7 @@ def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
             raise
         except Exception as error:
             place = raised_at(error, Path(defined_at(data)).parent) or defined_at(data)
-            raise PeakgateError(f"input data: the function fails ({place}): {described(error)}") from error
+            raise PeakgateError(f"input data: the function fails ({place}): {described(error)}", Code.DATA) from error
         return dtypes.encoded(xp, _values(xp, made, (buffer.shape, dtype), "input data: the function gives"), dtype)
     if isinstance(data, tuple):
         return _between(xp, buffer, seed, *data)
@@ -87,9 +88,11 @@ def saved_array(path: Path, shape: Sequence[int], dtype: str) -> np.ndarray[Any,
     except (OSError, ValueError, EOFError) as error:
         said = " ".join(str(error).split())
         again = f"write it again, as {dtypes.value_type(dtype)} say"
-        raise PeakgateError(f"{path}: expected an array in numpy.save's format ({said}); {again}") from None
+        raise PeakgateError(
+            f"{path}: expected an array in numpy.save's format ({said}); {again}", Code.MALFORMED
+        ) from None
     if not isinstance(saved, np.ndarray):
-        raise PeakgateError(f"{path}: holds several arrays, expected one; write it with numpy.save")
+        raise PeakgateError(f"{path}: holds several arrays, expected one; write it with numpy.save", Code.MALFORMED)
     values: np.ndarray[Any, Any] = _values(np, saved, (tuple(shape), dtype), f"{path}: holds")
     return values
 
@@ -99,7 +102,7 @@ def _values(xp: Any, given: Array, wanted: tuple[tuple[int, ...], str], by: str)
     shape, dtype = wanted
     values = dtypes.read(xp, given, shape, dtype)
     if values.shape != shape or not np.can_cast(values.dtype, dtypes.value_type(dtype), "same_kind"):
-        raise PeakgateError(f"{by} {given.dtype} {given.shape}, expected {dtype} {shape}; write it again")
+        raise PeakgateError(f"{by} {given.dtype} {given.shape}, expected {dtype} {shape}; write it again", Code.DATA)
     return values
 
 
@@ -108,7 +111,8 @@ def _refuse_outside(dtype: str, low: float, high: float) -> None:
     held = dtypes.limits(dtype)
     if held.kind != "complex" and (high > held.largest or low < held.lowest):
         raise PeakgateError(
-            f"input data: {low:g} to {high:g} given, expected numbers of {dtype}, {held.lowest:g} to {held.largest:g}"
+            f"input data: {low:g} to {high:g} given, expected numbers of {dtype}, {held.lowest:g} to {held.largest:g}",
+            Code.DATA,
         )
 
 
@@ -118,10 +122,12 @@ def _between(xp: Any, buffer: Buffer, seed: int, low: float, high: float) -> Arr
     if kind in ("int", "uint"):
         low, high = int(low), int(high)
     if not low < high:
-        raise PeakgateError(f"input data: the range ({low}, {high}) is empty; expected (low, high) with low below high")
+        raise PeakgateError(
+            f"input data: the range ({low}, {high}) is empty; expected (low, high) with low below high", Code.DATA
+        )
     if kind in ("complex", "bool"):
         raise PeakgateError(
-            f"input data: a range given for {dtype}, expected real numbers; give a function data(xp, shape)"
+            f"input data: a range given for {dtype}, expected real numbers; give a function data(xp, shape)", Code.DATA
         )
     if kind in ("int", "uint"):
         _refuse_outside(dtype, low, high - 1)
@@ -130,7 +136,9 @@ def _between(xp: Any, buffer: Buffer, seed: int, low: float, high: float) -> Arr
     _refuse_outside(dtype, low, high)
     last = dtypes.below(dtype, high)
     if last < low:
-        raise PeakgateError(f"input data: no number of {dtype} is in the range ({low}, {high}); give a wider one")
+        raise PeakgateError(
+            f"input data: no number of {dtype} is in the range ({low}, {high}); give a wider one", Code.DATA
+        )
     drawn = random_array(xp, buffer.shape, "float32" if dtype in dtypes.BITS else dtype, seed)
     unit = (drawn.astype("float64") + 1.0) / 2.0
     return dtypes.encoded(xp, xp.minimum(low + unit * (high - low), last), dtype)
@@ -181,7 +189,7 @@ def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Arra
         return bits.astype(dtype).reshape(shape)
     if dtype not in _MANTISSA_BITS:
         raise PeakgateError(
-            f"input data of type {dtype!r}: expected an integer type or one of {sorted(_MANTISSA_BITS)}"
+            f"input data of type {dtype!r}: expected an integer type or one of {sorted(_MANTISSA_BITS)}", Code.TYPE
         )
     kept = _MANTISSA_BITS[dtype]
     if kept < 32:

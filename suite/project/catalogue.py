@@ -12,6 +12,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from peakgate.case import MOST_FAMILY_CASES, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError, defined_at, raised_at
 from peakgate.common.errors import described as described_error
 from peakgate.common.selection import selector
@@ -32,7 +33,7 @@ class Described:
     def all(self) -> Described:
         """The same, where nothing is refused; PeakgateError with the first reason otherwise."""
         for each in self.refused:
-            raise PeakgateError(each.reason)
+            raise PeakgateError.repeated(each.reason)
         return self
 
 
@@ -82,7 +83,7 @@ def described(scale: Scale, project: Project | None = None, file: Path | None = 
     """
     project = project or config.current()
     if file is not None and not file.is_file():
-        raise PeakgateError(f"{file}: no such file; expected the {FAMILY_FILE} of a kernel family")
+        raise PeakgateError(f"{file}: no such file; expected the {FAMILY_FILE} of a kernel family", Code.FAMILY)
     return _described(*_families(project, file), scale, project)
 
 
@@ -137,7 +138,7 @@ def probes(case: Case, listed: Sequence[Family] | None = None) -> list[Case]:
                 _of_project(probe, project)
                 for probe in _from(family, family.probes, _as_defined(case, family), "probes")
             ]
-    raise PeakgateError(f"case {case.id}: no family named {case.family}")
+    raise PeakgateError(f"case {case.id}: no family named {case.family}", Code.FAMILY)
 
 
 def sized(case: Case, listed: Sequence[Family] | None = None) -> Sized | None:
@@ -148,7 +149,8 @@ def sized(case: Case, listed: Sequence[Family] | None = None) -> Sized | None:
         found = family.sized(_as_defined(case, family))
     except (Exception, SystemExit) as error:
         raise PeakgateError(
-            f"{_place(error, family, family.sized)}: sized() of the family {family.name}: {described_error(error)}"
+            f"{_place(error, family, family.sized)}: sized() of the family {family.name}: {described_error(error)}",
+            Code.FAMILY,
         ) from error
     if found is None:
         return None
@@ -203,7 +205,8 @@ def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: objec
     except (Exception, SystemExit) as error:
         raise PeakgateError(
             f"{_place(error, family, function)}: {name}() of the family {family.name} gives no cases: "
-            f"{described_error(error)}"
+            f"{described_error(error)}",
+            Code.FAMILY,
         ) from error
 
 
@@ -219,7 +222,7 @@ def family_at(path: Path, project: Project | None = None) -> Family:
     family = getattr(module, "FAMILY", None)
     if not isinstance(family, Family):
         given = "no FAMILY" if family is None else f"a FAMILY that is a {type(family).__name__}"
-        raise PeakgateError(f"{path}: defines {given}, expected FAMILY = a peakgate.case.Family")
+        raise PeakgateError(f"{path}: defines {given}, expected FAMILY = a peakgate.case.Family", Code.FAMILY)
     return family
 
 
@@ -231,7 +234,7 @@ def module_at(path: Path, project: Project | None = None) -> ModuleType:
     """
     path = path.resolve()
     if not path.is_file():
-        raise PeakgateError(f"{path}: no such file; expected the {FAMILY_FILE} of a kernel family")
+        raise PeakgateError(f"{path}: no such file; expected the {FAMILY_FILE} of a kernel family", Code.FAMILY)
     package = f"peakgate_family_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:12]}"
     name = f"{package}.family"
     return sys.modules.get(name) or _imported(name, package, path, project or config.current())
@@ -254,7 +257,9 @@ def _imported(name: str, package: str, path: Path, project: Project) -> ModuleTy
     except (Exception, SystemExit) as error:
         for loaded in [known for known in sys.modules if known.partition(".")[0] == package]:
             del sys.modules[loaded]
-        raise PeakgateError(f"{raised_at(error, path.parent) or path}: {described_error(error)}") from error
+        raise PeakgateError(
+            f"{raised_at(error, path.parent) or path}: {described_error(error)}", Code.FAMILY
+        ) from error
     return module
 
 
@@ -278,9 +283,10 @@ def described_problems(text: str = "", file: Path | None = None) -> Described:
             project = config.required()
             raise PeakgateError(
                 f"{config.near(project.kernels)}: no family with a kernel and a small problem there; "
-                "`peakgate init` writes an example, benchmark tests are for `peakgate bench`"
+                "`peakgate init` writes an example, benchmark tests are for `peakgate bench`",
+                Code.FAMILY,
             )
-        raise PeakgateError(f"-k {text!r}: {_why_none(text)}")
+        raise PeakgateError(f"-k {text!r}: {_why_none(text)}", Code.SELECTION)
     distinct: dict[Any, Case] = {}
     for case in chosen:
         try:

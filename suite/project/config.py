@@ -29,6 +29,7 @@ from typing import Annotated, Generic, TypeVar
 
 from msgspec import Meta, Struct, field
 from peakgate.common import git, records
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 
 Table = TypeVar("Table")
@@ -119,12 +120,15 @@ def required() -> Project:
     if project is None:
         raise PeakgateError(
             f"{Path.cwd()}: no project here or above: neither [tool.peakgate] in a {PYPROJECT} nor a {OWN_FILE}; "
-            "`peakgate init` makes one"
+            "`peakgate init` makes one",
+            Code.PROJECT,
         )
     for key, path in project.named:
         if not path.exists():
             where = near(project.file) if project.file else project.root
-            raise PeakgateError(f"{where}: {key} names {near(path)}, which is not there; make it, or take it out")
+            raise PeakgateError(
+                f"{where}: {key} names {near(path)}, which is not there; make it, or take it out", Code.SETTING
+            )
     return project
 
 
@@ -199,7 +203,8 @@ def _refuse_committed_links(root: Path, folder: Path) -> None:
     for place in (folder, *folder.parents):
         if place != root and place.is_relative_to(root) and place.is_symlink() and _is_committed(root, place):
             raise PeakgateError(
-                f"{near(place)}: a committed link in place of a folder of outputs; take it out of the repository"
+                f"{near(place)}: a committed link in place of a folder of outputs; take it out of the repository",
+                Code.TAKEN,
             )
 
 
@@ -222,10 +227,12 @@ def _check_version(path: Path, required: str | None) -> None:
         wanted = SpecifierSet(required)
     except InvalidSpecifier:
         where = records.place(path, "requires")
-        raise PeakgateError(f'{where}: requires is {required!r}; expected versions of peakgate, ">=0.2" say') from None
+        raise PeakgateError(
+            f'{where}: requires is {required!r}; expected versions of peakgate, ">=0.2" say', Code.SETTING
+        ) from None
     installed = metadata.version("peakgate")
     if not wanted.contains(installed, prereleases=True):
         where = records.place(path, "requires")
         raise PeakgateError(
-            f"{where}: the project requires peakgate {wanted}, this is {installed}; install one that fits"
+            f"{where}: the project requires peakgate {wanted}, this is {installed}; install one that fits", Code.SETTING
         )

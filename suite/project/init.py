@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from peakgate.common import git
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import read_text, write_whole
 from peakgate.common.output import say
@@ -64,7 +65,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     above = config.find(root)
     if above is not None and above.root != root:
         raise PeakgateError(
-            f"{root}: is inside the project {above.root}; run `peakgate init` in a repository of its own"
+            f"{root}: is inside the project {above.root}; run `peakgate init` in a repository of its own", Code.PROJECT
         )
     written = [*_settings(root, above), *_ignored(root), *_examples(root)]
     written += [made for name in wanted for made in _workflow(root, WORKFLOWS[name], address)]
@@ -129,10 +130,13 @@ def _pinned(address: str | None) -> str:
     if found is None:
         raise PeakgateError(
             "--github, --gitlab: this peakgate was not installed from a commit or a hashed file; say what the workflow "
-            "installs with --peakgate git+URL@COMMIT or URL#sha256=HASH"
+            "installs with --peakgate git+URL@COMMIT or URL#sha256=HASH",
+            Code.OPTION,
         )
     if not PINNED.fullmatch(found):
-        raise PeakgateError(f"--peakgate {found}: expected git+URL@ and 40 hex digits, or URL#sha256= and 64")
+        raise PeakgateError(
+            f"--peakgate {found}: expected git+URL@ and 40 hex digits, or URL#sha256= and 64", Code.OPTION
+        )
     return found
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from peakgate.case import Case, Scale, Tier
 from peakgate.common import terminal
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.output import say
 from peakgate.common.report import Report, leave_verdict
@@ -56,7 +57,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     cases = [case for scale in Scale for case in catalogue.cases(scale)]
     every = builds(cases)
     if not every:
-        raise PeakgateError(f"{config.near(config.required().kernels)}: no family with a kernel to compile there")
+        raise PeakgateError(
+            f"{config.near(config.required().kernels)}: no family with a kernel to compile there", Code.FAMILY
+        )
     if not chosen.update and Tier(chosen.tier) is Tier.GATE:
         cases = catalogue.cases(Scale.BENCH, Tier.GATE)
     wanted = _run_by(cases, chosen.text, every)
@@ -123,7 +126,9 @@ def _run_by(cases: Sequence[Case], text: str, every: Sequence[Build]) -> list[Bu
     selects = selector(text)
     chosen = [case for case in cases if case.stage.source is not None and selects(case.id)]
     if text and not chosen:
-        raise PeakgateError(f"-k {text!r}: no case with a kernel has such an id; try a family's name, or --tier full")
+        raise PeakgateError(
+            f"-k {text!r}: no case with a kernel has such an id; try a family's name, or --tier full", Code.SELECTION
+        )
     kernels = {kernel for case in chosen for kernel in build_keys(case)}
     return [made for made in every if made.kernel in kernels]
 

@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.project.config import Project
@@ -55,7 +56,9 @@ class Mode(StrEnum):
         if named is None:
             return Mode.WHOLE
         if named not in (Mode.PROOF, Mode.PAIR):
-            raise PeakgateError(f"{MODE_VARIABLE}={named}: expected {Mode.PROOF} or {Mode.PAIR}; `peakgate ab` sets it")
+            raise PeakgateError(
+                f"{MODE_VARIABLE}={named}: expected {Mode.PROOF} or {Mode.PAIR}; `peakgate ab` sets it", Code.OPTION
+            )
         return Mode(named)
 
 

@@ -12,6 +12,7 @@ from types import TracebackType
 
 import pytest
 from peakgate.case import Tier
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted, nearest, one_line
 from peakgate.device.driver import gpu_count
@@ -68,7 +69,8 @@ def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[
         if case_id in owners:
             raise PeakgateError(
                 f"{item.nodeid}: its case id {case_id} is that of {owners[case_id]} too; rename the test or give its "
-                "parameters ids= of letters, digits, '_', '.' and '-'"
+                "parameters ids= of letters, digits, '_', '.' and '-'",
+                Code.BENCHMARK_TEST,
             )
         owners[case_id] = found[item.nodeid] = case_id
         owners[case_id] = item.nodeid
@@ -90,7 +92,7 @@ def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
     with contextlib.redirect_stdout(sys.stderr):
         pytest.main([*arguments, *plugins, *pytest_arguments(project)], plugins=[gathered])
     if gathered.problem:
-        raise PeakgateError(gathered.problem)
+        raise PeakgateError.repeated(gathered.problem)
     return list(gathered.ids.values())
 
 
@@ -103,7 +105,8 @@ class _Collecting:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:  # before pytest keeps the report, whose traceback it would print
-            self.problem = f"{report.nodeid}: cannot be collected: {_last_line(str(report.longrepr))}"
+            problem = f"{report.nodeid}: cannot be collected: {_last_line(str(report.longrepr))}"
+            self.problem = str(PeakgateError(problem, Code.BENCHMARK_TEST))
             raise pytest.UsageError(one_line(self.problem))
         self.some_skipped |= report.skipped
 
@@ -222,7 +225,9 @@ class BenchmarkTests(_Collecting):
                 outcome = replace(outcome, judgement=judgement, metrics=None, samples=None)
                 item.funcargs["benchmark"].has_error = True  # type: ignore[attr-defined]
         elif outcome is None and not (fixture and fixture.called):
-            outcome = session.failed(case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}"))
+            outcome = session.failed(
+                case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}", Code.BENCHMARK_TEST)
+            )
             report.outcome, report.longrepr = "failed", f"{case_id}: the test never calls {FIXTURE}"
         if outcome is not None:
             self._run.keep(outcome)
@@ -241,7 +246,7 @@ class BenchmarkTests(_Collecting):
             load_floors(self._run.session.floors.path, known_cases=known)
         for case_id in self._listed or ():
             if case_id not in known and self._run.known.of_refused_family(case_id) is None:
-                raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}")
+                raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}", Code.SELECTION)
 
 
 def _is_kernel(item: pytest.Item) -> bool:

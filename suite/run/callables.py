@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 from peakgate.case import Buffer, Case, Role
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.device.arrays import wait_for
 from peakgate.device.call import Call, NotAnArray
@@ -173,7 +174,9 @@ class GpuBenchmark:
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Prove, time and judge one callable; its result. The test fails where the verdict does."""
         if self.called:
-            raise PeakgateError(f"{self._node.nodeid}: gpu_benchmark measures one callable per test; parametrize")
+            raise PeakgateError(
+                f"{self._node.nodeid}: gpu_benchmark measures one callable per test; parametrize", Code.BENCHMARK_TEST
+            )
         self.called = True
         try:
             call = Call(function, args, kwargs)
@@ -223,7 +226,7 @@ class GpuBenchmark:
             self._fail(case, DeviceLost(device.lost))
         if (other := call.elsewhere(device.facts.index)) is not None:
             measured = f"an array is on GPU {other}, the run measures gpu:{device.facts.index}"
-            self._fail(case, PeakgateError(f"{measured}; choose the GPU with CUDA_VISIBLE_DEVICES"))
+            self._fail(case, PeakgateError(f"{measured}; choose the GPU with CUDA_VISIBLE_DEVICES", Code.NO_GPU))
         try:
             with one_stream(device, stream_handle(call, self._given.stream), session.plan.batch) as stream:
                 case = self._case(call)

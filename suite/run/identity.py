@@ -30,6 +30,7 @@ import numpy as np
 from msgspec import structs, to_builtins
 from peakgate.build.cubin import BuildError, cubin
 from peakgate.case import Case, Scale, Tier
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.device import driver
 from peakgate.measure.data import input_array, inputs_of
@@ -208,7 +209,7 @@ def main(arguments: list[str]) -> int:
 def _all_terms() -> dict[str, Contract]:
     listed, refused_cases = listing.listed(config.current().root, Scale.BENCH)
     for each in refused_cases:
-        raise PeakgateError(each.reason)
+        raise PeakgateError.repeated(each.reason)
     return terms(listed.values())
 
 
@@ -245,11 +246,13 @@ def parse_capability(text: str | None) -> tuple[int, int]:
     if text is None:
         found = driver.gpu_capability(0)
         if found is None:
-            raise PeakgateError("no GPU answers, see nvidia-smi; without one, name the target: --capability 9.0 say")
+            raise PeakgateError(
+                "no GPU answers, see nvidia-smi; without one, name the target: --capability 9.0 say", Code.NO_GPU
+            )
         return found
     major, dot, minor = text.partition(".")
     if not (dot and major.isdigit() and minor.isdigit()):
-        raise PeakgateError(f"--capability {text!r}: expected two numbers and a dot, 9.0 say")
+        raise PeakgateError(f"--capability {text!r}: expected two numbers and a dot, 9.0 say", Code.OPTION)
     return int(major), int(minor)
 
 

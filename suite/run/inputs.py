@@ -126,4 +126,4 @@ def floors_at(ref: str, baselines: Path, gpu: str) -> Floors:
         try:
             return replace(load_floors(copy, gpu=gpu), path=name)
         except PeakgateError as error:
-            raise PeakgateError(str(error).replace(str(copy), str(name))) from None
+            raise PeakgateError(error.message.replace(str(copy), str(name)), error.code) from None

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import read_limited, unwritable
 from peakgate.common.records import decode
@@ -97,7 +98,9 @@ class Journal:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._descriptor)
-            raise PeakgateError(f"{folder}: another run writes its verdict here; name another folder: --out") from None
+            raise PeakgateError(
+                f"{folder}: another run writes its verdict here; name another folder: --out", Code.TAKEN
+            ) from None
         self._take_over(_read(self.path))
 
     def _take_over(self, found: _Read) -> None:
@@ -116,14 +119,16 @@ class Journal:
         """
         if not self.records and b"\n" in read_limited(self.path, LARGEST_JOURNAL_BYTES):
             raise PeakgateError(
-                f"{self.path}: its first line is damaged or of another version; measure anew without --resume"
+                f"{self.path}: its first line is damaged or of another version; measure anew without --resume",
+                Code.CHANGED,
             )
         before = self.records[0].get(KEY) or {} if self.records else key
         changed = [name for name in key if key[name] is None or before.get(name) != key[name]]
         if changed:
             raise PeakgateError(
                 f"{self.path}: --resume continues a run only where {', '.join(changed)} is the same; "
-                "measure anew without it"
+                "measure anew without it",
+                Code.CHANGED,
             )
         self._cut()
         if not self.records:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import pytest
 from peakgate.case import CASE_SCHEMA, Case
+from peakgate.common.codes import Code
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.files import unwritable
 from peakgate.common.output import harmless
@@ -109,7 +110,8 @@ class KernelRun:
         if self._token.needed:
             self._doubts = run.look()
         if self._doubts and self._options.peakgate_strict and not self._before.restarts:
-            _stop(self._link, ExitCode.UNDECIDED, f"not measured under --strict-gate: {'; '.join(self._doubts)}")
+            doubts = CannotDecide(f"not measured under --strict-gate: {'; '.join(self._doubts)}", Code.BUSY)
+            _stop(self._link, ExitCode.UNDECIDED, str(doubts))
         if self._before.below:
             reported = remeasure.share_below(len(self._before.below), len(self._selected))
             run.notes.append(f"{reported}; judged by the median of {remeasure.PROCESSES} processes")
@@ -128,7 +130,8 @@ class KernelRun:
             full = fault if isinstance(fault, MemoryError) else failure(fault)
             if not isinstance(full, MemoryError):
                 raise
-            _stop(self._link, ExitCode.UNDECIDED, f"not measured: {no_room(full, run.device)}")
+            room = CannotDecide(f"not measured: {no_room(full, run.device)}", Code.MEMORY)
+            _stop(self._link, ExitCode.UNDECIDED, str(room))
         except PeakgateError as error:
             _stop(self._link, ExitCode.BAD_INPUT, f"not measured: {error}")
         if self._before.roofs is None:

@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -30,6 +30,7 @@ from typing import IO, Any
 import numpy as np
 from peakgate.case import Array, Buffer, Case, RefusedCase, Scale
 from peakgate.common import errors, git, sandbox
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
 from peakgate.common.processes import end_group
 from peakgate.project import catalogue, config
@@ -95,28 +96,40 @@ def listed(project: Path, scale: Scale) -> tuple[dict[str, Listed], list[Refused
     supplier = _Supplier(project, scale)
     try:
         found = supplier.receive(MOST_LISTING_BYTES, SUPPLIER_LIMIT_S)[0]
-        builds = found["builds"]
+        builds = [_Problems(each, supplier.tree) for each in found["builds"]]
         every = [_listed(entry["of"], entry["case"], builds[entry["build"]], supplier) for entry in found["cases"]]
         refused = [
             RefusedCase.named(family, name, reason, whole=whole) for family, name, reason, whole in found["refused"]
         ]
     except EOFError:
-        raise PeakgateError(f"{project}: its cases cannot be listed: {supplier.last_words()}") from None
+        raise PeakgateError(f"{project}: its cases cannot be listed: {supplier.last_words()}", Code.FAMILY) from None
     except _UNREADABLE as error:
         raise PeakgateError(
-            f"{project}: its cases were listed as something else ({error!r}); see its families"
+            f"{project}: its cases were listed as something else ({error!r}); see its families", Code.FAMILY
         ) from None
     refused += [each for each in every if isinstance(each, RefusedCase)]
     return {each.case.id: each for each in every if isinstance(each, Listed)}, refused
 
 
-def _listed(of: Sequence[str], data: Any, probes: Sequence[Any], supplier: _Supplier) -> Listed | RefusedCase:
+class _Problems:
+    """The edge-size problems that cases of a build share, read where the first of these is."""
+
+    def __init__(self, data: Sequence[Any], tree: Path) -> None:
+        self._data, self._tree = data, tree
+
+    @cached_property
+    def records(self) -> list[Any]:
+        """As ``as_record`` gives them."""
+        return [as_record(each, self._tree) for each in self._data]
+
+
+def _listed(of: Sequence[str], data: Any, probes: _Problems, supplier: _Supplier) -> Listed | RefusedCase:
     family, name = of
     try:
         case = as_record(data, supplier.tree)
-        records = [as_record(each, supplier.tree) for each in probes]
         edges = [
-            _supplied(each, partial(_Function, supplier, (case.id, at), case=each)) for at, each in enumerate(records)
+            _supplied(each, partial(_Function, supplier, (case.id, at), case=each))
+            for at, each in enumerate(probes.records)
         ]
         return Listed(_supplied(case, partial(_Function, supplier, (case.id, None), case=case)), tuple(edges))
     except _UNREADABLE as error:
@@ -164,7 +177,7 @@ class _Function:
         if "memory" in answer:
             raise MemoryError(str(answer["memory"]))
         if "failed" in answer:
-            raise PeakgateError(f"{self.case.id}: {answer['failed']}")
+            raise PeakgateError(f"{self.case.id}: {answer['failed']}", Code.REFERENCE)
         values = [None if each is None else xp.asarray(each) for each in found]
         return values if answer.get("several") else values[0]
 
@@ -204,24 +217,33 @@ class _Supplier:
         try:
             with self._within(ANSWER_LIMIT_S):
                 _send(self._process.stdin, request, arrays)
-            return self.receive(most_bytes, ANSWER_LIMIT_S)
+                return self._received(most_bytes)
         except (EOFError, BrokenPipeError):
-            raise PeakgateError(f"{request['of'][0]}: no value of its {request['what']}: {self.last_words()}") from None
+            raise PeakgateError(
+                f"{request['of'][0]}: no value of its {request['what']}: {self.last_words()}", Code.REFERENCE
+            ) from None
         except _UNREADABLE as error:
-            raise PeakgateError(f"{request['of'][0]}: its {request['what']} gives no arrays ({error!r})") from None
+            raise PeakgateError(
+                f"{request['of'][0]}: its {request['what']} gives no arrays ({error!r})", Code.REFERENCE
+            ) from None
 
     def receive(self, most_bytes: int, limit_s: float) -> tuple[dict[str, Any], list[Array | None]]:
         """The next message; EOFError where the process has ended, or does not answer in time and is ended."""
-        assert self._process.stdout is not None
         with self._within(limit_s):
-            return _received(self._process.stdout, most_bytes)
+            return self._received(most_bytes)
+
+    def _received(self, most_bytes: int) -> tuple[dict[str, Any], list[Array | None]]:
+        assert self._process.stdout is not None
+        return _received(self._process.stdout, most_bytes)
 
     def last_words(self) -> str:
         """Why it ended, in a line."""
         code = end_group(self._process, 1.0)
         with self._errors.open(encoding="utf-8", errors="replace") as stream:
             lines = stream.read(1 << 20).strip().splitlines()
-        return lines[-1] if lines and code > 0 else f"no end within its time limit, or a crash (exit {code})"
+        if lines and code > 0:
+            return PeakgateError.repeated(lines[-1]).message
+        return f"no end within its time limit, or a crash (exit {code})"
 
     @contextmanager
     def _within(self, limit_s: float) -> Iterator[None]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.json import encode
 from peakgate.common import records
+from peakgate.common.codes import Code
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.output import warn
 from peakgate.device import driver
@@ -122,7 +123,9 @@ def _open(path: Path) -> int:
                 os.fchmod(descriptor, 0o666)  # whatever the umask is
             return descriptor
     except OSError as error:
-        raise PeakgateError(f"{path}: this GPU's lock cannot be opened ({error.strerror}); remove that file") from None
+        raise PeakgateError(
+            f"{path}: this GPU's lock cannot be opened ({error.strerror}); remove that file", Code.UNWRITABLE
+        ) from None
 
 
 def _take(descriptor: int, uuid: str, wait_s: float) -> None:
@@ -137,7 +140,9 @@ def _take(descriptor: int, uuid: str, wait_s: float) -> None:
             return
         left = until - time.monotonic()
         if left <= 0:
-            raise CannotDecide(f"{uuid}: in use by {_holder(descriptor)}; wait for it, or longer: --wait SECONDS")
+            raise CannotDecide(
+                f"{uuid}: in use by {_holder(descriptor)}; wait for it, or longer: --wait SECONDS", Code.BUSY
+            )
         if not said:
             warn(f"{uuid}: in use by {_holder(descriptor)}; waiting up to {wait_s:.0f} s")
             said = True

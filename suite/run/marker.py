@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from peakgate.case import Array, Case, Launch, Stage, Tier, Work
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.text import counted, nearest
 from peakgate.device.arrays import copy_of, restore
@@ -61,7 +62,10 @@ class Given:
         value = call.of_arguments(getattr(self, name))
         whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value.is_integer())
         if value is not None and (isinstance(value, bool) or not whole or value < 0):
-            raise PeakgateError(f"{name} is {value!r}; expected a whole number from 0 up, or a function that gives one")
+            raise PeakgateError(
+                f"{name} is {value!r}; expected a whole number from 0 up, or a function that gives one",
+                Code.BENCHMARK_TEST,
+            )
         return int(value or 0)
 
 
@@ -76,10 +80,13 @@ def given_by(node: pytest.Item) -> Given:
     for name in marker.kwargs:
         if name not in NAMES:
             raise PeakgateError(
-                f"{node.nodeid}: pytest.mark.{MARKER} got {name!r}{nearest(name, NAMES)}; known are {', '.join(NAMES)}"
+                f"{node.nodeid}: pytest.mark.{MARKER} got {name!r}{nearest(name, NAMES)}; known are {', '.join(NAMES)}",
+                Code.BENCHMARK_TEST,
             )
     if marker.args:
-        raise PeakgateError(f"{node.nodeid}: pytest.mark.{MARKER} takes keywords only: {', '.join(NAMES)}")
+        raise PeakgateError(
+            f"{node.nodeid}: pytest.mark.{MARKER} takes keywords only: {', '.join(NAMES)}", Code.BENCHMARK_TEST
+        )
     return Given(**marker.kwargs)
 
 

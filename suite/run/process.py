@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from peakgate.common.codes import Code
+from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.processes import end_with_parent
 from peakgate.device import driver
 from peakgate.verdict import ExitCode
@@ -26,10 +28,10 @@ SETTINGS = Path(__file__).with_name("bench.toml")
 
 NOTHING_SELECTED = (
     "no case was selected: -k takes parts of case ids, --collect-only lists them "
-    "(the emulator has small sizes of its own)\n"
+    "(the emulator has small sizes of its own)"
 )
 
-ALL_SKIPPED = "every case was skipped, for the reason above; nothing was measured\n"
+ALL_SKIPPED = "every case was skipped, for the reason above; nothing was measured"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -97,7 +99,7 @@ def measure(arguments: Sequence[str]) -> int:
     if watch.crashed:
         return ExitCode.DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        sys.stderr.write(ALL_SKIPPED if watch.skipped else NOTHING_SELECTED)
+        refused(PeakgateError(ALL_SKIPPED if watch.skipped else NOTHING_SELECTED, Code.SELECTION))
     return int(in_our_terms.get(status, status))  # type: ignore[call-overload]
 
 

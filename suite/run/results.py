@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import pytest
 from peakgate.case import Case, Tier
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import UnreadableFile, read_text
 from peakgate.common.text import nearest
@@ -153,7 +154,9 @@ def _wanted(cases: contract.Cases, tier: Tier, listed: Path | None) -> tuple[dic
     try:
         wanted = list(dict.fromkeys(read_text(listed).split()))
     except UnreadableFile as error:
-        raise PeakgateError(f"--cases {listed}: {error.why}; expected a file of case ids, one a line") from None
+        raise PeakgateError(
+            f"--cases {listed}: {error.why}; expected a file of case ids, one a line", Code.UNREADABLE
+        ) from None
     every |= {
         case_id: case
         for case_id in wanted
@@ -161,5 +164,7 @@ def _wanted(cases: contract.Cases, tier: Tier, listed: Path | None) -> tuple[dic
     }
     for case_id in wanted:
         if case_id not in every and not config.required().benchmarks:
-            raise PeakgateError(f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}")
+            raise PeakgateError(
+                f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}", Code.SELECTION
+            )
     return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peakgate.common import records
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import file_digest, unwritable, write_new, write_whole
 from peakgate.common.report import Report, write_json
@@ -178,7 +179,9 @@ class Places:
         for path in sorted(self.staging.rglob("*.json")):
             content = path.read_bytes()
             if not _whole(content):
-                raise PeakgateError(f"{path}: the run file is not whole; free its disk and measure again with --resume")
+                raise PeakgateError(
+                    f"{path}: the run file is not whole; free its disk and measure again with --resume", Code.UNWRITABLE
+                )
             if path == self.staged_json:
                 assert self.json is not None
                 write_whole(self.json, content)
@@ -202,7 +205,9 @@ def storage_folder(given: str | None) -> Path | None:
     if given is None:
         return None
     if "://" in given and not given.startswith(FILE_SCHEME):
-        raise PeakgateError(f"--benchmark-storage={given}: runs are saved as files; expected a folder or file://FOLDER")
+        raise PeakgateError(
+            f"--benchmark-storage={given}: runs are saved as files; expected a folder or file://FOLDER", Code.OPTION
+        )
     return Path(given.removeprefix(FILE_SCHEME)).absolute()
 
 

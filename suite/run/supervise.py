@@ -26,6 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from peakgate.common.codes import Code
 from peakgate.common.errors import CannotDecide, PeakgateError
 from peakgate.common.output import warn
 from peakgate.common.processes import end_group
@@ -107,9 +108,13 @@ def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[Mapping[s
 
 def _refuse_contradictions(ours: argparse.Namespace, arguments: Sequence[str]) -> None:
     if ours.resume and ours.strict:
-        raise PeakgateError("--resume with --strict-gate: a gate measures everything itself; leave one of them out")
+        raise PeakgateError(
+            "--resume with --strict-gate: a gate measures everything itself; leave one of them out", Code.OPTION
+        )
     if any(option.startswith("--benchmark-compare") for option in arguments):
-        raise PeakgateError("--benchmark-compare: not with `peakgate bench`; save the run, then `peakgate compare`")
+        raise PeakgateError(
+            "--benchmark-compare: not with `peakgate bench`; save the run, then `peakgate compare`", Code.OPTION
+        )
 
 
 class _Supervisor:
@@ -151,7 +156,7 @@ class _Supervisor:
             else:
                 unexplained += self._blame(ended)
             if unexplained > MOST_UNEXPLAINED:
-                raise CannotDecide(f"not measured: {_how(ended)} {unexplained} times; --resume continues")
+                raise CannotDecide(f"not measured: {_how(ended)} {unexplained} times; --resume continues", Code.BUSY)
             prebuild = prebuild and ended.step.name != "build"
 
     def _measured(self, ended: Ended) -> list[str]:
@@ -272,9 +277,9 @@ class _Watched:
         elif "finished" in event:
             self._verdict = event["finished"]
         elif "refused" in event:
-            raise PeakgateError(str(event["refused"]))
+            raise PeakgateError.repeated(str(event["refused"]))
         elif "undecided" in event:
-            raise CannotDecide(str(event["undecided"]))
+            raise CannotDecide.repeated(str(event["undecided"]))
         else:
             self._journal.append(event)
             if CASE in event and not self._interrupted:

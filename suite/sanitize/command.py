@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from peakgate.common import terminal
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.output import say
 from peakgate.common.processes import run_in_group
@@ -86,7 +87,7 @@ def _missing(program: str | None, index: int) -> str | None:
     if count == 0:
         return "no GPU answers on this machine; check nvidia-smi"
     if not 0 <= index < count:
-        raise PeakgateError(f"--index {index}: this machine has {counted(count, 'GPU')}, numbered from 0")
+        raise PeakgateError(f"--index {index}: this machine has {counted(count, 'GPU')}, numbered from 0", Code.NO_GPU)
     if program is None:
         return f"{SANITIZER} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     return None

@@ -3,7 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from peakgate.judge.activity import Activity, second_clock
+from peakgate.judge.activity import (
+    LEAST_EXTRA_US,
+    MOST_EXTRA_SHARE,
+    MOST_EXTRA_US,
+    Activity,
+    second_clock,
+)
 
 FLUSH_US, WORK_US, GAP_US = 55, 100, 1
 TIMES_US = [WORK_US + 3.0] * 3
@@ -71,3 +77,19 @@ def test_a_sample_without_work_is_a_doubt():
 def test_records_that_are_not_whole_are_a_doubt():
     assert second_clock(TIMES_US, batch()[:-1]).doubt is not None
     assert second_clock(TIMES_US, []).doubt is not None
+
+
+def test_events_may_take_ten_microseconds_and_two_percent_longer_and_one_less():
+    most_us = WORK_US + MOST_EXTRA_US + MOST_EXTRA_SHARE * WORK_US
+    least_us = WORK_US + LEAST_EXTRA_US
+    doubts = {time_us: second_clock([time_us] * 3, batch()).doubt for time_us in (least_us, most_us)}
+    assert set(doubts.values()) == {None}
+    assert second_clock([least_us - 0.1] * 3, batch()).doubt is not None
+    assert second_clock([most_us + 0.1] * 3, batch()).doubt is not None
+
+
+def test_work_that_begins_with_the_end_of_its_stamp_belongs_to_the_sample():
+    found = batch()
+    at = next(index for index, each in enumerate(found) if each.name == "stamp")
+    found[at + 1] = replace(found[at + 1], start_ns=found[at].end_ns)
+    assert second_clock(TIMES_US, found).median_us == pytest.approx(WORK_US)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.judge.floors import Origin, load_floors, origin_comment, revise_floors
 
@@ -47,7 +49,8 @@ def test_a_file_without_floors_is_there_all_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("floor", ["0", "0.0", "-0.1", "1.01", "true", '"0.7"', "nan", "inf", "[0.7]"])
 def test_a_floor_that_is_no_fraction_is_named_with_its_line(tmp_path: Path, floor: str) -> None:
-    assert refused(tmp_path, HEAD + f'"a.b" = 0.5\n"a.c" = {floor}\n').startswith(":6: floors.a.c is ")
+    text = HEAD + f'"a.b" = 0.5\n"a.c" = {floor}\n'
+    assert refused(tmp_path, text).startswith(":6: floors.a.c ")
 
 
 def test_an_unquoted_case_id_is_explained(tmp_path: Path) -> None:
@@ -58,7 +61,8 @@ def test_an_unquoted_case_id_is_explained(tmp_path: Path) -> None:
 
 def test_a_misspelt_case_is_named_with_its_line_and_the_nearest(tmp_path: Path) -> None:
     message = refused(tmp_path, HEAD + '"transpose.smem_padd-8192" = 0.7\n', {"transpose.smem_pad-8192", "a.b"})
-    assert message == ":5: no case is named 'transpose.smem_padd-8192', did you mean 'transpose.smem_pad-8192'?"
+    assert message.startswith(":5: ")
+    assert message.count("'transpose.smem_pad-8192'") == 1
 
 
 def test_floors_of_imported_cases_stand_beside_those_of_a_run(tmp_path: Path) -> None:
@@ -69,12 +73,15 @@ def test_floors_of_imported_cases_stand_beside_those_of_a_run(tmp_path: Path) ->
 
 
 def test_a_case_like_no_other_is_named_without_a_guess(tmp_path: Path) -> None:
-    assert refused(tmp_path, HEAD + '"zzz" = 0.7\n', {"transpose.smem"}) == ":5: no case is named 'zzz'"
+    message = refused(tmp_path, HEAD + '"zzz" = 0.7\n', {"transpose.smem"})
+    assert message.startswith(":5: ")
+    assert "transpose.smem" not in message
 
 
 def test_an_unknown_key_is_named_with_the_nearest(tmp_path: Path) -> None:
     message = refused(tmp_path, 'schema = 1\ngpu = "x"\n[floor]\n"a.b" = 0.7\n')
-    assert message.startswith(":3: floor is an unknown key, did you mean 'floors'?")
+    assert message.startswith(":3: floor ")
+    assert "'floors'" in message
 
 
 @pytest.mark.parametrize(
@@ -99,7 +106,8 @@ def test_floors_of_no_gpu_are_refused(tmp_path: Path, line: str, message: str) -
 
 
 def test_floors_that_are_no_table_are_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path, 'schema = 1\ngpu = "x"\nfloors = 0.7\n').startswith(":3: floors is 0.7")
+    text = 'schema = 1\ngpu = "x"\nfloors = 0.7\n'
+    assert refused(tmp_path, text).startswith(":3: floors is 0.7")
 
 
 @pytest.mark.parametrize("text", ["schema = ", HEAD + '"a.b" = 0.5\n"a.b" = 0.6\n', "schema = 1\nschema = 1\n"])
@@ -114,20 +122,13 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         load_floors(path)
 
 
-def test_an_origin_counts_its_gpus() -> None:
-    rest = "median 0.725, spread 0.12 %, room 6.6 %, driver 580.159.04, 2026-11-20"
-    assert f"5 sessions of 1 GPU, {rest}" == ORIGIN
-    assert origin_comment(Origin(5, 2, 0.725, 0.12, "580.159.04", "2026-11-20", 6.6)) == f"5 sessions of 2 GPUs, {rest}"
-
-
-def test_a_new_file_is_valid_and_states_where_each_floor_comes_from(tmp_path: Path) -> None:
-    path = tmp_path / "floors.toml"
-    path.write_text(revise_floors("", "nvidia-h200", {"a.b-8192": (0.709, ORIGIN)}))
-    assert load_floors(path, {"a.b-8192"}).get("a.b-8192") == 0.709
-    assert path.read_text() == (
-        "# Least fraction of peak each case may reach. People own this file, tools propose.\n"
-        f'schema = 1\ngpu = "nvidia-h200"\n\n[floors]\n"a.b-8192" = 0.709 # {ORIGIN}\n'
-    )
+def test_a_new_file_is_valid_and_states_where_each_floor_comes_from(
+    tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
+    path, several = tmp_path / "floors.toml", origin_comment(Origin(5, 2, 0.725, 0.12, "580.159.04", "2026-11-20", 6.6))
+    path.write_text(revise_floors("", "nvidia-h200", {"a.b-8192": (0.709, ORIGIN), "a.c": (0.7, several)}))
+    assert load_floors(path, {"a.b-8192", "a.c"}).get("a.b-8192") == 0.709
+    golden("floors.toml", path.read_text())
 
 
 def test_a_rewrite_keeps_order_comments_and_everything_it_was_not_told_of() -> None:
@@ -139,10 +140,9 @@ def test_a_rewrite_keeps_order_comments_and_everything_it_was_not_told_of() -> N
     revised = revise_floors(
         text, "nvidia-h200", {"b.late": (0.6, newer), "c.ours": (0.2, newer), "d.new": (0.3, newer)}
     )
-    assert revised == (
-        "# ours\n" + HEAD + f'# slow on purpose\n"b.late" = 0.6 # agreed with the team; {newer}\n\n"a.early" = 0.25\n'
-        f'"c.ours" = 0.2 # {newer}\n"d.new" = 0.3 # {newer}\n'
-    )
+    expected = text.replace("0.5   # agreed with the team", f"0.6 # agreed with the team; {newer}")
+    expected = expected.replace(f"0.1 # {ORIGIN}", f"0.2 # {newer}") + f'"d.new" = 0.3 # {newer}\n'
+    assert revised == expected
     again = revise_floors(revised, "nvidia-h200", {"b.late": (0.6, newer)})
     assert again == revised
 
@@ -161,20 +161,25 @@ def test_floors_of_another_gpu_than_the_folder_are_refused(tmp_path: Path) -> No
     path = tmp_path / "floors.toml"
     path.write_text(HEAD)
     assert load_floors(path, gpu="nvidia-h200").present
-    with pytest.raises(PeakgateError, match=r"floors.toml:2: floors of 'nvidia-h200', expected nvidia-l4; floors"):
+    with pytest.raises(PeakgateError, match=r"floors\.toml:2: ") as caught:
         load_floors(path, gpu="nvidia-l4")
+    assert caught.value.code is Code.GPU_MODELS
 
 
 def test_an_origin_of_either_form_is_replaced(tmp_path: Path) -> None:
     old = HEAD + '"a.b" = 0.5 # 10 sessions, median 0.51, spread 0.1 %, driver 1, 2026-11-20\n'
     once = revise_floors(old, "nvidia-h200", {"a.b": (0.6, ORIGIN)})
-    assert once == HEAD + f'"a.b" = 0.6 # {ORIGIN}\n'
-    assert revise_floors(once, "nvidia-h200", {"a.b": (0.5, "x")}) == HEAD + '"a.b" = 0.5 # x\n'
+    assert ORIGIN in once
+    assert tomllib.loads(once)["floors"] == {"a.b": 0.6}
+    again = revise_floors(once, "nvidia-h200", {"a.b": (0.5, "x")})
+    assert tomllib.loads(again)["floors"] == {"a.b": 0.5}
+    assert ORIGIN not in again
 
 
 def test_a_dropped_floor_leaves_the_others_as_they_are(tmp_path: Path) -> None:
     text = HEAD + '"a.b" = 0.5 # mine\n"a.link" = 0.8\n"a.c" = 0.4\n'
-    assert revise_floors(text, "nvidia-h200", {}, ["a.link", "a.gone"]) == HEAD + '"a.b" = 0.5 # mine\n"a.c" = 0.4\n'
+    left = revise_floors(text, "nvidia-h200", {}, ["a.link", "a.gone"])
+    assert left == text.replace('"a.link" = 0.8\n', "")
 
 
 @pytest.mark.parametrize("text", ["\ufeffa = 1", "a = " + "9" * 5000, "a = " + "[" * 5000, "a = " + "{b=" * 5000])

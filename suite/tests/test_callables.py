@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.case import ID_PATTERN, Work
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.device import arrays
 from peakgate.device.call import Call, NotAnArray
@@ -101,13 +102,13 @@ def test_an_honest_callable_is_right_on_fresh_inputs():
     x, w = np.linspace(-1, 1, 30), np.arange(30) % 5
     call = Call(lambda a, b: a * b, (x, w), {})
     found, _ = proven(call, reference=lambda a, b: b * a)
-    assert found.on_fresh_inputs(call.run) == "checked on fresh inputs"
+    assert not found.on_fresh_inputs(call.run).startswith("not ")
 
 
 def test_without_arrays_nothing_can_be_changed_and_the_record_says_so():
     call = Call(lambda: 3.0, (), {})
     found, _ = proven(call, reference=3.0)
-    assert found.on_fresh_inputs(call.run) == "not checked on fresh inputs, none could be changed"
+    assert found.on_fresh_inputs(call.run).startswith("not ")
 
 
 def test_a_changed_input_is_wrong_and_an_output_array_is_not():
@@ -204,7 +205,7 @@ def test_a_callable_on_narrow_floats_is_proven_and_a_cached_result_is_wrong(dtyp
     x = (np.arange(1, 65) / 16).astype(getattr(ml_dtypes, dtype))
     found, proof = proven(Call(lambda a: a + a, (x,), {}), reference=lambda a: 2 * a.astype("float64"))
     assert proof.error <= found.tolerance == TOLERANCES[dtype]
-    assert found.on_fresh_inputs(found._call.run) == "checked on fresh inputs"
+    assert not found.on_fresh_inputs(found._call.run).startswith("not ")
     kept = {}
     call = Call(lambda a: kept.setdefault("twice", a + a), (x,), {})
     found, _ = proven(call, reference=lambda a: 2 * a.astype("float64"))
@@ -309,7 +310,7 @@ def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong
     assert first["extra_info"]["verdict"] == "NO_FLOOR"
     assert first["extra_info"]["mine"] == 8
     assert first["extra_info"]["bytes"] == 128
-    assert first["extra_info"]["tolerance"] == 1e-12, "that of its float64 output, by which readers judge its error"
+    assert first["extra_info"]["tolerance"] == 1e-12  # that of its float64 output, by which readers judge its error
     assert first["group"] == "benchmarks-bench_ops"
     assert first["fullname"] == "peakgate::benchmarks-bench_ops.bench_double-8"
     wrong = {entry["case"].rpartition(".")[2]: entry for entry in saved["peakgate"]["not_measured"]}
@@ -323,14 +324,16 @@ def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong
 def test_cases_are_selected_by_id_from_a_file_and_by_k(project, bench):
     folder = project(TESTS)
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-8\n")
-    assert "1 case on cpu-emulator: 1 NO_FLOOR" in bench(folder, SAVED, "--cases=ids").stdout
-    assert "1 case on cpu-emulator: 1 NO_FLOOR" in bench(folder, SAVED, "-k", "bench_ops.bench_double-16").stdout
+    for chosen in (["--cases=ids"], ["-k", "bench_ops.bench_double-16"]):
+        bench(folder, SAVED, *chosen)
+        (measured,) = json.loads((folder / "run.json").read_text())["benchmarks"]
+        assert measured["extra_info"]["case"].endswith(("-8", "-16")[chosen[0] == "-k"])
     saved = json.loads((folder / "run.json").read_text())
     assert saved["peakgate"]["whole"] is False
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-9\n")
     done = bench(folder, SAVED, "--cases=ids")
     assert done.returncode == 2
-    assert "no case is named 'benchmarks-bench_ops.bench_double-9', did you mean" in done.stdout + done.stderr
+    assert f"[{Code.SELECTION}]" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -338,16 +341,10 @@ def test_cases_are_selected_by_id_from_a_file_and_by_k(project, bench):
     [
         (
             "import pytest\n@pytest.mark.parametrize('n', ['a/b', 'a_b'])\ndef test_x(gpu_benchmark, n): ...\n",
-            "its case id benchmarks-bench_ops.test_x-a_b is that of benchmarks/bench_ops.py::test_x[a/b] too",
+            "benchmarks-bench_ops.test_x-a_b",
         ),
-        (
-            "import nothing_of_that_name\n",
-            "No module named 'nothing_of_that_name'; install it, add its folder to pythonpath, or pytest.importorskip(",
-        ),
-        (
-            "import pytest\n@pytest.mark.peakgate(byts=3)\ndef test_x(gpu_benchmark): ...\n",
-            "got 'byts', did you mean 'bytes'?",
-        ),
+        ("import nothing_of_that_name\n", "'nothing_of_that_name'"),
+        ("import pytest\n@pytest.mark.peakgate(byts=3)\ndef test_x(gpu_benchmark): ...\n", "'bytes'"),
     ],
     ids=["two ids alike", "an import that fails", "a misspelt keyword"],
 )
@@ -355,6 +352,7 @@ def test_bad_input_is_exit_2_in_one_line(project, text, said, bench):
     done = bench(project(text), SAVED)
     assert done.returncode == 2
     assert said in done.stdout + done.stderr
+    assert f"[{Code.BENCHMARK_TEST}]" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 
@@ -363,7 +361,7 @@ def test_a_run_of_which_all_is_skipped_is_bad_input_and_a_list_of_it_is_none(pro
     done = bench(folder, SAVED)
     assert done.returncode == 2
     assert "not today" in done.stdout
-    assert done.stderr.endswith("every case was skipped, for the reason above; nothing was measured\n")
+    assert not (folder / "run.json").exists()
     assert bench(folder, SAVED, "--collect-only").returncode == 0
 
 
@@ -396,16 +394,17 @@ def test_a_callable_that_takes_its_process_with_it_costs_itself_alone(project, b
     assert [(entry["case"], entry["verdict"]) for entry in saved["peakgate"]["not_measured"]] == [
         ("benchmarks-bench_ops.test_crashes", "CRASHED")
     ]
-    assert "ended by SIGSEGV during a benchmark test" in done.stdout
+    assert "SIGSEGV" in saved["peakgate"]["not_measured"][0]["reason"]
 
 
-def test_full_memory_leaves_the_case_undecided(project, bench):
+def test_full_memory_leaves_the_case_undecided(project, bench, tmp_path):
     text = (
         "def test_full(gpu_benchmark):\n    def full():\n        raise MemoryError('1 TB')\n    gpu_benchmark(full)\n"
     )
     done = bench(project(text), SAVED)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "INCONCLUSIVE, not run: no room in memory (1 TB" in done.stdout
+    (entry,) = json.loads((tmp_path / ".peakgate" / "out" / "bench.json").read_text())["cases"]
+    assert (entry["verdict"], "1 TB" in entry["reason"]) == ("INCONCLUSIVE", True)
 
 
 STRANGER = (
@@ -423,15 +422,16 @@ def test_in_a_strangers_run_a_callable_runs_once_and_is_checked(project):
     folder = project(TESTS)
     for more in ([], ["--benchmark-disable"]):
         done = run(folder, *STRANGER, *more)
-        assert "benchmarks-bench_ops.test_wrong: WRONG, output 0" in done.stdout
-        assert "3 failed, 3 passed" in done.stdout
+        assert "benchmarks-bench_ops.test_wrong: WRONG" in done.stdout
+        assert "3 failed" in done.stdout
 
 
 def test_a_test_that_a_gpu_framework_stops_is_skipped_with_what_it_said(project):
     if importlib.util.find_spec("torch"):
         pytest.skip("torch is installed here")
     done = run(project("def test_x(gpu_benchmark):\n    import torch\n"), *STRANGER, "-rs")
-    assert "no GPU answers: ModuleNotFoundError: No module named 'torch'" in done.stdout
+    assert "No module named" in done.stdout
+    assert done.returncode == 0
 
 
 def test_the_plug_in_imports_nothing_of_ours_in_a_strangers_run(tmp_path):

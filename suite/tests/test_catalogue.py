@@ -3,6 +3,7 @@
 import pytest
 from peakgate.case import Scale, Tier
 from peakgate.cli import main
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.common.selection import selector
 from peakgate.project import catalogue, config
@@ -51,7 +52,7 @@ def test_a_project_without_a_kernel_is_bad_input_of_what_checks_kernels(project,
 )
 def test_a_folder_that_only_the_settings_know_is_named(tmp_path, project, settings, named):
     (tmp_path / "peakgate.toml").write_text(settings)
-    with pytest.raises(PeakgateError, match=rf"peakgate\.toml: {named}, which is not there"):
+    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.SETTING):
         config.required()
 
 
@@ -68,13 +69,15 @@ def test_families_of_one_folder_name_in_two_projects_are_two(tmp_path, monkeypat
 def test_two_families_of_one_name_are_refused_with_both_files(project):
     project("one", FAMILY_FILE.format(name="twin"))
     project("other", FAMILY_FILE.format(name="twin"))
-    with pytest.raises(PeakgateError, match=r"'twin' is defined in .*one.family\.py and again in .*other.family\.py"):
+    with pytest.raises(
+        PeakgateError, match=r"one.family\.py .* .*other.family\.py", check=lambda error: error.code is Code.FAMILY
+    ):
         catalogue.families()
 
 
 def test_a_family_that_is_none_is_refused(project):
     project("one", "FAMILY = 'transpose'\n")
-    with pytest.raises(PeakgateError, match="FAMILY that is a str"):
+    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.FAMILY):
         catalogue.families()
 
 
@@ -102,7 +105,7 @@ def test_sizes_without_end_are_refused_and_not_waited_for(project, monkeypatch, 
     project("scale", KERNEL_FILE.format(sizes=sizes, small=small))
     for scale in Scale:
         refused = catalogue.described(scale).refused
-        assert ["more than 10 cases" in each.reason for each in refused] == [True] * (sizes != "[1]")
+        assert len(refused) == (sizes != "[1]")
 
 
 def test_a_source_whose_name_no_file_can_have_is_refused(project):
@@ -148,7 +151,9 @@ def test_what_k_selects_is_what_pytest_would(expression, chosen):
 def test_an_expression_that_is_none_is_bad_input_of_every_command(expression, place, capsys):
     for verb in ("check", "mutants", "sanitize", "resources"):
         assert main([verb, "-k", expression]) == 2
-        assert f"-k '{expression}': not an expression {place}; expected parts of" in capsys.readouterr().err
+        reported = capsys.readouterr().err
+        assert f"[{Code.OPTION}]" in reported
+        assert place in reported
 
 
 WITH_A_LAMBDA = """

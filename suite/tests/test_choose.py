@@ -17,7 +17,7 @@ def machine(monkeypatch):
 
 def test_a_gpus_name_becomes_a_folder_name():
     assert driver.slug("NVIDIA H200") == "nvidia-h200"
-    assert driver.slug("NVIDIA GeForce RTX 4090 (Laptop)") == "nvidia-geforce-rtx-4090-laptop"
+    assert driver.slug("NVIDIA RTX (Laptop)") == "nvidia-rtx-laptop"
     assert driver.slug("/../") == "unknown-gpu"
 
 
@@ -25,7 +25,7 @@ def test_without_a_gpu_auto_means_the_emulator(machine):
     machine(gpus=0)
     device, note = choose.open_device("auto")
     assert device.kind == "cpu"
-    assert "no fraction of peak is claimed" in note
+    assert "emulator" in note
 
 
 def test_asking_for_the_emulator_is_no_fall_back_and_needs_no_note(machine):

@@ -95,7 +95,7 @@ def test_a_number_that_the_family_fixes_stays_and_what_it_refuses_is_kept_with_t
     found = chosen(sized(arguments, lambda h, w: -(-h // 100), 128, (1 << 20, 96)))
     assert {columns for _, columns in found.cases} == {96}
     assert (99, 96) in found.cases
-    assert found.refused[101, 96] == "ValueError: not 101 rows"
+    assert found.refused[101, 96].startswith("ValueError: ")
 
 
 def test_a_family_that_refuses_the_usual_edges_has_chosen_sizes_as_problems_and_a_member_keeps_its_own():
@@ -170,19 +170,20 @@ def check(tmp_path):
 
 def test_the_values_that_break_bounds_are_named_beside_those_that_do_not(check):
     said, _ = check("i < n || n == 65")
-    assert "with n = 65, not with 1, 31, 33, 63, 64, 127 and " in said
+    assert "= 65, not" in said
 
 
 def test_a_chosen_size_that_the_reference_does_not_take_is_no_defect_and_is_reported(check):
     said, kernel = check("i < n", "x.reshape(-1, 2) if x.size == 65 else 2 * x")
     assert kernel.defects == ()
     assert list(kernel.refused) == ["65"]
-    assert ".scale: its family refuses 1 chosen size, such as 65 (its reference: ValueError: " in said
+    assert "such as 65" in said
 
 
 def test_a_value_that_no_chosen_size_has_is_found_by_a_search(check):
-    assert check("i < n || n % 24 == 22")[1].defects == ()
-    said, kernel = check("i < n || n % 24 == 22", search_s=0.2)
+    guard = "i < n || n % 24 == 22"
+    assert check(guard)[1].defects == ()
+    said, kernel = check(guard, search_s=0.2)
     assert "out of bounds" in said
     shown = kernel.defects[0].facts["sizes"].split("= ")[1].split(", not")[0].split(", ")
     assert all(int(size) % 24 == 22 for size in shown)
@@ -192,4 +193,4 @@ def test_sizes_that_there_is_no_time_for_are_counted(check, monkeypatch):
     monkeypatch.setattr(emulate, "CHOSEN_LIMIT_S", -1.0)
     said, kernel = check("i < n")
     assert kernel.not_reached > 0
-    assert f".scale: no time for {kernel.not_reached} chosen sizes" in said
+    assert f"no time for {kernel.not_reached}" in said

@@ -1,7 +1,44 @@
-from peakgate.common.errors import PeakgateError, refused
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from peakgate.common.codes import Code
+from peakgate.common.errors import CannotDecide, PeakgateError, refused
 from peakgate.verdict import ExitCode
+
+SUITE = Path(__file__).parents[1]
+RAISED = ("PeakgateError", "CannotDecide")
 
 
 def test_a_users_error_is_one_line_whatever_its_message_quotes(capsys):
-    assert refused(PeakgateError("floors.toml: not TOML (line 1\n  = 3\n): give TOML")) is ExitCode.BAD_INPUT
-    assert capsys.readouterr() == ("", "floors.toml: not TOML (line 1 = 3 ): give TOML\n")
+    error = PeakgateError("floors.toml: bad\n  = 3\n)", Code.MALFORMED)
+    assert refused(error) is ExitCode.BAD_INPUT
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert str(error).endswith(f" [{Code.MALFORMED}]")
+
+
+@pytest.mark.parametrize("text", ["a: b [PG103]", "a: b [PG999]", "a: b", "a [1]", "", "a: b [x]"])
+def test_an_error_of_another_process_keeps_its_code(text):
+    found = CannotDecide.repeated(text)
+    assert (str(found), found.exit_code) == (text, ExitCode.UNDECIDED)
+    assert found.code == (Code.COMMIT if "PG103" in text else None)
+
+
+def test_every_refusal_has_a_code():
+    """One that repeats another's text has that one's."""
+    without = [
+        f"{path.name}:{node.lineno}"
+        for path in SUITE.rglob("*.py")
+        if "tests" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in RAISED
+        if len(node.args) < 2
+    ]
+    assert without == []
+
+
+def test_the_page_lists_every_code():
+    page = (SUITE / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (PG\d+) \| (.*) \| (.*) \|$", page, re.MULTILINE)
+    assert rows == [(str(code), code.problem, code.remedy) for code in Code]

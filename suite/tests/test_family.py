@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from peakgate.case import Scale
 from peakgate.cli import main
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.expected import expected
@@ -173,7 +174,7 @@ def test_what_an_earlier_launch_left_unwritten_is_not_zero_by_luck(check):
 def test_a_defect_of_a_reference_kernel_is_reported_as_its_own(check):
     code, verdict = check("sum", SUM.replace("i < n; ++i", "i <= n; ++i"), SUM_FAMILY)
     assert code == 1
-    assert verdict["kernels"][0]["defects"][0]["what"].startswith("its reference kernel: sum.cu:15: out of bounds")
+    assert "sum.cu:15: out of bounds" in verdict["kernels"][0]["defects"][0]["what"]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_a_kernel_without_a_small_problem_is_named_and_alone_no_pass(tmp_path, m
     (folder / "family.py").write_text(saved.replace(", edges=[1, 1000]", ""))
     small, measured = (catalogue.described(scale).cases for scale in (Scale.SMALL, Scale.BENCH))
     assert catalogue.without_problems(small, measured) == ["sum.sum"]
-    with pytest.raises(PeakgateError, match="kernels: no family with a kernel and a small problem there"):
+    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.FAMILY):
         problems()
 
 
@@ -242,9 +243,9 @@ def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(c
     assert list(changes(before, stated(case))) == ["saved"]
     assert main(["check", "--jobs", "1"]) == 1
     np.save(folder / "bins-100.npy", bins[:9])
-    with pytest.raises(PeakgateError, match=r"bins-100\.npy: holds int32 \(9,\), expected int32 \(64,\)"):
+    with pytest.raises(PeakgateError, match=r"bins-100\.npy", check=lambda error: error.code is Code.DATA):
         expected(np, CpuLaunchable(case), CpuLaunchable)
-    with pytest.raises(PeakgateError, match="no reference; expected a function, saved arrays or another kernel"):
+    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.REFERENCE):
         expected(np, CpuLaunchable(replace(case, reference=None)), CpuLaunchable)
 
 

@@ -18,9 +18,8 @@ def test_an_h200_has_the_peaks_its_attributes_give():
     assert peaks.memory_gbs == pytest.approx(3201e6 * 2 * 6016 / 8 / 1e9, rel=1e-12)
     assert peaks.fp32_tflops == pytest.approx(132 * 128 * 2 * 1980e6 / 1e12, rel=1e-12)
     assert peaks.link_gbs == 63.0
-    assert peaks.derivation == (
-        "3201 MHz x 2 x 6016 bit / 8 = 4814 GB/s; 132 SM x 128 lanes x 2 x 1980 MHz = 66.9 TFLOP/s"
-    )
+    assert "= 4814 GB/s" in peaks.derivation
+    assert "= 66.9 TFLOP/s" in peaks.derivation
 
 
 def test_an_unknown_architecture_has_no_peaks():
@@ -123,7 +122,7 @@ def test_a_reading_above_the_peak_is_impossible_and_never_a_pass(floor):
     assert judged((least_us / 1.01,), floor).verdict in (Verdict.PASS, Verdict.NO_FLOOR)
     above = judged((least_us / 1.03,), floor, disturbance="foreign process 7 was on this GPU")
     assert above.verdict is Verdict.IMPOSSIBLE
-    assert above.reason.startswith("1.03 of peak, and nothing exceeds the peak")
+    assert above.reason.startswith("1.03 of peak")
     assert exit_code([above.verdict]) is ExitCode.REGRESSION
 
 

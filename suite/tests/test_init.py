@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from peakgate.cli import main
+from peakgate.common.codes import Code
 from peakgate.project import config
 
 COMMIT = "git+https://example.org/peakgate@" + "0123456789" * 4
@@ -48,7 +49,7 @@ def test_a_workflow_installs_a_commit_and_is_never_overwritten(tmp_path, name, f
     assert not re.search(r"@[A-Z]+@", text + (tmp_path / file).read_text())
     for pins in ("reports", "cuda13"):
         assert "--hash=sha256:" in (tmp_path / "requirements" / f"peakgate-{pins}.txt").read_text()
-    assert "venv/bin/pip install --quiet --require-hashes" in text
+    assert "--require-hashes" in text
     assert "peakgate gate" in text
     assert "exit_codes" not in text
     (tmp_path / file).write_text("mine")
@@ -62,14 +63,14 @@ def test_a_workflow_installs_a_commit_and_is_never_overwritten(tmp_path, name, f
 )
 def test_a_workflow_never_installs_a_bare_name_or_a_branch(tmp_path, capsys, address):
     assert main(["init", "--github", "--peakgate", address]) == 2
-    assert "expected git+URL@ and 40 hex digits" in capsys.readouterr().err
+    assert f"[{Code.OPTION}]" in capsys.readouterr().err
     assert not (tmp_path / ".github").exists()
 
 
 def test_where_the_origin_is_unknown_the_address_is_asked_for(capsys, monkeypatch):
     monkeypatch.setattr("peakgate.project.init._origin", lambda: None)
     assert main(["init", "--gitlab"]) == 2
-    assert "say what the workflow installs with --peakgate" in capsys.readouterr().err
+    assert f"[{Code.OPTION}]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 from peakgate.cli import main
+from peakgate.common.codes import Code
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def test_nothing_is_written_or_removed_where_a_committed_link_leads(tmp_path, el
     subprocess.run(["git", "add", "--force", name], cwd=root, check=True)
     before = sorted(elsewhere.rglob("*"))
     assert main(command) == 2
-    assert "a committed link in place of a folder of outputs" in capsys.readouterr().err
+    assert f"[{Code.TAKEN}]" in capsys.readouterr().err
     assert sorted(elsewhere.rglob("*")) == before
     assert {path.read_text() for path in before if path.is_file()} == {"mine"}
 

@@ -73,7 +73,7 @@ def test_what_is_wrong_early_is_left_to_the_proof_of_the_case(monkeypatch, error
         raise error
 
     session, _ = begun(monkeypatch, prove, prove_early=True)
-    assert session.device.warm, "it began all the same"
+    assert session.device.warm  # it began all the same
 
 
 def test_a_kernel_that_takes_the_context_with_it_early_is_named(monkeypatch):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.build.sources import device_only, device_texts, host_code, kernels, read_sources
+from peakgate.common.codes import Code
 from peakgate.common.errors import PeakgateError
 
 
@@ -130,7 +131,7 @@ def test_host_code_is_named_where_it_stands() -> None:
 
 
 def test_a_source_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PeakgateError, match=r"gone\.cu: expected the readable source"):
+    with pytest.raises(PeakgateError, match=r"gone\.cu", check=lambda error: error.code is Code.SOURCE):
         read_sources(tmp_path / "gone.cu")
 
 
@@ -191,7 +192,7 @@ def test_a_source_in_latin_1_is_read_and_a_binary_one_named(tmp_path: Path) -> N
     source.write_bytes("// größer\r\nint a;\n".encode("latin-1"))
     assert read_sources(source)[0].text == "// größer\nint a;\n"
     source.write_bytes(b"int a;\0")
-    with pytest.raises(PeakgateError, match=r"k\.cu: expected the source of a kernel, .* zero byte"):
+    with pytest.raises(PeakgateError, match=r"k\.cu", check=lambda error: error.code is Code.SOURCE):
         read_sources(source)
 
 

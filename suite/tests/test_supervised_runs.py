@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.case import EMULATOR_SLUG
+from peakgate.common.codes import Code
 from peakgate.reports.runs.runfile import load_run
 from peakgate.run import journal
 
@@ -144,7 +145,7 @@ def test_what_kill_9_leaves_is_resumed_and_measured_once(tmp_path):
     done = run(tmp_path, "-k", "a_copy or z_copy", "--resume", f"--benchmark-json={tmp_path / 'run.json'}")
     assert done.returncode == 0, done.stdout + done.stderr
     saved = json.loads((tmp_path / "run.json").read_text())
-    assert saved["peakgate"]["restarts"] == ["resumed with 1 finished case"]
+    assert len(saved["peakgate"]["restarts"]) == 1
     first = saved["benchmarks"][0]
     assert before["case"] == first["extra_info"]["case"] == "hostile.a_copy-1024"
     assert [time_s * 1e6 for time_s in first["stats"]["data"]] == pytest.approx(before["times_us"], rel=1e-12)
@@ -185,7 +186,7 @@ def test_after_ctrl_c_what_was_measured_is_saved_and_marked_partial(tmp_path):
     assert done.returncode == 130, done.stdout + done.stderr
     about = json.loads((tmp_path / "run.json").read_text())["peakgate"]
     assert about["whole"] is False
-    assert about["partial"] == "1 of 2 selected cases were not finished"
+    assert about["partial"].startswith("1 of 2 ")
     verdict = json.loads((tmp_path / "bench.json").read_text())
     assert verdict["exit_code"] == 130
     assert verdict["partial"] == about["partial"]
@@ -221,7 +222,7 @@ def test_after_a_lost_context_the_verdict_is_written_and_a_supervised_run_goes_o
     assert done.returncode == 1, done.stdout + done.stderr
     assert verdicts(tmp_path) == {"a_copy": "CRASHED", "z_copy": "NO_FLOOR"}
     restarts = json.loads((tmp_path / "bench.json").read_text())["restarts"]
-    assert restarts == ([] if ab else ["hostile.a_copy-1024: took the GPU's context with it"])
+    assert [each.partition(":")[0] for each in restarts] == ([] if ab else ["hostile.a_copy-1024"])
 
 
 BELOW_ITS_FLOOR = """
@@ -280,15 +281,14 @@ def test_the_median_of_three_processes_judges_a_case_below_its_floor(tmp_path):
     assert done.returncode == 1, done.stdout + done.stderr
     assert (tmp_path / "taken").read_text().split() == ["a_copy", "z_copy"] * 3
     reported = json.loads((tmp_path / "bench.json").read_text())
-    assert [(case["verdict"], case["reason"]) for case in reported["cases"]] == [
-        ("PASS", "0.8 of peak, floor 0.7 (median of 3 processes: 0.6, 0.9, 0.8)"),
-        ("BELOW_FLOOR", "0.6 of peak, floor 0.7 (median of 3 processes: 0.6, 0.9, 0.5)"),
+    assert [(case["verdict"], case["reason"].rpartition(": ")[2]) for case in reported["cases"]] == [
+        ("PASS", "0.6, 0.9, 0.8)"),
+        ("BELOW_FLOOR", "0.6, 0.9, 0.5)"),
     ]
-    assert "2 of 2 cases below their floor at first; more than a quarter" in reported["restarts"][0]
+    assert reported["restarts"][0].startswith("2 of 2 ")
     saved = load_run(tmp_path / "run.json").cases
     assert [saved[f"hostile.{name}-1024"].peak_fraction for name in ("a_copy", "z_copy")] == [0.8, 0.6]
-    assert done.stdout.count("2 cases on ") == 1, "one table, of the last process"
-    assert "judged by the median of 3 processes" in done.stdout
+    assert done.stdout.count("2 cases on ") == 1  # one table, of the last process
     assert not (tmp_path / "bench.journal").exists()
 
 
@@ -323,21 +323,18 @@ def test_what_is_interrupted_while_cases_are_measured_again_passes_nothing_and_c
         subprocess.run(["git", *words.split()], cwd=tmp_path / "project", check=True)
     done = below_its_floor(tmp_path, fractions, then=stop)
     assert done.returncode == 130, done.stdout + done.stderr
-    assert list(tmp_path.glob("*.json")) == [], "a_copy is above its floor in one process of two"
+    assert list(tmp_path.glob("*.json")) == []  # a_copy is above its floor in one process of two
     done = below_its_floor(tmp_path, fractions, "--resume", then=stop)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "resumed: 0 finished cases taken over, 2 cases below the floor measured again" in done.stderr
+    assert "resumed: 0 finished" in done.stderr
     judged = json.loads((tmp_path / "bench.json").read_text())["cases"]
-    assert [case["reason"].partition("(")[2] for case in judged] == [
-        "median of 3 processes: 0.6, 0.9, 0.8)",
-        "median of 3 processes: 0.6, 0.8, 0.85)",
-    ]
+    assert [case["reason"].rpartition(": ")[2] for case in judged] == ["0.6, 0.9, 0.8)", "0.6, 0.8, 0.85)"]
 
 
 def test_a_gate_never_resumes(tmp_path):
     done = run(tmp_path, "--resume", "--strict-gate")
     assert done.returncode == 2
-    assert done.stderr.startswith("--resume with --strict-gate: ")
+    assert f"[{Code.OPTION}]" in done.stderr
 
 
 def test_a_run_of_other_code_is_not_resumed(tmp_path):
@@ -346,4 +343,5 @@ def test_a_run_of_other_code_is_not_resumed(tmp_path):
     (tmp_path / "bench.journal").write_bytes(about + case)
     done = run(tmp_path, "-k", "a_copy", "--resume")
     assert done.returncode == 2
-    assert "--resume continues a run only where commit, " in done.stderr
+    assert f"[{Code.CHANGED}]" in done.stderr
+    assert "commit, " in done.stderr

@@ -1,13 +1,18 @@
 """Which terms of a case's contract a change of it touches, and what is compared of two contracts."""
 
+import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from peakgate.build.cubin import BuildError
 from peakgate.case import Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Tier, Work
+from peakgate.common.codes import Code
+from peakgate.common.errors import PeakgateError
 from peakgate.run import identity
 from peakgate.run.identity import terms
 from peakgate.run.listing import Listed
-from peakgate.terms import EVALUATED, KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, stated, summary
+from peakgate.terms import EVALUATED, KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, named, stated, summary
 
 ONE = Launch((1, 1, 1), (32, 1, 1))
 
@@ -110,7 +115,9 @@ def test_what_surely_equals_has_machine_code_or_a_library_with_a_version():
 
 def test_a_summary_counts_the_cases_of_each_term_and_names_the_first():
     cases = {name: (Contract(bytes=8, tier="gate"), Contract(bytes=16, tier="gate")) for name in ("a.b", "a.c")}
-    assert summary(cases) == ["bytes changed in 2 cases (a.b: 8 to 16)"]
+    (line,) = summary(cases)
+    assert "2 cases" in line
+    assert "8 to 16" in line
     assert summary(cases, ["tier"]) == []
 
 
@@ -131,3 +138,80 @@ def test_data_and_reference_that_differ_at_the_benchmarks_size_alone_are_compare
     found = changes(contract(plain), contract(other))
     assert term in found
     assert "reference" not in found
+
+
+def test_a_case_states_how_inputs_are_filled_and_how_far_outputs_may_be_off(case, tmp_path):
+    (tmp_path / "x.npy").write_bytes(b"1")
+    fillings = {None: "random", 2.0: "2.0", (0, 1): "(0, 1)", _below_32: "a function", tmp_path / "x.npy": "x.npy"}
+    for data, stated_as in fillings.items():
+        assert stated(other_input(case, data=data)).input_data == f"{stated_as}, 2.0"  # and the constant
+    assert stated(replace(case, tolerance=1e-3)).tolerance == 1e-3
+    assert stated(replace(case, tolerance=(1e-3,))).tolerance == 1e-3
+    assert stated(replace(case, tolerance=1e-3, atol=0.5, rtol=0.0)).tolerance == "0.001 atol=0.5 rtol=0"
+    assert stated(case).saved is None
+    saved = stated(other_input(case, data=tmp_path / "x.npy")).saved
+    assert saved.startswith("x.npy:")
+    (tmp_path / "x.npy").write_bytes(b"2")
+    assert stated(other_input(case, data=tmp_path / "x.npy")).saved != saved
+    assert (named("code"), named("edge_problems")) == ("machine code", "edge problems")
+    assert (stated(case).min_capability, stated(case).host_bound, stated(case).peak_tflops) == ("7.5", False, "default")
+
+
+@pytest.fixture
+def project(case, monkeypatch):
+    """What the families of a project give, without one: two cases of which one is in the gate tier."""
+    gated = replace(case, size="64", tier=Tier.GATE)
+    found = {each.id: Listed(each, ()) for each in (case, gated)}
+    monkeypatch.setattr(identity.listing, "listed", lambda root, scale: (found, []))
+    monkeypatch.setattr(identity, "cubin", lambda *_: SimpleNamespace(fingerprint="f" * 16))
+    return gated.id, case.id
+
+
+def printed(capsys, *arguments):
+    assert identity.main(list(arguments)) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_identities_are_those_of_the_tier_the_case_and_the_architecture(project, capsys):
+    gated, full = project
+    found = printed(capsys, "--capability", "9.0")
+    assert list(found) == [gated]
+    assert (found[gated]["code"], found[gated]["tier"], found[gated]["edge_problems"]) == ("f" * 16, "gate", 0)
+    assert sorted(printed(capsys, "--capability", "9.0", "--tier", "full")) == sorted(project)
+    assert list(printed(capsys, "--capability", "9.0", "--tier", "full", "--case", full)) == [full]
+    assert printed(capsys, "--capability", "9.0", "--case", "no.such") == {}
+    assert printed(capsys, "--capability", "5.0") == {}
+    terms_only = printed(capsys, "--terms")
+    assert sorted(terms_only) == sorted(project)
+    assert "code" not in terms_only[full]
+
+
+def test_builds_are_those_of_the_file_in_its_order(project, tmp_path, capsys, monkeypatch):
+    made = SimpleNamespace(path=tmp_path / "k", entry="e", fingerprint="f", resources=ONE)
+    monkeypatch.setattr(identity, "cubin", lambda *_: made)
+    (tmp_path / "ids").write_text("\n".join((*reversed(project), "no.such")))
+    found = printed(capsys, "--capability", "9.0", "--built", str(tmp_path / "ids"))
+    assert list(found) == list(reversed(project))
+    assert (found[project[0]]["entry"], found[project[0]]["fingerprint"]) == ("e", "f")
+    assert found[project[0]]["launch"]["block"] == [32, 1, 1]
+
+    def broken(*_):
+        raise BuildError("no")
+
+    monkeypatch.setattr(identity, "cubin", broken)
+    assert "no" in printed(capsys, "--capability", "9.0", "--built", str(tmp_path / "ids"))[project[0]]["problem"]
+    assert "code" not in printed(capsys, "--capability", "9.0")[project[0]]
+
+
+@pytest.mark.parametrize("text", ["9", "9,0", "x.0", "9.x", "", ".", "9."])
+def test_a_capability_that_is_none_is_bad_input(text, capsys):
+    assert identity.main(["--capability", text]) == 2
+    assert "[PG101]" in capsys.readouterr().err
+
+
+def test_without_a_gpu_the_capability_has_to_be_named(monkeypatch):
+    monkeypatch.setattr(identity.driver, "gpu_capability", lambda index: None)
+    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.NO_GPU):
+        identity.parse_capability(None)
+    monkeypatch.setattr(identity.driver, "gpu_capability", lambda index: (9, index))
+    assert (identity.parse_capability(None), identity.parse_capability("12.1")) == ((9, 0), (12, 1))
