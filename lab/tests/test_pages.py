@@ -19,6 +19,7 @@ from lab.history import study
 from lab.injected.page import explained
 from lab.newcomer import page as newcomer
 from lab.pages import ROOT
+from lab.refills import page as refills
 from lab.starts import overlap
 
 LAB = ROOT / "lab"
@@ -35,6 +36,7 @@ def read(name: str) -> Any:
         (correctness.PAGE, correctness.content),
         (calibrated.PAGE, calibrated.blocks),
         (dodges.PAGE, dodges.blocks),
+        (refills.PAGE, refills.blocks),
         (foreign.PAGE, foreign.blocks),
         (downloads.PAGE, downloads.page),
         (ROOT / "reports/fleet/README.md", lambda: {"fleet-trial": trials(LAB / "fleet")}),
