@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import tempfile
@@ -12,8 +13,11 @@ from types import SimpleNamespace
 import pytest
 from peakgate import emulator
 from peakgate.cli import main
+from peakgate.common import terminal
 from peakgate.common.errors import PeakgateError
+from peakgate.common.report import Report
 from peakgate.device.driver import gpu_count
+from rich.console import Console
 
 # Projects of their own, with benchmark tests of their own.
 collect_ignore = ["lab/newcomer/projects", "lab/dodges/project"]
@@ -41,6 +45,34 @@ def bench(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
         return SimpleNamespace(returncode=code, stdout=printed.out, stderr=printed.err)
 
     return run
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with the file of this name in ``golden`` beside the test; PEAKGATE_GOLDEN=write writes it anew."""
+    folder = request.path.with_name("golden")
+
+    def compare(name: str, text: str) -> None:
+        if os.environ.get("PEAKGATE_GOLDEN") == "write":
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8", newline="")
+        assert text == (folder / name).read_bytes().decode("utf-8")
+
+    return compare
+
+
+@pytest.fixture
+def shown(golden: Callable[[str, str], None]) -> Callable[[str, Report], None]:
+    """Compare what a terminal shows of a report with the file of this name in ``golden`` beside the test."""
+
+    def compare(name: str, report: Report) -> None:
+        stream = io.StringIO()
+        console = Console(file=stream, width=80, highlight=False, emoji=False, markup=False)
+        terminal.show(report, console)
+        terminal.last_line(report, console)
+        golden(name, stream.getvalue())
+
+    return compare
 
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis looks for the profile it is asked for

@@ -9,8 +9,8 @@ from pathlib import Path
 from peakgate.common.errors import PeakgateError
 from peakgate.project.catalogue import module_at
 from peakgate.reports.ladder.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
-from peakgate.reports.render.markdown import table_line
 from peakgate.reports.runs.runfile import CaseResult, Run
+from peakgate.reports.write.markdown import table_line
 
 from . import charts
 from .charts import Bar, Bars, Chart, Curve, Curves, Groups

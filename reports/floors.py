@@ -20,11 +20,10 @@ from peakgate.case import EMULATOR_SLUG
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import read_text, write_whole
 from peakgate.common.output import say
-from peakgate.common.text import counted
+from peakgate.common.text import counted, one_line
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.reports import margins
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
-from peakgate.reports.render.phrases import one_line
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.frame import records, to_frame, usable
 from peakgate.verdict import FAULTY, ExitCode

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from peakgate.common import git, sandbox
+from peakgate.common import git, sandbox, terminal
 from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.files import file_digest, leave_verdict, write_whole
+from peakgate.common.files import file_digest, write_whole
 from peakgate.common.output import say
 from peakgate.common.processes import print_output, sigterm_interrupts
+from peakgate.common.report import Report, Row, leave_verdict
 from peakgate.project import config
 from peakgate.project.config import ProjectSettings
 from peakgate.reports import branch
@@ -74,12 +75,16 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         verdicts = [step.verdict for step in steps.values() if step.verdict is not None]
         document["files"] = {str(path.relative_to(home / "out")): file_digest(path) for path in verdicts}
         code = max((ExitCode(step.exit_code) for step in steps.values()), key=MILDEST_FIRST.index)
-        for name, step in steps.items():
-            say(f"{name}: {MEANINGS[step.exit_code]}{step.reason and ': '}{step.reason}\n")
-        found = leave_verdict(home / "out" / GATE_FILE, code, {"schema": 1, "command": "gate", **document})
+        rows = [
+            Row(name, reason=f"{MEANINGS[step.exit_code]}{step.reason and ': '}{step.reason}")
+            for name, step in steps.items()
+        ]
+        found = Report(verb, code, rows=rows, fields=document, unit="step")
+        terminal.show(found)
+        leave_verdict(found, home / "out" / GATE_FILE)
         if out is not None:
             shutil.copytree(home / "out", out, symlinks=True)
-    return found
+    return code
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -51,16 +50,6 @@ def probability(p_value: float) -> str:
     return f"p < {LEAST_P:g}" if p_value < LEAST_P else f"p = {p_value:.1g}"
 
 
-def percent(value: float | None, form: str = "", missing: str = "") -> str:
-    """``0.58 %``, ``1.3 %``, ``240 %``: two significant digits and no exponent, or by ``form``.
-
-    ``missing`` where there is no figure: None or NaN.
-    """
-    if value is None or math.isnan(value):
-        return missing
-    return f"{value:{form or ('.0f' if value >= 10 else '.2g')}} %"
-
-
 def change_text(change_percent: float) -> str:
     """A change of the time: ``1.22x slower``; less than a hundredth as ``+0.42 %``."""
     ratio = 1 + change_percent / 100
@@ -68,34 +57,6 @@ def change_text(change_percent: float) -> str:
     if f"{factor:.2f}" == "1.00":
         return f"{change_percent:+.2f} %"
     return f"{factor:.2f}x {'slower' if ratio > 1 else 'faster'}"
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """The change of the times of NEW from those of BASE.
-
-    ``log_ratio`` is ln(new / base), positive when slower; ``resolvable`` the smallest such shift, either way, that this
-    comparison would have flagged: the smallest detectable change. ``p_value`` is Holm-adjusted, ``p_alone`` that of the
-    case by itself; both None where no session was repeated. ``flagged`` says whether it counts as a change.
-    """
-
-    log_ratio: float
-    resolvable: float
-    flagged: bool
-    p_value: float | None = None
-    p_alone: float | None = None
-
-    @property
-    def percent(self) -> float:
-        """Change of the time in percent, positive when slower."""
-        return 100 * math.expm1(self.log_ratio)
-
-    @property
-    def resolvable_percent(self) -> float:
-        return 100 * math.expm1(self.resolvable)
-
-    def __str__(self) -> str:
-        return change_text(self.percent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from peakgate.common import terminal
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.common.text import as_json, counted
+from peakgate.common.report import CellValue, Report, Table, write_json
+from peakgate.common.text import counted, percent
 from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison import resample
 from peakgate.reports.comparison.command import SELFTEST_FILE
@@ -27,9 +28,6 @@ from peakgate.reports.comparison.resample import (
     measure,
 )
 from peakgate.reports.options import add_baselines, add_out, add_run_names, at_least, named_runs, verb_parser
-from peakgate.reports.render.phrases import one_line
-from peakgate.reports.render.terminal import VerdictConsole
-from peakgate.reports.result import percent
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.verdict import ExitCode, Verdict, exit_code
@@ -121,10 +119,12 @@ def judge(arguments: Sequence[str]) -> ExitCode:
         thresholds=resample.tight_thresholds(runs, sds),
     )
     written = [options.out / SELFTEST_FILE, *([folder / SELFTEST_FILE] if options.save else [])]
+    record = report(found)
     for path in written:
-        write_whole(path, to_json(found))
-    show(found, written)
-    return found.exit_code
+        write_json(record, path)
+    terminal.show(record)
+    terminal.last_line(record, written=written)
+    return record.exit_code
 
 
 def check_alike(runs: Sequence[Run]) -> None:
@@ -176,28 +176,52 @@ class Selftest:
         return exit_code({self.verdict})
 
 
-def to_json(found: Selftest) -> str:
+def report(found: Selftest) -> Report:
     """The whole record; sessions are named by file, false positives by design."""
     last = found.runs[-1]
     cases = sorted({case for each in found.measured for case in each.detectable_percent})
-    document = {
-        "schema": 1,
-        "command": "selftest",
-        "verdict": found.verdict,
-        "exit_code": int(found.exit_code),
-        "gpu": last.slug,
-        **{name: getattr(last, name) for name in ("uuid", "driver", "commit")},
-        "taken": last.taken.isoformat(),
-        "sessions": [run.path.name for run in found.runs],
-        "designs": [_design(each, found.runs) for each in found.measured],
-        "floors_too_tight": [asdict(each) for each in found.floors],
-        "thresholds_too_tight": [asdict(each) for each in found.thresholds],
-        "smallest_detectable_change_percent": {
-            case: {each.design.name.lower(): _rounded(each.detectable_percent.get(case)) for each in found.measured}
-            for case in cases
+    facts = (
+        f"{len(found.runs)} sessions of {last.slug}",
+        f"driver {last.driver or 'unknown'}",
+        f"commit {last.commit[:12]}",
+    )
+    tables = [
+        Table("Gates of unchanged code", DESIGN_HEADINGS, [_design_row(each) for each in found.measured]),
+        Table("Falsely flagged as slower", ("design", "case or session", "gates"), _false_positives(found)),
+        Table(
+            "Floors tighter than this runner repeats (3 SDs below the median session)",
+            ("case", "floor", "median", "highest reliable", "sessions below"),
+            [
+                (each.case, *(f"{value:.3f}" for value in (each.floor, each.median, each.carried)), each.sessions_below)
+                for each in found.floors
+            ],
+        ),
+        Table(
+            "Cases with more noise than one run against one is trusted to resolve",
+            ("case", "resolves", "repeats within"),
+            [(each.case, percent(each.threshold_percent), percent(each.carried_percent)) for each in found.thresholds],
+        ),
+    ]
+    return Report(
+        command="selftest",
+        exit_code=found.exit_code,
+        verdict=found.verdict,
+        about=(("selftest", ", ".join(facts)),),
+        tables=[table for table in tables if table.rows],
+        fields={
+            "gpu": last.slug,
+            **{name: getattr(last, name) for name in ("uuid", "driver", "commit")},
+            "taken": last.taken.isoformat(),
+            "sessions": [run.path.name for run in found.runs],
+            "designs": [_design(each, found.runs) for each in found.measured],
+            "floors_too_tight": [asdict(each) for each in found.floors],
+            "thresholds_too_tight": [asdict(each) for each in found.thresholds],
+            "smallest_detectable_change_percent": {
+                case: {each.design.name.lower(): _rounded(each.detectable_percent.get(case)) for each in found.measured}
+                for case in cases
+            },
         },
-    }
-    return as_json(document)
+    )
 
 
 def _design(measured: DesignResult, runs: Sequence[Run]) -> dict[str, Any]:
@@ -221,62 +245,30 @@ def _rounded(percent: float | None) -> float | None:
     return None if percent is None else round(percent, 4)
 
 
-MOST_LISTED = 10
+DESIGN_HEADINGS = ("design", "gates", "failed", "rate", "rate at most (95 %)", "detects, median case", "worst case")
 
 
-def show(found: Selftest, written: Sequence[Path]) -> None:
-    """Print rates, what each design detects, and floors and thresholds that ask too much; the verdict comes last."""
-    last = found.runs[-1]
-    lines = [
-        f"{len(found.runs)} sessions of {last.slug}, driver {last.driver or 'unknown'}, commit {last.commit[:12]}",
-        "",
-    ]
-    for measured in found.measured:
-        lines += _design_lines(found, measured)
-    lines += _listed(
-        f"{counted(len(found.floors), 'floor')} tighter than this runner repeats (3 SDs below the median session)",
-        [
-            f"{each.case}: floor {each.floor:.3f}, median {each.median:.3f}, highest reliable {each.carried:.3f};"
-            f" {each.sessions_below} of {len(found.runs)} sessions below"
-            for each in found.floors
-        ],
-    )
-    lines += _listed(
-        f"{counted(len(found.thresholds), 'case')} with more noise than one run against one is trusted to resolve",
-        [
-            f"{each.case}: resolves {percent(each.threshold_percent)}, repeats within {percent(each.carried_percent)}"
-            for each in found.thresholds
-        ],
-    )
-    lines.append(f"{found.verdict}; {', '.join(str(path) for path in written)}")
-    console = VerdictConsole(markup=False)
-    for line in lines:
-        console.print(one_line(line), soft_wrap=True)
-
-
-def _design_lines(found: Selftest, measured: DesignResult) -> list[str]:
-    rate = percent(100 * measured.rate, ".1f")
-    if measured.rate > MOST_FALSE_ALARMS:
-        rate += f", more than {100 * MOST_FALSE_ALARMS:.0f} %"
-    if measured.at_most is not None:
-        rate += f"; at most {100 * measured.at_most:.0f} % with 95 % confidence"
-    lines = [f"{measured.design}: {measured.flagged} of {measured.gates} gates failed on unchanged code, {rate}"]
+def _design_row(measured: DesignResult) -> tuple[CellValue, ...]:
     changes = sorted(measured.detectable_percent.values())
-    if changes:
-        lines.append(
-            f"    detects {percent(changes[len(changes) // 2])} in the median case, {percent(changes[-1])} in the worst"
-        )
-    if measured.flagged:
-        cases = [f"{case} ({count})" for case, count in measured.flagged_cases.items()][:MOST_LISTED]
-        lines.append(f"    falsely flagged as slower: {', '.join(cases) or 'the suite as a whole'}")
-        session, count = next(iter(measured.flagged_sessions.items()))
-        lines.append(f"    {found.runs[session].path.name} is in {count} of the {measured.flagged}")
-    return lines
+    too_many = f", more than {100 * MOST_FALSE_ALARMS:.0f} %" if measured.rate > MOST_FALSE_ALARMS else ""
+    return (
+        measured.design,
+        measured.gates,
+        measured.flagged,
+        percent(100 * measured.rate, ".1f") + too_many,
+        None if measured.at_most is None else percent(100 * measured.at_most, ".0f"),
+        percent(changes[len(changes) // 2]) if changes else None,
+        percent(changes[-1]) if changes else None,
+    )
 
 
-def _listed(title: str, entries: Sequence[str]) -> list[str]:
-    if not entries:
-        return []
-    more = len(entries) - MOST_LISTED
-    shown = [f"    {entry}" for entry in entries[:MOST_LISTED]]
-    return [title, *shown, *([f"    and {more} more: see the file"] if more > 0 else [])]
+def _false_positives(found: Selftest) -> list[tuple[CellValue, ...]]:
+    """By design the cases that were flagged, or the suite as a whole, and the session that is in most of the gates."""
+    rows: list[tuple[CellValue, ...]] = []
+    for each in found.measured:
+        if each.flagged:
+            cases = each.flagged_cases or {"the suite as a whole": each.flagged}
+            rows += [(each.design, case, count) for case, count in cases.items()]
+            session, count = next(iter(each.flagged_sessions.items()))
+            rows.append((each.design, found.runs[session].path.name, count))
+    return rows

@@ -12,34 +12,32 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-from markupsafe import Markup, escape
+import numpy as np
 from msgspec import Struct, to_builtins
 from msgspec import field as struct_field
+from numpy.typing import NDArray
 from peakgate.case import EMULATOR_SLUG
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import write_whole
 from peakgate.common.output import say
-from peakgate.common.text import counted, one_line
-from peakgate.reports.history import page as history_page
-from peakgate.reports.history.changes import ChangePoint
-from peakgate.reports.history.page import Address
-from peakgate.reports.history.report import header, open_line
+from peakgate.common.report import Column, Picture, Report, Row, Table
+from peakgate.common.text import counted, figure
+from peakgate.reports import show
+from peakgate.reports.history.chart import chart, step_line
+from peakgate.reports.history.report import gpu_names, header, open_line, report
 from peakgate.reports.history.series import SessionFacts, history, of_sessions, session_name
 from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.options import add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
-from peakgate.reports.render import html, template
-from peakgate.reports.render.page import CaseLine, Page, of_run, tone
-from peakgate.reports.render.template import PAGE_TEMPLATES
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.runs.sessions import gpu_label
+from peakgate.reports.write.page import TEMPLATES, Address, page
 from peakgate.verdict import ExitCode, Verdict
 
 INDEX = "index.html"
@@ -96,10 +94,10 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
     back = {case: f"../{address}" for case, address in links.items()}
     trail = [HOME, ("Runs", "runs.html")]
     below = [(name, f"../{address}") for name, address in (HOME, (slug, INDEX), ("Runs", "runs.html"))]
-    listed: list[ListedRun] = []
+    listed: list[Row] = []
     addresses: list[str | None] = []
     count = 0
-    for session, cases in zip(trend.history.sessions, trend.history.times.count(), strict=True):
+    for session, cases in zip(trend.history.sessions, trend.history.times.count().tolist(), strict=True):
         address = f"runs/{run_page_name(session)}.html"
         try:
             verdict, anew = _run(ledger, session, f"{home}/{address}", back, below)
@@ -109,165 +107,126 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
             continue
         count += anew
         addresses.append(f"../{address}")
-        listed.append(ListedRun(session, cases, address, verdict))
+        listed.append(listed_run(session, cases, address, verdict))
     folder = ledger.folder / home
-    write_whole(folder / INDEX, history_page.html(trend, trail, links))
+    write_whole(folder / INDEX, page(report(trend, links), trail, slug))
     write_whole(folder / "runs.html", runs_page(slug, listed, [HOME, (slug, INDEX)]))
-    pages = CasePages(trend, addresses, below)
+    several, times = trend.history.gpus > 1, trend.history.times.to_numpy()
+    sessions = [
+        session_row(session, address, several=several)
+        for session, address in zip(trend.history.sessions, addresses, strict=True)
+    ]
     for case, link in links.items():
-        ledger.write(f"{home}/{link}", pages.text(case))
+        ledger.write(f"{home}/{link}", case_page(trend, case, times, sessions, below))
     return count
 
 
 def _run(
-    ledger: Ledger, session: SessionFacts, page: str, links: dict[str, str], trail: Sequence[history_page.Address]
+    ledger: Ledger, session: SessionFacts, name: str, links: dict[str, str], trail: Sequence[Address]
 ) -> tuple[Verdict, bool]:
-    """Write the page of one run unless it stands; its verdict, and whether it was written."""
+    """Write the page of one run unless it stands; its verdict, and whether it was written.
+
+    It has no pictures, so that a thousand of them stay small.
+    """
     file = Path(session.path)
     try:
         made_from = source_state(file, links)
     except OSError as error:
         raise PeakgateError(f"{file}: {error.strerror}") from None
-    if verdict := ledger.current(page, made_from):
+    if verdict := ledger.current(name, made_from):
         return verdict, False
     # Where the file is on the machine that writes the site says nothing to its readers.
-    content = of_run(replace(load_run(file), path=Path(file.name)))
-    ledger.write(page, run_page(content, links, trail), made_from, content.verdict)
-    return content.verdict, True
+    found = show.report(replace(load_run(file), path=Path(file.name)), pictures=False)
+    rows = [replace(row, address=links.get(row.name, "")) for row in found.rows]
+    verdict = Verdict(found.verdict)
+    text = page(replace(found, rows=rows), trail, f"Run of {session.taken:%Y-%m-%d %H:%M}")
+    ledger.write(name, text, made_from, verdict)
+    return verdict, True
 
-
-SITE_STYLES = ("page.css", "site.css")
-CASE_STYLES = ("page.css", "history.css", "site.css")
 
 LEDGER_FILE = "site.json"
 SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 
-
-@dataclass(frozen=True, slots=True)
-class ListedRun:
-    """A run in a list: its page's address beside that list's, and its verdict."""
-
-    session: SessionFacts
-    cases: int
-    address: str
-    verdict: Verdict
+MODEL_COLUMNS = (Column("open", "open regressions"), Column("sessions", "sessions"))
+RUN_LIST_COLUMNS = tuple(Column(name, name) for name in ("commit", "GPU", "driver", "tier", "cases timed"))
+SESSION_COLUMNS = (Column("commit", "commit"), Column("time_us", "time (µs)", partial(figure, digits=5)))
 
 
 def index_page(trends: Sequence[tuple[Trend, str]], notes: Sequence[str]) -> str:
     """The first page: each GPU model with its verdict, and the address of its pages."""
-    models = [
-        {
-            "slug": trend.history.slug,
-            "address": address,
-            "verdict": trend.verdict,
-            "tone": tone(trend.verdict),
-            "open": len(trend.open),
-            "about": header(trend.history).partition(": ")[2],
-        }
+    rows = [
+        Row(
+            name=trend.history.slug,
+            verdict=trend.verdict,
+            address=address,
+            cells={"open": len(trend.open), "sessions": header(trend.history).partition(": ")[2]},
+        )
         for trend, address in trends
     ]
-    return _still("site_index.html", title="Peakgate", models=models, notes=notes)
+    found = Report("site", ExitCode.OK, notes=notes, rows=rows, columns=MODEL_COLUMNS, unit="GPU model")
+    return page(found, title="Peakgate")
 
 
-def runs_page(slug: str, listed: Sequence[ListedRun], trail: Sequence[Address]) -> str:
+def runs_page(slug: str, listed: Sequence[Row], trail: Sequence[Address]) -> str:
     """All runs of a GPU model, newest first."""
+    rows = sorted(listed, key=lambda row: row.name, reverse=True)
+    found = Report("site", ExitCode.OK, rows=rows, columns=RUN_LIST_COLUMNS, unit="run")
+    return page(found, trail, f"Runs of {slug}")
+
+
+def listed_run(session: SessionFacts, cases: int, address: str, verdict: Verdict) -> Row:
+    """A run of so many timed ``cases`` in the list of all; ``address`` is that of its page."""
+    cells = {
+        "commit": session.commit[:12] + (" with uncommitted changes" if session.dirty else ""),
+        "GPU": gpu_label(session.uuid),
+        "driver": session.driver,
+        "tier": session.tier,
+        "cases timed": cases,
+    }
+    return Row(f"{session.taken:%Y-%m-%d %H:%M}", verdict, address=address, cells=cells)
+
+
+def case_page(
+    trend: Trend, case: str, times: NDArray[np.float64], sessions: Sequence[Row], trail: Sequence[Address]
+) -> str:
+    """The page of one case: its picture, its change points, and its time in every session, newest first.
+
+    ``sessions`` are those of the history, in its order, ``times`` in microseconds by case and session.
+    """
+    history = trend.history
+    number = history.cases.index(case)
+    own = [each for each in trend.changes if each.case == case]
+    finding = next(each for each in trend.findings if each.case == case)
+    drawn, words = chart(history, number, own)
+    regressions = [(open_line(each),) for each in trend.regressions if each.change.case == case]
+    steps = [(step_line(each),) for each in own]
     rows = [
-        {
-            "address": each.address,
-            "taken": f"{each.session.taken:%Y-%m-%d %H:%M}",
-            "commit": each.session.commit[:12] + (" with uncommitted changes" if each.session.dirty else ""),
-            "gpu": gpu_label(each.session.uuid),
-            "driver": each.session.driver or "",
-            "tier": each.session.tier or "",
-            "cases": each.cases,
-            "verdict": each.verdict,
-            "tone": tone(each.verdict),
-        }
-        for each in sorted(listed, key=lambda each: each.session.taken, reverse=True)
+        replace(row, cells={**row.cells, "time_us": time_us})
+        for row, time_us in zip(sessions, times[number].tolist(), strict=True)
+        if not math.isnan(time_us)
     ]
-    return _still("site_runs.html", title=f"Runs of {slug}", trail=trail, slug=slug, rows=rows)
+    found = Report(
+        command="site",
+        exit_code=ExitCode.OK,
+        verdict=finding.verdict,
+        sentences=(finding.reason, words),
+        rows=rows[::-1],
+        columns=SESSION_COLUMNS,
+        tables=[
+            *([Table("Open regressions", ("regression",), regressions)] if regressions else []),
+            *([Table("Change points", ("step",), steps)] if steps else []),
+        ],
+        pictures=(Picture("Times", "A line per GPU, an upright line per step.", drawn),),
+        legend=gpu_names(history),
+        unit="session",
+    )
+    return page(found, trail, case)
 
 
-def run_page(page: Page, links: Mapping[str, str], trail: Sequence[Address]) -> str:
-    """One run, its cases worst first, without pictures, so that a thousand of them stay small."""
-    rows = Markup("\n".join(_row(line, links.get(line.case)) for line in page.lines))  # noqa: S704  # all escaped
-    return _still("site_run.html", **html.about(page), facts=page.facts, rows=rows, trail=trail)
-
-
-def _row(line: CaseLine, link: str | None) -> str:
-    """One case of a run; a template takes four times as long, and there are hundreds of thousands."""
-    cells = ["", "", "", "", ""]
-    if now := line.now:
-        rates = html.figure(now.gbs), html.figure(now.tflops or None, 3)
-        cells = [html.figure(line.time_us), *rates, html.hundredfold(now.peak_fraction), html.hundredfold(now.floor)]
-    verdict = f"<td class={line.tone}>{line.verdict or 'not judged'}"
-    return f"<tr>{_case(line.case, link, line.reason)}{verdict}<td>{'<td>'.join(cells)}"
-
-
-@lru_cache(maxsize=10_000)
-def _case(case: str, link: str | None, reason: str) -> str:
-    name = escape(one_line(case))
-    linked = f'<a href="{escape(link)}">{name}</a>' if link else name
-    return f"<th scope=row>{linked}{f'<small>{escape(one_line(reason))}</small>' if reason else ''}"
-
-
-class CasePages:
-    """The pages of the cases of one history; what they share is written once."""
-
-    def __init__(self, trend: Trend, addresses: Sequence[str | None], trail: Sequence[Address]) -> None:
-        """``addresses`` are those of the sessions' pages, None where a run has none."""
-        self.trend, self.trail = trend, trail
-        self.rows = {case: row for row, case in enumerate(trend.history.cases)}
-        self.times = trend.history.times.to_numpy()
-        several = trend.history.gpus > 1
-        self.abouts = [
-            _about(session, address, several=several)
-            for session, address in zip(trend.history.sessions, addresses, strict=True)
-        ]
-        self.findings = {each.case: each for each in trend.findings}
-        self.changes: dict[str, list[ChangePoint]] = {}
-        for change in trend.changes:
-            self.changes.setdefault(change.case, []).append(change)
-
-    def text(self, case: str) -> str:
-        """The page of one case: its picture, its change points, and its time in every session, newest first."""
-        history, own = self.trend.history, self.changes.get(case, [])
-        finding = self.findings[case]
-        chart, words = history_page.chart_of(history, self.rows[case], own)
-        times = self.times[self.rows[case]].tolist()
-        lines = [
-            f"<tr>{about}<td>{time_us:.5g}"
-            for about, time_us in zip(self.abouts, times, strict=True)
-            if not math.isnan(time_us)
-        ]
-        return _still(
-            "site_case.html",
-            styles=CASE_STYLES,
-            title=case,
-            trail=self.trail,
-            verdict=finding.verdict,
-            tone=tone(finding.verdict),
-            reason=finding.reason,
-            chart=chart,
-            range=words,
-            gpus=history_page.gpus(history),
-            regressions=[open_line(each) for each in self.trend.regressions if each.change.case == case],
-            steps=[history_page.step_line(each) for each in own],
-            sessions=Markup("\n".join(reversed(lines))),  # noqa: S704  # numbers, and texts that are escaped
-        )
-
-
-def _about(session: SessionFacts, address: str | None, *, several: bool) -> str:
-    """When a session was, its commit and, in a history of several GPUs, which it ran on."""
-    words = escape(f"{session.taken:%Y-%m-%d %H:%M}")
-    linked = f"<a href={escape(address)}>{words}</a>" if address else words
+def session_row(session: SessionFacts, address: str | None, *, several: bool) -> Row:
+    """A session in the list of a case: when, its commit and, in a history of several GPUs, which it ran on."""
     commit = session_name(session).partition(" (")[0] + (f", {gpu_label(session.uuid)}" if several else "")
-    return f"<th scope=row>{linked}<td>{escape(commit)}"
-
-
-def _still(name: str, *, styles: tuple[str, ...] = SITE_STYLES, **context: Any) -> str:
-    """A page without scripts."""
-    return template.fill(name, styles=styles, scripts=template.NO_SCRIPT, **context)
+    return Row(f"{session.taken:%Y-%m-%d %H:%M}", address=address or "", cells={"commit": commit})
 
 
 def page_name(text: str) -> str:
@@ -325,9 +284,9 @@ class Ledger:
 
     def close(self) -> int:
         """Delete the pages whose run is gone, save what stands now, and return how many were deleted."""
-        gone = [page for page in self.known if page not in self.kept and _below(self.folder, page)]
-        for page in gone:
-            (self.folder / page).unlink(missing_ok=True)
+        gone = [name for name in self.known if name not in self.kept and _below(self.folder, name)]
+        for name in gone:
+            (self.folder / name).unlink(missing_ok=True)
         write_whole(self.folder / LEDGER_FILE, json.dumps(to_builtins(Pages(_version(), self.kept)), indent=1) + "\n")
         return len(gone)
 
@@ -354,5 +313,5 @@ def _below(folder: Path, page: str) -> bool:
 
 def _version() -> str:
     """Of this tool and of the templates the pages are made from."""
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(PAGE_TEMPLATES.iterdir())))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(TEMPLATES.iterdir())))
     return f"{metadata.version('peakgate')} {digest.hexdigest()[:12]}"

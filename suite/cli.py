@@ -24,7 +24,7 @@ VERBS = {
     "bisect": ("reports.bisect.command", "find the commit that changed a case's time, with few measurements"),
     "compare": ("reports.comparison.command", "compare two saved runs"),
     "history": ("reports.history.command", "report what got slower over the saved runs, and between which commits"),
-    "show": ("reports.render.html", "write a page of one run"),
+    "show": ("reports.show", "write a page of one run"),
     "comment": ("reports.comment.gitlab", "write what the gate found as one note on each GitLab merge request"),
     "site": ("reports.site", "write all runs of a project as one folder of static pages"),
     "import": ("reports.imported", "turn the JSON of nvbench or Google Benchmark into run files"),

@@ -16,7 +16,7 @@ from lab.injected.campaign import PROJECT, steps
 
 Captured = pytest.CaptureFixture[str]
 ROOT = Path(__file__).parents[2]
-PADDED = Path("kernels", "transpose", "smem_pad.cu")
+PADDED = Path("kernels", "transpose", "10_smem_pad.cu")
 ROW = {"case": "transpose.smem_pad-8192-32x8", "verdict": "SLOWER", "change_percent": 5.0}
 
 

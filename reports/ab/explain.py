@@ -19,6 +19,7 @@ from peakgate.common.errors import PeakgateError
 from peakgate.common.files import read_text, write_whole
 from peakgate.common.git import ask
 from peakgate.common.processes import Asked, own_module
+from peakgate.common.report import Table
 from peakgate.common.text import counted
 from peakgate.reports.ab.causes import ExplainedSide, MachineCode, SideDifference, findings
 from peakgate.reports.ab.plan import CODES_LIMIT_S
@@ -96,18 +97,10 @@ class Explained:
     cases: tuple[Explanation, ...]
     notes: tuple[str, ...] = ()
 
-    def text(self) -> str:
-        """For a terminal."""
-        lines = [line for each in self.cases for line in (f"why {each.case}:", *(f"  {line}" for line in each.lines))]
-        return "".join(f"{line}\n" for line in (*lines, *self.notes))
-
-    def markdown(self) -> str:
-        """A section for the Markdown report."""
-        lines = [
-            line for each in self.cases for line in (f"\n**{each.case}**\n", *(f"- {line}" for line in each.lines))
-        ]
-        notes = "".join(f"\n{note}\n" for note in self.notes)
-        return "\n".join(("\n## Why slower", *lines)) + f"\n{notes}"
+    def table(self) -> Table:
+        """The findings and the code of each case, a line each."""
+        rows = [(each.case, line) for each in self.cases for line in each.lines]
+        return Table("Why slower", ("case", "finding"), rows)
 
     def document(self) -> dict[str, Any]:
         return {

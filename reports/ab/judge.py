@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from msgspec import structs
-from peakgate.common.text import counted
+from peakgate.common.text import counted, percent
 from peakgate.reports.ab.decide import CaseStatus, Together, interval, moved_together
 from peakgate.reports.ab.experiment import INTERRUPTED
 from peakgate.reports.ab.folders import SideFolder
@@ -29,7 +29,6 @@ from peakgate.reports.result import (
     SuiteShift,
     change_text,
     finished,
-    percent,
     probability,
 )
 from peakgate.reports.runs import find

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from peakgate.common.processes import seconds_since_start_of
+from peakgate.common.report import Table
 
 START, SIDES, CASES, REPORT = (
     "start and imports",
@@ -74,15 +75,13 @@ class Phases:
         """For ``ab.json``: seconds and processes by phase."""
         return {name: phase.row() | {"processes": phase.processes} for name, phase in self._phases.items()}
 
-    def lines(self, report_s: float) -> list[str]:
-        """The table, a line per phase; ``report_s`` is what deciding and writing took until now."""
+    def table(self, report_s: float) -> Table:
+        """Seconds, a line per phase; ``report_s`` is what deciding and writing took until now."""
         phases = self._phases | {REPORT: PhaseTime(report_s)}
         total = sum(phase.wall_s for phase in phases.values())
-        columns = ("wall", "processes", "contexts", "sampling", "checks", "other", "idle")
-        lines = [f"{f'wall time {total:.1f} s':<24}" + "".join(f"{name:>11}" for name in columns)]
+        columns = ("wall", "contexts", "sampling", "checks", "other", "idle")
+        rows = []
         for name, phase in phases.items():
             row: dict[str, float] = phase.row()
-            cells = [f"{row[column]:.1f}" if column in row else "" for column in columns]
-            cells[1] = str(phase.processes or "")
-            lines.append(f"{name:<24}{''.join(f'{cell:>11}' for cell in cells)}".rstrip())
-        return lines
+            rows.append((name, phase.processes or None, *(row.get(column) for column in columns)))
+        return Table(f"Wall time {total:.1f} s", ("phase", "processes", *(f"{each} (s)" for each in columns)), rows)

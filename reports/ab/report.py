@@ -1,32 +1,33 @@
-"""The report of an A/B: all outputs of ``ab`` and ``decide``."""
+"""The report of an A/B, and all outputs of ``ab`` and ``decide``."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from peakgate.common.files import write_whole
-from peakgate.common.output import say, warn
+from peakgate.common import terminal
+from peakgate.common.output import warn
 from peakgate.common.progress import Progress
-from peakgate.common.text import as_json, counted
+from peakgate.common.report import Report, write_json
+from peakgate.common.text import counted
 from peakgate.reports.ab.explain import Explained, ExplainedProject, explain
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.judge import comparison, interrupted
 from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.store import AbRecord
-from peakgate.reports.render import outputs, terminal
-from peakgate.reports.render.terminal import VerdictConsole
+from peakgate.reports.comparison.report import report as compared
+from peakgate.reports.write import files
 from peakgate.verdict import ExitCode, Verdict
 
 
 def explained(placed: tuple[SideFolder, SideFolder], record: AbRecord, options: argparse.Namespace) -> Explained | None:
     """Why each case is slower that the record flags; None where none is, or the experiment was interrupted."""
-    rows = comparison(record).frame
-    slower = rows.loc[rows["verdict"] == Verdict.SLOWER, "case"].to_list()
+    slower = [row.case for row in comparison(record).records if row.verdict == Verdict.SLOWER]
     if not slower or interrupted(record):
         return None
     Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
@@ -38,40 +39,30 @@ def explained(placed: tuple[SideFolder, SideFolder], record: AbRecord, options: 
 def report(
     record: AbRecord, options: argparse.Namespace, phases: Phases | None = None, explained: Explained | None = None
 ) -> ExitCode:
-    """Write every output and print the findings, last the verdict's line; the exit code."""
+    """Write every output and print the findings, last the verdict's line; the exit code of the comparison."""
     start = time.monotonic()
-    found = comparison(record)
-    code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code(strict=options.strict)
-    document = json.loads(outputs.verdict_json(found, strict=options.strict))
-    document |= {"command": "ab", "exit_code": int(code), "stopped": record.stopped, "processes": len(record.processes)}
-    texts = outputs.texts(found, "ab", strict=options.strict)
+    found = compared(comparison(record), command="ab", strict=options.strict)
+    fields: dict[str, Any] = {"stopped": record.stopped, "processes": len(record.processes)}
+    tables, notes = list(found.tables), list(found.notes)
     if explained is not None:
-        document["explained"] = explained.document()
-        texts["ab.md"] += explained.markdown()
+        fields["explained"] = explained.document()
+        tables.insert(0, explained.table())
+        notes += explained.notes
     if phases is not None:
-        document["wall_s"] = phases.document()
-    texts["ab.json"] = as_json(document)
-    for name, text in texts.items():
-        write_whole(options.out / name, text)
-    outputs.summarize(found, strict=options.strict)
-    console = VerdictConsole()
-    terminal.show(found, console, everything=options.all)
-    if explained is not None:
-        say(explained.text())
-    if phases is not None:
-        say("\n".join(["", *phases.lines(time.monotonic() - start)]))
-    terminal.last_line(found, console, strict=options.strict, written=[options.out / name for name in texts])
-    return found.exit_code(strict=options.strict)
+        fields["wall_s"] = phases.document()
+        tables.append(phases.table(time.monotonic() - start))
+    code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code
+    whole = replace(found, exit_code=code, tables=tables, notes=notes, fields={**found.fields, **fields})
+    terminal.show(whole, everything=options.all)
+    written = files.write(whole, options.out)
+    files.summarize(whole)
+    terminal.last_line(whole, written=written)
+    return found.exit_code
 
 
 def broken_head(broken: SideBroken, out: Path) -> ExitCode:
     """A head that cannot be measured is a regression: one line, and the verdict file."""
     warn(" ".join(str(broken).split()))
-    verdict = {
-        "schema": outputs.VERDICT_SCHEMA,
-        "command": "ab",
-        "verdict": Verdict.WRONG,
-        "exit_code": int(ExitCode.REGRESSION),
-    }
-    write_whole(out / "ab.json", json.dumps(verdict | {"reason": str(broken), "rows": []}, indent=1) + "\n")
-    return ExitCode.REGRESSION
+    found = Report("ab", ExitCode.REGRESSION, Verdict.WRONG, fields={"reason": str(broken), "rows": []})
+    write_json(found, out / "ab.json")
+    return found.exit_code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -11,19 +10,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from peakgate.common import terminal
 from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.files import write_whole
 from peakgate.common.output import say, warn
 from peakgate.common.progress import Progress
+from peakgate.common.report import write_json
 from peakgate.common.text import counted
 from peakgate.reports.ab.command import add_pairs_options
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
-from peakgate.reports.ab.explain import ExplainedProject, explain
+from peakgate.reports.ab.explain import Explained, ExplainedProject, explain
 from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.judge import comparison, interrupted
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.store import PairSettings
-from peakgate.reports.bisect import report as text
 from peakgate.reports.bisect.commits import (
     STATE_FILE,
     BisectState,
@@ -37,6 +36,7 @@ from peakgate.reports.bisect.commits import (
     resumed,
 )
 from peakgate.reports.bisect.measure import Rig
+from peakgate.reports.bisect.report import BisectAnswer, plan_lines, report
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
 from peakgate.reports.result import change_text
@@ -137,7 +137,7 @@ def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progr
     changed = [case for case in ends[1] if case in ends[0] and not ends[0][case].surely_equals(ends[1][case])]
     for case in [options.case] if options.case else changed:
         found = groups(history, case)
-        say("\n".join(text.plan_lines(history, case, found, narrowed(found))) + "\n")
+        say("\n".join(plan_lines(history, case, found, narrowed(found))) + "\n")
     if not options.case:
         same = len(ends[1]) - len(changed)
         say(f"{counted(len(changed), 'case')} changed between the ends, {same} not: no commit is to blame for those")
@@ -159,21 +159,21 @@ def _bisect(
     history = _history(commits, target, state, means.out, means.progress)
     found = groups(history, state.case)
     kept = narrowed(found)
-    answer = text.BisectReport(state.case, options.tier, history, kept, None)
+    answer = BisectAnswer(state.case, options.tier, history, kept, None)
     if len(kept) > 1:
         effort = Effort(options.error, options.pairs, options.confirm_pairs, most=options.most)
         answer = _searched(answer, settings, effort, means)
     means.progress.clear()
-    lines, document = text.lines(answer), text.document(answer)
-    if answer.end is End.FOUND:
-        why, explained = _why(answer, means.out)
-        lines, document = [*lines, *why, f"again: {answer.command}"], document | {"explained": explained}
-    write_whole(means.out / "bisect.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    say("\n".join([*lines, f"verdict: {means.out / 'bisect.json'}"]) + "\n")
-    return text.EXIT_CODES[answer.end]
+    found_why = _why(answer, means.out) if answer.end is End.FOUND else None
+    record = report(answer, found_why)
+    written = means.out / "bisect.json"
+    write_json(record, written)
+    terminal.show(record)
+    terminal.last_line(record, written=[written])
+    return record.exit_code
 
 
-def _searched(answer: text.BisectReport, settings: PairSettings, effort: Effort, means: Means) -> text.BisectReport:
+def _searched(answer: BisectAnswer, settings: PairSettings, effort: Effort, means: Means) -> BisectAnswer:
     """Measure until the search ends."""
     commits = [answer.history[group.first].commit for group in answer.groups]
     with Rig(commits, answer.case, settings, means) as rig:
@@ -217,15 +217,12 @@ def _slowest(options: argparse.Namespace, settings: PairSettings, means: Means) 
     return rows[0].case if rows else None
 
 
-def _why(answer: text.BisectReport, out: Path) -> tuple[list[str], dict[str, object]]:
-    """Lines on what changed in the machine code, and in hardware counters where ncu is there."""
+def _why(answer: BisectAnswer, out: Path) -> Explained:
+    """What changed in the machine code, and in hardware counters where ncu is there."""
     assert answer.outcome is not None
     assert answer.outcome.before is not None
     assert answer.outcome.group is not None
     commits = [answer.history[answer.groups[at].first].commit for at in (answer.outcome.before, answer.outcome.group)]
     with folders(Wanted(commits[0]), Wanted(commits[1])) as placed:
         base, head = (ExplainedProject(folder.path, side_environment(folder.path)) for folder in placed)
-        explained = explain((base, head), [answer.case], out / "explain")
-    (case,) = explained.cases
-    code = [f"  {line}" for line in case.diff]
-    return [*case.lines, *(["opcodes:", *code] if code else []), *explained.notes], explained.document()
+        return explain((base, head), [answer.case], out / "explain")

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from peakgate.common.report import Report, Table
 from peakgate.common.text import counted
 from peakgate.reports.ab.decide import interval
+from peakgate.reports.ab.explain import Explained
 from peakgate.reports.ab.judge import reported
 from peakgate.reports.bisect.commits import SHORT_HASH, BuiltCommit, Group
 from peakgate.reports.bisect.search import End, SearchOutcome
 from peakgate.verdict import ExitCode
 
-BISECT_SCHEMA = 1
-
 EXIT_CODES = {End.FOUND: ExitCode.REGRESSION, End.SAME: ExitCode.OK, End.UNDECIDED: ExitCode.UNDECIDED}
 
 
 @dataclass(frozen=True, slots=True)
-class BisectReport:
+class BisectAnswer:
     """A finished bisect of one case: its history and groups, what the search found (None: the ends' code is equal)."""
 
     case: str
@@ -79,8 +79,20 @@ def plan_lines(history: Sequence[BuiltCommit], case: str, found: Sequence[Group]
     return [*lines, *(f"  {commit}: skipped, {problem}" for commit, problem in skipped if problem is not None)]
 
 
-def lines(report: BisectReport) -> list[str]:
-    """The answer, the most important line first."""
+def report(answer: BisectAnswer, why: Explained | None = None) -> Report:
+    """The answer, the most important line first, and ``why`` the case changed with the commit that is named."""
+    opcodes = [(line,) for each in (why.cases if why else ()) for line in each.diff]
+    again = [f"again: `{answer.command}`"] if why else []
+    return Report(
+        command="bisect",
+        exit_code=EXIT_CODES[answer.end],
+        sentences=[*_lines(answer), *again, *(why.notes if why else ())],
+        tables=[*([why.table()] if why else []), *([Table("Opcodes", ("difference",), opcodes)] if opcodes else [])],
+        fields=_fields(answer) | ({"explained": why.document()} if why else {}),
+    )
+
+
+def _lines(report: BisectAnswer) -> list[str]:
     outcome = report.outcome
     if outcome is None:
         why = "machine code and launch are equal at both ends; what else is part of its time are driver, GPU, clocks"
@@ -91,13 +103,9 @@ def lines(report: BisectReport) -> list[str]:
     return [*found, spent, *(f"skipped {each}" for each in skipped)]
 
 
-def document(report: BisectReport) -> dict[str, Any]:
-    """The answer for programs."""
+def _fields(report: BisectAnswer) -> dict[str, Any]:
     outcome = report.outcome
     return {
-        "schema": BISECT_SCHEMA,
-        "command": "bisect",
-        "exit_code": int(EXIT_CODES[report.end]),
         "case": report.case,
         "end": report.end,
         "reason": outcome.reason if outcome else "machine code and launch are equal at both ends",
@@ -112,7 +120,7 @@ def document(report: BisectReport) -> dict[str, Any]:
     }
 
 
-def _found(report: BisectReport, outcome: SearchOutcome) -> list[str]:
+def _found(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
     assert outcome.border is not None
     word = "slower" if outcome.border.direction > 0 else "faster"
     *others, named = report.suspects
@@ -132,7 +140,7 @@ def _found(report: BisectReport, outcome: SearchOutcome) -> list[str]:
     return lines
 
 
-def _same(report: BisectReport, outcome: SearchOutcome) -> list[str]:
+def _same(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
     ends = reported(outcome.ends)
     least = f"from {100 * math.expm1(outcome.ends.resolvable):.2g} % on a change would have been flagged"
     why = f"measured alternately on this GPU, GOOD and BAD do not differ: {ends}; {least}"
@@ -140,7 +148,7 @@ def _same(report: BisectReport, outcome: SearchOutcome) -> list[str]:
     return [f"{report.case}: no commit is the cause: {why}; {others}"]
 
 
-def _undecided(report: BisectReport, outcome: SearchOutcome) -> list[str]:
+def _undecided(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
     suspects = report.suspects
     lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {reported(outcome.ends)}"]
     if suspects:

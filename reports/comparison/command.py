@@ -5,24 +5,23 @@ A saved selftest adds a note of what this runner can resolve.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
-from peakgate.common import records
-from peakgate.common.files import write_whole
+from peakgate.common import records, terminal
 from peakgate.common.records import Number, Whole
-from peakgate.common.text import counted
+from peakgate.common.text import counted, percent
 from peakgate.project import config
 from peakgate.reports.comparison.judge import compare
+from peakgate.reports.comparison.report import report
 from peakgate.reports.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser
-from peakgate.reports.render import outputs, terminal
-from peakgate.reports.render.terminal import VerdictConsole
-from peakgate.reports.result import Comparison, percent
+from peakgate.reports.result import Comparison
 from peakgate.reports.runs.find import FORMS, Archive, RunSide, apart, find_history, find_side
 from peakgate.reports.runs.frame import to_frame
+from peakgate.reports.write import files
 
 SELFTEST_FILE = "selftest.json"
 
@@ -100,17 +99,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     others = find_history(archive, (base, new))
     saved = config.near(config.current().baselines) / new.runs[-1].slug / SELFTEST_FILE
     remarks = selftest_notes(new, (saved, options.out / SELFTEST_FILE))
-    found = compare(base.frame, new.frame, to_frame(others), across_gpus=options.across_gpus)
-    comparison = Comparison(base, new, found, remarks)
-    console = VerdictConsole()
-    terminal.show(comparison, console, everything=options.all)
-    texts: Mapping[str, str] = {}
-    if not options.no_files:
-        page = not options.no_html
-        texts = outputs.texts(comparison, "compare", others, strict=options.strict, page=page)
-    for name, text in texts.items():
-        write_whole(options.out / name, text)
-    outputs.summarize(comparison, strict=options.strict)
-    written = [options.out / name for name in texts]
-    terminal.last_line(comparison, console, strict=options.strict, written=written)
-    return comparison.exit_code(strict=options.strict)
+    rows = compare(base.frame, new.frame, to_frame(others), across_gpus=options.across_gpus)
+    formats = () if options.no_files else files.FORMATS[: -1 if options.no_html else None]
+    page = "html" in formats
+    found = report(Comparison(base, new, rows, remarks), others, strict=options.strict, page=page)
+    terminal.show(found, everything=options.all)
+    written = files.write(found, options.out, formats)
+    files.summarize(found)
+    terminal.last_line(found, written=written)
+    return found.exit_code

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted
+from peakgate.common.text import counted, percent
 from peakgate.reports.comparison import noise
-from peakgate.reports.result import BOTH_SIDES, LABELS, change_text, percent, probability
+from peakgate.reports.result import BOTH_SIDES, LABELS, change_text, probability
 from peakgate.reports.runs.frame import FRAME_COLUMNS, records, usable
 from peakgate.reports.runs.runfile import CaseResult
 from peakgate.terms import TERMS, Contract, summary

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from peakgate.common import terminal
 from peakgate.common.files import write_whole
-from peakgate.reports.history import page, report
+from peakgate.reports.history.report import report, series_csv
 from peakgate.reports.history.series import history, of_sessions
 from peakgate.reports.history.trend import RECENT, find_trend
 from peakgate.reports.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
-from peakgate.reports.render.terminal import VerdictConsole
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import Run
+from peakgate.reports.write import files
 from peakgate.verdict import Verdict
 
 MOST_NAMED_CASES = 3
@@ -62,18 +63,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
     notes = (*filter(None, [_line(missed)]), *archive.notes())
     trend = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)
-    console = VerdictConsole()
-    report.show(trend, console, everything=options.all)
-    texts = {
-        "history.md": report.markdown(trend),
-        "history.csv": report.series_csv(trend),
-        "history.json": report.verdict_json(trend),
-        "history.html": page.html(trend),
-    }
-    for name, text in texts.items():
-        write_whole(options.out / name, text)
-    report.last_line(trend, console, [options.out / name for name in texts])
-    return trend.exit_code
+    record = report(trend)
+    terminal.show(record, everything=options.all)
+    table = options.out / "history.csv"
+    write_whole(table, series_csv(trend))
+    terminal.last_line(record, written=[*files.write(record, options.out, ("md", "json", "html")), table])
+    return record.exit_code
 
 
 def _untimed(newest: Run, earlier: Sequence[Run]) -> dict[Verdict, tuple[str, ...]]:

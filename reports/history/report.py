@@ -1,28 +1,97 @@
-"""A history as terminal, Markdown, CSV and JSON, and the sentences they share; none of them decides anything."""
+"""The report of a history."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from peakgate.common.text import as_json, cell, counted
+from peakgate.common.report import Column, Report, Row, Table
+from peakgate.common.text import cell, counted, figure, one_line, percent, sparkline
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
-from peakgate.reports.history.series import History, Mark, SessionFacts, commit_name
+from peakgate.reports.history.chart import chart, mark_line, size, step_line
+from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
-from peakgate.reports.render import terminal
-from peakgate.reports.render.markdown import code, escape
-from peakgate.reports.render.markdown import table as markdown_table
-from peakgate.reports.render.phrases import UNCHANGED, change, one_line
-from peakgate.reports.runs.sessions import gpu_label, shortly
-from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
-from rich.console import Console
-from rich.text import Text
+from peakgate.reports.result import change_text
+from peakgate.reports.runs.sessions import gpu_label
 
-BARS = "▁▂▃▄▅▆▇█"
+CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
+MOST_MARKS = 5
+COLUMNS = (
+    Column("older_time_us", "before (µs)", figure, brief=True),
+    Column("newest_time_us", "time (µs)", figure, brief=True),
+    Column("smallest_detectable_change_percent", "detectable", percent, brief=True),
+    Column("open_percent", "open", percent),
+    Column("times", "times"),
+)
+
+
+def report(trend: Trend, links: Mapping[str, str] | None = None) -> Report:
+    """What got slower, worst first; of a site with the addresses of the cases' pages."""
+    left: dict[str, float] = {}
+    for each in trend.open:
+        left[each.change.case] = max(left.get(each.change.case, 0.0), each.remaining_percent)
+    steps: dict[str, list[ChangePoint]] = {}
+    for change in trend.changes:
+        steps.setdefault(change.case, []).append(change)
+    numbers = {case: number for number, case in enumerate(trend.history.cases)}
+    together = trend.together
+    return Report(
+        command="history",
+        exit_code=trend.exit_code,
+        verdict=trend.verdict,
+        about=(("history", header(trend.history)),),
+        notes=remarks(trend),
+        overall=(Row("suite-wide", together.verdict, _reason(together)),) if together else (),
+        rows=[
+            _row(
+                each,
+                chart(trend.history, numbers[each.case], steps.get(each.case, [])),
+                steps.get(each.case, []),
+                left.get(each.case),
+                (links or {}).get(each.case, ""),
+            )
+            for each in trend.findings
+        ],
+        columns=COLUMNS,
+        sentences=[f"to settle it: `{command}`" for command in trend.commands],
+        tables=_tables(trend),
+        fields=_fields(trend),
+        legend=gpu_names(trend.history),
+    )
+
+
+def _row(
+    finding: CaseFinding, drawn: tuple[str, str], steps: list[ChangePoint], open_percent: float | None, address: str
+) -> Row:
+    """A case; ``drawn`` is its chart and the range of its times."""
+    known = ("older_time_us", "newest_time_us", "change_percent", "smallest_detectable_change_percent")
+    recent = () if finding.older_time_us is None else (sparkline(finding.recent_us),)
+    return Row(
+        name=finding.case,
+        verdict=finding.verdict,
+        reason=_reason(finding),
+        change="" if finding.change_percent is None else change_text(finding.change_percent),
+        details=(*recent, *map(step_line, steps)),
+        cells={name: getattr(finding, name) for name in known} | {"open_percent": open_percent, "times": drawn[1]},
+        group=finding.case.partition(".")[0],
+        address=address,
+        picture=drawn[0],
+    )
+
+
+def _tables(trend: Trend) -> list[Table]:
+    regressions = [(open_line(each),) for each in trend.regressions]
+    changes = [
+        (each.case, size(each), gpu_label(each.uuid), each.cause, each.place.where, ", ".join(each.place.facts))
+        for each in trend.changes
+    ]
+    return [
+        *([Table(f"Open regressions ({len(trend.open)})", ("regression",), regressions)] if regressions else []),
+        *([Table(f"Change points ({len(changes)})", CHANGE_HEADINGS, changes, folded=True)] if changes else []),
+    ]
 
 
 def header(history: History) -> str:
@@ -33,103 +102,9 @@ def header(history: History) -> str:
     return f"{one_line(history.slug)}: {sessions} {span}, {counted(len(history.cases), 'case')}"
 
 
-def mark_line(mark: Mark, history: History) -> str:
-    """A change of driver or GPU: ``from session 10 of 20 on another driver, 590.44.01 instead of 580.159.04 (...)``."""
-    session = history.sessions[mark.index]
-    since = f"from session {mark.index + 1} of {len(history.sessions)} on another {mark.what}"
-    what = f"{shortly(mark.after)} instead of {shortly(mark.before)}"
-    return one_line(f"{since}, {what} ({session.taken:%Y-%m-%d %H:%M}, {commit_name(session)})")
-
-
-def _counts(trend: Trend) -> str:
-    """``1 SLOWER, 179 SAME``."""
-    return ", ".join(f"{count} {verdict}" for verdict, count in trend.counts.items())
-
-
-def _times(finding: CaseFinding) -> str:
-    """``153 to 161``, in microseconds."""
-    return "" if finding.older_time_us is None else f"{finding.older_time_us:.4g} to {finding.newest_time_us:.4g}"
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """The values as bars from the least to the most of them; level where they are all but equal."""
-    least, most = min(values), max(values)
-    if most - least < 1e-3 * most:
-        return BARS[3] * len(values)
-    return "".join(BARS[round((value - least) / (most - least) * (len(BARS) - 1))] for value in values)
-
-
-HISTORY_SCHEMA = 1
-MOST_OPEN = 10
-CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
-FOLDED_IN_HISTORY = UNDECIDED | {Verdict.NEW}
-MOST_MARKS = 5
-HISTORY_HEADINGS = ("case", "verdict", "change", "time (µs)", "recent", "where", "reason")
-HISTORY_SECTIONS = (
-    ("Regressions", REGRESSIONS, False),
-    ("Undecided", UNDECIDED, True),
-    ("Faster", frozenset({Verdict.FASTER}), False),
-    ("New", frozenset({Verdict.NEW}), True),
-    ("Unchanged", UNCHANGED, True),
-)
-
-
-def show(trend: Trend, console: Console, *, everything: bool = False) -> None:
-    """Print header, marks, findings and the suite's line; only changed cases unless ``everything``."""
-    terminal.line(console, header(trend.history))
-    for remark in remarks(trend):
-        terminal.line(console, remark, style="dim")
-    listed = [each for each in trend.findings if everything or each.verdict not in UNCHANGED]
-    if listed:
-        console.print()
-    terminal.show_rows(console, listed, FOLDED_IN_HISTORY, _details)
-    for regression in trend.open[:MOST_OPEN]:
-        terminal.line(
-            console, f"open regression: {open_line(regression)}", style="bold red" if trend.fail_on_open else "yellow"
-        )
-    if (more := len(trend.open) - MOST_OPEN) > 0:
-        terminal.line(console, counted(more, "more open regression"), style="yellow")
-    if accepted := len(trend.regressions) - len(trend.open):
-        terminal.line(console, counted(accepted, "accepted regression"), style="dim")
-    console.print()
-    if trend.together:
-        text = Text("suite-wide: ").append_text(terminal.verdict_text(trend.together.verdict))
-        console.print(text.append(f", {_reason(trend.together)}"), soft_wrap=True)
-    for command in trend.commands:
-        terminal.line(console, f"to settle it: {command}")
-
-
-def last_line(trend: Trend, console: Console, written: Sequence[Path]) -> None:
-    """Counts, verdict, and where the report was written."""
-    text = Text(f"{_counts(trend)}: ").append_text(terminal.verdict_text(trend.verdict))
-    console.print(text.append(f"; {', '.join(str(path) for path in written)}"), soft_wrap=True)
-
-
-def markdown(trend: Trend) -> str:
-    """The whole report; every text that comes from a file is escaped."""
-    lines = [f"# Peakgate history: {trend.verdict}", "", f"{escape(_counts(trend))}.", ""]
-    lines += [f"- {escape(header(trend.history))}"]
-    if trend.together:
-        lines.append(f"- suite-wide: {trend.together.verdict}, {escape(_reason(trend.together))}")
-    lines += [f"- `{command}`" for command in trend.commands]
-    lines += [f"- {escape(remark)}" for remark in remarks(trend)]
-    lines.append("")
-    if trend.regressions:
-        lines += [f"## Open regressions ({len(trend.open)})", ""]
-        lines += [f"- {escape(open_line(each))}" for each in trend.regressions] + [""]
-    if trend.changes:
-        table = markdown_table(CHANGE_HEADINGS, map(_change_cells, trend.changes))
-        lines += [f"<details><summary>Change points ({len(trend.changes)})</summary>", "", *table, "</details>", ""]
-    for title, verdicts, folded in HISTORY_SECTIONS:
-        found = [each for each in trend.findings if each.verdict in verdicts]
-        if not found:
-            continue
-        table = markdown_table(HISTORY_HEADINGS, map(_cells, found))
-        if folded:
-            lines += [f"<details><summary>{title} ({len(found)})</summary>", "", *table, "</details>", ""]
-        else:
-            lines += [f"## {title} ({len(found)})", "", *table]
-    return "\n".join(lines)
+def gpu_names(history: History) -> list[str]:
+    """The GPUs of a history in the order of their lines' colours."""
+    return [gpu_label(each) for each in history.by_gpu]
 
 
 def series_csv(trend: Trend) -> str:
@@ -144,13 +119,9 @@ def series_csv(trend: Trend) -> str:
     return text.getvalue()
 
 
-def verdict_json(trend: Trend) -> str:
-    """Verdict, exit code, counts, sessions, marks and every finding, worst first, with the times it was judged by."""
-    document = {
-        "schema": HISTORY_SCHEMA,
-        "command": "history",
-        "verdict": trend.verdict,
-        "exit_code": int(trend.exit_code),
+def _fields(trend: Trend) -> dict[str, Any]:
+    """Counts, sessions, marks and every finding, worst first, with the times it was judged by."""
+    return {
         "gpu": trend.history.slug,
         "counts": trend.counts,
         "suite_wide": _plain(trend.together, trend.history) if trend.together else None,
@@ -170,13 +141,6 @@ def verdict_json(trend: Trend) -> str:
         ],
         "rows": [{"case": each.case} | _plain(each, trend.history) for each in trend.findings],
     }
-    return as_json(document)
-
-
-def size(change: ChangePoint) -> str:
-    """``+2.10 % (1.85 to 2.35 %)``."""
-    low, high = change.interval_percent
-    return f"{change.percent:+.2f} % ({low:.2f} to {high:.2f} %)"
 
 
 def change_record(change: ChangePoint, history: History) -> dict[str, Any]:
@@ -209,11 +173,6 @@ def open_line(regression: OpenRegression) -> str:
     return one_line(f"{change.case} {size(change)}{left}{gpu} {since}{facts}{settled}")
 
 
-def _change_cells(change: ChangePoint) -> tuple[str, ...]:
-    words = (gpu_label(change.uuid), change.cause, change.place.where, ", ".join(change.place.facts))
-    return (code(change.case), size(change), *map(escape, words))
-
-
 def remarks(trend: Trend) -> list[str]:
     """What changed besides the code, and the notes, a line each."""
     remarks = [mark_line(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
@@ -228,24 +187,7 @@ def remarks(trend: Trend) -> list[str]:
 
 
 def _reason(finding: CaseFinding) -> str:
-    return one_line(f"{finding.reason}; {finding.where}" if finding.where else finding.reason)
-
-
-def _details(finding: CaseFinding) -> tuple[str, ...]:
-    times = () if finding.older_time_us is None else (f"{sparkline(finding.recent_us)}  {_times(finding)} µs",)
-    return (*times, _reason(finding))
-
-
-def _cells(finding: CaseFinding) -> tuple[str, ...]:
-    return (
-        code(finding.case),
-        finding.verdict,
-        change(finding),
-        _times(finding),
-        "" if finding.older_time_us is None else sparkline(finding.recent_us),
-        escape(finding.where or ""),
-        escape(finding.reason),
-    )
+    return f"{finding.reason}; {finding.where}" if finding.where else finding.reason
 
 
 def _plain(finding: CaseFinding, history: History) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from peakgate.common.text import counted
+from peakgate.common.text import counted, percent
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
 from peakgate.reports.history import scan
 from peakgate.reports.history.changes import (
@@ -31,7 +31,7 @@ from peakgate.reports.history.changes import (
 )
 from peakgate.reports.history.series import History
 from peakgate.reports.protect.acknowledged import Accepted
-from peakgate.reports.result import WORST_FIRST, change_text, percent
+from peakgate.reports.result import WORST_FIRST, change_text
 from peakgate.reports.runs.frame import tidy
 from peakgate.reports.runs.sessions import gpu_label
 from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code

@@ -14,14 +14,12 @@ from pathlib import Path
 from msgspec import structs
 from peakgate.case import Case, Family, Scale, Stage, Tier
 from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted
+from peakgate.common.text import counted, one_line, percent
 from peakgate.project import config
 from peakgate.reports.ladder.markers import inside, link, read_document
-from peakgate.reports.render.markdown import escape, table_line
-from peakgate.reports.render.phrases import one_line
-from peakgate.reports.result import percent
 from peakgate.reports.runs.find import Archive, find_side
 from peakgate.reports.runs.runfile import CaseResult, Run, load_run
+from peakgate.reports.write.markdown import escape, table_line
 from peakgate.run import table
 from peakgate.verdict import Verdict, counts
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatch
 
+from peakgate.common.report import Row
 from peakgate.terms import PROMISED, Contract, changes
 
 NONE = "none"
@@ -47,10 +48,11 @@ class ProtectedChange:
     before: str
     after: str
 
-    def __str__(self) -> str:
+    def row(self, more: str = "") -> Row:
+        """The change as reports have it, with ``more`` behind it."""
         where = f"{self.gpu}: " if self.gpu else ""
         term = f"{self.term} of " if self.kind is ChangeKind.CONTRACT else ""
-        return f"{where}{self.kind}: {term}{self.what}: {self.before} to {self.after}"
+        return Row(f"{where}{self.kind}: {term}{self.what}", reason=f"{self.before} to {self.after}{more}")
 
     @property
     def key(self) -> tuple[str, ...]:

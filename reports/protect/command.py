@@ -6,7 +6,6 @@ Contracts are read in a process of their own: a project's Python never runs in t
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +14,11 @@ from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from peakgate.common import git, records
+from peakgate.common import git, records, terminal
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import LARGEST_FILE_BYTES, opened, read_limited, write_whole
-from peakgate.common.output import say
+from peakgate.common.files import LARGEST_FILE_BYTES, opened, read_limited
 from peakgate.common.processes import Asked, own_module
+from peakgate.common.report import Report, write_json
 from peakgate.common.text import counted
 from peakgate.judge.floors import load_floors
 from peakgate.project import config
@@ -81,13 +80,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     found += changes.reviewed_changes(files, name, *_with_python(root))
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
-    ruling = changes.rule(found, words)
-    say("\n".join(_lines(ruling, options.base)))
-    failed = ruling.failing or (options.strict and ruling.review)
-    code = ExitCode.REGRESSION if failed else ExitCode.OK
+    record = report(changes.rule(found, words), options.base, commit, strict=options.strict)
+    terminal.show(record)
     if options.out is not None:
-        write_whole(options.out / "protect.json", _verdict_json(ruling, commit, code))
-    return code
+        write_json(record, options.out / "protect.json")
+    return record.exit_code
 
 
 def _inside(root: Path, folder: Path) -> str:
@@ -98,22 +95,41 @@ def _inside(root: Path, folder: Path) -> str:
     return place.relative_to(root.resolve()).as_posix()
 
 
-def _verdict_json(ruling: changes.Ruling, commit: str, code: ExitCode) -> str:
-    """What a CI job reads: the exit code survives a runner that flattens it."""
+def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = False) -> Report:
+    """What fails, what is acknowledged and what is for review; ``base`` is what was asked for, ``commit`` its hash."""
+    rows = [change.row() for change in ruling.failing]
+    rows += [change.row(f"; acknowledged until {word.expires}: {word.reason}") for change, word in ruling.acknowledged]
+    rows += [change.row() for change in ruling.review]
+    sentences = [
+        f"{word.gpu or 'all GPUs'}: the acknowledgement of {word.what} ({word.before} to {word.after}) excuses nothing "
+        "here; delete it"
+        for word in ruling.idle
+    ]
+    if ruling.failing:
+        files = sorted(
+            {"/".join(filter(None, ("baselines", each.gpu, acknowledged.ACKNOWLEDGED_FILE))) for each in ruling.failing}
+        )
+        count = counted(len(ruling.failing), "change")
+        sentences.append(f"{count} against {base} to undo, or to give a reason for in {' and '.join(files)}")
+    else:
+        sentences.append(f"no unacknowledged change of floors, saved runs or contracts against {base}")
     listed = {
         "failing": list(ruling.failing),
         "acknowledged": [change for change, _ in ruling.acknowledged],
         "review": list(ruling.review),
     }
-    document = {
-        "schema": 1,
-        "command": "protect",
-        "exit_code": int(code),
-        "base": commit,
-        "counts": {name: len(found) for name, found in listed.items()},
-        "changes": {name: [asdict(change) for change in found] for name, found in listed.items()},
-    }
-    return json.dumps(document, indent=1) + "\n"
+    return Report(
+        command="protect",
+        exit_code=ExitCode.REGRESSION if ruling.failing or (strict and ruling.review) else ExitCode.OK,
+        rows=rows,
+        sentences=sentences,
+        fields={
+            "base": commit,
+            "counts": {name: len(found) for name, found in listed.items()},
+            "changes": {name: [asdict(change) for change in found] for name, found in listed.items()},
+        },
+        unit="change",
+    )
 
 
 def _with_python(root: Path) -> tuple[list[str], list[str]]:
@@ -223,26 +239,6 @@ def _scratch(folder: str, text: str) -> Path:
     path = Path(folder) / FLOORS_FILE
     path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
     return path
-
-
-def _lines(ruling: changes.Ruling, base: str) -> list[str]:
-    lines = [str(change) for change in ruling.failing]
-    lines += [f"{change}; acknowledged until {word.expires}: {word.reason}" for change, word in ruling.acknowledged]
-    lines += [str(change) for change in ruling.review]
-    lines += [
-        f"{word.gpu or 'all GPUs'}: the acknowledgement of {word.what} ({word.before} to {word.after}) excuses nothing "
-        "here; delete it"
-        for word in ruling.idle
-    ]
-    if ruling.failing:
-        files = sorted(
-            {"/".join(filter(None, ("baselines", each.gpu, acknowledged.ACKNOWLEDGED_FILE))) for each in ruling.failing}
-        )
-        count = counted(len(ruling.failing), "change")
-        lines.append(f"{count} against {base} to undo, or to give a reason for in {' and '.join(files)}")
-    else:
-        lines.append(f"no unacknowledged change of floors, saved runs or contracts against {base}")
-    return lines
 
 
 def changed_files(commit: str, root: Path) -> list[FileChange]:

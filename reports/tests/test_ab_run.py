@@ -31,7 +31,7 @@ def test_a_slower_kernel_is_found_confirmed_and_explained(tmp_path: Path, capsys
     assert reported(tmp_path)["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
     captured = capsys.readouterr()
     assert PAD in captured.out
-    assert "\nwall time " in captured.out
+    assert "\nWall time " in captured.out
     spent = reported(tmp_path)["wall_s"]
     assert [(name, spent[name]["processes"]) for name in ("proof", "screen", "confirm")] == [
         ("proof", 2),

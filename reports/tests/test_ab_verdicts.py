@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from peakgate.reports.ab import judge as report
+from peakgate.reports.ab import judge
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.pairs import Times
@@ -49,7 +49,7 @@ def record(tmp_path: Path, slower: Mapping[Phase, float], refused: Mapping[Side,
 
 
 def verdicts(made: AbRecord) -> dict[str, Verdict]:
-    return {row.case: row.verdict for row in report.comparison(made).records}
+    return {row.case: row.verdict for row in judge.comparison(made).records}
 
 
 def decided(status: CaseStatus, resolvable: float = 0.002, direction: int = 1) -> Verdict:
@@ -59,7 +59,7 @@ def decided(status: CaseStatus, resolvable: float = 0.002, direction: int = 1) -
     empty = AbRecord(
         SideFolder("b", Path(), None), SideFolder("h", Path(), None), PairSettings("gate", "gpu:0", 4, 4), Plan()
     )
-    return report._decided(empty, decision, Times(()), Times(())).verdict
+    return judge._decided(empty, decision, Times(()), Times(())).verdict
 
 
 @pytest.mark.parametrize("direction", [1, -1])

@@ -70,7 +70,7 @@ def test_an_interrupted_bisect_goes_on_and_names_the_commit_with_its_size_and_wh
     assert found["change"]["low_percent"] < 20 < found["change"]["high_percent"]
     assert (found["groups"], found["history"], found["measured"]) == (4, 6, 4)
     assert said.startswith(f"{commits[3][:12]} made {PAD} slower: change 3\n+")
-    assert f"again: peakgate ab {commits[2][:12]} {commits[3][:12]} -k {PAD} --explain" in said
+    assert f"again: `peakgate ab {commits[2][:12]} {commits[3][:12]} -k {PAD} --explain`" in said
     assert not {"commit2", "commit4"} & {name for name, *_ in ran(tmp_path)}
     assert len(ran(tmp_path)) - before < 2 * found["pairs"]
 

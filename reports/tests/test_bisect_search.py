@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate.common.report import Report
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.reports.bisect import report
 from peakgate.reports.bisect.commits import STATE_FILE, BuiltCommit, Question, groups, narrowed, resumed
@@ -164,13 +165,19 @@ def decision(percent: float, status: CaseStatus = CaseStatus.FLAGGED) -> SimpleN
     return SimpleNamespace(**estimate, status=status, resolvable=0.0025, direction=1, p_value=0.001)
 
 
+def test_a_found_commit_is_reported(shown: Callable[[str, Report], None]) -> None:
+    made = history("aax-bb")
+    outcome = SearchOutcome(End.FOUND, decision(5), "", 1, 0, decision(2), unusable=((1, "wrong results"),))
+    shown("bisect.txt", report.report(report.BisectAnswer(CASE, "gate", made, groups(made, CASE), outcome, 2, 24)))
+
+
 def test_commits_with_nothing_to_measure_in_front_of_the_border_are_named_with_it() -> None:
     made = history("aax-bb")
     found = groups(made, CASE)
     outcome = SearchOutcome(End.FOUND, decision(2), "", 1, 0, decision(2))
-    answer = report.BisectReport(CASE, "gate", made, found, outcome, 2, 24)
+    answer = report.BisectAnswer(CASE, "gate", made, found, outcome, 2, 24)
     assert [each.commit for each in answer.suspects] == [made[at].commit for at in (2, 3, 4)]
-    said = report.lines(answer)
+    said = report.report(answer).sentences
     assert said[0] == f"{made[4].commit[:12]} made {CASE} slower: subject of {made[4].commit}"
     assert said[2].startswith(f"or one of {made[2].commit[:12]}, {made[3].commit[:12]}, directly before it")
     assert answer.command == f"peakgate ab {made[1].commit[:12]} {made[4].commit[:12]} -k {CASE} --explain"
@@ -179,9 +186,9 @@ def test_commits_with_nothing_to_measure_in_front_of_the_border_are_named_with_i
 def test_a_skipped_group_before_the_border_is_under_suspicion() -> None:
     made = history("abcd")
     outcome = SearchOutcome(End.FOUND, decision(2), "", 2, 0, decision(2), unusable=((1, "wrong results"),))
-    answer = report.BisectReport(CASE, "full", made, groups(made, CASE), outcome)
+    answer = report.BisectAnswer(CASE, "full", made, groups(made, CASE), outcome)
     assert [each.commit for each in answer.suspects] == [made[1].commit, made[2].commit]
-    assert f"skipped {made[1].commit[:12]}: wrong results" in report.lines(answer)
+    assert f"skipped {made[1].commit[:12]}: wrong results" in report.report(answer).sentences
     assert answer.command is not None
     assert "--tier full" in answer.command
 
@@ -189,14 +196,14 @@ def test_a_skipped_group_before_the_border_is_under_suspicion() -> None:
 def test_a_commit_with_a_part_of_the_change_says_how_to_find_the_rest() -> None:
     made = history("abcd")
     outcome = SearchOutcome(End.FOUND, decision(5), "", 2, 1, decision(2))
-    said = report.lines(report.BisectReport(CASE, "gate", made, groups(made, CASE), outcome))
+    said = report.report(report.BisectAnswer(CASE, "gate", made, groups(made, CASE), outcome)).sentences
     assert any(line.startswith("that is not the whole change; `peakgate bisect") for line in said)
 
 
 def test_an_undecided_bisect_lists_the_commits_that_are_left_and_exits_3() -> None:
     made = history("abcd")
     outcome = SearchOutcome(End.UNDECIDED, decision(2), "too few pairs", candidates=((2, 0.6), (3, 0.395), (1, 0.005)))
-    answer = report.BisectReport(CASE, "gate", made, groups(made, CASE), outcome)
+    answer = report.BisectAnswer(CASE, "gate", made, groups(made, CASE), outcome)
     assert [each.commit for each in answer.suspects] == [made[2].commit, made[3].commit]
-    assert report.document(answer)["exit_code"] == 3
-    assert "2 commits left" in report.lines(answer)[1]
+    assert report.report(answer).exit_code == 3
+    assert "2 commits left" in report.report(answer).sentences[1]

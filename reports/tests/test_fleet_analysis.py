@@ -1,6 +1,7 @@
 """From a fleet's table to what became of every GPU, and its reports."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from peakgate.reports.fleet import analysis, dataset, report
 from peakgate.reports.fleet.analysis import GpuStatus
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import FleetPlan, Store, newest
+from peakgate.reports.write import files
 from peakgate.verdict import ExitCode, Verdict, exit_code
 
 BOUND = ["memory"] * 20 + ["compute"] * 5
@@ -97,9 +99,9 @@ def test_a_gate_that_fails_in_either_pass_decides_the_exit_code_and_is_reported(
     assert found.gpus.loc["GPU-2", "reason"] == ("" if status is GpuStatus.OK else f"case7: {verdict}")
     counted = f"1 {status}" if status is not GpuStatus.OK else "8 OK"
     written = report.of_fleet(found)
-    assert counted in written.headline
+    assert counted in written.counts_text
     assert dict(found.failing) == ({"case7": 1} if status is GpuStatus.FAILED else {})
-    assert written.commands == []
+    assert not any("scontrol" in each for each in written.sentences)
 
 
 def test_a_gate_that_exits_1_fails_whatever_its_cases_are():
@@ -144,33 +146,34 @@ def test_a_gpu_that_became_slower_than_its_own_past_is_named_and_a_roll_out_is_n
     assert rollout.groups.loc["memory", "shift_percent"] == pytest.approx(2.0, abs=0.1)
 
 
-def test_reports_name_the_bad_gpu_first_and_are_whole(tmp_path):
+def test_reports_name_the_bad_gpu_first_and_are_whole(tmp_path, shown):
     first = fleet(slow={3: 0.06})
     found = analysis.analyse(dataset.frame([*first.to_dict("records"), *rows("GPU-3", 30, slow=0.06, mode="again")]))
     written = report.of_fleet(found)
-    document = json.loads(report.as_json(written))
+    paths = {path.suffix: path.read_text() for path in report.write(written, tmp_path)}
+    document = json.loads(paths[".json"])
     assert document["counts"] == {"OUTLIER": 1, "OK": 15}
     assert document["gpus"][0]["uuid"] == "GPU-3"
-    assert report.csv(written).splitlines()[1].startswith("GPU-3,OUTLIER")
-    assert "`GPU-3`" in report.markdown(written)
-    html = report.write(found, tmp_path)[1][0].read_text()
-    assert html.index("GPU-3") < html.index("GPU-1<")
-    assert html.count("data:image/png") == 2
-    assert "scontrol update NodeName=node0 State=DRAIN" in written.commands[0]
+    assert paths[".csv"].splitlines()[1].startswith("GPU-3,OUTLIER")
+    assert "`GPU-3`" in paths[".md"]
+    assert paths[".html"].index("GPU-3<") < paths[".html"].index("GPU-1<")
+    assert [each.title for each in written.pictures] == ["GPUs and cases", "Spread per case"]
+    assert any("scontrol update NodeName=node0 State=DRAIN" in each for each in written.sentences)
+    shown("fleet.txt", replace(written, sentences=[each for each in written.sentences if "spread" not in each]))
 
 
-def test_a_figure_that_is_missing_is_a_dash_in_the_report():
-    found = analysis.analyse(fleet(2, more=[lone("GPU-lost", "lost")]))
-    text = report.markdown(report.of_fleet(found))
-    assert "nan" not in text
-    assert "\n| OK | `GPU-1` | node0 | – | – | 0 |" in text
+def test_a_figure_that_is_missing_is_empty_in_the_report():
+    found = report.of_fleet(analysis.analyse(fleet(2, more=[lone("GPU-lost", "lost")])))
+    for name in ("md", "csv", "html"):
+        assert "nan" not in files.text(found, name).partition("<script>")[0]
+    assert "\n| `GPU-1` | OK | node0 |  |  | 0 |" in files.text(found, "md")
 
 
 def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path):
     store = Store(tmp_path / "f")
     plan = FleetPlan("f", "digest", "inside", "commit", False, ("-k", "x"), "cpu", False, "harness")
     store.begin(plan, [])
-    report.write(analysis.analyse(fleet(1)), store.folder)
+    report.write(report.of_fleet(analysis.analyse(fleet(1))), store.folder)
     assert newest(tmp_path).read() == (plan, {})
 
 
@@ -194,7 +197,7 @@ def test_a_gpu_without_a_measurement_keeps_a_fleet_from_passing(tmp_path, outcom
 
 def test_a_node_name_that_a_shell_would_take_apart_is_in_no_command():
     about = lone("GPU-x", "lost") | {"node": "a; rm -rf /"}
-    assert report.of_fleet(analysis.analyse(dataset.frame([about]))).commands == []
+    assert not any("rm -rf" in each for each in report.of_fleet(analysis.analyse(dataset.frame([about]))).sentences)
 
 
 def test_the_data_set_is_read_as_it_was_written(tmp_path):

@@ -1,13 +1,12 @@
 """A tier spread over GPUs: who measures what, and what is said about the whole."""
 
-import json
-
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.reports.fleet import dataset, report, shard
 from peakgate.reports.fleet.shard import judge
+from peakgate.reports.write import files
 from peakgate.verdict import ExitCode, Verdict
 
 
@@ -79,7 +78,7 @@ def test_gpus_that_are_not_equal_leave_the_tier_inconclusive():
     found = judged(slow=1.04)
     assert found.exit_code is ExitCode.UNDECIDED
     assert (len(found.problems), found.apart) == (1, {"compute": 0.0, "memory": pytest.approx(4.0)})
-    assert report.of_tier(found).headline.startswith(Verdict.INCONCLUSIVE)
+    assert report.of_tier(found).verdict == Verdict.INCONCLUSIVE
     assert judged(slow=1.02).exit_code is ExitCode.OK
 
 
@@ -105,7 +104,7 @@ def test_a_gpu_without_a_gate_is_reported_as_not_measured():
     found = judge(dataset.frame(rows), shares)
     assert found.gpus.loc["GPU-c", "outcome"] == "lost"
     assert found.exit_code is ExitCode.UNDECIDED
-    assert "nan" not in report.markdown(report.of_tier(found))
+    assert "nan" not in files.text(report.of_tier(found), "md")
 
 
 def test_one_failed_case_fails_the_tier_and_is_reported_with_its_gpu():
@@ -113,9 +112,9 @@ def test_one_failed_case_fails_the_tier_and_is_reported_with_its_gpu():
     found = judged(verdicts={case: "BELOW_FLOOR"})
     assert found.exit_code is ExitCode.REGRESSION
     assert list(found.failing.index) == [case]
-    document = json.loads(report.as_json(report.of_tier(found)))
+    document = report.of_tier(found).fields
     row = next(each for each in document["cases"] if each["case"] == case)
     assert row["verdict"] == Verdict.BELOW_FLOOR
     assert row["uuids"] in GPUS
-    assert f"| BELOW_FLOOR | `{case}` | {row['uuids']} |" in report.markdown(report.of_tier(found))
-    assert len(report.csv(report.of_tier(found)).splitlines()) == 101
+    assert f"| `{case}` | BELOW_FLOOR | {row['uuids']} |" in files.text(report.of_tier(found), "md")
+    assert len(files.text(report.of_tier(found), "csv").splitlines()) == 101

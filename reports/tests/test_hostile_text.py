@@ -15,12 +15,14 @@ import pytest
 from comparing import compare
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from peakgate.common import terminal
 from peakgate.common.errors import PeakgateError, refused
 from peakgate.common.text import one_line
+from peakgate.reports.comparison.report import report
 from peakgate.reports.protect.changes import NONE, ChangeKind, ProtectedChange
-from peakgate.reports.render import outputs, terminal
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run
+from peakgate.reports.write import files
 from peakgate.run import table
 from rich.console import Console
 from synthetic_runs import LADDER, document, save
@@ -53,13 +55,13 @@ def verdict_script() -> ModuleType:
 def not_obeyed(formats: dict[str, str]) -> None:
     for name, text in formats.items():
         assert not CONTROL.search(text), (name, CONTROL.search(text))
-        if name.endswith(".csv"):
+        if name == "csv":
             for row in csv.reader(io.StringIO(text, newline="")):
                 assert not [each for each in row if each.lstrip()[:1] in tuple("=@")], name
                 assert not [each for each in row if each[:1] in tuple("+-") and not _number(each)], name
-        elif name.endswith(".json"):
+        elif name == "json":
             json.loads(text)
-        if not name.endswith((".json", ".html")):  # these two are files, and no log
+        if not name.endswith(("json", "html")):  # these two are files, and no log
             assert not COMMAND.search(text), (name, COMMAND.search(text))
 
 
@@ -79,12 +81,17 @@ def test_no_format_of_a_comparison_is_obeyed(tmp_path: Path, case: str, gpu: str
         times = {**LADDER, case: 100.0 * factor, f"{case}2": 100.0}
         run = load_run(save(tmp_path, name, document(times, driver=driver, name=gpu, commit=commit)))
         sides.append(RunSide(f"{name} {commit}", (run,)))
-    found = compare(sides[0], sides[1])
+    found = report(compare(sides[0], sides[1]), page=False)
     console = Console(file=io.StringIO(), width=100, highlight=False)
     terminal.show(found, console, everything=True)
     terminal.last_line(found, console, written=[Path("out/compare.md")])
     assert isinstance(console.file, io.StringIO)
-    not_obeyed({"terminal": console.file.getvalue(), **outputs.texts(found, "compare", page=False)})
+    not_obeyed(
+        {
+            "terminal": console.file.getvalue(),
+            **{name: files.text(found, name) for name in ("md", "csv", "json", "junit.xml")},
+        }
+    )
 
 
 @given(case=HOSTILE, reason=HOSTILE, note=HOSTILE)
@@ -100,7 +107,7 @@ def test_the_table_of_a_run_is_not_obeyed(case: str, reason: str, note: str) -> 
 def test_no_line_on_a_log_is_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     refused(PeakgateError(text))
     change = ProtectedChange("", ChangeKind.CONTRACT, text, text, text, NONE)
-    not_obeyed({"error": capsys.readouterr().err, "protect": one_line(str(change))})
+    not_obeyed({"error": capsys.readouterr().err, "protect": one_line(change.row().name)})
     path = tmp_path / "bench.json"
     path.write_text(json.dumps({"exit_code": 1, "verdicts": {text: 1}}))
     verdict_script().judge([path])

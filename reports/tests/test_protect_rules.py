@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from peakgate.common.errors import PeakgateError
+from peakgate.common.report import Report
 from peakgate.reports.protect import acknowledged
 from peakgate.reports.protect.changes import (
     Acknowledgement,
@@ -22,6 +24,7 @@ from peakgate.reports.protect.changes import (
     rule,
     run_changes,
 )
+from peakgate.reports.protect.command import report
 from peakgate.terms import Contract
 
 TODAY = date(2026, 11, 20)
@@ -172,7 +175,7 @@ def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_th
         "new": Contract(bytes=2),
     }
     found = contract_changes(before, after)
-    assert [str(change) for change in found] == [
+    assert [f"{change.row().name}: {change.row().reason}" for change in found] == [
         "contract changed: bytes of a: 8 to 16",
         "contract changed: saved of a: none to x.npy:1",
         "contract changed: tolerance of a: 1e-06 to 1000000000.0",
@@ -195,3 +198,12 @@ def test_files_that_decide_how_a_change_is_judged_are_for_review(path: str) -> N
 @pytest.mark.parametrize("path", ["kernels/a/a.cu", "README.md", "baselines/g/floors.toml", "baselines/g/runs/x.json"])
 def test_other_files_are_not(path: str) -> None:
     assert reviewed_changes([FileChange("M", path, False, "1", "2")], "baselines") == []
+
+
+def test_what_protect_reports(shown: Callable[[str, Report], None]) -> None:
+    lowered = ProtectedChange("nvidia-h200", ChangeKind.LOWERED, "floor", "norms.softmax-8", "0.7", "0.65")
+    contract = ProtectedChange("", ChangeKind.CONTRACT, "tolerance", "norms.softmax-8", "1e-05", "0.1")
+    review = ProtectedChange("", ChangeKind.REVIEW, "file", "noxfile.py", "none", "e69de29bb2d1")
+    word = Acknowledgement("nvidia-h200", "floor", "norms.softmax-8", "0.7", "0.65", "a new driver", "2026-12-31")
+    idle = Acknowledgement("", "work", "norms.rms-8", "1", "2", "once", "2026-12-31")
+    shown("protect.txt", report(rule([lowered, contract, review], [word, idle]), "origin/main", "a" * 40))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -123,23 +124,25 @@ def test_cases_that_repeat_worse_than_the_single_run_rule_resolves_are_listed(tm
     assert tight.carried_percent > 3
 
 
-def test_the_command_passes_on_a_quiet_runner_and_writes_the_record(tmp_path: Path, capsys: Captured) -> None:
+def test_the_command_passes_on_a_quiet_runner_and_writes_the_record(
+    tmp_path: Path, capsys: Captured, golden: Callable[[str, str], None]
+) -> None:
     unchanged(tmp_path / "aa")
     assert main(["selftest", "aa", "--save"]) == 0
-    shown = capsys.readouterr().out
-    assert "one session against one: 0 of 30 gates failed on unchanged code" in shown
-    assert shown.splitlines()[-1] == "PASS; .peakgate/out/selftest.json, baselines/nvidia-h200/selftest.json"
+    golden("selftest.txt", capsys.readouterr().out)
     reported = json.loads(Path("baselines/nvidia-h200/selftest.json").read_text())
     assert (reported["verdict"], len(reported["designs"]), len(reported["sessions"])) == ("PASS", 3, 6)
     assert set(reported["smallest_detectable_change_percent"]) == set(LADDER)
 
 
-def test_too_many_false_positives_exit_3_and_name_case_and_session(tmp_path: Path, capsys: Captured) -> None:
+def test_too_many_false_positives_exit_3_and_name_case_and_session(
+    tmp_path: Path, capsys: Captured, golden: Callable[[str, str], None]
+) -> None:
     unchanged(tmp_path / "aa", odd=3, by=0.06)
     assert main(["selftest", "aa"]) == 3
-    shown = capsys.readouterr().out
-    assert f"falsely flagged as slower: {PAD} (5)" in shown
-    assert "s03.json is in 5 of the 5" in shown
+    golden("selftest-false-positives.txt", capsys.readouterr().out)
+    single = json.loads(Path(".peakgate/out/selftest.json").read_text())["designs"][0]
+    assert (single["alarming_cases"], single["alarming_sessions"]["s03.json"]) == ({PAD: 5}, 5)
 
 
 def test_a_floor_tighter_than_the_runner_exits_3_and_is_named(tmp_path: Path, capsys: Captured) -> None:
@@ -148,13 +151,14 @@ def test_a_floor_tighter_than_the_runner_exits_3_and_is_named(tmp_path: Path, ca
     folder.mkdir(parents=True)
     (folder / "floors.toml").write_text(f'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"{PAD}" = {fraction}\n')
     assert main(["selftest", "aa"]) == 3
-    assert f"{PAD}: floor {fraction:.3f}" in capsys.readouterr().out
+    (tight,) = json.loads(Path(".peakgate/out/selftest.json").read_text())["floors_too_tight"]
+    assert (tight["case"], tight["floor"]) == (PAD, pytest.approx(fraction))
 
 
 def test_the_newest_sessions_are_used_when_fewer_are_asked_for(tmp_path: Path, capsys: Captured) -> None:
     unchanged(tmp_path / "aa", sessions=8, odd=1, by=0.06)
     assert main(["selftest", "aa", "--sessions", "7"]) == 0
-    assert capsys.readouterr().out.startswith("7 sessions of nvidia-h200")
+    assert len(json.loads(Path(".peakgate/out/selftest.json").read_text())["sessions"]) == 7
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ def parse_resources(log: str, kernel: str) -> Resources:
                 spill_bytes=int(match["stores"]) + int(match["loads"]),
                 static_shared_bytes=int(shared[1]) if shared else 0,
             )
-    raise BuildError(f"{kernel}.cu has no entry point `{kernel}`: a stage's kernel carries the name of its file")
+    raise BuildError(f"no entry point `{kernel}` was compiled: a stage's kernel carries its name, or is its `entry`")
 
 
 def _first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entries: Sequence[str]) -> str:

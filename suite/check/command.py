@@ -14,22 +14,24 @@ import importlib
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from peakgate import emulator
 from peakgate.case import Case
 from peakgate.check import digests, emulate, gpu_build, isolate, mutation_run, picture, report, workers
 from peakgate.check.emulate import BuildReport, LaunchFinding
+from peakgate.common import terminal
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import leave_verdict
 from peakgate.common.output import say, warn
+from peakgate.common.report import Report, leave_verdict
 from peakgate.common.selection import add_selection
 from peakgate.common.text import counted
 from peakgate.device.choose import open_device
-from peakgate.judge import waivers
+from peakgate.judge import defects, waivers
+from peakgate.judge.defects import Defect
 from peakgate.project import config
 from peakgate.project.catalogue import problems
 from peakgate.verdict import ExitCode
@@ -59,16 +61,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     try:
         compiler = emulator.find_compiler()
     except PeakgateError as error:
-        say(f"not checked: {error}")
-        return leave_verdict(chosen.out / verdict_file, ExitCode.UNDECIDED, {"reason": str(error)})
-    named = {"compiler": f"{compiler.name} {compiler.version}"}
+        left = Report(verb, ExitCode.UNDECIDED, sentences=(f"not checked: {error}",), fields={"reason": str(error)})
+        terminal.show(left)
+        return leave_verdict(left, chosen.out / verdict_file)
     orders = emulate.schedules(chosen.schedules)
     start = time.perf_counter()
-    code, found = (_mutants if chosen.mutants else _check)(chosen, orders, start)
-    return leave_verdict(chosen.out / verdict_file, code, {**named, **found})
+    found = (_mutants if chosen.mutants else _check)(chosen, orders, start)
+    named = {"compiler": f"{compiler.name} {compiler.version}"}
+    return leave_verdict(replace(found, fields={**named, **found.fields}), chosen.out / verdict_file)
 
 
-def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
+def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> Report:
     """Check the catalogue's kernels, or the one that is named."""
     accepted, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
     builds = sorted(emulate.builds(chosen.text, chosen.family).items(), key=_work_of, reverse=True)
@@ -86,27 +89,21 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> t
             else:
                 reports.append(answer)
         reports += gpu_build.reports(measured, building)
-    all_found = report.by_kernel(reports, partial(emulate.text_at, chosen.text, chosen.family))
-    kernels = report.waived(all_found, accepted, today)
-    said = waivers.complaints(
-        accepted,
-        {defect.key for kernel in all_found for defect in kernel.defects},
-        partial(_looked_at, chosen, {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}),
-        today,
-    )
-    wall_s = time.perf_counter() - start
-    *found, verdict = [*([no_nvrtc] if no_nvrtc else []), *report.lines(kernels, orders, wall_s)]
-    lines = (*found, *said, verdict)
-    unlisted = [defect.key for kernel in kernels for defect in kernel.defects if defect.key not in accepted]
-    offer = waivers.offer(unlisted, config.near(config.current().baselines / waivers.WAIVERS_FILE))
-    for line in filter(None, (*found, *said, offer, verdict)):
-        say(line)
+    kernels = report.by_kernel(reports, partial(emulate.text_at, chosen.text, chosen.family))
+    checked = {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}
+    every = [defect for kernel in kernels for defect in kernel.defects]
+    ruling = defects.rule(every, accepted, partial(_looked_at, chosen, checked), today)
+    offer = ruling.offer(accepted, config.near(config.current().baselines / waivers.WAIVERS_FILE))
+    made = report.report(kernels, ruling, orders, time.perf_counter() - start, offer)
+    fields = {**made.fields, "compiled_for_gpu": not no_nvrtc}
+    found = replace(made, notes=(no_nvrtc,) if no_nvrtc else (), fields=fields)
+    terminal.show(found)
     if chosen.html:
         when = datetime.now(UTC).isoformat(" ", "minutes")
-        picture.write_page(chosen.html, lines[-1], when, _drawn(chosen, kernels), lines)
+        lines = [*found.notes, *(f"{row.name}: {row.reason}" for row in found.rows), *ruling.complaints]
+        picture.write_page(chosen.html, found.sentences[-1], when, _drawn(chosen, every), lines)
         say(f"page: {chosen.html}")
-    described = {**report.described(kernels, orders, wall_s), "complaints": said, "compiled_for_gpu": not no_nvrtc}
-    return report.exit_code(kernels, said), described
+    return found
 
 
 def _work_of(build: tuple[emulate.BuildKey, Sequence[Case]]) -> int:
@@ -114,20 +111,19 @@ def _work_of(build: tuple[emulate.BuildKey, Sequence[Case]]) -> int:
     return sum(case.work.bytes + case.work.flops for case in build[1])
 
 
-def _drawn(chosen: argparse.Namespace, kernels: Sequence[report.KernelReport]) -> list[picture.Drawing]:
+def _drawn(chosen: argparse.Namespace, found: Sequence[Defect]) -> list[picture.Drawing]:
     """Each race for shared memory once, of the first problem that showed it; a worker that dies draws none."""
-    races = {
-        (defect.first.case, defect.first.schedule): kernel.kernel
-        for kernel in kernels
-        for defect in (*kernel.defects, *(defect for defect, _ in kernel.waived))
-        if defect.first.kind in picture.KINDS
+    races: dict[tuple[str, int], str] = {
+        (each.facts["case"], each.facts["schedule"]): each.key.kernel
+        for each in found
+        if each.key.kind in picture.KINDS
     }
     tasks = picture.tasks(chosen.text, chosen.family, list(races))
     answers = dict(workers.run(tasks, chosen.jobs))
     drawings, known = [], set()
     for number, kernel in enumerate(races.values()):
-        found = answers[number]
-        for each in [] if isinstance(found, workers.Died) else found:
+        answer = answers[number]
+        for each in [] if isinstance(answer, workers.Died) else answer:
             if (kernel, each.kind, each.where) not in known:
                 known.add((kernel, each.kind, each.where))
                 drawings.append(picture.drawing(kernel, each, partial(emulate.text_at, chosen.text, chosen.family)))
@@ -148,7 +144,7 @@ def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
     return isolate.run(given, folder.resolve(), chosen.out, CHECK_FILE)
 
 
-def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> tuple[ExitCode, dict[str, Any]]:
+def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> Report:
     """Run every mutant and hold the survivors to their list."""
     reasons = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).survivors
     mutants, unused = mutation_run.targets(chosen.text)
@@ -170,25 +166,24 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
     listed = reasons if not chosen.text else {key: reasons[key] for key in {m.key for m in mutants} & reasons.keys()}
     said = mutation_run.complaints(alive, [result.mutant for result in results if not result.survived], listed)
     said += [f"{result.mutant}: is no program: {result.invalid}" for result in results if result.invalid]
-    for line in said:
-        say(line)
     where = config.near(config.current().baselines / waivers.WAIVERS_FILE)
     how = f"to accept a survivor, copy its entry to {where} and fill in why:"
-    if offer := waivers.listed_under(
-        how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons]
-    ):
-        say(offer)
-    for file in unused:
-        say(f"{file}: not mutated: no stage includes it")
+    offer = waivers.listed_under(how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons])
     wall_s = time.perf_counter() - start
     caught = sum(result.caught_by is not None for result in results)
     explained = sum(mutant.key in reasons for mutant in alive)
-    say(
-        f"{counted(len(mutants), 'mutant')} of {counted(len({mutant.file for mutant in mutants}), 'file')}: "
-        f"{caught} caught, {len(alive)} survived, {explained} of them with a reason ({wall_s:.0f} s)"
+    files = counted(len({mutant.file for mutant in mutants}), "file")
+    survived = f"{caught} caught, {len(alive)} survived, {explained} of them with a reason"
+    summary = f"{counted(len(mutants), 'mutant')} of {files}: {survived} ({wall_s:.0f} s)"
+    unmutated = [f"{file}: not mutated: no stage includes it" for file in unused]
+    found = Report(
+        command="mutants",
+        exit_code=ExitCode.REGRESSION if said else ExitCode.OK,
+        sentences=[text for text in (*said, offer, *unmutated, summary) if text],
+        fields={"complaints": said, **mutation_run.described(results, reasons, wall_s), "not_mutated": unused},
     )
-    code = ExitCode.REGRESSION if said else ExitCode.OK
-    return code, {"complaints": said, **mutation_run.described(results, reasons, wall_s), "not_mutated": unused}
+    terminal.show(found)
+    return found
 
 
 def _digests(chosen: argparse.Namespace) -> ExitCode:

@@ -4,43 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field, replace
-from datetime import date
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from peakgate.check.emulate import BuildReport, LaunchFinding
-from peakgate.common.text import counted, one_line
-from peakgate.judge.waivers import DefectKey, Waiver, set_apart
+from peakgate.common.report import Report, Row
+from peakgate.common.text import counted
+from peakgate.judge.defects import Defect, DefectRuling
+from peakgate.judge.waivers import DefectKey
 from peakgate.verdict import ExitCode
 
 COMMAND = "check"
 SOME = 6
 """Sizes that a line names."""
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatedFinding:
-    """The same complaint at the same line of a kernel: its first finding, and in how many launches it showed."""
-
-    kernel: str
-    first: LaunchFinding
-    launches: int
-    line: str = ""
-    """The text of the line, without indentation."""
-    sizes: str = ""
-    """With which sizes it showed, and with which it did not; empty where only one was run."""
-
-    @property
-    def key(self) -> DefectKey:
-        """The defect as a waiver names it."""
-        file = (self.first.where or "").rpartition(":")[0]
-        return DefectKey(COMMAND, self.kernel, self.first.kind, file, self.line)
-
-    def __str__(self) -> str:
-        often = f" (in {self.launches} launches)" if self.launches > 1 else ""
-        often += f"; {self.sizes}" if self.sizes else ""
-        order = f", threads in shuffled order {self.first.schedule}" if self.first.schedule else ""
-        return f"{self.first.case}{order}: {self.first.what}{often}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +26,9 @@ class KernelReport:
     kernel: str
     problems: int
     launches: int
-    defects: tuple[RepeatedFinding, ...]
+    defects: tuple[Defect, ...]
     skipped: str | None
     broken: str | None
-    waived: tuple[tuple[RepeatedFinding, Waiver], ...] = ()
-    """The defects that the project accepts; they are not among ``defects``."""
     refused: Mapping[str, str] = field(default_factory=dict)
     not_reached: int = 0
 
@@ -67,47 +41,48 @@ def by_kernel(reports: Iterable[BuildReport], text_at: Callable[[str, str], str]
     return [_together(kernel, builds[kernel], text_at) for kernel in sorted(builds)]
 
 
-def waived(reports: Sequence[KernelReport], defects: Mapping[DefectKey, Waiver], today: date) -> list[KernelReport]:
-    """The reports with the defects that are accepted today set apart."""
-    judged = []
-    for report in reports:
-        left, accepted = set_apart(((defect.key, defect) for defect in report.defects), defects, today)
-        judged.append(replace(report, defects=left, waived=accepted))
-    return judged
+def report(
+    kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequence[int], wall_s: float, offer: str = ""
+) -> Report:
+    """A line for each defect and for each kernel that was not checked, then one for all.
 
-
-def exit_code(reports: Sequence[KernelReport], complaints: Sequence[str] = ()) -> ExitCode:
-    """A defect, or a waiver of none, outranks a kernel that the emulator could not compile, that outranks a pass."""
-    if complaints or any(report.defects for report in reports):
-        return ExitCode.REGRESSION
-    return ExitCode.UNDECIDED if any(report.broken for report in reports) else ExitCode.OK
-
-
-def lines(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float) -> list[str]:
-    """A line for each defect and for each kernel that was not checked, then one for all."""
-    said = [str(defect) for report in reports for defect in report.defects]
-    accepted_ones = [each for report in reports for each in report.waived]
-    said += [f"{defect}: waived until {waiver.expires}: {waiver.reason}" for defect, waiver in accepted_ones]
-    said += [f"{report.kernel}: not checked: {report.broken}" for report in reports if report.broken]
-    said += [f"{report.kernel}: skipped: {report.skipped}" for report in reports if report.skipped]
-    said += [f"{report.kernel}: {_refused(report.refused)}" for report in reports if report.refused]
-    said += [
-        f"{report.kernel}: no time for {counted(report.not_reached, 'chosen size')}; give it edges, smaller ones"
-        for report in reports
-        if report.not_reached
+    A defect, or a waiver of none, outranks a kernel that the emulator could not compile, that outranks a pass.
+    """
+    rows = ruling.rows()
+    rows += [Row(each.kernel, reason=f"not checked: {each.broken}") for each in kernels if each.broken]
+    rows += [Row(each.kernel, reason=f"skipped: {each.skipped}") for each in kernels if each.skipped]
+    rows += [Row(each.kernel, reason=_refused(each.refused)) for each in kernels if each.refused]
+    rows += [
+        Row(each.kernel, reason=f"no time for {counted(each.not_reached, 'chosen size')}; give it edges, smaller ones")
+        for each in kernels
+        if each.not_reached
     ]
-    defects = sum(len(report.defects) for report in reports)
-    problems, launches = (sum(getattr(report, what) for report in reports) for what in ("problems", "launches"))
-    verdict = counted(defects, "defect") if defects else "no defect"
-    if accepted_ones:
-        verdict += f", {len(accepted_ones)} waived"
-    broken = sum(bool(report.broken) for report in reports)
-    if broken:
-        verdict += f", {broken} not checked"
+    broken = sum(bool(each.broken) for each in kernels)
+    code = ExitCode.REGRESSION if ruling.failing else ExitCode.UNDECIDED if broken else ExitCode.OK
+    return Report(
+        command=COMMAND,
+        exit_code=code,
+        rows=rows,
+        sentences=[text for text in (*ruling.complaints, offer, _summary(kernels, ruling, orders, wall_s)) if text],
+        fields={
+            "schedules": list(orders),
+            "wall_s": round(wall_s, 1),
+            "kernels": [_described(each, ruling) for each in kernels],
+            "complaints": list(ruling.complaints),
+        },
+        unit="defect",
+    )
+
+
+def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequence[int], wall_s: float) -> str:
+    problems, launches = (sum(getattr(each, what) for each in kernels) for what in ("problems", "launches"))
+    verdict = counted(len(ruling.left), "defect") if ruling.left else "no defect"
+    verdict += f", {len(ruling.waived)} waived" if ruling.waived else ""
+    broken = sum(bool(each.broken) for each in kernels)
+    verdict += f", {broken} not checked" if broken else ""
     tried = f"{counted(problems, 'problem')} in {counted(len(orders), 'order')} of threads"
-    counts = f"{counted(len(reports), 'kernel')}, {tried}, {counted(launches, 'launch')}"
-    said.append(f"{counts}: {verdict} ({wall_s:.0f} s)")
-    return [one_line(line) for line in said]
+    counts = f"{counted(len(kernels), 'kernel')}, {tried}, {counted(launches, 'launch')}"
+    return f"{counts}: {verdict} ({wall_s:.0f} s)"
 
 
 def _refused(refused: Mapping[str, str]) -> str:
@@ -115,33 +90,31 @@ def _refused(refused: Mapping[str, str]) -> str:
     return f"its family refuses {counted(len(refused), 'chosen size')}, such as {size} ({why})"
 
 
-def described(reports: Sequence[KernelReport], orders: Sequence[int], wall_s: float) -> dict[str, Any]:
-    """The reports as they go into the verdict file."""
+def _described(kernel: KernelReport, ruling: DefectRuling) -> dict[str, Any]:
     return {
-        "schedules": list(orders),
-        "wall_s": round(wall_s, 1),
-        "kernels": [
-            {
-                "kernel": report.kernel,
-                "problems": report.problems,
-                "launches": report.launches,
-                "skipped": report.skipped,
-                "not_checked": report.broken,
-                "refused": dict(report.refused),
-                "not_reached": report.not_reached,
-                "defects": [_described(defect) for defect in report.defects],
-                "waived": [
-                    {**_described(defect), "reason": waiver.reason, "expires": waiver.expires.isoformat()}
-                    for defect, waiver in report.waived
-                ],
-            }
-            for report in reports
-        ],
+        "kernel": kernel.kernel,
+        "problems": kernel.problems,
+        "launches": kernel.launches,
+        "skipped": kernel.skipped,
+        "not_checked": kernel.broken,
+        "refused": dict(kernel.refused),
+        "not_reached": kernel.not_reached,
+        **ruling.fields(lambda key: key.kernel == kernel.kernel),
     }
 
 
-def _described(defect: RepeatedFinding) -> dict[str, Any]:
-    return {**asdict(defect.first), "launches": defect.launches, "sizes": defect.sizes}
+def _defect(kernel: str, findings: Sequence[LaunchFinding], line: str, sizes: str) -> Defect:
+    """The same complaint at the same line of a kernel; ``line`` is its text, ``sizes`` with which ones it shows."""
+    first = findings[0]
+    order = f", threads in shuffled order {first.schedule}" if first.schedule else ""
+    often = f" (in {len(findings)} launches)" if len(findings) > 1 else ""
+    return Defect(
+        key=DefectKey(COMMAND, kernel, first.kind, (first.where or "").rpartition(":")[0], line),
+        where=f"{first.case}{order}",
+        what=f"{first.what}{often}{f'; {sizes}' if sizes else ''}",
+        facts={**asdict(first), "launches": len(findings), "sizes": sizes},
+        count=len(findings),
+    )
 
 
 def _together(kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str, str], str]) -> KernelReport:
@@ -154,10 +127,9 @@ def _together(kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str
         problems=sum(build.problems for build in builds),
         launches=sum(build.launches for build in builds),
         defects=tuple(
-            RepeatedFinding(
+            _defect(
                 kernel,
-                findings[0],
-                len(findings),
+                findings,
                 text_at(kernel, where) if where else "",
                 _sizes(builds, {finding.case for finding in findings}),
             )

@@ -9,14 +9,11 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from peakgate.common.errors import PeakgateError
-from peakgate.common.output import say
-from peakgate.verdict import ExitCode
 
 CACHE_VARIABLE = "PEAKGATE_CACHE"
 CUPY_VARIABLE = "CUPY_CACHE_DIR"
@@ -109,14 +106,6 @@ def write_whole(path: Path, content: str | bytes) -> None:
     with _scratch(path, content) as scratch:
         scratch.chmod(path.stat().st_mode if path.exists() else _DEFAULT_MODE)
         scratch.replace(path)
-
-
-def leave_verdict(path: Path, code: ExitCode, found: Mapping[str, Any]) -> ExitCode:
-    """Write a command's verdict where a caller that loses exit codes can read it; the code."""
-    verdict = {"exit_code": int(code), "date": datetime.now(UTC).isoformat(timespec="seconds"), **found}
-    write_whole(path, json.dumps(verdict, indent=1))
-    say(f"verdict: {path}")
-    return code
 
 
 def write_new(path: Path, content: str | bytes) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 COMMANDS = (
     "add-mask|add-path|debug|echo|endgroup|error|group|notice|save-state|set-env|set-output|stop-commands|warning"
@@ -19,6 +20,10 @@ _OBEYED = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 FORMULA = ("=", "+", "-", "@")
 
+BARS = "▁▂▃▄▅▆▇█"
+LEAST_SPAN = 0.02
+"""Values that differ by less than this share are drawn as the nearly level line that they are."""
+
 
 def one_line(text: str) -> str:
     """``text`` without line breaks, without control characters a terminal obeys, without commands a CI log obeys."""
@@ -31,6 +36,35 @@ def counted(number: int, noun: str) -> str:
     """``1 case``, ``2 cases``, ``3 launches``."""
     plural = "es" if noun.endswith(("s", "ch")) else "s"
     return f"{number} {noun}{'' if number == 1 else plural}"
+
+
+def percent(value: float | None, form: str = "", missing: str = "") -> str:
+    """``0.58 %``, ``1.3 %``, ``240 %``: two significant digits and no exponent, or by ``form``.
+
+    ``missing`` where there is no figure: None or NaN.
+    """
+    if value is None or math.isnan(value):
+        return missing
+    return f"{value:{form or ('.0f' if value >= 10 else '.2g')}} %"
+
+
+def share(fraction: float) -> str:
+    """A fraction in percent, ``72.5 %``."""
+    return f"{100 * fraction:.1f} %"
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """A number to so many significant digits, zeros at its end too, without an exponent."""
+    short = f"{value:#.{digits}g}"
+    return f"{value:.0f}" if "e+" in short else short.rstrip(".")
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The values as bars from the least to the most of them."""
+    least, most = min(values), max(values)
+    span = max(most - least, LEAST_SPAN * most) or 1.0
+    bottom = (least + most - span) / 2
+    return "".join(BARS[round((value - bottom) / span * (len(BARS) - 1))] for value in values)
 
 
 def nearest(name: str, known: Collection[str]) -> str:

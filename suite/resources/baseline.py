@@ -18,7 +18,7 @@ from peakgate.build.cubin import Resources
 from peakgate.common import records
 from peakgate.common.files import write_whole
 from peakgate.common.records import Finite, Whole
-from peakgate.common.text import one_line
+from peakgate.common.report import Row
 from peakgate.verdict import ExitCode
 
 
@@ -162,9 +162,11 @@ class ResourceFinding:
     architectures: tuple[int, ...]
     text: str
 
-    def __str__(self) -> str:
+    @property
+    def row(self) -> Row:
+        """The finding as reports have it."""
         where = ", ".join(f"sm_{sm}" for sm in self.architectures)
-        return one_line(f"{self.kernel} on {where}: {self.kind.value}, {self.text}")
+        return Row(f"{self.kernel} on {where}", reason=f"{self.kind.value}, {self.text}")
 
 
 def compare(baseline: Survey, current: Survey) -> list[ResourceFinding]:

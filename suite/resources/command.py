@@ -15,9 +15,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from peakgate.case import Case, Scale, Tier
+from peakgate.common import terminal
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import leave_verdict
 from peakgate.common.output import say
+from peakgate.common.report import Report, leave_verdict
 from peakgate.common.selection import add_selection, selector
 from peakgate.common.text import counted
 from peakgate.project import catalogue, config
@@ -43,7 +44,7 @@ COMPILATIONS = 5
 MOST_BY_LUCK = 12
 
 
-def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
+def main(verb: str, arguments: Sequence[str]) -> int:
     """Compile everything, then compare with the baseline or write it anew."""
     parser = _parser()
     chosen = parser.parse_args(arguments)
@@ -73,24 +74,31 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     luck = {} if reason or chosen.update else as_before(before, current, wanted)
     current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
     findings = [*compare(before, current), *varying(luck)]
-    for finding in findings:
-        say(str(finding))
-    if reason:
-        say(f"{chosen.baseline}: {reason}")
-    say(summary(current, findings, wall_s))
     if chosen.update:
         others = known.without(compared).usage if chosen.text else {}
-        code = _update(chosen.baseline, current, others, reason if chosen.text else None)
+        code, advice = _update(chosen.baseline, current, others, reason if chosen.text else None)
     else:
         code = exit_code(before, current, findings)
-        say(_advice(code, chosen.baseline))
-    found = {
-        "nvrtc": current.nvrtc,
-        "options": list(current.options),
-        "incomparable": reason,
-        "findings": [asdict(finding) for finding in findings],
-    }
-    return leave_verdict(chosen.out / RESOURCES_FILE, code, found)
+        advice = _advice(code, chosen.baseline)
+    found = Report(
+        command=verb,
+        exit_code=code,
+        rows=[finding.row for finding in findings],
+        sentences=[
+            *([f"{chosen.baseline}: {reason}"] if reason else []),
+            summary(current, findings, wall_s),
+            advice,
+        ],
+        fields={
+            "nvrtc": current.nvrtc,
+            "options": list(current.options),
+            "incomparable": reason,
+            "findings": [asdict(finding) for finding in findings],
+        },
+        unit="kernel build",
+    )
+    terminal.show(found)
+    return leave_verdict(found, chosen.out / RESOURCES_FILE)
 
 
 def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[BuildTarget, tuple[Usage, Usage]]:
@@ -170,20 +178,19 @@ def _baseline(path: Path, *, anew: bool) -> Survey | None:
         return None
 
 
-def _update(path: Path, current: Survey, others: Mapping[BuildTarget, Usage], reason: str | None) -> ExitCode:
+def _update(
+    path: Path, current: Survey, others: Mapping[BuildTarget, Usage], reason: str | None
+) -> tuple[ExitCode, str]:
     """Write the baseline, with what ``others`` has; not while a build does not compile, for its line would be lost.
 
     Nor where it would be of two compilers, for which ``reason`` stands.
     """
     if current.broken:
-        say(f"{path} is left as it was: what is in a baseline must compile")
-        return ExitCode.REGRESSION
+        return ExitCode.REGRESSION, f"{path} is left as it was: what is in a baseline must compile"
     if reason:
-        say(f"{path} is left as it was: write all of it anew, --update without -k")
-        return ExitCode.UNDECIDED
+        return ExitCode.UNDECIDED, f"{path} is left as it was: write all of it anew, --update without -k"
     baseline.write(path, replace(current, usage={**others, **current.usage}))
-    say(f"wrote {path}")
-    return ExitCode.OK
+    return ExitCode.OK, f"wrote {path}"
 
 
 def _advice(code: ExitCode, path: Path) -> str:

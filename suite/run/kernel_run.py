@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -16,10 +15,11 @@ from typing import Any, NoReturn
 import pytest
 from peakgate.case import CASE_SCHEMA, Case
 from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.files import unwritable, write_whole
+from peakgate.common.files import unwritable
 from peakgate.common.output import harmless
 from peakgate.common.processes import SAFE_PATH, seconds_since_start_of, variables
 from peakgate.common.progress import Progress
+from peakgate.common.report import write_json
 from peakgate.common.text import counted, one_line
 from peakgate.device.choose import opened
 from peakgate.device.interface import failure
@@ -228,7 +228,7 @@ class KernelRun:
             session.exitstatus = int(code)
         self._exit_code = int(code or session.exitstatus)
         verdict = {
-            "exit_code": self._exit_code,
+            "code": self._exit_code,
             "device": self.session.device.slug,
             "partial": self._partial(),
             "restarts": list(self._before.restarts),
@@ -238,7 +238,7 @@ class KernelRun:
         if self._link.supervised:
             self._link.send(finished=verdict)
         else:
-            write_whole(self.out / VERDICT_FILE, json.dumps(verdict, indent=1))
+            write_json(run_file.report(verdict), self.out / VERDICT_FILE)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -5,7 +5,6 @@ Names and units of the entries are part of the schema. Files are moved to their 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
 from peakgate.common.files import file_digest, unwritable, write_new, write_whole
+from peakgate.common.report import Report, write_json
 from peakgate.common.text import counted
 from peakgate.project.config import near
-from peakgate.verdict import Verdict, counts
+from peakgate.verdict import ExitCode, Verdict, counts
 
 if TYPE_CHECKING:
     from peakgate.run.session import Outcome, Session
@@ -209,11 +209,20 @@ def storage_folder(given: str | None) -> Path | None:
 def write_verdict(
     out: Path, verdict: Mapping[str, Any], baselines: Path, cases: Path | None, saved: Sequence[Path]
 ) -> None:
-    """Write the verdict with the sha256 of every file that it rests on: floors, cases asked for, saved runs."""
+    """Write the verdict with the sha256 of every file that it rests on: floors, cases asked for, saved runs.
+
+    ``verdict`` has the exit code as ``code``.
+    """
     slug = str(verdict["device"])
     files = [baselines / slug / "floors.toml", *([cases] if cases else []), *saved]
     digests = {str(near(path.absolute())): file_digest(path) for path in files}
-    write_whole(out / VERDICT_FILE, json.dumps({**verdict, "files": digests}, indent=1))
+    write_json(report({**verdict, "files": digests}), out / VERDICT_FILE)
+
+
+def report(verdict: Mapping[str, Any]) -> Report:
+    """The report of a run; ``verdict`` has its exit code as ``code`` besides the fields of the document."""
+    fields = {name: value for name, value in verdict.items() if name != "code"}
+    return Report("bench", ExitCode(verdict["code"]), fields=fields)
 
 
 def _whole(content: bytes) -> bool:

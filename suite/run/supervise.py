@@ -215,7 +215,7 @@ class _Supervisor:
         about = {"command": sys.argv, "project": str(self._project.root), **self._key}
         write_verdict(self._places.out, verdict | about, self._baselines, cases, saved)
         self.resumable = verdict["partial"] is not None
-        return int(verdict["exit_code"])
+        return int(verdict["code"])
 
     @cached_property
     def _key(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from peakgate.common.text import one_line
+from peakgate.common.text import one_line, share
 from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich import box
 from rich.console import Console
@@ -89,14 +89,14 @@ def _family_table(family: str, entries: Sequence[TableEntry], width: int) -> Tab
         figures = {
             "time µs": "" if entry["time_us"] is None else f"{entry['time_us']:.2f}",
             "rate": _rate(entry),
-            "peak": _percent(entry["peak_fraction"]),
+            "peak": _share(entry["peak_fraction"]),
             "": bar(entry["peak_fraction"]),
-            "floor": _percent(entry["floor"]),
+            "floor": _share(entry["floor"]),
         }
         shown = [figures[column] for column in cells_of]
         table.add_row(name, *shown, Text(entry["verdict"], style=_STYLE.get(entry["verdict"], "bold red")))
     return table
 
 
-def _percent(fraction: float | None) -> str:
-    return "" if fraction is None else f"{fraction * 100:.1f} %"
+def _share(fraction: float | None) -> str:
+    return "" if fraction is None else share(fraction)

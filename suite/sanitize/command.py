@@ -12,24 +12,23 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from peakgate.common import terminal
 from peakgate.common.errors import PeakgateError
-from peakgate.common.files import leave_verdict
 from peakgate.common.output import say
 from peakgate.common.processes import run_in_group
+from peakgate.common.report import Report, leave_verdict
 from peakgate.common.selection import add_selection
 from peakgate.common.text import counted
 from peakgate.device import driver
-from peakgate.judge import waivers
-from peakgate.judge.waivers import DefectKey, Waiver
+from peakgate.judge import defects, waivers
 from peakgate.project import config
 from peakgate.project.catalogue import problems
-from peakgate.sanitize.report import SanitizerDefect, ToolReport, key, read_report, without_waived
+from peakgate.sanitize.report import ToolReport, read_report, report
 from peakgate.verdict import ExitCode
 
 SANITIZE_FILE = "sanitize.json"
@@ -39,94 +38,35 @@ SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _PADDING_BYTES = 64
 """Kept free behind every allocation, so that an overrun cannot land in a neighbour and look legal."""
 _RECORDS_LIMIT = 10_000
-_MACHINE = ("name", "slug", "uuid", "compute_capability", "driver", "cuda_driver", "nvrtc", "cupy")
 
 
-def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
+def main(verb: str, arguments: Sequence[str]) -> int:
     """Run the chosen tools, one process each; the exit code is the worst of theirs."""
     chosen = _parser().parse_args(arguments)
     chosen.out = chosen.out or config.near(config.current().out)
     functions = {name for case in problems(chosen.text) for name in case.stage.functions}
     program = shutil.which(SANITIZER)
     if reason := _missing(program, chosen.index):
-        say(f"not checked: {reason}")
-        return leave_verdict(chosen.out / SANITIZE_FILE, ExitCode.UNDECIDED, {"reason": reason})
+        left = Report(verb, ExitCode.UNDECIDED, sentences=(f"not checked: {reason}",), fields={"reason": reason})
+        terminal.show(left)
+        return leave_verdict(left, chosen.out / SANITIZE_FILE)
     assert program is not None
     version = _version(program)
     folder = chosen.out / "sanitize"
     folder.mkdir(parents=True, exist_ok=True)
-    entries, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
-    reports, said = [], []
+    accepted, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
+    tools = []
     for name in dict.fromkeys(chosen.tools or SANITIZER_TOOLS):
         start = time.perf_counter()
-        found = _check(program, name, functions, folder, chosen)
-        report = without_waived(found, entries, today)
-        whole = found.unfinished is None and not chosen.text
-        said += _complaints(found, entries, today) if whole else []
-        for line in lines(report, time.perf_counter() - start):
-            say(line)
-        errors = (key(name, defect) for defect in report.defects if not defect.warning)
-        if offer := waivers.offer(errors, config.near(config.current().baselines / waivers.WAIVERS_FILE)):
-            say(offer)
-        reports.append(report)
-    for line in said:
-        say(line)
-    found_all = {"sanitizer": version, **described(reports), "complaints": said}
-    return leave_verdict(chosen.out / SANITIZE_FILE, exit_code(reports, said), found_all)
-
-
-def _complaints(found: ToolReport, entries: Mapping[DefectKey, Waiver], today: date) -> list[str]:
-    """What is wrong with the waivers of one tool."""
-    keys = {key(found.tool, defect) for defect in found.defects}
-    return waivers.complaints(entries, keys, lambda entry: entry.command == found.tool, today)
-
-
-def exit_code(reports: Iterable[ToolReport], complaints: Sequence[str] = ()) -> ExitCode:
-    """An error of any tool, or a waiver of none, outranks a check that did not finish, that outranks a pass."""
-    codes = {report.exit_code for report in reports} | ({ExitCode.REGRESSION} if complaints else set())
-    return next(code for code in (ExitCode.REGRESSION, ExitCode.UNDECIDED, ExitCode.OK) if code in codes)
-
-
-def lines(report: ToolReport, wall_s: float) -> list[str]:
-    """The report of one tool: one line per defect, then one for the tool."""
-    said = [f"{report.tool}: {_defect_line(defect)}" for defect in report.defects]
-    said += [
-        f"{report.tool}: {_defect_line(defect)}: waived until {waiver.expires}: {waiver.reason}"
-        for defect, waiver in report.waived
-    ]
-    count = counted(report.errors, "error") if report.errors else "no error"
-    unlisted = f", {report.unlisted} of them not listed" if report.unlisted else ""
-    launches = f"{counted(len(report.journal.launched), 'launch')} of {counted(report.kernels, 'kernel')}"
-    said.append(f"{report.tool}: {launches}, {count}{unlisted} ({wall_s:.0f} s)")
-    if report.unfinished:
-        said.append(f"{report.tool}: not finished: {report.unfinished}")
-    return said
-
-
-def described(reports: Sequence[ToolReport]) -> dict[str, Any]:
-    """The reports as they go into the verdict file."""
-    machine = next((report.journal.machine for report in reports if report.journal.machine), {})
-    cases = dict.fromkeys(case for report in reports for case, _ in report.journal.launched)
-    return {
-        "machine": {key: machine.get(key) for key in _MACHINE},
-        "tools": [
-            {
-                "tool": report.tool,
-                "launches": len(report.journal.launched),
-                "kernels": report.kernels,
-                "errors": report.errors,
-                "unlisted": report.unlisted,
-                "unfinished": report.unfinished,
-                "defects": [asdict(defect) for defect in report.defects],
-                "waived": [
-                    {**asdict(defect), "reason": waiver.reason, "expires": waiver.expires.isoformat()}
-                    for defect, waiver in report.waived
-                ],
-            }
-            for report in reports
-        ],
-        "cases": list(cases),
-    }
+        tools.append(_check(program, name, functions, folder, chosen))
+        say(f"{name}: {time.perf_counter() - start:.0f} s")
+    whole = {tool.tool for tool in tools if tool.unfinished is None and not chosen.text}
+    every = [defect for tool in tools for defect in tool.found]
+    ruling = defects.rule(every, accepted, lambda entry: entry.command in whole, today)
+    offer = ruling.offer(accepted, config.near(config.current().baselines / waivers.WAIVERS_FILE))
+    found = report(tools, ruling, offer)
+    terminal.show(found)
+    return leave_verdict(replace(found, fields={"sanitizer": version, **found.fields}), chosen.out / SANITIZE_FILE)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -191,10 +131,3 @@ def command_line(program: str, tool: str, records: Path, functions: Sequence[str
     if tool != "initcheck":
         line += ["--kernel-name", f"regex=(^|[^A-Za-z_])({'|'.join(sorted(set(functions)))})"]
     return [*line, *target]
-
-
-def _defect_line(defect: SanitizerDefect) -> str:
-    severity = "warning, " if defect.warning else ""
-    where = f" at {defect.where}" if defect.where else ""
-    times = f", {defect.count} times" if defect.count > 1 else ""
-    return f"{defect.kernel}: {severity}{defect.what}{where}{times}"

@@ -1,12 +1,11 @@
-"""Reads what a sanitizer run left behind: the tool's XML records, its text log, the journal of launches."""
+"""What a sanitizer run left behind, the tool's XML records, its text log, the journal of launches; and its report."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import date
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -14,11 +13,16 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct
 from peakgate.common import records
 from peakgate.common.errors import PeakgateError
-from peakgate.judge.waivers import DefectKey, Waiver, set_apart
+from peakgate.common.report import Report
+from peakgate.common.text import counted
+from peakgate.judge.defects import Defect, DefectRuling
+from peakgate.judge.waivers import DefectKey
 from peakgate.verdict import ExitCode
 
 NO_KERNEL = "no kernel"
 """Where a record names no kernel: an error of a copy or another call of the host."""
+
+MACHINE = ("name", "slug", "uuid", "compute_capability", "driver", "cuda_driver", "nvrtc", "cupy")
 
 _UNPRINTED = re.compile(r"(\d+) (?:errors?|hazards?) (?:was|were) not (?:printed|displayed)")
 _PREFIX = re.compile(r"^=+ ?")
@@ -73,8 +77,6 @@ class ToolReport:
     defects: tuple[SanitizerDefect, ...]
     unlisted: int
     unfinished: str | None
-    waived: tuple[tuple[SanitizerDefect, Waiver], ...] = ()
-    """Defects that the project accepts; they are not among ``defects``."""
 
     @property
     def kernels(self) -> int:
@@ -82,16 +84,73 @@ class ToolReport:
         return len({kernel for _, kernel in self.journal.launched})
 
     @property
-    def errors(self) -> int:
-        """How many errors the tool saw; warnings do not count."""
-        return sum(defect.count for defect in self.defects if not defect.warning) + self.unlisted
+    def found(self) -> list[Defect]:
+        """The defects as commands report them."""
+        return [_found(self.tool, defect) for defect in self.defects]
 
-    @property
-    def exit_code(self) -> ExitCode:
-        """An error outranks an unfinished check, that outranks a pass."""
-        if self.errors:
-            return ExitCode.REGRESSION
-        return ExitCode.UNDECIDED if self.unfinished else ExitCode.OK
+
+def _found(tool: str, defect: SanitizerDefect) -> Defect:
+    """The place of its waiver is the instruction."""
+    severity = "warning, " if defect.warning else ""
+    where = f" at {defect.where}" if defect.where else ""
+    times = f", {defect.count} times" if defect.count > 1 else ""
+    return Defect(
+        key=DefectKey(tool, defect.kernel, defect.what, "", defect.where.partition(", ")[0]),
+        where=f"{tool}: {defect.kernel}",
+        what=f"{severity}{defect.what}{where}{times}",
+        facts=asdict(defect),
+        count=defect.count,
+        warning=defect.warning,
+    )
+
+
+def errors(tool: ToolReport, left: Iterable[Defect]) -> int:
+    """How many errors a tool saw that nothing accepts; warnings do not count."""
+    return sum(each.count for each in left if each.key.command == tool.tool and not each.warning) + tool.unlisted
+
+
+def report(tools: Sequence[ToolReport], ruling: DefectRuling, offer: str = "") -> Report:
+    """A line for each defect, then one for each tool.
+
+    An error of any tool, or a waiver of none, outranks a check that did not finish, that outranks a pass.
+    """
+    failed = ruling.failing or any(tool.unlisted for tool in tools)
+    unfinished = [f"{tool.tool}: not finished: {tool.unfinished}" for tool in tools if tool.unfinished]
+    machine = next((tool.journal.machine for tool in tools if tool.journal.machine), {})
+    cases = dict.fromkeys(case for tool in tools for case, _ in tool.journal.launched)
+    return Report(
+        command="sanitize",
+        exit_code=ExitCode.REGRESSION if failed else ExitCode.UNDECIDED if unfinished else ExitCode.OK,
+        rows=ruling.rows(),
+        sentences=[text for text in (*ruling.complaints, offer, *(_summary(each, ruling) for each in tools)) if text]
+        + unfinished,
+        fields={
+            "machine": {key: machine.get(key) for key in MACHINE},
+            "tools": [_described(tool, ruling) for tool in tools],
+            "cases": list(cases),
+            "complaints": list(ruling.complaints),
+        },
+        unit="defect",
+    )
+
+
+def _summary(tool: ToolReport, ruling: DefectRuling) -> str:
+    count = errors(tool, ruling.left)
+    unlisted = f", {tool.unlisted} of them not listed" if tool.unlisted else ""
+    launches = f"{counted(len(tool.journal.launched), 'launch')} of {counted(tool.kernels, 'kernel')}"
+    return f"{tool.tool}: {launches}, {counted(count, 'error') if count else 'no error'}{unlisted}"
+
+
+def _described(tool: ToolReport, ruling: DefectRuling) -> dict[str, Any]:
+    return {
+        "tool": tool.tool,
+        "launches": len(tool.journal.launched),
+        "kernels": tool.kernels,
+        "errors": errors(tool, ruling.left),
+        "unlisted": tool.unlisted,
+        "unfinished": tool.unfinished,
+        **ruling.fields(lambda key: key.command == tool.tool),
+    }
 
 
 def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolReport:
@@ -114,17 +173,6 @@ def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolRepor
         unlisted=sum(int(count) for count in _UNPRINTED.findall(text)),
         unfinished=unfinished,
     )
-
-
-def key(tool: str, defect: SanitizerDefect) -> DefectKey:
-    """The defect as a waiver names it; its place is the instruction."""
-    return DefectKey(tool, defect.kernel, defect.what, "", defect.where.partition(", ")[0])
-
-
-def without_waived(report: ToolReport, waivers: Mapping[DefectKey, Waiver], today: date) -> ToolReport:
-    """The report with the defects that are accepted today set apart."""
-    left, accepted = set_apart(((key(report.tool, defect), defect) for defect in report.defects), waivers, today)
-    return replace(report, defects=left, waived=accepted)
 
 
 def read_journal(path: Path) -> LaunchLog:

@@ -1,6 +1,7 @@
 """The check finds what is wrong with a kernel, in whichever order of threads it shows, and says it once."""
 
 from dataclasses import replace
+from datetime import date
 from functools import partial
 
 import numpy as np
@@ -9,6 +10,7 @@ from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.check import emulate, report
 from peakgate.check.emulate import BuildReport, LaunchFinding, builds, check_build, check_cases
 from peakgate.common.errors import PeakgateError
+from peakgate.judge.defects import rule
 from peakgate.measure.patterns import PATTERNS
 from peakgate.verdict import ExitCode
 
@@ -94,7 +96,7 @@ def test_a_kernel_that_does_not_compile_is_not_checked_and_the_line_is_named(pro
     found = checked(problem("reversed", REVERSED % "__syncthreads()"))
     assert found.broken is not None
     assert found.broken.startswith("reversed.cu:")
-    assert report.exit_code(report.by_kernel([found], lambda kernel, place: "")) == ExitCode.UNDECIDED
+    assert whole(found).exit_code == ExitCode.UNDECIDED
 
 
 def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
@@ -103,7 +105,7 @@ def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
     found = checked(large)
     assert found.skipped == "GPU only: a cooperative launch of 64000 threads, the emulator runs 16384 at once"
     assert found.launches == 0
-    assert report.exit_code(report.by_kernel([found], lambda kernel, place: "")) == ExitCode.OK
+    assert whole(found).exit_code == ExitCode.OK
 
 
 def test_the_first_order_is_ascending_and_the_others_are_always_the_same_shuffles():
@@ -135,6 +137,13 @@ def test_a_text_in_no_case_id_is_an_error_that_names_it():
         builds("no_such_kernel")
 
 
+def whole(*builds):
+    """The report of a check of these builds, of which nothing is waived."""
+    kernels = report.by_kernel(builds, lambda kernel, place: "")
+    found = [defect for kernel in kernels for defect in kernel.defects]
+    return report.report(kernels, rule(found, {}, lambda key: True, date(2026, 11, 22)), (0, 2), 1.2)
+
+
 RACE = partial(LaunchFinding, kind="shared race", where="k.cu:6", what="k.cu:6: shared race: ...")
 
 
@@ -142,32 +151,33 @@ def test_the_same_defect_in_many_launches_is_one_line():
     found = BuildReport("f.k", 3, 6, (RACE("f.k-1", 2), RACE("f.k-2", 0), RACE("f.k-3", 2)))
     other = BuildReport("f.k", 1, 2, (LaunchFinding("f.k-4", 0, "wrong result", None, "wrong result: ..."),))
     (kernel,) = report.by_kernel([found, other], lambda kernel, place: "")
-    assert [str(defect) for defect in kernel.defects] == [
-        "f.k-1, threads in shuffled order 2: k.cu:6: shared race: ... (in 3 launches)",
-        "f.k-4: wrong result: ...",
+    assert [(defect.where, defect.what) for defect in kernel.defects] == [
+        ("f.k-1, threads in shuffled order 2", "k.cu:6: shared race: ... (in 3 launches)"),
+        ("f.k-4", "wrong result: ..."),
     ]
     assert (kernel.problems, kernel.launches) == (4, 8)
 
 
+def test_a_report_has_a_line_for_each_defect_and_each_kernel_that_was_not_checked(shown):
+    found = whole(
+        BuildReport("f.k", 3, 6, (RACE("f.k-1", 2), RACE("f.k-2", 0), RACE("f.k-3", 2))),
+        BuildReport("f.b", 1, broken="b.cu:1: no such name"),
+        BuildReport("f.s", 1, skipped="GPU only: a cooperative launch"),
+        BuildReport("f.r", 2, 4, refused={"65": "ValueError: odd"}, not_reached=3),
+    )
+    shown("check.txt", found)
+
+
 def test_a_defect_outranks_a_kernel_that_does_not_compile():
     broken = BuildReport("f.b", 1, broken="b.cu:1: no")
-    assert (
-        report.exit_code(
-            report.by_kernel([broken, BuildReport("f.k", 1, 1, (RACE("f.k", 0),))], lambda kernel, place: "")
-        )
-        == 1
-    )
-    assert report.exit_code(report.by_kernel([broken, BuildReport("f.k", 1, 1)], lambda kernel, place: "")) == 3
+    assert whole(broken, BuildReport("f.k", 1, 1, (RACE("f.k", 0),))).exit_code == 1
+    assert whole(broken, BuildReport("f.k", 1, 1)).exit_code == 3
 
 
 def test_the_last_line_says_how_much_was_checked():
-    kernels = report.by_kernel(
-        [BuildReport("f.k", 3, 6), BuildReport("f.s", 1, skipped="GPU only: x")], lambda kernel, place: ""
-    )
-    assert report.lines(kernels, (0, 2), 1.2) == [
-        "f.s: skipped: GPU only: x",
-        "2 kernels, 4 problems in 2 orders of threads, 6 launches: no defect (1 s)",
-    ]
+    found = whole(BuildReport("f.k", 3, 6), BuildReport("f.s", 1, skipped="GPU only: x"))
+    assert [(row.name, row.reason) for row in found.rows] == [("f.s", "skipped: GPU only: x")]
+    assert found.sentences == ["2 kernels, 4 problems in 2 orders of threads, 6 launches: no defect (1 s)"]
 
 
 def test_scratch_that_a_defect_left_behind_is_not_held_against_the_next_problem(problem):

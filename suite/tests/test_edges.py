@@ -1,5 +1,6 @@
 """Sizes beside every tile are chosen for a family that leaves them open, as far as it takes them."""
 
+from datetime import date
 from itertools import islice
 
 import pytest
@@ -9,6 +10,7 @@ from peakgate.case import Scale
 from peakgate.check import emulate, report
 from peakgate.edges import Tiling, chosen, searched, tiling_of
 from peakgate.family import In, Out, Value, family, kernel
+from peakgate.judge.defects import rule
 
 
 def sized(arguments, grid, block, usual, **more):
@@ -160,7 +162,8 @@ def check(tmp_path):
         (key,) = emulate.builds("", folder / "family.py")
         found = emulate.check_build("", folder / "family.py", key, (0,), lambda _: None, **more)
         (kernel,) = report.by_kernel([found], lambda kernel, place: "")
-        return "\n".join(report.lines([kernel], (0,), 0.0)), kernel
+        made = report.report([kernel], rule(kernel.defects, {}, lambda key: True, date(2026, 11, 22)), (0,), 0.0)
+        return "\n".join(f"{row.name}: {row.reason}" for row in made.rows), kernel
 
     return run
 
@@ -181,7 +184,8 @@ def test_a_value_that_no_chosen_size_has_is_found_by_a_search(check):
     assert check("i < n || n % 24 == 22")[1].defects == ()
     said, kernel = check("i < n || n % 24 == 22", search_s=0.2)
     assert "out of bounds" in said
-    assert all(int(size) % 24 == 22 for size in kernel.defects[0].sizes.split("= ")[1].split(", not")[0].split(", "))
+    shown = kernel.defects[0].facts["sizes"].split("= ")[1].split(", not")[0].split(", ")
+    assert all(int(size) % 24 == 22 for size in shown)
 
 
 def test_sizes_that_there_is_no_time_for_are_counted(check, monkeypatch):

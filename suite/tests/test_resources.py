@@ -63,7 +63,7 @@ def survey(*at, nvrtc="13.0", options=("--std=c++17",), broken=None, **kernels):
 
 
 def reported(before, after):
-    return [str(finding) for finding in compare(before, after)]
+    return [f"{finding.row.name}: {finding.row.reason}" for finding in compare(before, after)]
 
 
 def judged(before, after):
@@ -120,7 +120,7 @@ def test_what_the_compiler_gives_now_so_and_now_otherwise_is_reported_and_passes
     }
     found = varying(seen)
     text = "the compiler gives the same source what the baseline has in one build, in another"
-    assert [str(finding) for finding in found] == [
+    assert [f"{finding.row.name}: {finding.row.reason}" for finding in found] == [
         f"b.b on sm_90: VARIES, {text} registers 32 -> 33",
         f"c.c on sm_75: VARIES, {text} spilled bytes 0 -> 8",
     ]

@@ -3,12 +3,14 @@
 import json
 import shutil
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 from peakgate.case import Scale
 from peakgate.common.errors import PeakgateError
 from peakgate.common.processes import run_in_group
+from peakgate.judge.defects import rule
 from peakgate.project.catalogue import kernel_name, problems
 from peakgate.sanitize import command
 from peakgate.sanitize.report import (
@@ -20,6 +22,7 @@ from peakgate.sanitize.report import (
     read_records,
     read_report,
 )
+from peakgate.sanitize.report import report as report_of
 from peakgate.verdict import ExitCode
 
 KERNELS = {name: [f"injected.{name}"] for name in ("past_end", "racing", "unwritten")}
@@ -67,6 +70,12 @@ def left(tmp_path):
     return write
 
 
+def judged(*tools):
+    """The report of these tools' runs, of which nothing is waived."""
+    found = [defect for tool in tools for defect in tool.found]
+    return report_of(tools, rule(found, {}, lambda key: True, date(2026, 11, 22)))
+
+
 LAUNCH = {"case": "injected.past_end-256", "kernel": "injected.past_end", "functions": ["past_end"]}
 DONE = {"done": True}
 
@@ -100,7 +109,7 @@ def test_a_race_names_every_access_and_a_warning_is_no_error():
     error, warning = read_records(xml(race("Error", "0xf0", "0x100"), race("Warning", "0xf0")), KERNELS)
     assert error.what == "Race condition: write at racing+0xe0, read at racing+0xf0, read at racing+0x100"
     assert (error.kernel, error.warning, warning.warning) == ("injected.racing", False, True)
-    assert ToolReport("racecheck", LaunchLog({}, (), (), True), (warning,), 0, None).errors == 0
+    assert judged(ToolReport("racecheck", LaunchLog({}, (), (), True), (warning,), 0, None)).exit_code is ExitCode.OK
 
 
 def test_line_information_is_used_where_the_code_has_it():
@@ -129,21 +138,22 @@ def test_a_record_without_a_kernel_is_kept():
 
 
 def test_a_clean_run_passes(left):
-    report = left(xml(), "========= ERROR SUMMARY: 0 errors", [{"machine": {"name": "x"}}, LAUNCH, DONE])
-    assert (report.exit_code, report.errors, report.unfinished) == (ExitCode.OK, 0, None)
-    assert command.lines(report, 3.4) == ["memcheck: 1 launch of 1 kernel, no error (3 s)"]
+    report = judged(left(xml(), "========= ERROR SUMMARY: 0 errors", [{"machine": {"name": "x"}}, LAUNCH, DONE]))
+    (tool,) = report.fields["tools"]
+    assert (report.exit_code, tool["errors"], tool["unfinished"]) == (ExitCode.OK, 0, None)
+    assert report.sentences == ["memcheck: 1 launch of 1 kernel, no error"]
 
 
 def test_errors_fail_and_those_beyond_the_tools_limit_count(left):
     log = "========= ERROR SUMMARY: 256 errors\n========= ERROR SUMMARY: 156 errors were not printed. Use --print-limit"
-    report = left(xml(record("Invalid write")), log, [LAUNCH, DONE])
-    assert (report.exit_code, report.errors) == (ExitCode.REGRESSION, 157)
-    assert command.lines(report, 1)[-1] == "memcheck: 1 launch of 1 kernel, 157 errors, 156 of them not listed (1 s)"
+    report = judged(left(xml(record("Invalid write")), log, [LAUNCH, DONE]))
+    (tool,) = report.fields["tools"]
+    assert (report.exit_code, tool["errors"], tool["unlisted"]) == (ExitCode.REGRESSION, 157, 156)
 
 
 def test_a_failed_launch_is_an_error_of_its_kernel(left):
     report = left(xml(), "", [LAUNCH, {**LAUNCH, "fault": "an illegal\nmemory access"}, DONE])
-    assert report.exit_code is ExitCode.REGRESSION
+    assert judged(report).exit_code is ExitCode.REGRESSION
     assert report.defects == (
         SanitizerDefect("injected.past_end", "launch failed: an illegal memory access", "injected.past_end-256"),
     )
@@ -165,18 +175,28 @@ def test_a_failed_launch_is_an_error_of_its_kernel(left):
 )
 def test_a_run_that_did_not_reach_its_end_is_undecided_and_says_why(left, records, log, journal, reason):
     report = left(records, log, journal)
-    assert report.exit_code is ExitCode.UNDECIDED
+    assert judged(report).exit_code is ExitCode.UNDECIDED
     assert (report.unfinished or "").startswith(reason)
-    assert command.lines(report, 1)[-1].startswith("memcheck: not finished: ")
 
 
 def test_an_error_outranks_an_unfinished_check(left):
     broken = left(xml(record("Invalid write")), "", [LAUNCH])
     assert broken.unfinished
-    assert broken.exit_code is ExitCode.REGRESSION
+    assert judged(broken).exit_code is ExitCode.REGRESSION
     clean, unfinished = left(xml(), "", [LAUNCH, DONE]), left(xml(), "", [LAUNCH])
-    assert command.exit_code([clean, unfinished]) is ExitCode.UNDECIDED
-    assert command.exit_code([clean, unfinished, broken]) is ExitCode.REGRESSION
+    assert judged(clean, unfinished).exit_code is ExitCode.UNDECIDED
+    assert judged(clean, unfinished, broken).exit_code is ExitCode.REGRESSION
+
+
+def test_the_report_of_several_tools(left, shown):
+    racy = ToolReport(
+        "racecheck",
+        LaunchLog({}, (), (), True),
+        tuple(read_records(xml(race("Warning", "0xf0")), KERNELS)),
+        0,
+        "stopped",
+    )
+    shown("sanitize.txt", judged(left(xml(record("Invalid write"), record("Invalid write")), "", [LAUNCH, DONE]), racy))
 
 
 def test_a_journal_cut_short_is_read_to_its_last_whole_line(tmp_path):
@@ -205,10 +225,10 @@ def test_a_text_that_no_case_has_is_told(tmp_path):
 
 def test_a_kernel_file_that_no_family_lists_is_told_where_to_list_it(tmp_path, monkeypatch):
     (tmp_path / "kernels" / "mine").mkdir(parents=True)
-    (tmp_path / "kernels" / "mine" / "fresh.cu").write_text("")
+    (tmp_path / "kernels" / "mine" / "07_fresh.cu").write_text("")
     (tmp_path / "peakgate.toml").write_text("")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PeakgateError, match=r"kernels/mine/fresh\.cu; add its entry to kernels/mine/family.py"):
+    with pytest.raises(PeakgateError, match=r"kernels/mine/07_fresh\.cu; .*kernels/mine/family\.py"):
         problems("mine.fresh")
 
 

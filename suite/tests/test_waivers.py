@@ -6,8 +6,8 @@ from datetime import date
 import pytest
 from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
+from peakgate.judge.defects import rule
 from peakgate.judge.waivers import DefectKey, Waiver, complaints, entry, read, set_apart
-from peakgate.sanitize import report
 from peakgate.sanitize.report import LaunchLog, SanitizerDefect, ToolReport
 
 TODAY = date(2026, 11, 22)
@@ -61,11 +61,12 @@ def test_a_sanitizers_defect_is_accepted_at_its_instruction_and_leaves_a_warning
         SanitizerDefect("sums.sums", "Invalid write", "sums+0xc0"),
     )
     found = ToolReport("memcheck", LaunchLog({}, (), (), True), defects, 0, None)
-    entries = {report.key("memcheck", defects[0]): Waiver("known", TODAY)}
-    judged = report.without_waived(found, entries, TODAY)
-    assert (judged.errors, [defect.where for defect in judged.defects]) == (1, ["sums+0xc0"])
-    assert [waiver.reason for _, waiver in judged.waived] == ["known"]
-    assert report.without_waived(found, {**entries, report.key("memcheck", defects[1]): WAIVED[KEY]}, TODAY).errors == 0
+    first, second = found.found
+    ruling = rule(found.found, {first.key: Waiver("known", TODAY)}, lambda _: True, TODAY)
+    assert (ruling.failing, [defect.key.line for defect in ruling.left]) == (True, ["sums+0xc0"])
+    assert [waiver.reason for _, waiver in ruling.waived] == ["known"]
+    both = {first.key: Waiver("known", TODAY), second.key: Waiver("known", TODAY)}
+    assert not rule(found.found, both, lambda _: True, TODAY).failing
 
 
 FAMILY = """

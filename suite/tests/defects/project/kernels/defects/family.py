@@ -12,7 +12,7 @@ from peakgate.case import Buffer, Case, Family, Launch, Role, Scalar, Scale, Sta
 
 HERE = Path(__file__).parent
 COPIES = tuple(Stage(name, "wrong on purpose", HERE / f"{name}.cu") for name in ("shifted", "unguarded"))
-UNPADDED = Stage("smem_pad", "slow on purpose: PAD=0", HERE.parents[5] / "kernels" / "transpose" / "smem_pad.cu")
+UNPADDED = Stage("smem_pad", "slow on purpose: PAD=0", HERE.parents[5] / "kernels" / "transpose" / "10_smem_pad.cu")
 BLOCK = 128
 
 

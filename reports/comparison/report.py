@@ -1,0 +1,151 @@
+"""The report of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from peakgate.case import ID_PATTERN
+from peakgate.common.report import Picture, Report, Row, Table
+from peakgate.common.text import counted, percent
+from peakgate.reports.result import ROW_COLUMNS, Comparison, SuiteShift, change_text
+from peakgate.reports.runs.find import RunSide
+from peakgate.reports.runs.runfile import Run
+from peakgate.reports.write import cases
+from peakgate.verdict import REGRESSIONS, Verdict
+
+CHANGED = ("change_percent", "smallest_detectable_change_percent", "p_value")
+
+
+def report(
+    found: Comparison, history: Iterable[Run] = (), *, command: str = "compare", strict: bool = False, page: bool = True
+) -> Report:
+    """NEW against BASE, worst first; with ``page`` pictures and what stood in ``history``, other runs of the GPU."""
+    run = max(found.new.runs, key=lambda run: (len(run.cases), run.taken))
+    past = cases.past((*history, *found.base.runs), found.new.runs) if page else {}
+    floors = _floors(found)
+    overall = [] if found.suite is None else [_overall("suite-wide", found.suite)]
+    if strict and floors:
+        overall.append(Row("floors", Verdict.NO_FLOOR, floors))
+    differences = [(each.name, each.base, each.new) for each in found.differences]
+    return Report(
+        command=command,
+        exit_code=found.exit_code(strict=strict),
+        verdict=found.verdict(strict=strict),
+        about=(("base", cases.side(found.base)), ("new", cases.side(found.new))),
+        notes=found.notes,
+        overall=overall,
+        rows=[_row(record, past.get(record.case)) for record in found.records],
+        columns=cases.COMPARED_COLUMNS,
+        sentences=[text for text in (_detectable(found), "" if strict else floors, _rerun(found)) if text],
+        tables=[
+            *([Table("What else differs", ("fact", "base", "new"), differences)] if differences else []),
+            *cases.rates_by_size(run),
+            cases.machine(run),
+        ],
+        pictures=_pictures(found, run) if page else (),
+        fields=_fields(found, strict=strict),
+        taken=found.new.runs[-1].taken,
+    )
+
+
+def _row(record: Any, past: str | None) -> Row:
+    return Row(
+        name=record.case,
+        verdict=record.verdict,
+        reason=record.reason,
+        change="" if record.change_percent is None else change_text(record.change_percent),
+        details=() if past is None else (past,),
+        cells={name: getattr(record, name) for name in ROW_COLUMNS},
+        group=record.family or record.case.partition(".")[0],
+    )
+
+
+def _overall(name: str, suite: SuiteShift) -> Row:
+    return Row(name, suite.judgement.verdict, suite.judgement.reason)
+
+
+def _pictures(found: Comparison, run: Run) -> Sequence[Picture]:
+    from peakgate.reports.write.pictures import DrawnCase, pictures  # noqa: PLC0415  # matplotlib
+
+    places = {case: place for place, case in enumerate(run.cases)}
+    drawn = [
+        DrawnCase(
+            case=each.case,
+            family=each.family or each.case.partition(".")[0],
+            stage=each.stage or each.case,
+            place=places.get(each.case, len(places)),
+            **{name: getattr(each, f"new_{name}") for name in ("gbs", "tflops", "peak_fraction", "roof_fraction")},
+            before=each.base_peak_fraction,
+            change_percent=each.change_percent,
+            resolvable_percent=each.smallest_detectable_change_percent,
+        )
+        for each in found.records
+    ]
+    families = dict.fromkeys((*(cases.family(*each) for each in run.cases.items()), *(each.family for each in drawn)))
+    return pictures(drawn, list(families), run.gpu)
+
+
+def _detectable(found: Comparison) -> str:
+    """The smallest detectable change, typical and worst; empty when no case was timed on both sides."""
+    if found.detectable_percent is None:
+        return ""
+    typical, worst = found.detectable_percent
+    return f"smallest detectable change {percent(typical)} in the median case, {percent(worst)} in the worst"
+
+
+def _rerun(found: Comparison) -> str:
+    """The command that measures the regressions again, at most five of them; empty when there is none."""
+    regressed = [row.case for row in found.records if row.verdict in REGRESSIONS - {Verdict.MISSING}]
+    named = [case for case in regressed if ID_PATTERN.fullmatch(case)][:5]
+    return f'measure again: `peakgate bench --tier full -k "{" or ".join(named)}"`' if named else ""
+
+
+def _floors(found: Comparison) -> str:
+    """How many cases have no floor; empty when all have one."""
+    if not (count := found.without_floor):
+        return ""
+    return f"{counted(count, 'case')} had no floor when they were measured; undecided under --strict-gate"
+
+
+def _fields(found: Comparison, *, strict: bool) -> Mapping[str, Any]:
+    """Counts, sides, differences and every row, worst first."""
+    detectable = found.detectable_percent
+    return {
+        "strict": strict,
+        "counts": dict(found.counts),
+        "without_floor": found.without_floor,
+        "smallest_detectable_change_percent": {"median": detectable[0], "worst": detectable[1]} if detectable else None,
+        "suite_wide": None if found.suite is None else _suite(found.suite),
+        "base": _side(found.base),
+        "new": _side(found.new),
+        "differences": [asdict(difference) for difference in found.differences],
+        "notes": list(found.notes),
+        "rows": [_row_fields(row) for row in found.records],
+    }
+
+
+def _side(side: RunSide) -> dict[str, Any]:
+    names = ("commit", "dirty", "slug", "uuid", "driver", "tier")
+    runs = [
+        {"path": str(run.path), "datetime": run.taken.isoformat()} | {name: getattr(run, name) for name in names}
+        for run in side.runs
+    ]
+    return {"label": side.label, "runs": runs}
+
+
+def _row_fields(row: Any) -> dict[str, Any]:
+    names = ("case", "verdict", "reason", "base_time_us", "new_time_us", "base_sessions", "new_sessions")
+    return {name: getattr(row, name) for name in names} | _changed(row)
+
+
+def _changed(row: Any) -> dict[str, Any]:
+    if row.change_percent is None:
+        return {}
+    return {"change": change_text(row.change_percent)} | {name: getattr(row, name) for name in CHANGED}
+
+
+def _suite(suite: SuiteShift) -> dict[str, Any]:
+    found = {"verdict": suite.judgement.verdict, "reason": suite.judgement.reason, "cases": suite.cases}
+    return found | _changed(suite)

@@ -1,0 +1,103 @@
+"""``peakgate show``: one run as a page, as it was judged when it was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from peakgate.common import terminal
+from peakgate.common.errors import PeakgateError
+from peakgate.common.report import CellValue, Picture, Report, Row
+from peakgate.common.text import encodable
+from peakgate.reports.options import add_out, add_runs, verb_parser
+from peakgate.reports.result import WORST_FIRST
+from peakgate.reports.runs.find import FORMS, Archive, RunSide, find_history, find_side
+from peakgate.reports.runs.runfile import CaseResult, Run
+from peakgate.reports.write import cases, files
+from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
+
+CELLS = (
+    "case",
+    "family",
+    "stage",
+    "size",
+    "block",
+    "variant",
+    "dtype",
+    *(each.name for each in cases.MEASURED_COLUMNS),
+)
+_DRAWN = ("gbs", "tflops", "peak_fraction", "roof_fraction")
+
+
+def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> Report:
+    """The cases of a run, worst first, within a verdict in the order measured.
+
+    ``history`` are other runs of the GPU.
+    """
+    past = cases.past((*history, run))
+    rows = [
+        _row(each.case, each.verdict, each.reason, run.cases.get(each.case), past) for each in run.unmeasured.values()
+    ]
+    measured = (each for each in run.cases.values() if each.case not in run.unmeasured)
+    rows += [_row(each.case, each.verdict, each.reason, each, past) for each in measured]
+    rows.sort(key=_rank)
+    found = {row.verdict for row in rows} & {*REGRESSIONS, *UNDECIDED}
+    return Report(
+        command="show",
+        exit_code=ExitCode.OK,
+        verdict=next((each for each in WORST_FIRST if each in found), Verdict.PASS),
+        about=(("run", cases.side(RunSide(str(run.path), (run,)))),),
+        notes=run.notes,
+        rows=rows,
+        columns=cases.MEASURED_COLUMNS,
+        tables=[*cases.rates_by_size(run), cases.machine(run)],
+        pictures=_pictures(run) if pictures else (),
+        taken=run.taken,
+    )
+
+
+def _row(case: str, verdict: Verdict | None, reason: str, now: CaseResult | None, past: Mapping[str, str]) -> Row:
+    cells: dict[str, CellValue] = {name: getattr(now, name, None) for name in CELLS}
+    return Row(
+        name=encodable(case),
+        verdict="" if verdict is None else verdict,
+        reason=encodable(reason),
+        details=(past[case],) if case in past else (),
+        cells=cells | {"case": encodable(case)},
+        group=cases.family(case, now),
+    )
+
+
+def _rank(row: Row) -> int:
+    """Position of the verdict, worst first; a case that nobody judged comes last."""
+    return WORST_FIRST.index(Verdict(row.verdict)) if row.verdict else len(WORST_FIRST)
+
+
+def _pictures(run: Run) -> Sequence[Picture]:
+    from peakgate.reports.write.pictures import DrawnCase, pictures  # noqa: PLC0415  # matplotlib
+
+    drawn = [
+        DrawnCase(
+            case, cases.family(case, each), each.stage or case, place, **{name: getattr(each, name) for name in _DRAWN}
+        )
+        for place, (case, each) in enumerate(run.cases.items())
+    ]
+    return pictures(drawn, list(dict.fromkeys(each.family for each in drawn)), run.gpu)
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Write the page and return the exit code."""
+    parser = verb_parser(
+        verb, f"Write a page of RUN: {FORMS}. It does not judge.", "exit codes: 0 written, 2 bad input"
+    )
+    parser.add_argument("wanted", metavar="RUN")
+    add_runs(parser)
+    add_out(parser)
+    options = parser.parse_args(arguments)
+
+    archive = Archive(options.runs)
+    side = find_side(options.wanted, archive)
+    if len(side.runs) > 1:
+        raise PeakgateError(f"{options.wanted}: {len(side.runs)} sessions, expected one; name its file")
+    found = report(side.runs[0], find_history(archive, [side]))
+    terminal.last_line(found, written=files.write(found, options.out, ("html",)))
+    return found.exit_code

@@ -1,0 +1,235 @@
+"""Pictures of cases, drawn by matplotlib: the roofline, a ladder per family, the changes.
+
+Text stays text, in the colour of the page around it.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from peakgate.common.report import Picture
+from peakgate.common.text import one_line
+
+COLOURS = ("#3d85c6", "#d9730d", "#2f9e77", "#b565b0", "#b8960c", "#cc4f5c", "#5b7db1", "#808890")
+SYMBOLS = "osD^P*HX"
+TEXT_COLOUR = "#010203"
+"""Becomes the colour of the page's text, which differs between themes."""
+
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "peakgate",
+    "text.parse_math": False,
+    "font.size": 9,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), TEXT_COLOUR),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), "none"),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    "grid.color": "#80808055",
+}
+WIDTH = 9.0
+"""Of a picture, in inches."""
+
+LONGEST_LABEL = 36
+MOST_CHANGES = 40
+
+NO_ARITHMETIC = (1 / 128, 1 / 32)
+"""Where cases without arithmetic are drawn, in flop/byte: their distance to the memory roof is right at any."""
+
+WIDEST_INTENSITY = 8192.0
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnCase:
+    """What pictures show of a case; rates and fractions of its peak, None where unknown, ``before`` in base.
+
+    ``place`` is its number in the order of the lessons.
+    """
+
+    case: str
+    family: str
+    stage: str
+    place: int = 0
+    gbs: float | None = None
+    tflops: float | None = None
+    peak_fraction: float | None = None
+    roof_fraction: float | None = None
+    before: float | None = None
+    change_percent: float | None = None
+    resolvable_percent: float | None = None
+
+
+def pictures(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[str, object]) -> tuple[Picture, ...]:
+    """Those that there is something to draw for; ``gpu`` are the facts of the run."""
+    with mpl.rc_context(STYLE):
+        found = (changes(cases), roofline(cases, families, gpu), ladders(cases, families))
+    return tuple(picture for picture in found if picture)
+
+
+def changes(cases: Sequence[DrawnCase]) -> Picture | None:
+    """The changes of the first cases, each with what cannot be separated from no change as a band."""
+    moved = [each for each in cases if each.change_percent is not None and each.resolvable_percent is not None]
+    shown = moved[:MOST_CHANGES]
+    if not shown:
+        return None
+    figure, axes = _plot(0.9 + 0.2 * len(shown), [label(each.case) for each in shown])
+    places = range(len(shown))
+    resolvable = [each.resolvable_percent or 0.0 for each in shown]
+    change = [each.change_percent or 0.0 for each in shown]
+    axes.barh(places, [2 * each for each in resolvable], left=[-each for each in resolvable], color="#80808066")
+    beyond = [abs(one) > other for one, other in zip(change, resolvable, strict=True)]
+    colours = [
+        (COLOURS[5] if each > 0 else COLOURS[2]) if far else COLOURS[-1]
+        for each, far in zip(change, beyond, strict=True)
+    ]
+    axes.scatter(change, places, c=colours, s=22, zorder=3)
+    axes.axvline(0, color=TEXT_COLOUR, linewidth=0.8)
+    axes.set_xlabel("change of the time (%)")
+    axes.grid(axis="x")
+    more = f" The first {len(shown)} of {len(moved)} cases." if len(moved) > len(shown) else ""
+    text = f"A dot is a case's change, its band what these runs cannot separate from no change.{more}"
+    return Picture("Changes", text, svg(figure))
+
+
+def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[str, object]) -> Picture | None:
+    """Every timed case by arithmetic intensity and TFLOP/s, under the GPU's roofs; None where no peak is claimed."""
+    peak_gbs, peak_tflops = number(gpu.get("peak_gbs")), number(gpu.get("peak_tflops"))
+    timed = [each for each in cases if each.gbs]
+    if peak_gbs is None or peak_tflops is None or not timed:
+        return None
+    figure, axes = _plot(5.0)
+    _roof(axes, "theoretical roof", peak_gbs, peak_tflops, "-")
+    roofs = gpu.get("roofs")
+    if measured := _measured_roofs(roofs if isinstance(roofs, Mapping) else {}):
+        _roof(axes, "measured roof", *measured, "--")
+    for order, family in enumerate(families):
+        if own := [each for each in timed if each.family == family]:
+            points = [_point(each, (place + 0.5) / len(own)) for place, each in enumerate(own)]
+            axes.scatter(
+                [x for x, _ in points],
+                [y for _, y in points],
+                label=label(family),
+                color=COLOURS[order % len(COLOURS)],
+                marker=SYMBOLS[order % len(SYMBOLS)],
+                s=22,
+                alpha=0.8,
+            )
+    axes.axvspan(NO_ARITHMETIC[0] / 1.2, NO_ARITHMETIC[1] * 1.2, color="#80808020", linewidth=0)
+    axes.loglog()
+    ticks = [4.0**power for power in range(-3, 7)]
+    axes.set_xticks(ticks, [f"{tick:g}" if tick >= 1 else f"1/{1 / tick:g}" for tick in ticks])
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    axes.set_xlabel("flop per byte of device memory")
+    axes.set_ylabel("TFLOP/s")
+    axes.grid()
+    axes.legend(loc="lower right")
+    text = (
+        f"{len(timed)} timed cases under the theoretical roofs of {peak_gbs:,.0f} GB/s and {peak_tflops:.1f} TFLOP/s. "
+        "Cases without arithmetic stand in the grey strip, as far below the memory roof as their bandwidth is."
+    )
+    return Picture("Roofline", text, svg(figure))
+
+
+def ladders(cases: Sequence[DrawnCase], families: Sequence[str]) -> Picture | None:
+    """A bar per stage, families in the order of the lessons: the best case's share of the peak that binds it."""
+    best = [each for family in families for each in _best_of_stages(cases, family)]
+    if not best:
+        return None
+    names = [label(f"{each.family}.{each.stage}") for each in best]
+    figure, axes = _plot(0.9 + 0.2 * len(best), names)
+    places = range(len(best))
+    bars = axes.barh(places, [100 * (each.peak_fraction or 0.0) for each in best], color=COLOURS[0])
+    axes.bar_label(bars, fmt="%.1f %%", label_type="center", color="white")
+    for name, marker, values in (
+        ("measured roof", "|", [_share(each.peak_fraction, each.roof_fraction) for each in best]),
+        ("base", "D", [_share(each.before, 1.0) for each in best]),
+    ):
+        if any(value is not None for value in values):
+            xs = [math.nan if value is None else value for value in values]
+            axes.plot(xs, places, marker, label=name, color=COLOURS[1], markerfacecolor="none", markeredgewidth=1.5)
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
+    axes.set_xlabel("% of the peak that binds")
+    axes.grid(axis="x")
+    return Picture("Ladders", "Each stage by the case of it that comes nearest its peak.", svg(figure))
+
+
+def svg(figure: Figure) -> str:
+    """A figure as an SVG to be put into a page."""
+    stream = io.StringIO()
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the browser has the fonts
+        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)  # type: ignore[no-untyped-call]
+    text = stream.getvalue()
+    return re.sub(TEXT_COLOUR, "currentColor", text[text.index("<svg") :])
+
+
+def label(text: str, longest: int = LONGEST_LABEL) -> str:
+    """Text from a file in one line, cut where it is too long."""
+    plain = one_line(text)
+    return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
+
+
+def number(value: object) -> float | None:
+    """A positive finite number of the run file's machine record; None for whatever else stands there."""
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    return float(value) if usable and isinstance(value, int | float) else None
+
+
+def _plot(height: float, rows: Sequence[str] = ()) -> tuple[Figure, Axes]:
+    """A figure of this height in inches with its axes, one row of it per name, from the top.
+
+    Its margins are given: to lay it out by its texts would take longer than to draw it.
+    """
+    figure = Figure(figsize=(WIDTH, height))
+    left = 0.7 + 0.07 * max(map(len, rows), default=0)
+    figure.subplots_adjust(left=left / WIDTH, right=1 - 0.2 / WIDTH, bottom=0.5 / height, top=1 - 0.3 / height)
+    axes = figure.subplots()
+    if rows:
+        axes.set_yticks(range(len(rows)), rows)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+    return figure, axes
+
+
+def _roof(axes: Axes, name: str, gbs: float, tflops: float, dash: str) -> None:
+    ridge = 1e3 * tflops / gbs
+    xs = [NO_ARITHMETIC[0], ridge, max(WIDEST_INTENSITY, 2 * ridge)]
+    ys = [min(tflops, gbs * x / 1e3) for x in xs]
+    axes.plot(xs, ys, dash, color=COLOURS[-1], label=f"{name}: {gbs:,.0f} GB/s, {tflops:.1f} TFLOP/s")
+
+
+def _measured_roofs(roofs: Mapping[str, float | None]) -> tuple[float, float] | None:
+    """The fastest measured memory roof in GB/s and the arithmetic one in TFLOP/s."""
+    tflops = roofs.get("fma")
+    memory = [rate for name, rate in roofs.items() if name != "fma" and rate]
+    return (max(memory), tflops) if memory and tflops else None
+
+
+def _point(case: DrawnCase, place: float) -> tuple[float, float]:
+    """Intensity in flop/byte and TFLOP/s; ``place`` from 0 to 1 spreads cases without arithmetic over their strip."""
+    gbs = case.gbs or math.nan
+    first, last = NO_ARITHMETIC
+    intensity = 1e3 * (case.tflops or 0.0) / gbs or first * (last / first) ** place
+    return intensity, gbs * intensity / 1e3
+
+
+def _best_of_stages(cases: Sequence[DrawnCase], family: str) -> list[DrawnCase]:
+    best: dict[str, DrawnCase] = {}
+    for each in sorted(cases, key=lambda case: case.place):
+        if each.family == family and each.peak_fraction is not None:
+            known = best.setdefault(each.stage, each)
+            best[each.stage] = max(known, each, key=lambda case: case.peak_fraction or 0.0)
+    return list(best.values())
+
+
+def _share(fraction: float | None, of: float | None) -> float | None:
+    return None if fraction is None or not of else 100 * fraction / of
