@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from comparing import compare
 from peakgate.cli import main
 from peakgate.reports import show
-from peakgate.reports.comparison.judge import compare
 from peakgate.reports.comparison.report import report
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run
