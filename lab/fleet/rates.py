@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 from peakgate.common.errors import PeakgateError
 from peakgate.reports.fleet import statistics
-from peakgate.reports.runs.frame import load
+from peakgate.reports.runs.find import load
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 FEWEST_GPUS = 3
