@@ -37,7 +37,7 @@ from peakgate.reports.runs.frame import records, run_rows
 from peakgate.reports.runs.runfile import Run
 from peakgate.verdict import FAULTY, Judgement, Verdict
 
-Row = dict[str, Any]
+CaseRow = dict[str, Any]
 """A row of a comparison, by the names of its columns."""
 
 WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
@@ -58,7 +58,7 @@ def comparison(record: AbRecord) -> Comparison:
     return Comparison(base, head, frame)
 
 
-def _rows(record: AbRecord) -> list[Row]:
+def _rows(record: AbRecord) -> list[CaseRow]:
     plan = record.plan
     decided = {each.case: each if each.status else None for each in records(decisions(record))}
     refused = set(_run_nowhere(record))
@@ -88,8 +88,8 @@ def _proven(record: AbRecord) -> bool:
     return {process.which for process in record.of(Phase.PROOF)} == set(Side)
 
 
-def _row(case: str, judgement: Judgement, base: Times | None = None, head: Times | None = None, **more: Any) -> Row:
-    row: Row = {"case": case, "verdict": judgement.verdict.value, "reason": judgement.reason, **more}
+def _row(case: str, judgement: Judgement, base: Times | None = None, head: Times | None = None, **more: Any) -> CaseRow:
+    row: CaseRow = {"case": case, "verdict": judgement.verdict.value, "reason": judgement.reason, **more}
     for name, side in (("base", base), ("new", head)):
         if side is not None and (known := typical(side)) is not None:
             row |= {label: getattr(known, label) for label in LABELS}
@@ -99,7 +99,7 @@ def _row(case: str, judgement: Judgement, base: Times | None = None, head: Times
     return row
 
 
-def _timed(record: AbRecord, case: str, decision: SimpleNamespace | None, *, unsteady: bool) -> Row:
+def _timed(record: AbRecord, case: str, decision: SimpleNamespace | None, *, unsteady: bool) -> CaseRow:
     base, head = (times(record, which, case) for which in Side)
     judgement = _judge(record, case, decision, base, head, unsteady=unsteady)
     return _row(case, judgement, base, head, **({} if decision is None else _figures(decision)))
@@ -172,7 +172,7 @@ def _decided(record: AbRecord, decision: SimpleNamespace, base: Times, head: Tim
     return Judgement(Verdict.SAME, f"{suspected}{found}")
 
 
-def _head_alone(record: AbRecord, case: str, why: str) -> Row:
+def _head_alone(record: AbRecord, case: str, why: str) -> CaseRow:
     """A case without a partner in base: proven and timed once in head, or wrong."""
     wrong = _faulty(record, Side.HEAD, case)
     if wrong is not None:
@@ -184,7 +184,7 @@ def _head_alone(record: AbRecord, case: str, why: str) -> Row:
     return _row(case, Judgement(Verdict.NEW, f"{why}, right in head"), head=Times((result,)))
 
 
-def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> Row:
+def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> CaseRow:
     """A case that head cannot run, judged so; its run in head says why."""
     wrong = _faulty(record, Side.HEAD, case)  # in records of earlier versions
     reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,))
@@ -210,7 +210,7 @@ def _known(measured: Times) -> SimpleNamespace:
     return result
 
 
-def _figures(decision: SimpleNamespace) -> Row:
+def _figures(decision: SimpleNamespace) -> CaseRow:
     """The columns of a comparison that a decision fills."""
     return {
         "change_percent": 100 * math.expm1(decision.log_ratio),
