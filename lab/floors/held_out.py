@@ -70,16 +70,21 @@ class Tried:
 def previous_rule(sessions: pd.DataFrame) -> dict[str, float]:
     """The rule up to version 0.2: the worst session less the larger of 2 % and three SDs between sessions."""
     by_case = sessions.assign(log=np.log(sessions["peak_fraction"])).groupby("case", sort=False)
-    variance, df = by_case["log"].var().to_numpy(), by_case.size().to_numpy() - 1.0
-    time_us, worst = by_case["time_us"].median(), by_case["peak_fraction"].min()
-    moderated, _ = noise.squeeze(variance, df, np.log(time_us.to_numpy()))
-    sd = np.maximum(np.sqrt(np.maximum(variance, moderated)), noise.short_kernel_sd(time_us.to_numpy()))
-    return (worst * (1 - np.maximum(0.02, 3 * sd))).map(rounded_down).to_dict()
+    variance, df = (np.asarray(each, dtype=np.float64) for each in (by_case["log"].var(), by_case.size() - 1))
+    time_us, worst = by_case["time_us"].median().to_numpy(np.float64), by_case["peak_fraction"].min()
+    moderated, _ = noise.squeeze(variance, df, np.log(time_us))
+    sd = np.maximum(np.sqrt(np.maximum(variance, moderated)), noise.short_kernel_sd(time_us))
+    return _rounded(worst * (1 - np.maximum(0.02, 3 * sd)))
 
 
 def present_rule(sessions: pd.DataFrame) -> dict[str, float]:
     """The rule of ``margins``."""
-    return margins.bounds(sessions)["floor"].map(rounded_down).to_dict()
+    return _rounded(margins.bounds(sessions)["floor"])
+
+
+def _rounded(floors: pd.Series[float]) -> dict[str, float]:
+    """Floors by case, rounded as they are written."""
+    return {str(case): rounded_down(floor) for case, floor in floors.items()}
 
 
 def held_out(runs: Sequence[Run], rule: Rule) -> list[Tried]:

@@ -78,7 +78,7 @@ def test_the_host_offset_is_above_what_the_committed_runs_show(
     times_us = evidence_of(to_frame(kept)).groupby("case")["time_us"].median()
     short = times_us[times_us < 60].to_dict()
     for run in on_hosts_of_two_gpus:
-        offset = np.median([run.cases[case].time_us - time_us for case, time_us in short.items()])
+        offset = np.median([run.cases[str(case)].time_us - time_us for case, time_us in short.items()])
         assert 0.9 < offset < 1.3 < HOST_OFFSET_US
 
 

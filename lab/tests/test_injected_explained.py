@@ -40,6 +40,6 @@ def test_what_was_saved_is_explained_again_without_a_gpu(tmp_path: Path) -> None
     (tmp_path / SIDES).write_text(json.dumps({"k": [asdict(each) for each in both]}))
     (found,) = explained(tmp_path).cases
     assert found.findings[0].cause is FindingCause.SPILLS
-    assert "24" in explained(tmp_path).text()
+    assert "24" in str(explained(tmp_path).table().rows)
     with pytest.raises(PeakgateError, match="expected a file of a campaign"):
         explained(tmp_path / "elsewhere")

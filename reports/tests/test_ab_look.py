@@ -57,7 +57,7 @@ def estimate(p: float, shift: float = 0.01, pairs: int = 8, df: float = MANY) ->
 
 def at_look(*cases: pd.DataFrame, look: Look = LOOK, count: int | None = None) -> list[SimpleNamespace]:
     found = _look(pd.concat(cases, ignore_index=True), look, len(cases) if count is None else count)
-    return [SimpleNamespace(**row) for row in found.to_dict("records")]
+    return [SimpleNamespace(**{str(name): value for name, value in row.items()}) for row in found.to_dict("records")]
 
 
 def looked(*p_values: float, look: Look = LOOK, shift: float = 0.01) -> list[tuple[str, float]]:
@@ -228,7 +228,7 @@ def test_estimates_are_moderated_by_the_cases_beside_them() -> None:
     )
     assert found["df"].to_list() == pytest.approx([moderated_df[0], math.nan, moderated_df[2]], nan_ok=True)
     assert found["pairs"].to_list() == [3, 1, 3]
-    assert found.loc[2, ["log_ratio", "mean_log_ratio"]].to_list() == pytest.approx([0.015, 0.02])
+    assert list(found.loc[2, ["log_ratio", "mean_log_ratio"]]) == pytest.approx([0.015, 0.02])
 
 
 def test_a_case_on_the_very_edge_of_the_screen_is_no_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,9 +269,9 @@ def test_suspects_are_decided_with_the_variance_of_what_is_no_suspect() -> None:
 def test_a_suspect_that_is_not_measured_again_keeps_the_estimate_of_its_screening() -> None:
     screened = estimates(SCREEN, TIMES)
     found = decide(SCREEN, np.full((6, 0), math.nan), TIMES, (LOOK, LAST), [True] * 6).loc[1]
-    assert found[ESTIMATE].to_list() == screened.loc[1, ESTIMATE].to_list()
+    assert list(found[ESTIMATE]) == list(screened.loc[1, ESTIMATE])
     assert (found["status"], found["direction"]) == (CaseStatus.OPEN, 1)
-    assert math.isnan(found["p_value"])
+    assert pd.isna(found.loc["p_value"])
     assert found["resolvable"] == _resolvable(screened, (LOOK, LAST), 2)[1]
 
 
@@ -280,7 +280,7 @@ def test_what_an_earlier_look_flagged_is_not_counted_again_later() -> None:
     confirm[1] = np.tile([0.5, 0.5001], 10)
     confirm[4] = np.tile([0.1, -0.06], 10)
     found = decide(SCREEN, confirm, TIMES, (LOOK, LAST), [True] * 6)
-    assert found.loc[1, ["status", "pairs"]].to_list() == [CaseStatus.FLAGGED, LOOK.pairs]
+    assert list(found.loc[1, ["status", "pairs"]]) == [CaseStatus.FLAGGED, LOOK.pairs]
     assert found.loc[4, "pairs"] == LAST.pairs
     assert found.loc[4, "p_value"] == pytest.approx(p_value(found.loc[4], 1) * PAIRS_ALPHA / LAST.alpha)
 

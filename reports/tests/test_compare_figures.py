@@ -13,6 +13,7 @@ from peakgate.reports.comparison import judge, noise
 from peakgate.reports.comparison.judge import SESSIONS_ALPHA, SMALLEST_SHIFT, SUITE_SINGLE_RUN, Rules
 from peakgate.reports.comparison.noise import SessionNoise
 from peakgate.reports.result import SuiteShift
+from peakgate.reports.runs.frame import records
 from peakgate.verdict import Verdict
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
 
@@ -124,9 +125,9 @@ def test_few_degrees_of_freedom_or_several_gpus_need_the_rule_of_single_runs_as_
 ) -> None:
     spread = SessionNoise(np.array([1e-12]), np.array([9.0]), 0.0, 4.0)
     for factor, flagged in ((0.999, False), (1.001, True)):
-        (shift,) = judge._shifts(*shifted([factor * least]), spread, np.array([df]), rules).itertuples()
+        (shift,) = records(judge._shifts(*shifted([factor * least]), spread, np.array([df]), rules))
         assert shift.flagged == flagged
-        assert not math.isnan(shift.p_value)
+        assert shift.p_value is not None
         assert shift.resolvable == pytest.approx(least, rel=1e-5)
 
 
@@ -134,7 +135,7 @@ def test_a_p_value_of_exactly_alpha_or_a_shift_of_exactly_the_smallest_is_not_fl
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def judged(spread: SessionNoise | None, df: float = 9.0) -> tuple[bool, float, float]:
-        (found,) = judge._shifts(side([100.0]), side([103.0]), spread, np.array([df]), ONE_GPU).itertuples()
+        (found,) = records(judge._shifts(side([100.0]), side([103.0]), spread, np.array([df]), ONE_GPU))
         return bool(found.flagged), found.p_value, found.log_ratio
 
     spread = SessionNoise(np.array([1e-5]), np.array([9.0]), 0.0, 4.0)

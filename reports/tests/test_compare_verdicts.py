@@ -12,7 +12,7 @@ import peakgate.reports
 import pytest
 from comparing import Saved, compare
 from peakgate.common.errors import PeakgateError
-from peakgate.reports.comparison import judge, noise
+from peakgate.reports.comparison import evidence, judge, noise
 from peakgate.reports.comparison.judge import Rules
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.frame import to_frame
@@ -20,11 +20,11 @@ from peakgate.verdict import ExitCode, Verdict
 from synthetic_runs import LADDER
 
 RULES = Rules(refusal=None, other_model=False, same_gpu=True, several_gpus=False)
-ABSENT: Mapping[str, Any] = {"case": "a.other"}
-TIMED: Mapping[str, Any] = {}
-OPEN = {"verdict": "INCONCLUSIVE", "reason": "throttled", "time_us": np.nan}
-WRONG = {"verdict": "WRONG", "reason": "nan", "time_us": np.nan}
-BELOW = {"verdict": "BELOW_FLOOR", "peak_fraction": 0.5, "floor": 0.6}
+ABSENT: dict[str, Any] = {"case": "a.other"}
+TIMED: dict[str, Any] = {}
+OPEN: dict[str, Any] = {"verdict": "INCONCLUSIVE", "reason": "throttled", "time_us": np.nan}
+WRONG: dict[str, Any] = {"verdict": "WRONG", "reason": "nan", "time_us": np.nan}
+BELOW: dict[str, Any] = {"verdict": "BELOW_FLOOR", "peak_fraction": 0.5, "floor": 0.6}
 FEW_SAMPLES = {"sampling_error": np.nan}
 PART = {"whole": False}
 OTHER_MODEL = {"gpu_slug": "nvidia-l4", "gpu_uuid": "GPU-0002"}
@@ -139,9 +139,9 @@ def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(
     run: pd.DataFrame, *, log_ratio: float, flagged: bool, noisy: bool, below: bool, verdict: Verdict
 ) -> None:
     cases = pd.Index(["a.b"], name="case")
-    sides = [judge.evidence.summarize(run.assign(**kind), cases) for kind in (TIMED, BELOW if below else TIMED)]
+    before, after = (evidence.summarize(run.assign(**kind), cases) for kind in (TIMED, BELOW if below else TIMED))
     figures = {"log_ratio": log_ratio, "resolvable": 0.03, "p_value": np.nan, "flagged": flagged, "noisy": noisy}
-    found = judge._first(judge._judging(*sides, pd.DataFrame(figures, index=cases)), cases)
+    found = judge._first(judge._judging(before, after, pd.DataFrame(figures, index=cases)), cases)
     assert found["verdict"].item() == verdict
 
 

@@ -12,7 +12,7 @@ from peakgate.cli import main
 from peakgate.common.errors import PeakgateError
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.reports.floors import Proposals, propose, revised, rounded_down, summary
-from peakgate.reports.runs.frame import to_frame
+from peakgate.reports.runs.frame import records, to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from synthetic_runs import LADDER, document, save
 
@@ -45,7 +45,7 @@ def proposed(runs: list[Run], present: dict[str, float] | None = None) -> Propos
 
 
 def test_a_floor_of_one_gpu_lies_at_least_five_percent_below_its_worst_session(tmp_path: Path) -> None:
-    (proposal,) = proposed(sessions(tmp_path, [0.724, 0.725, 0.726])).every.itertuples()
+    (proposal,) = records(proposed(sessions(tmp_path, [0.724, 0.725, 0.726])).every)
     assert proposal.floor <= 0.95 * 0.724
     assert proposal.floor == 0.682
     assert proposal.room == pytest.approx(0.726 / 0.682 - 1)

@@ -46,7 +46,7 @@ def test_a_time_does_not_count_where_the_run_could_not_measure_the_case(tmp_path
 
 def test_the_command_compares_by_the_function_of_a_notebook(saved: Saved) -> None:
     base, new = saved.side(LADDER, LADDER), saved.side(slower(PAD, 1.2), slower(PAD, 1.21))
-    assert peakgate.reports.compare is command.compare
+    assert vars(command)["compare"] is peakgate.reports.compare
     found = peakgate.reports.compare(base.frame, new.frame, to_frame(saved.sessions(4, 0.004, seed=1)))
     assert found.attrs["verdict"] == "SLOWER"
     assert found.attrs["exit_code"] == 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ def case(*gpus: list[float], name: str = "a", time_us: float = 200.0, library: b
     return pd.DataFrame(rows, columns=["case", "gpu", "time_us", "library", "peak_fraction"])
 
 
-def bound(sessions: pd.DataFrame, name: str = "a") -> pd.Series:
+def bound(sessions: pd.DataFrame, name: str = "a") -> Any:
     return bounds(sessions).loc[name]
 
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.common import terminal
+from peakgate.common.errors import PeakgateError
 from peakgate.common.report import Report, Row, Tone, document, tone
 from peakgate.common.text import cell, figure, one_line, percent, sparkline
 from peakgate.reports.write import files, markdown
@@ -223,7 +224,7 @@ def test_a_page_of_a_site_leads_up_and_to_the_pages_of_its_rows() -> None:
 
 def test_a_summary_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(files.SUMMARY_VARIABLE, str(tmp_path))
-    with pytest.raises(files.PeakgateError, match="cannot be written"):
+    with pytest.raises(PeakgateError, match="cannot be written"):
         files.summarize(record())
 
 
