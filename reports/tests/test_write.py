@@ -132,8 +132,9 @@ def test_a_terminal_gets_colour_unless_it_is_told_not_to(monkeypatch: pytest.Mon
 def test_no_name_breaks_out_of_its_markdown_cell() -> None:
     text = markdown.markdown(record(*HOSTILE))
     assert Document(text).met == {"details", "summary", "code"}
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert {line.count("|") for line in rows} == {4, 7}
+    tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("| ")]
+    assert len(tables) > 1
+    assert all(len({line.count("|") for line in lines}) == 1 for lines in tables)
     assert HOSTILE[1] in text
     assert HOSTILE[2] in text
 
