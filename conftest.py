@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 from peakgate import emulator
 from peakgate.cli import main
-from peakgate.common import terminal
-from peakgate.common.errors import PeakgateError
-from peakgate.common.report import Report
+from peakgate.core import terminal
+from peakgate.core.errors import PeakgateError
+from peakgate.core.report import Report
 from peakgate.device.driver import gpu_count
 from rich.console import Console
 

@@ -17,7 +17,7 @@ os.environ.setdefault("UV_COMPILE_BYTECODE", "1")
 
 TESTS = ("suite/tests", "reports/tests", "kernels/tests", "lab/tests")
 WORKFLOWS = Path(".github", "workflows")
-GITLAB = Path(".github", "examples", "gitlab-ci.yml"), Path("suite", "project", "templates", "gitlab.yml")
+GITLAB = Path(".github", "examples", "gitlab-ci.yml"), Path("suite", "core", "templates", "gitlab.yml")
 
 
 def install(session: nox.Session, *files: str) -> None:

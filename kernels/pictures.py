@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from peakgate.common.errors import PeakgateError
-from peakgate.project.catalogue import module_at
+from peakgate.core.catalogue import module_at
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.ladder.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.reports.write.markdown import table_line

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from peakgate.common.files import write_whole
-from peakgate.common.output import say
+from peakgate.core.files import write_whole
+from peakgate.core.output import say
 from peakgate.reports.ladder.markers import fill, find_blocks, read_document
 
 ROOT = Path(__file__).resolve().parents[1]

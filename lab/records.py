@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_whole
 from peakgate.reports.runs.runfile import Run, load_run
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from peakgate.common import git
-from peakgate.common.errors import PeakgateError
+from peakgate.core import git
+from peakgate.core.errors import PeakgateError
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from peakgate.case import EMULATOR_SLUG
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import read_text, write_whole
-from peakgate.common.output import say
-from peakgate.common.text import counted, one_line
+from peakgate.core.case import EMULATOR_SLUG
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import read_text, write_whole
+from peakgate.core.output import say
+from peakgate.core.text import counted, one_line
+from peakgate.core.verdict import FAULTY, ExitCode
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.reports import margins
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.frame import records, to_frame, usable
-from peakgate.verdict import FAULTY, ExitCode
 
 FEWEST_FOR_FLOORS = 2
 SESSIONS_TO_TRUST = 5

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import LARGEST_FILE_BYTES, read_limited
-from peakgate.common.records import Finite, Number, Whole
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import LARGEST_FILE_BYTES, read_limited
+from peakgate.core.records import Finite, Number, Whole
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
 _SELECTING = frozenset({"-b", "--benchmark", "-a", "--axis"})

@@ -22,20 +22,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from peakgate.common import git, sandbox, terminal
-from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.files import file_digest, write_whole
-from peakgate.common.output import say
-from peakgate.common.processes import print_output, sigterm_interrupts
-from peakgate.common.report import Report, Row, leave_verdict
-from peakgate.project import config
-from peakgate.project.config import ProjectSettings
+from peakgate.core import config, git, sandbox, terminal
+from peakgate.core.config import ProjectSettings
+from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.files import file_digest, write_whole
+from peakgate.core.output import say
+from peakgate.core.processes import print_output, sigterm_interrupts
+from peakgate.core.report import Report, Row, leave_verdict
+from peakgate.core.verdict import ExitCode
 from peakgate.reports import branch
 from peakgate.reports.ab.folders import worktree
 from peakgate.reports.branch import Refs
 from peakgate.reports.comment.render import MEANINGS
 from peakgate.reports.options import GATE_EXIT_CODES, verb_parser
-from peakgate.verdict import ExitCode
 
 GATE_FILE = "gate.json"
 MILDEST_FIRST = tuple(MEANINGS)

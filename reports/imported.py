@@ -12,18 +12,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from peakgate.case import CASE_SCHEMA
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
-from peakgate.common.output import say
-from peakgate.common.text import counted
+from peakgate.core import config
+from peakgate.core.case import CASE_SCHEMA
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
+from peakgate.core.output import say
+from peakgate.core.text import counted
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, counts, exit_code
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import by_floor
-from peakgate.project import config
 from peakgate.reports.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
 from peakgate.reports.options import add_baselines, verb_parser
 from peakgate.reports.runs.runfile import NUMBERS, TEXTS, load_run
-from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, counts, exit_code
 
 UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
 """Facts of a GPU that no such file says."""

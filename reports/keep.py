@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import LARGEST_FILE_BYTES, read_limited, write_whole
-from peakgate.common.output import say
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import LARGEST_FILE_BYTES, read_limited, write_whole
+from peakgate.core.output import say
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import REMEDY, Run, load_run
-from peakgate.verdict import ExitCode
 
 LARGEST_KEPT_BYTES = 2_000_000
 """A repository holds many runs; one larger than this is not for it."""

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from peakgate.project import config
+from peakgate.core import config
 from peakgate.reports.runs.find import Archive, find_side, without_copies
 from peakgate.reports.runs.runfile import Run
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from peakgate.common import terminal
-from peakgate.common.errors import PeakgateError
-from peakgate.common.report import CellValue, Report, Table, write_json
-from peakgate.common.text import counted, percent
+from peakgate.core import terminal
+from peakgate.core.errors import PeakgateError
+from peakgate.core.report import CellValue, Report, Table, write_json
+from peakgate.core.text import counted, percent
+from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison import resample
 from peakgate.reports.comparison.command import SELFTEST_FILE
@@ -30,7 +31,6 @@ from peakgate.reports.comparison.resample import (
 from peakgate.reports.options import add_baselines, add_out, add_run_names, at_least, named_runs, verb_parser
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.verdict import ExitCode, Verdict, exit_code
 
 RUNS = "runs"
 BENCH_COMMAND = (sys.executable, "-P", "-m", "peakgate", "bench")

@@ -20,13 +20,14 @@ import numpy as np
 from msgspec import Struct, to_builtins
 from msgspec import field as struct_field
 from numpy.typing import NDArray
-from peakgate.case import EMULATOR_SLUG
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.common.output import say
-from peakgate.common.report import Column, Picture, Report, Row, Table
-from peakgate.common.text import counted, figure
+from peakgate.core import records
+from peakgate.core.case import EMULATOR_SLUG
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_whole
+from peakgate.core.output import say
+from peakgate.core.report import Column, Picture, Report, Row, Table
+from peakgate.core.text import counted, figure
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports import show
 from peakgate.reports.history.chart import chart, step_line
 from peakgate.reports.history.report import gpu_names, header, open_line, report
@@ -38,7 +39,6 @@ from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.runs.sessions import gpu_label
 from peakgate.reports.write.page import TEMPLATES, Address, page
-from peakgate.verdict import ExitCode, Verdict
 
 INDEX = "index.html"
 HOME = ("All GPU models", "../index.html")

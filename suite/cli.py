@@ -9,15 +9,15 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError, defect, described, refused
-from peakgate.common.output import open_standard_streams, print_to_nobody
-from peakgate.common.processes import sigterm_interrupts
-from peakgate.common.text import nearest, one_line
-from peakgate.verdict import ExitCode
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError, defect, described, refused
+from peakgate.core.output import open_standard_streams, print_to_nobody
+from peakgate.core.processes import sigterm_interrupts
+from peakgate.core.text import nearest, one_line
+from peakgate.core.verdict import ExitCode
 
 VERBS = {
-    "init": ("project.init", "make the project at hand ready: settings, and an example of a kernel"),
+    "init": ("core.init", "make the project at hand ready: settings, and an example of a kernel"),
     "bench": ("run.bench", "prove, time and gate every kernel on the device at hand"),
     "fleet": ("reports.fleet.command", "run the gate on every GPU of a machine or cluster and name the slow ones"),
     "gate": ("reports.gate", "judge a change where it reaches nothing of its judge: protect, bench and ab in one"),
@@ -37,8 +37,11 @@ VERBS = {
     "ladder": ("reports.ladder.command", "check the tables and pictures that documents show of a run"),
     "check": ("check.command", "run every kernel in the checked emulator, without a GPU"),
     "mutants": ("check.command", "delete each barrier and each guard and see whether `check` notices"),
-    "resources": ("resources.command", "compare registers, spills and occupancy with their baseline, without a GPU"),
-    "sanitize": ("sanitize.command", "run every kernel under compute-sanitizer on the GPU"),
+    "resources": (
+        "check.resources.command",
+        "compare registers, spills and occupancy with their baseline, without a GPU",
+    ),
+    "sanitize": ("check.sanitize.command", "run every kernel under compute-sanitizer on the GPU"),
 }
 """Verb -> its module, which runs it by ``main(verb, arguments)``, and what it does."""
 

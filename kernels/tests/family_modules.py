@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from peakgate.project.catalogue import module_at
+from peakgate.core.catalogue import module_at
 
 KERNELS = Path(__file__).parents[1]
 

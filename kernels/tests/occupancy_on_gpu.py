@@ -13,9 +13,9 @@ from typing import Any
 
 import cupy
 from peakgate.case import Case, Scale
-from peakgate.common.files import a_line_each, write_whole
+from peakgate.core import catalogue
+from peakgate.core.files import a_line_each, write_whole
 from peakgate.device.gpu import GpuDevice
-from peakgate.project import catalogue
 
 SCHEMA = 1
 BLOCK_SIZES = (1, 33, *range(32, 1025, 32), 1000)

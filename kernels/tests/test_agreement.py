@@ -9,10 +9,10 @@ import pytest
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.check import digests
 from peakgate.check.digests import Digests, ProblemDigests, SampledOutput, problem_key
-from peakgate.common.errors import PeakgateError
+from peakgate.core.catalogue import families, kernel_name, problems
+from peakgate.core.errors import PeakgateError
 from peakgate.device.cpu import CpuDevice
 from peakgate.device.interface import Launchable
-from peakgate.project.catalogue import families, kernel_name, problems
 
 RECORDS = sorted((Path(__file__).parents[2] / "baselines").glob("*/digests.json"))
 KERNELS = [

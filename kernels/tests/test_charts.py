@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from peakgate.project.catalogue import module_at
+from peakgate.core.catalogue import module_at
 
 charts = module_at(Path(__file__).parents[1] / "pictures.py").charts
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from peakgate.case import Scale
+from peakgate.core.catalogue import cases
 from peakgate.judge.occupancy import max_potential_block_size, occupancy
-from peakgate.project.catalogue import cases
 
 RECORDS = sorted((Path(__file__).parents[2] / "baselines").glob("*/occupancy.json"))
 

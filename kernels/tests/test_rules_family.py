@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from family_modules import KERNELS
 from peakgate.case import Case, Family, Role, Scale, Tier
-from peakgate.project import catalogue
+from peakgate.core import catalogue
 
 FAMILIES = catalogue.families()
 STAGES = {stage.source: stage.name for family in FAMILIES for stage in family.stages if stage.source is not None}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from family_modules import sgemm
-from peakgate.case import ID_PATTERN, Case, Scale, Tier
+from peakgate.case import Case, Scale, Tier
+from peakgate.core.case import ID_PATTERN
 from sgemm_builds import BUILDS, FOLDER, all_cases, builds, is_persistent, macros, shape_of, text_of
 
 BENCH_SIDES = sgemm.BENCH_SIDES

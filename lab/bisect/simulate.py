@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from peakgate.common.errors import PeakgateError, refused
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.bisect.search import Effort, End, search
 from peakgate.reports.ladder.markers import table
-from peakgate.verdict import ExitCode
 
 from lab.injected.record import Experiment, read_times
 from lab.injected.resample import Medians, Pairing, medians, unchanged

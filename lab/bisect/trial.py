@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
-from peakgate.common.git import ask
-from peakgate.verdict import ExitCode
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import write_whole
+from peakgate.core.git import ask
+from peakgate.core.verdict import ExitCode
 
 CASE = "chain.chain-4194304"
 FIGURES = "trial.json"

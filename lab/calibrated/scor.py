@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from peakgate import emulator
 from peakgate.check.emulate import schedules
-from peakgate.common.files import a_line_each, write_whole
+from peakgate.core.files import a_line_each, write_whole
 from peakgate.emulator import KernelDefect
 
 RECORD = Path(__file__).parent / "scor.json"

@@ -8,10 +8,11 @@ from typing import Any
 import cupy
 import numpy as np
 import torch
+from peakgate.core.dtypes import unit_of_sums
 from peakgate.device import elements
 from peakgate.device.expected import exact_inputs
 from peakgate.family import TOLERANCES
-from peakgate.judge.correctness import bound_of, compare, unit_of_sums
+from peakgate.judge.correctness import bound_of, compare
 from peakgate.judge.magnitudes import Rounded, estimated
 
 functional = torch.nn.functional

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from peakgate.common.files import write_whole
+from peakgate.core.files import write_whole
 from peakgate.reports.ladder.markers import table
 
 from lab.pages import fill_page

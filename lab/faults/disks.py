@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peakgate.common.files import write_whole
+from peakgate.core.files import write_whole
 
 from lab.faults.small_project import Broken, Project, cases, left
 

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from peakgate.common.files import write_whole
+from peakgate.core.files import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "lab" / "tests"), str(ROOT / "reports" / "tests")]

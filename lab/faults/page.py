@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from peakgate.common.files import write_whole
+from peakgate.core.files import write_whole
 
 FOLDER = Path(__file__).resolve().parent
 CODES = ("exit 0", "exit 1", "exit 2", "exit 3", "finding")

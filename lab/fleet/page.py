@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import write_whole
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.ladder.markers import table
-from peakgate.verdict import ExitCode
 
 from lab.fleet import rates
 from lab.pages import open_page, percent

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.fleet import statistics
 from peakgate.reports.runs.find import load
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information

@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any
 
 import distributed
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
-from peakgate.common.processes import end_group
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import write_whole
+from peakgate.core.processes import end_group
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.fleet import dataset, place
 from peakgate.reports.fleet.store import AGAIN, newest
 from peakgate.reports.fleet.task import CASE_MARK
 from peakgate.run import journal
-from peakgate.verdict import ExitCode
 
 LIMIT_S = 600.0
 Process = subprocess.Popen[bytes]

@@ -24,9 +24,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from msgspec import structs
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
-from peakgate.common.output import say
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import write_whole
+from peakgate.core.output import say
+from peakgate.core.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.judge.floors import load_floors
 from peakgate.reports import margins
 from peakgate.reports.comparison import noise
@@ -35,7 +36,6 @@ from peakgate.reports.floors import evidence_of, rounded_down
 from peakgate.reports.ladder.markers import table as markdown_table
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
 
 from lab.records import load_packed_run
 

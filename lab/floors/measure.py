@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.case import Scale, Tier
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
-from peakgate.project import catalogue, config
+from peakgate.core import catalogue, config
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import write_whole
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.keep import trimmed
-from peakgate.verdict import ExitCode
 
 from lab import records
 from lab.injected import campaign, mutants

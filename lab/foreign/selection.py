@@ -27,7 +27,7 @@ from pathlib import Path
 
 from peakgate.build.headers import cuda_folders, emulator_headers, nvrtc_headers
 from peakgate.build.sources import masked, source_text
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 
 PER_REPOSITORY = 16
 MAX_BYTES = 200_000

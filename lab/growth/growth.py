@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.common.files import write_whole
+from peakgate.core.files import write_whole
 from peakgate.reports.ladder.markers import table
 
 from lab.pages import fill_page
@@ -88,7 +88,7 @@ def reports(archive: Callable[[Path, int, int], Path], measure: Measure) -> list
 def on_gpu(out: Path, counts: Iterable[int]) -> list[Point]:
     """Points of `bench` with so many cases of the gate tier, and of the `ab` whose folders are in ``out``."""
     from peakgate.case import Scale, Tier  # noqa: PLC0415  (the page needs no families)
-    from peakgate.project import catalogue  # noqa: PLC0415
+    from peakgate.core import catalogue  # noqa: PLC0415
 
     listed = [case.id for case in catalogue.cases(Scale.BENCH, Tier.GATE)]
     found: list[Point] = []

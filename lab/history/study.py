@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.common.files import write_whole
+from peakgate.core.files import write_whole
+from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.history.changes import Cause, ChangePoint, find_changes
@@ -25,7 +26,6 @@ from peakgate.reports.history.series import History, of_sessions
 from peakgate.reports.history.series import history as of_runs
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs.sessions import SavedSession, read_session
-from peakgate.verdict import Verdict
 
 from lab.pages import fill_page
 

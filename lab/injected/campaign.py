@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from peakgate.case import Scale, Tier
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
-from peakgate.project import catalogue, config
-from peakgate.project.config import Project
-from peakgate.verdict import ExitCode
+from peakgate.core import catalogue, config
+from peakgate.core.config import Project
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import write_whole
+from peakgate.core.verdict import ExitCode
 
 from lab.injected import mutants
 from lab.injected.record import MUTANTS, SCHEMA, Experiment, read_json

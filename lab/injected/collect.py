@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
-from peakgate.common.output import say
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import write_whole
+from peakgate.core.output import say
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.pairs import timed
 from peakgate.reports.ab.schedule import Phase
 from peakgate.reports.ab.store import AbRecord, Process, load_record
 from peakgate.reports.runs.runfile import Run
-from peakgate.verdict import ExitCode, Verdict
 
 from lab.injected.campaign import TIMING, VERDICTS
 from lab.injected.record import (

@@ -30,12 +30,12 @@ import cupy
 import numpy as np
 import pandas as pd
 from peakgate.case import Scale, Tier
+from peakgate.core import catalogue
 from peakgate.device import gpu
 from peakgate.device import stream as module
 from peakgate.device.stream import SampleStream
 from peakgate.measure.data import random_offsets
 from peakgate.measure.sampling import SamplingPlan
-from peakgate.project import catalogue
 
 from lab.injected.campaign import steps
 

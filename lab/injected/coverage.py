@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
-from peakgate.common.output import say
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import write_whole
+from peakgate.core.output import say
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus, decide, half_width, interval
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
 from peakgate.reports.ladder.markers import table
 from peakgate.reports.runs.frame import records
-from peakgate.verdict import ExitCode
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
 from lab.injected.record import Experiment, read_json, read_times

@@ -16,13 +16,13 @@ from typing import Any
 
 from peakgate.build.cubin import Resources
 from peakgate.case import Case, Scale, Tier
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
-from peakgate.project import catalogue, config
-from peakgate.project.config import Project
+from peakgate.core import catalogue, config
+from peakgate.core.config import Project
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import write_whole
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.causes import ExplainedSide, FindingCause, MachineCode
 from peakgate.reports.ab.explain import SIDES, Explained, KnownSide, compared
-from peakgate.verdict import ExitCode
 
 from lab.injected import mutants
 from lab.injected.campaign import compared as measured

@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from peakgate.case import Case, Role
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.files import write_whole
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import write_whole
+from peakgate.core.verdict import ExitCode
 from peakgate.device.choose import open_device
 from peakgate.device.interface import Device
 from peakgate.measure.sampling import SamplingPlan
-from peakgate.verdict import ExitCode
 
 from lab.injected.campaign import steps
 

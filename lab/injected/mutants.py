@@ -13,12 +13,12 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from peakgate.build.cubin import source_files
 from peakgate.case import Case
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.common.records import Filled
-from peakgate.project.config import Project
-from peakgate.verdict import Verdict
+from peakgate.core import records
+from peakgate.core.config import Project
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_whole
+from peakgate.core.records import Filled
+from peakgate.core.verdict import Verdict
 
 LIST = Path(__file__).with_name("slowdown-mutants.toml")
 

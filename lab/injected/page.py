@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.common.errors import PeakgateError, refused
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.measure.sampling import CONTROLLED_BELOW_US
 from peakgate.reports.ab import decide
 from peakgate.reports.ab.schedule import PAIRS_ALPHA
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.ladder.markers import table
-from peakgate.verdict import ExitCode, Verdict
 
 from lab.injected import coverage, limits, rates
 from lab.injected.record import (

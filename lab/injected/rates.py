@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.decide import CaseStatus, decide, hodges_lehmann, moved_together
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.noise import Floats
-from peakgate.verdict import ExitCode, Verdict
 
 from lab.injected.record import Cell, Gate, cell_of
 from lab.injected.resample import Medians, Pairing, as_screened, changed, unchanged

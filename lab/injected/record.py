@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 
 from lab import records
 

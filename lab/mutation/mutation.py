@@ -37,7 +37,7 @@ SEED = 38
 MODULES = (
     *("judge/activity", "judge/correctness", "judge/floors", "judge/gate", "judge/magnitudes", "judge/metrics"),
     *("judge/occupancy", "judge/waivers"),
-    *("measure/refill", "measure/sampling", "resources/baseline", "run/identity", "terms"),
+    *("measure/refill", "measure/sampling", "check/resources/baseline", "run/identity", "run/terms"),
     *("reports/ab/decide", "reports/comparison/evidence", "reports/comparison/judge", "reports/comparison/noise"),
     *("reports/comparison/resample", "reports/floors", "reports/gate", "reports/history/scan"),
     *("reports/history/trend", "reports/protect/acknowledged", "reports/protect/changes", "reports/protect/command"),

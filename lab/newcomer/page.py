@@ -1,4 +1,4 @@
-"""Fill the tables of newcomers in suite/own-repository.md from this folder: ``python -m lab.newcomer.page``."""
+"""Fill the tables of newcomers in docs/own-repository.md from this folder: ``python -m lab.newcomer.page``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from peakgate.reports.ladder.markers import table
 from lab.pages import ROOT, fill_page
 
 HERE = Path(__file__).resolve().parent
-PAGE = ROOT / "suite" / "own-repository.md"
+PAGE = ROOT / "docs" / "own-repository.md"
 LATER = {"sgemm": "29b73ac"}
 """Projects that were tried again, and at which commit."""
 

@@ -17,9 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from peakgate.common.files import write_whole
-from peakgate.common.output import say
-from peakgate.verdict import ExitCode
+from peakgate.core.files import write_whole
+from peakgate.core.output import say
+from peakgate.core.verdict import ExitCode
 
 TIMEOUT_S = 120
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from peakgate.build.sources import kernels, source_text
-from peakgate.common.files import a_line_each, write_whole
+from peakgate.core.files import a_line_each, write_whole
 
 from lab.suites import selection
 from lab.suites.program import Outcome, launch_of, outcome

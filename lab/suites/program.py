@@ -22,8 +22,8 @@ import numpy as np
 from peakgate import emulator
 from peakgate.build.sources import masked, read_sources
 from peakgate.check.emulate import schedules
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_whole
 from peakgate.emulator import GivenArgument, KernelBuildError, KernelDefect, Pointing
 
 HERE = Path(__file__).resolve().parent

@@ -13,7 +13,7 @@ from random import Random
 
 import fuzz_mutate as mutate
 from peakgate import cli
-from peakgate.verdict import ExitCode
+from peakgate.core.verdict import ExitCode
 
 VERDICTS = (ExitCode.OK, ExitCode.REGRESSION, ExitCode.BAD_INPUT, ExitCode.UNDECIDED)
 

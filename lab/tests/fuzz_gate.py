@@ -18,7 +18,7 @@ import fuzz_mutate as mutate
 from fuzz_calls import Finding, call, verb
 from fuzz_runs import TIMES_US
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.ab import plan
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.comment import render

@@ -10,13 +10,13 @@ from typing import Any
 
 import fuzz_mutate as mutate
 from fuzz_calls import Finding, call, verb
+from peakgate.core.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.schedule import Phase, Side, order
 from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.runs import runfile
 from peakgate.run import journal
-from peakgate.verdict import REGRESSIONS, ExitCode, Verdict
 from synthetic_runs import BYTES, document
 
 TIMES_US = {"a.fast-1": 5.0, "a.slow-2": 400.0, "b.c": 40.0, "b.d": 80.0}

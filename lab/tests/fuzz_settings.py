@@ -14,13 +14,13 @@ from fuzz_calls import Finding, call, verb
 from fuzz_runs import TIMES_US
 from peakgate.case import Scale
 from peakgate.check import digests
+from peakgate.check.resources import baseline
+from peakgate.check.resources.baseline import compare as compare_resources
+from peakgate.core import catalogue, config
+from peakgate.core.verdict import ExitCode
 from peakgate.judge import waivers
 from peakgate.judge.floors import load_floors
-from peakgate.project import catalogue, config
 from peakgate.reports.protect import acknowledged
-from peakgate.resources import baseline
-from peakgate.resources.baseline import compare as compare_resources
-from peakgate.verdict import ExitCode
 from synthetic_runs import document
 
 from lab.injected import mutants

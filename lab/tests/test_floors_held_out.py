@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msgspec import structs
+from peakgate.core.verdict import Verdict
 from peakgate.judge.floors import load_floors
 from peakgate.reports.floors import evidence_of, rounded_down
 from peakgate.reports.margins import HOST_OFFSET_US
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.verdict import Verdict
 
 from lab.floors import held_out
 from lab.records import load_packed_run

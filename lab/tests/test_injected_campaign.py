@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from peakgate.case import Case, Scalar, Scale
-from peakgate.project import catalogue
+from peakgate.core import catalogue
 
 from lab.injected import campaign
 from lab.injected.campaign import PROJECT, steps

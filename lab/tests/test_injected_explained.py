@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.build.cubin import Resources
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.ab.causes import ExplainedSide, FindingCause, MachineCode
 from peakgate.reports.ab.explain import SIDES, Explained, KnownSide
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from peakgate.case import Case, Role, Scalar
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 from lab.injected import ground_truth

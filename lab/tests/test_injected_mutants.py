@@ -12,9 +12,9 @@ from msgspec import structs
 from peakgate.build.cubin import cubin
 from peakgate.case import Case, Scale, Tier
 from peakgate.check.emulate import check_case, schedules
-from peakgate.common.errors import PeakgateError
-from peakgate.project import catalogue, config
-from peakgate.project.catalogue import problems
+from peakgate.core import catalogue, config
+from peakgate.core.catalogue import problems
+from peakgate.core.errors import PeakgateError
 
 from lab.injected import mutants
 from lab.injected.mutants import Edit, Mutant

@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from peakgate.build.cubin import Resources
 from peakgate.build.sass import SassInstruction, loops, mix
-from peakgate.ncu import STALLS, Counters
+from peakgate.check.ncu import STALLS, Counters
 
 NOTABLE = 0.1
 """A change of less than this, relative, is not mentioned."""

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from peakgate.common.errors import PeakgateError
-from peakgate.common.output import say
-from peakgate.common.progress import Progress
-from peakgate.common.selection import add_selection
-from peakgate.common.text import counted
+from peakgate.core.errors import PeakgateError
+from peakgate.core.output import say
+from peakgate.core.progress import Progress
+from peakgate.core.selection import add_selection
+from peakgate.core.text import counted
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, run_experiment
 from peakgate.reports.ab.folders import Wanted, build_side, folders
 from peakgate.reports.ab.phases import Phases
@@ -28,7 +29,6 @@ from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, at_le
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.sessions import in_short
 from peakgate.run.lock import add_lock_options, device_uuid, locked
-from peakgate.verdict import ExitCode
 
 REPORT = "peakgate.reports.ab.report"
 """The module that reports; imported late, because what it writes with takes long to import."""

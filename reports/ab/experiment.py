@@ -10,11 +10,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.processes import last_words_in
-from peakgate.common.progress import Progress
-from peakgate.common.text import counted
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.processes import last_words_in
+from peakgate.core.progress import Progress
+from peakgate.core.text import counted
+from peakgate.core.verdict import FAULTY, ExitCode, Verdict
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
 from peakgate.reports.ab.folders import SideFolder, build_side
 from peakgate.reports.ab.pairs import decisions, log_ratios, log_times, usable, whole_pairs
@@ -25,7 +26,6 @@ from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import BenchVerdict, load_run
-from peakgate.verdict import FAULTY, ExitCode, Verdict
 
 INTERRUPTED = "interrupted"
 

@@ -12,15 +12,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from peakgate import ncu
 from peakgate.build import sass
 from peakgate.build.cubin import Resources
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import read_text, write_whole
-from peakgate.common.git import ask
-from peakgate.common.processes import Asked, own_module
-from peakgate.common.report import Table
-from peakgate.common.text import counted
+from peakgate.check import ncu
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import read_text, write_whole
+from peakgate.core.git import ask
+from peakgate.core.processes import Asked, own_module
+from peakgate.core.report import Table
+from peakgate.core.text import counted
 from peakgate.reports.ab.causes import ExplainedSide, MachineCode, SideDifference, findings
 from peakgate.reports.ab.plan import CODES_LIMIT_S
 

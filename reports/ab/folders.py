@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import read_text
-from peakgate.common.git import ask
-from peakgate.common.processes import end_group, last_words_in
-from peakgate.common.progress import Progress
-from peakgate.project import config
+from peakgate.core import config
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import read_text
+from peakgate.core.git import ask
+from peakgate.core.processes import end_group, last_words_in
+from peakgate.core.progress import Progress
 from peakgate.reports.ab.process import SideBroken
 
 WORKING_TREE = "."

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from msgspec import structs
-from peakgate.common.text import counted, percent
+from peakgate.core.text import counted, percent
+from peakgate.core.verdict import FAULTY, Judgement, Verdict
 from peakgate.reports.ab.decide import CaseStatus, Together, interval, moved_together
 from peakgate.reports.ab.experiment import INTERRUPTED
 from peakgate.reports.ab.folders import SideFolder
@@ -35,7 +36,6 @@ from peakgate.reports.runs import find
 from peakgate.reports.runs.facts import differences
 from peakgate.reports.runs.frame import records, run_rows
 from peakgate.reports.runs.runfile import Run
-from peakgate.verdict import FAULTY, Judgement, Verdict
 
 CaseRow = dict[str, Any]
 """A row of a comparison, by the names of its columns."""

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from peakgate.common.processes import seconds_since_start_of
-from peakgate.common.report import Table
+from peakgate.core.processes import seconds_since_start_of
+from peakgate.core.report import Table
 
 START, SIDES, CASES, REPORT = (
     "start and imports",

@@ -10,15 +10,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from msgspec import Struct
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.processes import Asked, last_words, own_module
-from peakgate.common.selection import selector
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.processes import Asked, last_words, own_module
+from peakgate.core.selection import selector
 from peakgate.reports.ab import process
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.schedule import Side
-from peakgate.terms import Contract, changes, named
+from peakgate.run.terms import Contract, changes, named
 
 NO_GPU = "no GPU answers"
 """How an identity's complaint begins when there is none: a fault of the machine, not of the side."""

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from peakgate.common.files import cache_folder
-from peakgate.common.processes import end_group, last_words_in
-from peakgate.project import config
+from peakgate.core import config
+from peakgate.core.files import cache_folder
+from peakgate.core.processes import end_group, last_words_in
 from peakgate.run import ab_process
 from peakgate.run.lock import inherited
 

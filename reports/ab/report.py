@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from peakgate.common import terminal
-from peakgate.common.output import warn
-from peakgate.common.progress import Progress
-from peakgate.common.report import Report, write_json
-from peakgate.common.text import counted
+from peakgate.core import terminal
+from peakgate.core.output import warn
+from peakgate.core.progress import Progress
+from peakgate.core.report import Report, write_json
+from peakgate.core.text import counted
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.explain import Explained, ExplainedProject, explain
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.judge import comparison, interrupted
@@ -22,7 +23,6 @@ from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.store import AbRecord
 from peakgate.reports.comparison.report import report as compared
 from peakgate.reports.write import files
-from peakgate.verdict import ExitCode, Verdict
 
 
 def explained(placed: tuple[SideFolder, SideFolder], record: AbRecord, options: argparse.Namespace) -> Explained | None:

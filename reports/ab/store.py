@@ -10,14 +10,14 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_whole
+from peakgate.core.verdict import Verdict
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.verdict import Verdict
 
 MANIFEST = "manifest.json"
 AB_FOLDER = "ab"

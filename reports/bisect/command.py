@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from peakgate.common import terminal
-from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.output import say, warn
-from peakgate.common.progress import Progress
-from peakgate.common.report import write_json
-from peakgate.common.text import counted
+from peakgate.core import terminal
+from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.output import say, warn
+from peakgate.core.progress import Progress
+from peakgate.core.report import write_json
+from peakgate.core.text import counted
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.command import add_pairs_options
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
 from peakgate.reports.ab.explain import Explained, ExplainedProject, explain
@@ -41,7 +42,6 @@ from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
 from peakgate.reports.result import change_text
 from peakgate.run.lock import device_uuid, locked
-from peakgate.verdict import ExitCode, Verdict
 
 BISECT_FOLDER = "bisect"
 USUAL = Effort()

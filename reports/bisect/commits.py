@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, to_builtins
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.common.git import commit_of
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_whole
+from peakgate.core.git import commit_of
 from peakgate.reports.ab.folders import Wanted, build_side, git, placed
 from peakgate.reports.ab.plan import read_code
 from peakgate.reports.ab.process import SideBroken, side_environment
-from peakgate.terms import Contract
+from peakgate.run.terms import Contract
 
 STATE_FILE = "state.json"
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
+from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.ab.experiment import Means, add_pairs
 from peakgate.reports.ab.folders import SideFolder, Wanted, build_side, placed
 from peakgate.reports.ab.pairs import log_ratios, refusal, whole_pairs
@@ -21,7 +22,6 @@ from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import MANIFEST, AbRecord, PairSettings, load_record
 from peakgate.reports.bisect.commits import SHORT_HASH
 from peakgate.reports.bisect.search import Unusable
-from peakgate.verdict import FAULTY, Verdict
 
 
 class Rig(ExitStack):

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from peakgate.common.report import Report, Table
-from peakgate.common.text import counted
+from peakgate.core.report import Report, Table
+from peakgate.core.text import counted
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.decide import interval
 from peakgate.reports.ab.explain import Explained
 from peakgate.reports.ab.judge import reported
 from peakgate.reports.bisect.commits import SHORT_HASH, BuiltCommit, Group
 from peakgate.reports.bisect.search import End, SearchOutcome
-from peakgate.verdict import ExitCode
 
 EXIT_CODES = {End.FOUND: ExitCode.REGRESSION, End.SAME: ExitCode.OK, End.UNDECIDED: ExitCode.UNDECIDED}
 

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from peakgate.common.errors import PeakgateError, described
-from peakgate.common.output import say
-from peakgate.common.text import one_line
+from peakgate.core.errors import PeakgateError, described
+from peakgate.core.output import say
+from peakgate.core.text import one_line
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.comment.render import (
     COMMENT_MARKER,
     COMMIT,
@@ -28,7 +29,6 @@ from peakgate.reports.comment.render import (
     render,
 )
 from peakgate.reports.comment.rest import Rest, RestError, notify
-from peakgate.verdict import ExitCode
 
 TOKEN = "PEAKGATE_TOKEN"
 PREDEFINED = ("CI_API_V4_URL", "CI_PROJECT_ID", "CI_PROJECT_PATH")

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
-from peakgate.common import records, terminal
-from peakgate.common.records import Number, Whole
-from peakgate.common.text import counted, percent
-from peakgate.project import config
+from peakgate.core import config, records, terminal
+from peakgate.core.records import Number, Whole
+from peakgate.core.text import counted, percent
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.comparison.report import report
 from peakgate.reports.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser

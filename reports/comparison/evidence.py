@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted, percent
+from peakgate.core.errors import PeakgateError
+from peakgate.core.text import counted, percent
+from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.comparison import noise
 from peakgate.reports.result import BOTH_SIDES, LABELS, change_text, probability
 from peakgate.reports.runs.frame import FRAME_COLUMNS, records, usable
 from peakgate.reports.runs.runfile import CaseResult
-from peakgate.terms import TERMS, Contract, summary
-from peakgate.verdict import FAULTY, Verdict
+from peakgate.run.terms import TERMS, Contract, summary
 
 FEWEST_HISTORY_SESSIONS = 3
 

@@ -31,7 +31,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.case import EMULATOR_SLUG
+from peakgate.core.case import EMULATOR_SLUG
+from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison import evidence, noise
 from peakgate.reports.comparison.noise import Bools, Floats
 from peakgate.reports.result import (
@@ -45,7 +46,6 @@ from peakgate.reports.result import (
 from peakgate.reports.runs.facts import differences, machine_code
 from peakgate.reports.runs.frame import records
 from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
-from peakgate.verdict import Verdict
 
 SESSIONS_ALPHA = 0.01
 SMALLEST_SHIFT = math.log1p(0.005)

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from peakgate.case import ID_PATTERN
-from peakgate.common.report import Picture, Report, Row, Table
-from peakgate.common.text import counted, percent
+from peakgate.core.case import ID_PATTERN
+from peakgate.core.report import Picture, Report, Row, Table
+from peakgate.core.text import counted, percent
+from peakgate.core.verdict import REGRESSIONS, Verdict
 from peakgate.reports.result import ROW_COLUMNS, Comparison, SuiteShift, change_text
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run
 from peakgate.reports.write import cases
-from peakgate.verdict import REGRESSIONS, Verdict
 
 CHANGED = ("change_percent", "smallest_detectable_change_percent", "p_value")
 

@@ -16,12 +16,12 @@ from enum import StrEnum
 
 import numpy as np
 import pandas as pd
+from peakgate.core.verdict import Verdict
 from peakgate.judge.floors import Floors
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.runs.frame import to_frame, usable
 from peakgate.reports.runs.runfile import Run
-from peakgate.verdict import Verdict
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 FEWEST_SESSIONS = 5

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.common.text import counted
+from peakgate.core.text import counted
+from peakgate.core.verdict import FAULTY, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.reports.fleet import dataset, paired, statistics
 from peakgate.reports.fleet.store import AGAIN, EXCLUSIVE, TOGETHER
-from peakgate.verdict import FAULTY, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
 FIRST = (EXCLUSIVE, TOGETHER)
 MOST_WORDS = 3

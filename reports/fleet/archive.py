@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from peakgate.common import git
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import file_digest
-from peakgate.project.config import Project
+from peakgate.core import git
+from peakgate.core.config import Project
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import file_digest
 from peakgate.reports.ab.folders import build_side
 from peakgate.reports.ab.process import SideBroken
 from peakgate.run.inputs import ARCHIVE, tree

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from peakgate.case import Scale, Tier
-from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.progress import Progress
-from peakgate.common.text import counted
-from peakgate.project import config
+from peakgate.core import config
+from peakgate.core.case import Scale, Tier
+from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.progress import Progress
+from peakgate.core.text import counted
 from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet import store as stores
 from peakgate.reports.fleet.place import GpuPlace

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.common.records import Finite, short
-from peakgate.common.text import encodable
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_whole
+from peakgate.core.records import Finite, short
+from peakgate.core.text import encodable
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import Store
 from peakgate.reports.runs.runfile import UNUSABLE, load_run

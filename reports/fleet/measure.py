@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import distributed
-from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.output import warn
-from peakgate.common.progress import Progress
-from peakgate.common.text import counted
+from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.output import warn
+from peakgate.core.progress import Progress
+from peakgate.core.text import counted
 from peakgate.reports.fleet import place, task
 from peakgate.reports.fleet.archive import ProjectArchive
 from peakgate.reports.fleet.place import GpuPlace, Worker

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from peakgate.common.report import Picture
-from peakgate.common.text import counted
+from peakgate.core.report import Picture
+from peakgate.core.text import counted
 from peakgate.reports.fleet.analysis import Analysis
 from peakgate.reports.fleet.statistics import ALL
 from peakgate.reports.write.pictures import STYLE, svg

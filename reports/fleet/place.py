@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.processes import Asked, own_module
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.processes import Asked, own_module
 from peakgate.run import inputs
 
 NODE_VARIABLES = ("PEAKGATE_NODE", "SLURMD_NODENAME", "NODE_NAME")

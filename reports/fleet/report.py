@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.common import terminal
-from peakgate.common.report import Column, Report, Row, Table, Tone
-from peakgate.common.text import counted, percent
+from peakgate.core import terminal
+from peakgate.core.report import Column, Report, Row, Table, Tone
+from peakgate.core.text import counted, percent
+from peakgate.core.verdict import Verdict
 from peakgate.reports.fleet import analysis, dataset
 from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, GpuStatus
 from peakgate.reports.fleet.paired import FleetShift
@@ -21,7 +22,6 @@ from peakgate.reports.fleet.shard import EQUAL_WITHIN, Sharded, judge
 from peakgate.reports.fleet.statistics import ALL
 from peakgate.reports.fleet.store import GATES_PHASE, FleetPhases, Store, in_words
 from peakgate.reports.write import files
-from peakgate.verdict import Verdict
 
 MOST_ROWS, MOST_CASES, MOST_NODES = 20, 5, 200
 GPU_TABLE_COLUMNS = (

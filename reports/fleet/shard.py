@@ -21,17 +21,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.case import Case, Scale, Tier
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.processes import Asked, own_module
-from peakgate.common.text import counted
+from peakgate.core.case import Case, Scale, Tier
+from peakgate.core.config import Project
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.processes import Asked, own_module
+from peakgate.core.text import counted
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode
 from peakgate.judge.metrics import Peaks
-from peakgate.project.config import Project
 from peakgate.reports.fleet import dataset
 from peakgate.reports.fleet.store import SHARD, Shares
 from peakgate.reports.runs.runfile import run_files
 from peakgate.reports.runs.sessions import SavedSession, read_session
-from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode
 
 COMMON, COMMON_SHARE = 24, 0.1
 """About so many cases are measured on every GPU, of a small tier this share."""
@@ -231,7 +231,7 @@ def _unequal(apart: Mapping[str, float], groups: pd.Series, rows: pd.DataFrame) 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the cases; exit 2 on bad input."""
-    from peakgate.project import catalogue, config  # noqa: PLC0415  (the command that spreads them does without)
+    from peakgate.core import catalogue, config  # noqa: PLC0415  (the command that spreads them does without)
     from peakgate.run import benchmark_tests  # noqa: PLC0415
 
     tier, scale = Tier(arguments[0]), Scale(arguments[1])

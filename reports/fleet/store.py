@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import unwritable, write_whole
-from peakgate.common.processes import seconds_since_start_of
-from peakgate.common.records import Finite
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import unwritable, write_whole
+from peakgate.core.processes import seconds_since_start_of
+from peakgate.core.records import Finite
 from peakgate.reports.fleet.place import GpuPlace
 
 EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"

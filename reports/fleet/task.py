@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import distributed
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
-from peakgate.common.processes import end_group, end_of, last_words, own_module
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
+from peakgate.core.processes import end_group, end_of, last_words, own_module
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet.place import Worker
 from peakgate.reports.fleet.store import FleetPlan
 from peakgate.reports.keep import trimmed
 from peakgate.run import journal
 from peakgate.run.run_file import VERDICT_FILE
-from peakgate.verdict import ExitCode
 
 CASE_MARK = f'"{journal.CASE}": '.encode()
 """Occurs in the journal's record of a finished case."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 
 import numpy as np
-from peakgate.common.text import counted, one_line
+from peakgate.core.text import counted, one_line
 from peakgate.reports.history.changes import Cause, ChangePoint
 from peakgate.reports.history.series import History, Mark, commit_name
 from peakgate.reports.runs.sessions import shortly

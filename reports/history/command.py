@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from peakgate.common import terminal
-from peakgate.common.files import write_whole
+from peakgate.core import terminal
+from peakgate.core.files import write_whole
+from peakgate.core.verdict import Verdict
 from peakgate.reports.history.report import report, series_csv
 from peakgate.reports.history.series import history, of_sessions
 from peakgate.reports.history.trend import RECENT, find_trend
@@ -15,7 +16,6 @@ from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regres
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import Run
 from peakgate.reports.write import files
-from peakgate.verdict import Verdict
 
 MOST_NAMED_CASES = 3
 BAD = (Verdict.WRONG, Verdict.MISSING, Verdict.INCONCLUSIVE)

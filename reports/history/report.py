@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from peakgate.common.report import Column, Report, Row, Table
-from peakgate.common.text import cell, counted, figure, one_line, percent, sparkline
+from peakgate.core.report import Column, Report, Row, Table
+from peakgate.core.text import cell, counted, figure, one_line, percent, sparkline
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.chart import chart, mark_line, size, step_line
 from peakgate.reports.history.series import History, SessionFacts

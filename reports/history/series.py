@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from peakgate.case import EMULATOR_SLUG
-from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted, one_line
+from peakgate.core.case import EMULATOR_SLUG
+from peakgate.core.errors import PeakgateError
+from peakgate.core.text import counted, one_line
 from peakgate.reports.comparison.evidence import NO_COMMIT
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.runs.facts import GPU_NAMES

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from peakgate.common.text import counted, percent
+from peakgate.core.text import counted, percent
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
 from peakgate.reports.history import scan
 from peakgate.reports.history.changes import (
@@ -34,7 +35,6 @@ from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.result import WORST_FIRST, change_text
 from peakgate.reports.runs.frame import tidy
 from peakgate.reports.runs.sessions import gpu_label
-from peakgate.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
 
 RECENT = 35
 """A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found."""

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from peakgate.common.files import read_text, write_whole
-from peakgate.common.output import say
-from peakgate.project import config
-from peakgate.project.catalogue import families, module_at
+from peakgate.core import config
+from peakgate.core.catalogue import families, module_at
+from peakgate.core.files import read_text, write_whole
+from peakgate.core.output import say
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.ladder.markers import difference, fill, link
 from peakgate.reports.ladder.tables import (
     BENCH_BLOCK,
@@ -30,7 +31,6 @@ from peakgate.reports.ladder.tables import (
 from peakgate.reports.options import add_runs, verb_parser
 from peakgate.reports.runs.find import FORMS, Archive
 from peakgate.reports.runs.runfile import Run
-from peakgate.verdict import ExitCode
 
 
 def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -> str:

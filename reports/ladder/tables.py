@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import structs
-from peakgate.case import Case, Family, Scale, Stage, Tier
-from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted, one_line, percent
-from peakgate.project import config
+from peakgate.core import config
+from peakgate.core.case import Case, Family, Scale, Stage, Tier
+from peakgate.core.errors import PeakgateError
+from peakgate.core.text import counted, one_line, percent
+from peakgate.core.verdict import Verdict, counts
 from peakgate.reports.ladder.markers import inside, link, read_document
 from peakgate.reports.runs.find import Archive, find_side
 from peakgate.reports.runs.runfile import CaseResult, Run, load_run
 from peakgate.reports.write.markdown import escape, table_line
 from peakgate.run import table
-from peakgate.verdict import Verdict, counts
 
 TimedCase = tuple[Case, CaseResult]
 

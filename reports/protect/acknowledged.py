@@ -36,9 +36,9 @@ from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
 from msgspec import Meta, Struct, field
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.records import Filled
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.records import Filled
 from peakgate.reports.protect.changes import FLOOR, RUN, Acknowledgement
 
 ACKNOWLEDGED_FILE = "acknowledged.toml"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatch
 
-from peakgate.common.report import Row
-from peakgate.terms import PROMISED, Contract, changes
+from peakgate.core.report import Row
+from peakgate.run.terms import PROMISED, Contract, changes
 
 NONE = "none"
 FLOOR, RUN = "floor", "run"

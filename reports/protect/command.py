@@ -16,20 +16,19 @@ from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from peakgate.common import git, records, terminal
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import LARGEST_FILE_BYTES, opened, read_limited
-from peakgate.common.processes import Asked, own_module
-from peakgate.common.report import Report, write_json
-from peakgate.common.text import counted
+from peakgate.core import config, git, records, terminal
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import LARGEST_FILE_BYTES, opened, read_limited
+from peakgate.core.processes import Asked, own_module
+from peakgate.core.report import Report, write_json
+from peakgate.core.text import counted
+from peakgate.core.verdict import ExitCode
 from peakgate.judge.floors import load_floors
-from peakgate.project import config
 from peakgate.reports.options import add_baselines, verb_parser
 from peakgate.reports.protect import acknowledged, changes
 from peakgate.reports.protect.changes import NONE, FileChange
 from peakgate.reports.runs.runfile import load_run
-from peakgate.terms import Contract
-from peakgate.verdict import ExitCode
+from peakgate.run.terms import Contract
 
 FLOORS_FILE = "floors.toml"
 

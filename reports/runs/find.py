@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
-from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted
+from peakgate.core.errors import PeakgateError
+from peakgate.core.text import counted
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run, run_files
 from peakgate.reports.runs.sessions import SavedSession, in_short

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 from msgspec import structs
-from peakgate.common.text import encodable
+from peakgate.core.text import encodable
 from peakgate.reports.runs.runfile import NUMBERS, TEXTS, UNUSABLE, CaseResult, Run, RunGpuFacts, Unmeasured
 
 TEXT, NUMBER, FLAG = "string", "float64", "bool"

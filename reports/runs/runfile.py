@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Required, TypedDict
 
 from msgspec import Meta, Struct, structs
-from peakgate.case import EMULATOR_SLUG, Tier
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.records import Name, Number, Text
-from peakgate.common.text import counted
+from peakgate.core import records
+from peakgate.core.case import EMULATOR_SLUG, Tier
+from peakgate.core.errors import PeakgateError
+from peakgate.core.records import Name, Number, Text
+from peakgate.core.text import counted
+from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.judge.gate import OVER_PEAK
-from peakgate.verdict import FAULTY, Verdict
 
 IQR_IN_SDS = 1.349
 MEDIAN_ERROR_IN_SDS = 1.2533

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison import judge
 from peakgate.reports.result import Comparison
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"

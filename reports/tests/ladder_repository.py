@@ -11,9 +11,9 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 import pytest
-from peakgate.case import Case, Scale, Tier
-from peakgate.project.catalogue import families, module_at
-from peakgate.project.config import find
+from peakgate.core.case import Case, Scale, Tier
+from peakgate.core.catalogue import families, module_at
+from peakgate.core.config import find
 from peakgate.reports.ladder.tables import OVERVIEW, Shown, show
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import benchmark, document, save

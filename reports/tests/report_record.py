@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from peakgate.common.report import Column, Picture, Report, Row, Table
-from peakgate.common.text import figure, share
-from peakgate.verdict import ExitCode, Verdict
+from peakgate.core.report import Column, Picture, Report, Row, Table
+from peakgate.core.text import figure, share
+from peakgate.core.verdict import ExitCode, Verdict
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from ab_experiment import CHANGED, PAD, ab, reported, row, start_quickly
 from ab_fake import HARNESS, FakeSide
-from peakgate.case import EMULATOR_SLUG
 from peakgate.cli import main
+from peakgate.core.case import EMULATOR_SLUG
 from peakgate.reports.ab import command
 
 Captured = pytest.CaptureFixture[str]

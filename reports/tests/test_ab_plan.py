@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from msgspec import structs
 from peakgate.reports.ab.plan import plan, reasons, spread_out
-from peakgate.terms import Contract
+from peakgate.run.terms import Contract
 
 BASE = {f"{family}.stage-{size}": Contract(code=f"{family}{size}", launch="1") for family in "abc" for size in range(4)}
 

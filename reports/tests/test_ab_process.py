@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
-from peakgate.common.processes import last_words
+from peakgate.core.processes import last_words
 from peakgate.reports.ab import process
 from peakgate.reports.ab.process import FinishedRun, SideBroken, SideProcesses, side_environment
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from ab_experiment import ab, start_quickly
 from ab_fake import FakeSide, commit, git
-from peakgate.common.errors import PeakgateError
-from peakgate.common.progress import Progress
+from peakgate.core.errors import PeakgateError
+from peakgate.core.progress import Progress
 from peakgate.reports.ab.experiment import _refuse_foreign
 from peakgate.reports.ab.folders import Wanted, build_side, folders
 from peakgate.reports.ab.process import SideBroken

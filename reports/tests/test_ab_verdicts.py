@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from peakgate.core.verdict import Verdict
 from peakgate.reports.ab import judge
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.reports.ab.folders import SideFolder
@@ -17,7 +18,6 @@ from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.schedule import Phase, Side, order
 from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.runs.runfile import load_run
-from peakgate.verdict import Verdict
 from synthetic_runs import document
 
 TIMES_US = {"a.fast-1": 100.0, "a.slow-2": 400.0, "b.c": 240.0, "b.d": 180.0}

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.common.report import Report
+from peakgate.core.report import Report
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.reports.bisect import report
 from peakgate.reports.bisect.commits import STATE_FILE, BuiltCommit, Question, groups, narrowed, resumed
 from peakgate.reports.bisect.search import Effort, End, SearchOutcome, Unusable, halving, posterior, search
-from peakgate.terms import Contract
+from peakgate.run.terms import Contract
 
 CASE = "family.kernel-1"
 

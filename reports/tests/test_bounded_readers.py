@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.cli import main
-from peakgate.common.files import LARGEST_FILE_BYTES
+from peakgate.core.files import LARGEST_FILE_BYTES
 from peakgate.reports.comment.render import FILES, GATE, from_artifact, overall
 from synthetic_runs import document
 

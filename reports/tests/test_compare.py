@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from comparing import PAD, Saved, compare, row, shift, verdicts
+from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.reports.runs.find import RunSide
-from peakgate.verdict import ExitCode, Verdict, exit_code
 from synthetic_runs import LADDER, slower
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from comparing import KEPT, PAD, TENS, Saved, compare, row, shift, verdicts
 from msgspec import structs
+from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.reports.comparison import noise
 from peakgate.reports.runs.facts import machine_code
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
-from peakgate.verdict import ExitCode, Verdict, exit_code
 from synthetic_runs import LADDER, slower
 
 UNKNOWN: Mapping[str, Any] = {"uuid": None}

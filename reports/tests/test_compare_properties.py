@@ -10,11 +10,11 @@ import pytest
 from comparing import PAD, Saved, compare, row, shift
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison import noise
 from peakgate.reports.result import LEAST_P, Comparison
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run
-from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, slower
 
 MIRROR = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from comparing import compare
 from peakgate.cli import main
+from peakgate.core.verdict import Verdict
 from peakgate.reports import show
 from peakgate.reports.comparison.report import report
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.write import files
 from peakgate.reports.write.cases import rates_by_size, side
-from peakgate.verdict import Verdict
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"

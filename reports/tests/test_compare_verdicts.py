@@ -11,12 +11,12 @@ import pandas as pd
 import peakgate.reports
 import pytest
 from comparing import Saved, compare
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison import evidence, judge, noise
 from peakgate.reports.comparison.judge import Rules
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.frame import to_frame
-from peakgate.verdict import ExitCode, Verdict
 from synthetic_runs import LADDER
 
 RULES = Rules(refusal=None, other_model=False, same_gpu=True, several_gpus=False)

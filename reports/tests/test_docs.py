@@ -18,7 +18,7 @@ OTHERS = {"SyntaxError", "floors.toml", "invalid peer certificate", "UnknownIssu
 """Words of Python, of a path and of uv."""
 
 
-PAGE = ROOT / "suite" / "troubleshooting.md"
+PAGE = ROOT / "docs" / "troubleshooting.md"
 
 
 @cache
@@ -51,7 +51,7 @@ def test_a_message_that_the_docs_explain_is_one_the_code_gives(message: str) -> 
 
 
 def test_every_section_of_the_docs_fits_a_page() -> None:
-    for name in ("README.md", "CONTRIBUTING.md", "suite/troubleshooting.md", "suite/own-repository.md"):
+    for name in ("README.md", "CONTRIBUTING.md", "docs/troubleshooting.md", "docs/own-repository.md"):
         sections = re.split(r"^##+ ", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE)
         for section in sections:
             assert len(section.splitlines()) <= 60, section.splitlines()[0]
@@ -64,7 +64,7 @@ def test_the_rules_for_contributors_stay_short() -> None:
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for folder in ("", "suite", "reports", "baselines", "kernels", "lab", ".github")
+    for folder in ("", "docs", "suite", "reports", "baselines", "kernels", "lab", ".github")
     for path in (ROOT / folder).glob("**/*.md" if folder else "*.md")
 )
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peakgate.case import Scale, Tier
 from peakgate.cli import main
-from peakgate.project import config
+from peakgate.core import config
+from peakgate.core.case import Scale, Tier
 from peakgate.run import contract
 from peakgate.run.inputs import exported
 from synthetic_runs import document, save
@@ -139,12 +139,12 @@ LISTED: Mapping[str, tuple[str, ...]] = {
     "scales saved samples": ("for review: suite/run/callables.py",),
     "makes the correctness check find nothing": ("for review: suite/judge/correctness.py",),
     "makes the gate always PASS": ("for review: suite/judge/gate.py",),
-    "makes every exit code 0": ("for review: suite/verdict.py",),
+    "makes every exit code 0": ("for review: suite/core/verdict.py",),
     "makes `decide` always SAME": ("for review: reports/ab/decide.py",),
     "halves the peaks": ("for review: suite/judge/metrics.py",),
     "skips the flush of the L2": ("for review: suite/device/stream.py",),
     "leaves out the guard behind buffers": ("for review: suite/device/launchable.py",),
-    "sets a default tolerance in the case record": ("for review: suite/case.py",),
+    "sets a default tolerance in the case record": ("for review: suite/core/case.py",),
     "replaces a library call": ("for review: suite/device/operations.py",),
 }
 """Dodges that `protect` lists, each with what it prints."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from ab_fake import git
-from peakgate.common.processes import Asked, own_module
+from peakgate.core.processes import Asked, own_module
 from peakgate.reports.ab import plan
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.process import SideBroken
@@ -99,7 +99,7 @@ def test_a_side_that_never_lists_its_cases_is_broken_after_a_limit(
 
 
 def test_a_process_that_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("peakgate.common.processes.MOST_OUTPUT_BYTES", 1000)
+    monkeypatch.setattr("peakgate.core.processes.MOST_OUTPUT_BYTES", 1000)
     with Asked(["yes"], LONGEST_S) as asked:
         done = asked.finish()
     assert (done.problem, len(done.output)) == ("it printed more than 0 MiB", 1000)

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate import ncu
 from peakgate.build import sass
 from peakgate.build.cubin import Resources
+from peakgate.check import ncu
 from peakgate.reports.ab.causes import ExplainedSide, FindingCause, MachineCode, findings
 from peakgate.reports.ab.explain import KnownSide, compared
 
@@ -82,7 +82,7 @@ def program(folder: Path, text: str) -> str:
     """An ncu that writes the journal of what it profiled and prints ``text``; fails when it is asked for sections."""
     path = folder / "ncu"
     path.write_text(
-        f"#!{sys.executable}\nimport shutil, sys\nat = sys.argv.index('peakgate.ncu')\n"
+        f"#!{sys.executable}\nimport shutil, sys\nat = sys.argv.index('peakgate.check.ncu')\n"
         "if '--section' in sys.argv:\n    sys.exit('unknown section')\n"
         f"shutil.copy(sys.argv[at + 2], sys.argv[at + 1])\nprint({text!r})\n"
     )

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.runs.find import Archive, apart, find_history, find_side, without_copies
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document, save

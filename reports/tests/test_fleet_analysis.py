@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
+from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.reports.fleet import analysis, dataset, report
 from peakgate.reports.fleet.analysis import GpuStatus
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import FleetPlan, Store, newest
 from peakgate.reports.write import files
-from peakgate.verdict import ExitCode, Verdict, exit_code
 
 BOUND = ["memory"] * 20 + ["compute"] * 5
 

@@ -10,15 +10,15 @@ from dataclasses import replace
 
 import distributed
 import pytest
-from peakgate.case import Scale
-from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.progress import Progress
-from peakgate.project import config
+from peakgate.core import config
+from peakgate.core.case import Scale
+from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.progress import Progress
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.fleet import archive, dataset, measure, shard
 from peakgate.reports.fleet.place import GpuPlace, Worker, emulator_places, gpu_places, thread_of
 from peakgate.reports.fleet.store import EVENTS, FleetPlan, Shares, Store
 from peakgate.reports.runs.runfile import load_run
-from peakgate.verdict import ExitCode
 
 BENCH = """\
 import pytest

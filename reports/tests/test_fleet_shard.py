@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.fleet import dataset, report, shard
 from peakgate.reports.fleet.shard import judge
 from peakgate.reports.write import files
-from peakgate.verdict import ExitCode, Verdict
 
 
 def expected(family, bound, seconds):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.cli import main
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.reports.floors import Proposals, propose, revised, rounded_down, summary
 from peakgate.reports.runs.frame import records, to_frame

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from peakgate.cli import main
-from peakgate.common.files import file_digest
+from peakgate.core.files import file_digest
 
 ROOT = Path(__file__).parents[2]
 GPU = "cpu-emulator"

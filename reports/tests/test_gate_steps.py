@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from peakgate.common.errors import PeakgateError
-from peakgate.project import config
-from peakgate.project.config import ProjectSettings
+from peakgate.core import config
+from peakgate.core.config import ProjectSettings
+from peakgate.core.errors import PeakgateError
 from peakgate.reports import gate
 from peakgate.reports.branch import Refs
 

@@ -213,7 +213,7 @@ def test_no_text_of_a_file_is_a_command_or_a_reference(text: str) -> None:
     assert not [line for line in lines if REFERENCE.search(line)]
 
 
-TEMPLATE = Path(__file__).parents[2] / "suite" / "project" / "templates" / "gitlab.yml"
+TEMPLATE = Path(__file__).parents[2] / "suite" / "core" / "templates" / "gitlab.yml"
 EXAMPLE = Path(__file__).parents[2] / ".github" / "examples" / "gitlab-ci.yml"
 
 

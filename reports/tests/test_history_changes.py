@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 from peakgate.cli import main
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import changes, scan
 from peakgate.reports.history.changes import Cause, ChangePoint, open_regressions

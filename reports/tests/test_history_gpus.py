@@ -13,11 +13,11 @@ import pytest
 from comparing import KEPT, TENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import series
 from peakgate.reports.history.trend import FEWEST_TO_JUDGE, Trend, find_trend
 from peakgate.reports.runs.sessions import SavedSession, read_session
-from peakgate.verdict import Verdict
 from test_history_trend import CASE, history, quiet, session, slowed
 
 A, B = "GPU-0001", "GPU-0002"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.history import series
 from peakgate.reports.history.series import History, of_sessions, plausible
 from peakgate.reports.runs.sessions import SavedSession

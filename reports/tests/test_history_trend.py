@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.series import History, of_sessions
 from peakgate.reports.history.series import history as of_runs
 from peakgate.reports.history.trend import FEWEST_TO_JUDGE, RECENT, CaseFinding, find_trend
 from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.runs.sessions import SavedSession
-from peakgate.verdict import Verdict
 
 CASES = 30
 SESSIONS = 40

@@ -15,9 +15,9 @@ import pytest
 from comparing import compare
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from peakgate.common import terminal
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.text import one_line
+from peakgate.core import terminal
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.text import one_line
 from peakgate.reports.comparison.report import report
 from peakgate.reports.protect.changes import NONE, ChangeKind, ProtectedChange
 from peakgate.reports.runs.find import RunSide

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from peakgate.cli import main
+from peakgate.core.verdict import Verdict
 from peakgate.reports.runs.runfile import load_run
-from peakgate.verdict import Verdict
 
 Captured = pytest.CaptureFixture[str]
 

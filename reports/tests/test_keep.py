@@ -3,7 +3,7 @@ import json
 from pathlib import Path
 
 import pytest
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.keep import keep
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document, save

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole_run
-from peakgate.case import Tier
-from peakgate.project.catalogue import families, module_at
+from peakgate.core.case import Tier
+from peakgate.core.catalogue import families, module_at
 from peakgate.reports.ladder.command import block
 from peakgate.reports.ladder.tables import OVERVIEW, Shown, terminal
 from peakgate.reports.runs.runfile import load_run

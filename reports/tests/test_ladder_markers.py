@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.ladder.markers import BLOCK_MARKER, difference, fill, find_blocks, inside, link, read_document
 
 DOCUMENT = Path("kernels/README.md")

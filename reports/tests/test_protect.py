@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from peakgate.cli import main
-from peakgate.common.files import LARGEST_FILE_BYTES
+from peakgate.core.files import LARGEST_FILE_BYTES
 from peakgate.reports.protect import acknowledged, command
-from peakgate.terms import Contract
+from peakgate.run.terms import Contract
 from synthetic_runs import document, save
 
 PAD = "transpose.smem_pad-8192-32x8"

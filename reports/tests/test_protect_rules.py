@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from peakgate.common.errors import PeakgateError
-from peakgate.common.report import Report
+from peakgate.core.errors import PeakgateError
+from peakgate.core.report import Report
 from peakgate.reports.protect import acknowledged
 from peakgate.reports.protect.changes import (
     Acknowledgement,
@@ -25,7 +25,7 @@ from peakgate.reports.protect.changes import (
     run_changes,
 )
 from peakgate.reports.protect.command import report
-from peakgate.terms import Contract
+from peakgate.run.terms import Contract
 
 TODAY = date(2026, 11, 20)
 FLOORS = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.1, 1.0))
@@ -187,7 +187,7 @@ def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_th
     "path",
     [
         *(".github/workflows/gate.yml", ".github/verdict.py", "noxfile.py", "requirements/bench.txt", "pyproject.toml"),
-        *("baselines/waivers.toml", "baselines/g/digests.json", "baselines/g/acknowledged.toml", "suite/verdict.py"),
+        *("baselines/waivers.toml", "baselines/g/digests.json", "baselines/g/acknowledged.toml", "suite/cli.py"),
         *("baselines/resources.json", "reports/compare.py", "CODEOWNERS", ".ci/run"),
     ],
 )

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from peakgate.core.verdict import FAULTY, REGRESSIONS, Verdict
 from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.result import WORST_FIRST, probability
 from peakgate.reports.runs.runfile import CaseResult, load_run
-from peakgate.verdict import FAULTY, REGRESSIONS, Verdict
 from synthetic_runs import document, save
 
 PAD = "transpose.smem_pad-8192-32x8"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.records import RecordError
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.records import RecordError
+from peakgate.core.verdict import Verdict
 from peakgate.reports.runs.runfile import ForeignFileError, load_run
-from peakgate.verdict import Verdict
 from synthetic_runs import benchmark, document, save
 
 

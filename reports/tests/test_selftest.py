@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.cli import main
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.judge.floors import Floors
 from peakgate.reports import selftest as measuring
 from peakgate.reports.comparison.resample import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from peakgate.cli import main
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.runs import runfile
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.runs.sessions import SavedSession, read_session

@@ -138,7 +138,7 @@ TAMPERED = {
     f"{H200}/runs/20261120T173100-gate.json.gz": "{}",
     ".github/verdict.py": "",
     "noxfile.py": "",
-    "suite/verdict.py": "raise SystemExit(0)\n",
+    "suite/core/verdict.py": "raise SystemExit(0)\n",
 }
 """Floors deleted, a run edited, and the judge itself emptied."""
 
@@ -163,7 +163,9 @@ def test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases(
     assert "protect: regression" in listed
     assert "floor dropped: " in listed
     assert "run edited: 20261120T173100-gate.json.gz" in listed
-    assert all(f"for review: {path}" in listed for path in (".github/verdict.py", "noxfile.py", "suite/verdict.py"))
+    assert all(
+        f"for review: {path}" in listed for path in (".github/verdict.py", "noxfile.py", "suite/core/verdict.py")
+    )
 
 
 def test_what_sets_up_the_judge_neither_starts_in_the_change_nor_reads_its_settings() -> None:

@@ -15,13 +15,13 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.common import terminal
-from peakgate.common.errors import PeakgateError
-from peakgate.common.report import Report, Row, Tone, document, tone
-from peakgate.common.text import cell, figure, one_line, percent, sparkline
+from peakgate.core import terminal
+from peakgate.core.errors import PeakgateError
+from peakgate.core.report import Report, Row, Tone, document, tone
+from peakgate.core.text import cell, figure, one_line, percent, sparkline
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.write import files, markdown
 from peakgate.reports.write.page import page, prose
-from peakgate.verdict import ExitCode, Verdict
 from report_record import HOSTILE, record, row
 from rich.console import Console
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from peakgate.common.report import Column, Table
-from peakgate.common.text import counted, figure, one_line, percent, share, sparkline
+from peakgate.core.report import Column, Table
+from peakgate.core.text import counted, figure, one_line, percent, share, sparkline
 from peakgate.reports.runs.facts import facts
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.frame import run_rows

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.common.report import CellValue, Report, Row, document
-from peakgate.common.text import as_json, cell, one_line
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_whole
+from peakgate.core.report import CellValue, Report, Row, document
+from peakgate.core.text import as_json, cell, one_line
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Verdict
 from peakgate.reports.write.markdown import markdown
-from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY_BYTES = 1_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from peakgate.case import ID_PATTERN
-from peakgate.common.report import CellValue, Column, Report, Row, Table, Tone
-from peakgate.common.text import one_line
+from peakgate.core.case import ID_PATTERN
+from peakgate.core.report import CellValue, Column, Report, Row, Table, Tone
+from peakgate.core.text import one_line
 
 SPECIAL = frozenset("&<>\"'\\`*_[]#|~@$")
 """What Markdown, HTML or GitHub (mentions, references, links) would read as more than text."""

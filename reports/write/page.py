@@ -14,8 +14,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
-from peakgate.common.report import Report, tone
-from peakgate.common.text import one_line
+from peakgate.core.report import Report, tone
+from peakgate.core.text import one_line
 
 TEMPLATES = Path(__file__).with_name("templates")
 

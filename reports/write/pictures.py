@@ -17,8 +17,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from peakgate.common.report import Picture
-from peakgate.common.text import one_line
+from peakgate.core.report import Picture
+from peakgate.core.text import one_line
 
 COLOURS = ("#3d85c6", "#d9730d", "#2f9e77", "#b565b0", "#b8960c", "#cc4f5c", "#5b7db1", "#808890")
 SYMBOLS = "osD^P*HX"

@@ -20,11 +20,11 @@ from msgspec.json import encode
 from peakgate.build import headers
 from peakgate.build.options import objection_to
 from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
-from peakgate.case import Launch, Stage
-from peakgate.common import records
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import cache_folder, write_whole
+from peakgate.core import records
+from peakgate.core.case import Launch, Stage
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import cache_folder, write_whole
 from peakgate.judge.occupancy import Occupancy, occupancy
 
 Defines = tuple[tuple[str, str], ...]

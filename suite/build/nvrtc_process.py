@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 from peakgate.build import bounded, nvrtc
 from peakgate.build.nvrtc import CompilationFailed, Compiled
-from peakgate.common.files import cache_folder
+from peakgate.core.files import cache_folder
 
 MOST_IDLE = os.cpu_count() or 1
 """As many as compile at once; ``end_all`` ends them when nothing is left to compile."""

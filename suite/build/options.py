@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from peakgate.project import config
+from peakgate.core import config
 
 ALLOWED_OPTIONS = re.compile(
     r"""

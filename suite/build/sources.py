@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, write_whole
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, write_whole
 
 MACRO = "PEAKGATE"
 """Defined by both builds: what stands under ``#ifndef PEAKGATE`` is for the host compiler alone."""

@@ -20,22 +20,21 @@ from functools import partial
 from pathlib import Path
 
 from peakgate import emulator
-from peakgate.case import Case
 from peakgate.check import digests, emulate, gpu_build, isolate, mutation_run, picture, report, workers
 from peakgate.check.emulate import BuildReport, LaunchFinding
-from peakgate.common import terminal
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.output import say, warn
-from peakgate.common.report import Report, leave_verdict
-from peakgate.common.selection import add_selection
-from peakgate.common.text import counted
+from peakgate.core import config, terminal
+from peakgate.core.case import Case
+from peakgate.core.catalogue import problems
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.output import say, warn
+from peakgate.core.report import Report, leave_verdict
+from peakgate.core.selection import add_selection
+from peakgate.core.text import counted
+from peakgate.core.verdict import ExitCode
 from peakgate.device.choose import open_device
 from peakgate.judge import defects, waivers
 from peakgate.judge.defects import Defect
-from peakgate.project import config
-from peakgate.project.catalogue import problems
-from peakgate.verdict import ExitCode
 
 _TASK_S = 300.0
 """Of wall time, after which a kernel's check counts as hung, without its search."""

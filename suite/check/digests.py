@@ -15,13 +15,12 @@ from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct, to_builtins
-from peakgate import dtypes
 from peakgate.build.cubin import source_files
-from peakgate.case import Buffer, Case, Role
-from peakgate.common import records
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import a_line_each, write_whole
+from peakgate.core import dtypes, records
+from peakgate.core.case import Buffer, Case, Role
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import a_line_each, write_whole
 from peakgate.device.expected import computed, expected
 from peakgate.device.interface import Device, Launchable
 from peakgate.judge.correctness import check

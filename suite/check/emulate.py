@@ -1,6 +1,6 @@
 """One build of a kernel through the checked emulator: each of its problems, in several orders of threads.
 
-Where a family leaves the sizes of its edge-size problems open, more are chosen (``peakgate.edges``) and run in the
+Where a family leaves the sizes of its edge-size problems open, more are chosen (``peakgate.core.edges``) and run in the
 first order alone.
 """
 
@@ -17,19 +17,19 @@ from pathlib import Path
 import numpy as np
 from peakgate import emulator
 from peakgate.build.sources import read_sources
-from peakgate.case import Case, RefusedCase, Scale, Sized
 from peakgate.check.workers import TaskProgress
-from peakgate.common.errors import PeakgateError, described, raised_at
-from peakgate.common.selection import selector
+from peakgate.core import catalogue, config
+from peakgate.core.case import Case, RefusedCase, Scale, Sized
+from peakgate.core.catalogue import kernel_name
+from peakgate.core.edges import Chosen, RefusedSize, chosen, searched
+from peakgate.core.errors import PeakgateError, described, raised_at
+from peakgate.core.selection import selector
 from peakgate.device.cpu import CpuLaunchable, not_emulated
 from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
-from peakgate.edges import Chosen, RefusedSize, chosen, searched
 from peakgate.emulator import KernelBuildError, KernelDefect
 from peakgate.judge.correctness import ExpectedOutputs, check
 from peakgate.measure.patterns import patterned
-from peakgate.project import catalogue, config
-from peakgate.project.catalogue import kernel_name
 
 WRONG_RESULT = "wrong result"
 DIED = "died"

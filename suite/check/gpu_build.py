@@ -13,13 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from peakgate.build.cubin import BuildError, Cubin, Defines, cubin, installed_nvrtc
-from peakgate.case import Case, Scale, Stage, Tier
 from peakgate.check.emulate import BuildKey, BuildReport, LaunchFinding
-from peakgate.common.errors import PeakgateError
-from peakgate.common.selection import selector
+from peakgate.core import catalogue
+from peakgate.core.case import Case, Scale, Stage, Tier
+from peakgate.core.catalogue import kernel_name
+from peakgate.core.errors import PeakgateError
+from peakgate.core.selection import selector
 from peakgate.judge.occupancy import launch_refusal
-from peakgate.project import catalogue
-from peakgate.project.catalogue import kernel_name
 
 LAUNCH_REFUSED = "launch refused"
 """The kind of a finding: a launch that CUDA does not take."""

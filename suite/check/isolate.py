@@ -1,6 +1,6 @@
 """``peakgate check --isolate``: check a stranger's kernels without network and without the user's files.
 
-Everything runs in namespaces (``common/sandbox.py``), never with less. What comes out is text, printed line by line
+Everything runs in namespaces (``core/sandbox.py``), never with less. What comes out is text, printed line by line
 without control characters, and the verdict's file. Not covered: what the verdict says, which a program of the
 stranger's may have written.
 """
@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from peakgate.common import sandbox
-from peakgate.common.codes import Code
-from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.files import UnreadableFile, read_limited, write_whole
-from peakgate.common.output import say
-from peakgate.common.processes import print_output
-from peakgate.common.sandbox import Isolation
-from peakgate.verdict import ExitCode
+from peakgate.core import sandbox
+from peakgate.core.codes import Code
+from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.files import UnreadableFile, read_limited, write_whole
+from peakgate.core.output import say
+from peakgate.core.processes import print_output
+from peakgate.core.sandbox import Isolation
+from peakgate.core.verdict import ExitCode
 
 CHECK_LIMIT_S = 900.0
 """Of a whole check."""

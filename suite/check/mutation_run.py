@@ -12,18 +12,18 @@ from typing import Any
 
 from peakgate.build.cubin import source_files
 from peakgate.build.sources import device_texts, read_sources, source_text
-from peakgate.case import Case, Stage
 from peakgate.check.emulate import DIED, LaunchFinding, builds, check_case, refused
 from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, TaskProgress
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core import config
+from peakgate.core.case import Case, Stage
+from peakgate.core.codes import Code
+from peakgate.core.edges import RefusedSize
+from peakgate.core.errors import PeakgateError
 from peakgate.device.cpu import not_emulated
-from peakgate.edges import RefusedSize
 from peakgate.emulator import KernelBuildError
 from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey
-from peakgate.project import config
 
 MUTANT_ACCESS_BUDGET = 500_000_000
 """Memory accesses of a launch before a mutant counts as endless: the largest small problem needs 30 to 100 million of

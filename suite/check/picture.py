@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.case import Case
 from peakgate.check.emulate import builds
 from peakgate.check.workers import Task, TaskProgress
-from peakgate.common.files import write_whole
+from peakgate.core.case import Case
+from peakgate.core.files import write_whole
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.interface import KernelFault
 from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect, SharedAccess, Trace

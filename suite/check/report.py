@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from peakgate.check.emulate import BuildReport, LaunchFinding
-from peakgate.common.report import Report, Row
-from peakgate.common.text import counted
+from peakgate.core.report import Report, Row
+from peakgate.core.text import counted
+from peakgate.core.verdict import ExitCode
 from peakgate.judge.defects import Defect, DefectRuling
 from peakgate.judge.waivers import DefectKey
-from peakgate.verdict import ExitCode
 
 COMMAND = "check"
 SOME = 6

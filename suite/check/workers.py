@@ -19,8 +19,8 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
-from peakgate.common.output import say, warn
-from peakgate.common.processes import SAFE_PATH, variables
+from peakgate.core.output import say, warn
+from peakgate.core.processes import SAFE_PATH, variables
 
 Answer = TypeVar("Answer")
 

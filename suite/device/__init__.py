@@ -2,7 +2,7 @@
 
 import os
 
-from peakgate.common.files import CUPY_VARIABLE, cupy_cache
+from peakgate.core.files import CUPY_VARIABLE, cupy_cache
 
 # CuPy reads it when it is imported, so before any module of this package imports it; processes inherit it.
 os.environ.setdefault(CUPY_VARIABLE, str(cupy_cache()))

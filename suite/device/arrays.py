@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from peakgate.case import Array
-from peakgate.dtypes import BITS
+from peakgate.core.case import Array
+from peakgate.core.dtypes import BITS
 from peakgate.judge.magnitudes import shares
 from peakgate.measure.data import random_array
 

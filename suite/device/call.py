@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from peakgate import dtypes
-from peakgate.case import Array
+from peakgate.core import dtypes
+from peakgate.core.case import Array
 from peakgate.device.arrays import (
     arrays_in,
     comparable,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cupy
-from peakgate.case import Case
+from peakgate.core.case import Case
 from peakgate.device import elements
 from peakgate.device.arrays import as_words, copy_of, framework, restore
 from peakgate.device.call import Call

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from itertools import pairwise
 
-from peakgate.common.codes import Code
-from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.text import counted
+from peakgate.core.codes import Code
+from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.text import counted
 from peakgate.device import driver
 from peakgate.device.interface import Device
 

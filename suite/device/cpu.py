@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from peakgate import emulator
 from peakgate.build.cubin import Resources
-from peakgate.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.texels import TexelBuffer
 from peakgate.device.interface import (
     Device,
     DeviceKind,
@@ -32,7 +33,6 @@ from peakgate.judge.metrics import Peaks
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
-from peakgate.texels import TexelBuffer
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3

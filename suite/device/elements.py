@@ -14,7 +14,7 @@ from typing import Any
 
 import cupy
 import numpy as np
-from peakgate.case import Array
+from peakgate.core.case import Array
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure.data import kept_bits, seed_offset
 from peakgate.measure.refill import SPARSE_BYTES, chunk_bytes

@@ -7,14 +7,15 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
-from peakgate import dtypes
-from peakgate.case import Array, Buffer, Case, Reference
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
-from peakgate.common.text import counted
+from peakgate.core import dtypes
+from peakgate.core.case import Array, Buffer, Case, Reference
+from peakgate.core.codes import Code
+from peakgate.core.dtypes import unit_of_sums
+from peakgate.core.edges import RefusedSize
+from peakgate.core.errors import PeakgateError, defined_at, described, raised_at
+from peakgate.core.text import counted
 from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable, TimedLaunch
-from peakgate.edges import RefusedSize
-from peakgate.judge.correctness import ExpectedOutputs, unit_of_sums
+from peakgate.judge.correctness import ExpectedOutputs
 from peakgate.judge.magnitudes import Rounded, estimated, of_row
 from peakgate.measure.data import saved_array
 

@@ -14,7 +14,7 @@ import cupy
 import numpy as np
 from peakgate.build import nvrtc_process
 from peakgate.build.cubin import Cubin, Defines, cubin
-from peakgate.case import Array, Buffer, Case, Scale, Stage
+from peakgate.core.case import Array, Buffer, Case, Scale, Stage
 from peakgate.device import driver, elements, facts, nvml, references, warmup
 from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFault, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable

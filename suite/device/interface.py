@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from peakgate.build.cubin import Resources
-from peakgate.case import Array, Case, Scale
+from peakgate.core.case import Array, Case, Scale
 from peakgate.device.preflight import Preflight
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.judge.metrics import Peaks

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import cupy
 import numpy as np
 from peakgate.build.cubin import Cubin, Resources
-from peakgate.case import Array, Buffer, Case, Role, value_of
+from peakgate.core.case import Array, Buffer, Case, Role, value_of
+from peakgate.core.texels import TexelBuffer
 from peakgate.device import elements, operations
 from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
@@ -19,7 +20,6 @@ from peakgate.device.texel_objects import TexelObject
 from peakgate.judge.metrics import Peaks
 from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
-from peakgate.texels import TexelBuffer
 
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 """How CuPy reports what went wrong on the device."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import cupy
 import numpy as np
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3  # cudaMemcpyKind
 _OP_N = 0  # cublasOperation_t: the operand as it is

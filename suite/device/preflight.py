@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from peakgate.common.text import counted
+from peakgate.core.text import counted
 
 HOT_C = 87
 """Above this an NVIDIA data-centre GPU is near its slow-down temperature."""

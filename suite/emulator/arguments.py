@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from peakgate import dtypes, texels
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted
+from peakgate.core import dtypes, texels
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.text import counted
 from peakgate.emulator.structures import BufferStructure, Parameter, SlotStructure, TextureStructure
 
 MAX_ARGUMENTS = 64

@@ -16,9 +16,9 @@ from typing import TypedDict, Unpack
 from peakgate.build import headers
 from peakgate.build.options import objection_to
 from peakgate.build.sources import SourceFile, device_only, kernels, read_sources
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import CACHE_VARIABLE, cache_folder
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import CACHE_VARIABLE, cache_folder
 from peakgate.emulator.compiler import (
     COMMON,
     Compiler,

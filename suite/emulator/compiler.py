@@ -18,9 +18,9 @@ from pathlib import Path
 from peakgate.build import bounded
 from peakgate.build.cubin import BuildError, advice
 from peakgate.build.sources import SourceFile, no_such_kernel
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import cache_folder
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import cache_folder
 
 MIN_GCC = 12
 MIN_CLANG = 16

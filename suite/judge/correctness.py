@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from peakgate import dtypes
-from peakgate.case import Array, Case
-from peakgate.common.text import counted
+from peakgate.core import dtypes
+from peakgate.core.case import Array, Case
+from peakgate.core.text import counted
 
 _ROWS_AT_A_TIME_BYTES = 1 << 29
 """Differences are taken in slices of about this size: a 16384 x 16384 product needs no second copy in float64."""
@@ -134,11 +134,6 @@ def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rt
         saturates=found in _SATURATING,
         tolerance=tolerance,
     )
-
-
-def unit_of_sums(dtype: str) -> float:
-    """Unit roundoff of the sums behind an output: float64's for that type, else float32's, which kernels add in."""
-    return dtypes.limits("float64" if dtype in ("float64", "complex128") else "float32").unit_roundoff
 
 
 def check(

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from peakgate.common.report import Row
+from peakgate.core.report import Row
 from peakgate.judge import waivers
 from peakgate.judge.waivers import DefectKey, Waiver
 

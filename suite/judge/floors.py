@@ -21,10 +21,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
-from peakgate.common import records
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted, nearest
+from peakgate.core import records
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.text import counted, nearest
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from peakgate.verdict import Judgement, Verdict
+from peakgate.core.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:  # a supervisor does without numpy
     from peakgate.judge.metrics import Metrics

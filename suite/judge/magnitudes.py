@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from peakgate.case import Array
+from peakgate.core.case import Array
 from peakgate.measure.data import random_array
 
 SHARE = 2.0**-20

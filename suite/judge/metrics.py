@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from peakgate.case import Case, Work
+from peakgate.core.case import Case, Work
 from peakgate.judge.occupancy import LIMITS
 from peakgate.measure.sampling import Samples
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from peakgate.case import Launch
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core.case import Launch
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 
 Capability = tuple[int, int]
 """Compute capability as (major, minor)."""

@@ -31,10 +31,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Meta, Struct
-from peakgate.common import records
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.records import Filled
+from peakgate.core import records
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.records import Filled
 
 Found = TypeVar("Found")
 

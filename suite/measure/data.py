@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate import dtypes
-from peakgate.case import Array, Buffer, Case, Role
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
+from peakgate.core import dtypes
+from peakgate.core.case import Array, Buffer, Case, Role
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError, defined_at, described, raised_at
 
 PAGE_BYTES = 2 << 20
 """CUDA maps device memory in pages of this size, and begins an allocation at least as large on one."""
@@ -39,7 +39,7 @@ _CHOICES = 256
 
 
 def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
-    """The input that a buffer describes, as it is stored (``peakgate.dtypes``), in module ``xp``, the same everywhere.
+    """The input that a buffer describes, as it is stored (``core.dtypes``), in module ``xp``, the same everywhere.
 
     PeakgateError when a function of the family, or a saved array, gives another shape, or values that the type does
     not hold.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a supervisor reads limits and does without NumPy, which takes half a second to import
-    from peakgate.case import Work
+    from peakgate.core.case import Work
     from peakgate.measure.sampling import SamplingPlan
 
 HOST_LIMIT_S = 120.0

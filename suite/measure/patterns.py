@@ -12,8 +12,8 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from peakgate import dtypes
-from peakgate.case import Array, Buffer, Case, Data, Role
+from peakgate.core import dtypes
+from peakgate.core.case import Array, Buffer, Case, Data, Role
 from peakgate.measure.data import random_array
 
 PATTERNS = ("mixed", "cancelling", "powers")

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-from peakgate import dtypes
-from peakgate.case import Array, Buffer, Case, Role
+from peakgate.core import dtypes
+from peakgate.core.case import Array, Buffer, Case, Role
 from peakgate.measure.data import mixed, seed_offset
 
 SPARSE_BYTES = 4096

@@ -17,10 +17,10 @@ from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_whole
-from peakgate.project.config import Project
+from peakgate.core.codes import Code
+from peakgate.core.config import Project
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_whole
 
 MODE_VARIABLE = "PEAKGATE_AB"
 """Names the mode of a run of an A/B, which watches its processes itself: such a run has no supervisor."""

@@ -7,9 +7,9 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from peakgate.common.selection import MEANING
-from peakgate.project import config
-from peakgate.project.config import Project
+from peakgate.core import config
+from peakgate.core.config import Project
+from peakgate.core.selection import MEANING
 from peakgate.run.ab_process import Mode
 from peakgate.run.lock import add_lock_options, seconds
 

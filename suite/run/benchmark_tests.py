@@ -11,20 +11,20 @@ from pathlib import Path
 from types import TracebackType
 
 import pytest
-from peakgate.case import Tier
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted, nearest, one_line
+from peakgate.core import config
+from peakgate.core.case import Tier
+from peakgate.core.codes import Code
+from peakgate.core.config import Project
+from peakgate.core.errors import PeakgateError
+from peakgate.core.text import counted, nearest, one_line
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.project import config
-from peakgate.project.config import Project
 from peakgate.run.callables import GpuBenchmark, ReplayTimer
 from peakgate.run.marker import case_of, given_by
 from peakgate.run.results import Results
 from peakgate.run.session import Session, WrongResult
-from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
 
 FIXTURE = "gpu_benchmark"

@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from peakgate.case import Buffer, Case, Role
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core.case import Buffer, Case, Role
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.arrays import wait_for
 from peakgate.device.call import Call, NotAnArray
 from peakgate.device.driver import gpu_count
@@ -28,7 +29,6 @@ from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.run.marker import Proving, case_of, given_by
 from peakgate.run.run_file import extra_info
 from peakgate.run.session import Outcome, Session, WrongResult, verdict_of
-from peakgate.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from pytest_benchmark.fixture import BenchmarkFixture
 
 

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import structs
-from peakgate.case import REFUSED, Argument, Buffer, Case, RefusedCase, Role, Scale, Tier
-from peakgate.common.errors import PeakgateError
-from peakgate.project import catalogue, config
-from peakgate.project.catalogue import Described
-from peakgate.project.config import Project
+from peakgate.core import catalogue, config
+from peakgate.core.case import REFUSED, Argument, Buffer, Case, RefusedCase, Role, Scale, Tier
+from peakgate.core.catalogue import Described
+from peakgate.core.config import Project
+from peakgate.core.errors import PeakgateError
+from peakgate.core.texels import seen_as
+from peakgate.core.verdict import Judgement, Verdict
 from peakgate.run import listing
 from peakgate.run.listing import Listed
-from peakgate.terms import KEPT, Contract, stated, summary
-from peakgate.texels import seen_as
-from peakgate.verdict import Judgement, Verdict
+from peakgate.run.terms import KEPT, Contract, stated, summary
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ The project's families are imported by another process (``listing``): a change c
 
 Prints one JSON object by case id, for the GPU that is there or the architecture named with ``--capability 9.0``:
 
-- the case's contract (``peakgate.terms``), without the terms that are not known: ``code`` is missing where the kernel
+- the case's contract (``run.terms``), without the terms that are not known: ``code`` is missing where the kernel
   does not compile and where there is none. A case of the device's own operations has ``operation`` and ``library``, a
   benchmark test ``operation`` alone: nothing says whether it changed. A case that its family does not describe has no
   term; all that a family does not describe, and whose ids are not known, is ``family.family.py``.
@@ -29,16 +29,16 @@ from typing import Any
 import numpy as np
 from msgspec import structs, to_builtins
 from peakgate.build.cubin import BuildError, cubin
-from peakgate.case import Case, Scale, Tier
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError, refused
+from peakgate.core import config
+from peakgate.core.case import Case, Scale, Tier
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.measure.data import input_array, inputs_of
-from peakgate.project import config
 from peakgate.run import listing
 from peakgate.run.listing import Listed
-from peakgate.terms import DIGITS, UNKNOWN, Contract, digest, kernel_text, saved_files, stated
-from peakgate.verdict import ExitCode
+from peakgate.run.terms import DIGITS, UNKNOWN, Contract, digest, kernel_text, saved_files, stated
 
 MOST_DATA_BYTES = 1 << 30
 MOST_BYTES, MOST_FLOPS = 4 << 20, 1 << 28

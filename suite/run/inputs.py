@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
-from peakgate.common import git, records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import file_digest
+from peakgate.core import git, records
+from peakgate.core.config import Project
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import file_digest
 from peakgate.judge.floors import Floors, load_floors
-from peakgate.project.config import Project
 
 PACKAGE = Path(__file__).parents[1]
 ARCHIVE = Path(".peakgate", "archive.json")

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import read_limited, unwritable
-from peakgate.common.records import decode
-from peakgate.common.text import counted
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import read_limited, unwritable
+from peakgate.core.records import decode
+from peakgate.core.text import counted
 from peakgate.run import remeasure
 
 FRESH = 75  # EX_TEMPFAIL

@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from peakgate.case import CASE_SCHEMA, Case
-from peakgate.common.codes import Code
-from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.files import unwritable
-from peakgate.common.output import harmless
-from peakgate.common.processes import SAFE_PATH, seconds_since_start_of, variables
-from peakgate.common.progress import Progress
-from peakgate.common.report import write_json
-from peakgate.common.text import counted, one_line
+from peakgate.core import config
+from peakgate.core.case import CASE_SCHEMA, Case
+from peakgate.core.codes import Code
+from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.files import unwritable
+from peakgate.core.output import harmless
+from peakgate.core.processes import SAFE_PATH, seconds_since_start_of, variables
+from peakgate.core.progress import Progress
+from peakgate.core.report import write_json
+from peakgate.core.text import counted, one_line
+from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.device.choose import opened
 from peakgate.device.interface import failure
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.project import config
 from peakgate.run import remeasure, run_file
 from peakgate.run.ab_process import Mode, report_foreign_modules
 from peakgate.run.journal import AGAIN, Link
@@ -33,7 +34,6 @@ from peakgate.run.marker import case_of
 from peakgate.run.results import Results
 from peakgate.run.run_file import VERDICT_FILE
 from peakgate.run.session import LostEarly, no_room
-from peakgate.verdict import ExitCode, Verdict, exit_code
 
 BENCH_FILE = Path(__file__).with_name("bench_kernels.py")
 PLUGIN_NAME = "peakgate-run"

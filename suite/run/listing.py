@@ -1,7 +1,7 @@
 """The process of a change's Python: it lists the change's cases as data, and gives the values of their functions.
 
 A gate takes from a change how its kernels are launched, and what a case must do and how it is judged from the base. The
-change's families are imported by a process in the sandbox (``common/sandbox.py``) alone, ``python -m
+change's families are imported by a process in the sandbox (``core/sandbox.py``) alone, ``python -m
 peakgate.run.listing SCALE``; ``listed`` starts it, and gives its cases as records. A function of the families, a
 reference say, is called there, on NumPy arrays, when the record's is called here.
 
@@ -28,15 +28,14 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from peakgate.case import Array, Buffer, Case, RefusedCase, Scale
-from peakgate.common import errors, git, sandbox
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError, defined_at, described, raised_at
-from peakgate.common.processes import end_group
-from peakgate.project import catalogue, config
-from peakgate.project.catalogue import Described
+from peakgate.core import catalogue, config, errors, git, sandbox
+from peakgate.core.case import Array, Buffer, Case, RefusedCase, Scale
+from peakgate.core.catalogue import Described
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError, defined_at, described, raised_at
+from peakgate.core.processes import end_group
+from peakgate.core.verdict import ExitCode
 from peakgate.run.case_data import as_data, as_record, of_function
-from peakgate.verdict import ExitCode
 
 SUPPLIER_LIMIT_S = 120.0
 ANSWER_LIMIT_S = 300.0

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from msgspec import Struct
 from msgspec.json import encode
-from peakgate.common import records
-from peakgate.common.codes import Code
-from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.output import warn
+from peakgate.core import records
+from peakgate.core.codes import Code
+from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.output import warn
 from peakgate.device import driver
 
 DEFAULT_WAIT_S = 600.0

@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peakgate.case import Array, Case, Launch, Stage, Tier, Work
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted, nearest
+from peakgate.core.case import Array, Case, Launch, Stage, Tier, Work
+from peakgate.core.codes import Code
+from peakgate.core.dtypes import unit_of_sums
+from peakgate.core.errors import PeakgateError
+from peakgate.core.family import TOLERANCES
+from peakgate.core.text import counted, nearest
 from peakgate.device.arrays import copy_of, restore
 from peakgate.device.call import Call, Typed, typed
 from peakgate.device.interface import TimedLaunch
-from peakgate.family import TOLERANCES
-from peakgate.judge.correctness import Check, bound_of, compare, unit_of_sums
+from peakgate.judge.correctness import Check, bound_of, compare
 from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.run.session import Proof, WrongResult
 

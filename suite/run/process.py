@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.processes import end_with_parent
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.processes import end_with_parent
+from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
-from peakgate.verdict import ExitCode
 
 if TYPE_CHECKING:
     import pytest
@@ -71,7 +71,7 @@ class _Watch:
 
 def fixed_arguments(root: Path) -> list[str]:
     """The arguments of pytest in every run of a project."""
-    from peakgate.project import config  # noqa: PLC0415  (the GPU is begun on before)
+    from peakgate.core import config  # noqa: PLC0415  (the GPU is begun on before)
 
     fixed = [str(KERNELS), "-c", str(SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]
     fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider"]

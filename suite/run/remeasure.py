@@ -10,8 +10,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from peakgate.core.verdict import FAULTY, Judgement, Verdict
 from peakgate.judge.gate import UNCHECKED, held_to
-from peakgate.verdict import FAULTY, Judgement, Verdict
 
 Record = Mapping[str, Any]
 

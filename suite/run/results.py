@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from peakgate.case import Case, Tier
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import UnreadableFile, read_text
-from peakgate.common.text import nearest
+from peakgate.core import config
+from peakgate.core.case import Case, Tier
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import UnreadableFile, read_text
+from peakgate.core.text import nearest
+from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
-from peakgate.project import config
 from peakgate.run import contract, inputs, run_file
 from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
 from peakgate.run.journal import FRESH, Finished, Link, finished
 from peakgate.run.session import Outcome, Session
-from peakgate.verdict import Judgement, Verdict
 
 PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
 

@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peakgate.common import records
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import file_digest, unwritable, write_new, write_whole
-from peakgate.common.report import Report, write_json
-from peakgate.common.text import counted
-from peakgate.project.config import near
-from peakgate.verdict import ExitCode, Verdict, counts
+from peakgate.core import records
+from peakgate.core.codes import Code
+from peakgate.core.config import near
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import file_digest, unwritable, write_new, write_whole
+from peakgate.core.report import Report, write_json
+from peakgate.core.text import counted
+from peakgate.core.verdict import ExitCode, Verdict, counts
 
 if TYPE_CHECKING:
     from peakgate.run.session import Outcome, Session

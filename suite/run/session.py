@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 from peakgate.build.cubin import BuildError, Resources
-from peakgate.case import Array, Case, Tier
-from peakgate.common.errors import PeakgateError
-from peakgate.common.text import counted
+from peakgate.core import catalogue
+from peakgate.core.case import Array, Case, Tier
+from peakgate.core.errors import PeakgateError
+from peakgate.core.text import counted
+from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import (
     Device,
@@ -29,6 +31,7 @@ from peakgate.device.interface import (
     Witness,
 )
 from peakgate.device.preflight import Preflight, concerns
+from peakgate.device.roofs import measure_roofs, roof_cases
 from peakgate.judge.correctness import Check, ExpectedOutputs, check
 from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
@@ -44,9 +47,6 @@ from peakgate.measure.limits import (
 )
 from peakgate.measure.patterns import PATTERNS, patterned
 from peakgate.measure.sampling import Samples, SamplingPlan
-from peakgate.project import catalogue
-from peakgate.roofs import measure_roofs, roof_cases
-from peakgate.verdict import Judgement, Verdict
 
 
 class WrongResult(Exception):

@@ -26,19 +26,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from peakgate.common.codes import Code
-from peakgate.common.errors import CannotDecide, PeakgateError
-from peakgate.common.output import warn
-from peakgate.common.processes import end_group
-from peakgate.common.text import counted
+from peakgate.core import config
+from peakgate.core.codes import Code
+from peakgate.core.config import Project
+from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.output import warn
+from peakgate.core.processes import end_group
+from peakgate.core.text import counted
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
-from peakgate.project import config
-from peakgate.project.config import Project
 from peakgate.run import inputs, lock, remeasure
 from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines
 from peakgate.run.run_file import Places, storage_folder, write_verdict
-from peakgate.verdict import ExitCode, Verdict
 
 GRACE_S = 10.0
 """After Ctrl-C a process has so long to save what it measured."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from peakgate.common.text import one_line, share
-from peakgate.verdict import REGRESSIONS, UNDECIDED, Verdict
+from peakgate.core.text import one_line, share
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Verdict
 from rich import box
 from rich.console import Console
 from rich.table import Table

@@ -1,6 +1,6 @@
 """Synthetic records for unit tests; nothing in here was measured."""
 
-from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
+from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.measure.sampling import Samples
 
 

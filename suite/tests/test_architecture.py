@@ -10,7 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PURE = [
-    "case",
+    "core.case",
+    "core.catalogue",
+    "core.config",
     "judge.correctness",
     "judge.floors",
     "judge.gate",
@@ -18,8 +20,6 @@ PURE = [
     "judge.occupancy",
     "measure.data",
     "measure.sampling",
-    "project.catalogue",
-    "project.config",
     "run.table",
 ]
 """Modules that a laptop tests: they import no device and no CuPy."""
@@ -73,9 +73,7 @@ def _room(module):
 def _modules():
     for folder, package in (("suite", "peakgate"), ("reports", "peakgate.reports")):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            if not {"tests", "project", "out"} & set(path.relative_to(ROOT / folder).parts[:-1]) or (
-                folder == "suite" and path.relative_to(ROOT / folder).parts[0] == "project"
-            ):
+            if not {"tests", "templates", "out"} & set(path.relative_to(ROOT / folder).parts[:-1]):
                 parts = path.relative_to(ROOT / folder).with_suffix("").parts
                 yield path, ".".join((package, *(part for part in parts if part != "__init__")))
 
@@ -116,7 +114,7 @@ def test_nothing_imports_the_experiments_and_the_wheel_has_none_of_them():
     assert [path for path in sources if path != Path(__file__) and experiments.search(path.read_text())] == []
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {module if path.name == "__init__.py" else module.rpartition(".")[0] for path, module in _modules()}
-    assert set(settings["packages"]) == folders - {"peakgate.project.templates"}  # files of data
+    assert set(settings["packages"]) == folders
     assert settings["package-dir"] == {"peakgate": "suite", "peakgate.reports": "reports"}
 
 

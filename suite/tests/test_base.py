@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 from peakgate.run.inputs import floors_at
 
 TEXT = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"a.b" = 0.7\n'

@@ -7,7 +7,7 @@ import pytest
 from peakgate import emulator
 from peakgate.build import bounded
 from peakgate.build.cubin import BuildError, cubin
-from peakgate.case import Stage
+from peakgate.core.case import Stage
 from peakgate.emulator.build import build_runtime
 
 TEMPLATES = """

@@ -9,7 +9,7 @@ import pytest
 from peakgate.build import headers
 from peakgate.build.cubin import BuildError, Cubin, advice, cubin, parse_resources, source_files
 from peakgate.build.options import objection_to
-from peakgate.case import Buffer, Role, Stage
+from peakgate.core.case import Buffer, Role, Stage
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
 from peakgate.build import nvrtc

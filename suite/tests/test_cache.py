@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate.common.files import cache_folder
+from peakgate.core.files import cache_folder
 from peakgate.emulator.compiler import builds_folder
 
 

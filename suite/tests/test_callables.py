@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.case import ID_PATTERN, Work
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core.case import ID_PATTERN, Work
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.family import TOLERANCES
 from peakgate.device import arrays
 from peakgate.device.call import Call, NotAnArray
-from peakgate.family import TOLERANCES
 from peakgate.judge.metrics import Peaks, metrics
 from peakgate.measure.sampling import Samples
 from peakgate.run.callables import CpuCall

@@ -1,12 +1,12 @@
 """Which families a project has, and the cases they define."""
 
 import pytest
-from peakgate.case import Scale, Tier
 from peakgate.cli import main
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.selection import selector
-from peakgate.project import catalogue, config
+from peakgate.core import catalogue, config
+from peakgate.core.case import Scale, Tier
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.selection import selector
 
 FAMILY_FILE = """
 from peakgate.case import Family
@@ -99,7 +99,7 @@ FAMILY = kernel("scale.cu", arguments=lambda n: [Out(n), In(n), Value(n)], grid=
     ("sizes", "small"), [("range(1, 10**9)", "range(1, 10**9)"), ("[1]", "[1]")], ids=["endless", "one"]
 )
 def test_sizes_without_end_are_refused_and_not_waited_for(project, monkeypatch, sizes, small):
-    monkeypatch.setattr("peakgate.family.MOST_FAMILY_CASES", 10)
+    monkeypatch.setattr("peakgate.core.family.MOST_FAMILY_CASES", 10)
     monkeypatch.setattr(catalogue, "MOST_FAMILY_CASES", 10)
     project("scale", "", name="scale.cu")
     project("scale", KERNEL_FILE.format(sizes=sizes, small=small))

@@ -6,8 +6,8 @@ import re
 import pytest
 from peakgate import emulator
 from peakgate.check import command
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 from peakgate.judge import waivers
 
 KERNEL = """

@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.check import emulate, report
 from peakgate.check.emulate import BuildReport, LaunchFinding, builds, check_build, check_cases
-from peakgate.common.errors import PeakgateError
+from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
+from peakgate.core.errors import PeakgateError
+from peakgate.core.verdict import ExitCode
 from peakgate.judge.defects import rule
 from peakgate.measure.patterns import PATTERNS
-from peakgate.verdict import ExitCode
 
 THREADS = 64
 

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from peakgate.case import Launch
 from peakgate.check import gpu_build
 from peakgate.cli import main
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core.case import Launch
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 from peakgate.judge.occupancy import launch_refusal
 
 SOURCE = """

@@ -7,7 +7,7 @@ import pytest
 from peakgate import cli
 from peakgate.check import command
 from peakgate.check.picture import MOST_ROWS, PICTURE_COLUMNS, picture_of
-from peakgate.common.codes import Code
+from peakgate.core.codes import Code
 from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect, SharedAccess, Trace, load
 
 TURNED = """

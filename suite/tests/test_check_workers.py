@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from peakgate.check import workers
 from peakgate.check.workers import Died, run
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 
 
 def squared(value, report):

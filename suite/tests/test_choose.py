@@ -1,5 +1,5 @@
 import pytest
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.device import choose, driver
 from peakgate.device.choose import groups
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 from peakgate import cli
-from peakgate.common.codes import Code
-from peakgate.common.errors import CannotDecide, PeakgateError
+from peakgate.core.codes import Code
+from peakgate.core.errors import CannotDecide, PeakgateError
 
 
 def test_without_a_verb_every_verb_is_listed(capsys):

@@ -1,9 +1,9 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from peakgate import dtypes
-from peakgate.case import Buffer, Role
-from peakgate.common.errors import PeakgateError
+from peakgate.core import dtypes
+from peakgate.core.case import Buffer, Role
+from peakgate.core.errors import PeakgateError
 from peakgate.measure.data import input_array, random_array, saved_array
 
 

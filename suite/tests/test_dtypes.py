@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate import dtypes
-from peakgate.case import Buffer, Role, Scalar, Struct, value_of
-from peakgate.common.errors import PeakgateError
+from peakgate.core import dtypes
+from peakgate.core.case import Buffer, Role, Scalar, Struct, value_of
+from peakgate.core.errors import PeakgateError
 
 FLOATS = sorted(dtypes.BITS)
 PACKED = sorted(dtypes.PACKED)

@@ -6,10 +6,10 @@ from itertools import islice
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.case import Scale
 from peakgate.check import emulate, report
-from peakgate.edges import Tiling, chosen, searched, tiling_of
-from peakgate.family import In, Out, Value, family, kernel
+from peakgate.core.case import Scale
+from peakgate.core.edges import Tiling, chosen, searched, tiling_of
+from peakgate.core.family import In, Out, Value, family, kernel
 from peakgate.judge.defects import rule
 
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from peakgate import dtypes
-from peakgate.case import Buffer, Role
+from peakgate.core import dtypes
+from peakgate.core.case import Buffer, Role
 from peakgate.judge.correctness import ErrorBound, Largest, bound_of, compare
 from peakgate.measure import data, refill
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from peakgate import emulator
-from peakgate.case import Buffer, Case, Launch, Role, Stage, Struct, Work
 from peakgate.check.emulate import check_case
-from peakgate.common.errors import PeakgateError
+from peakgate.core.case import Buffer, Case, Launch, Role, Stage, Struct, Work
+from peakgate.core.errors import PeakgateError
 from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
 from peakgate.emulator import launch as launch_module
 

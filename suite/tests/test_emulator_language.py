@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from peakgate import emulator
 from peakgate.build import headers
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelDefect, Pointing
 
 COMPILERS = emulator.available_compilers()

@@ -12,14 +12,14 @@ from calibrated import outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate import emulator
-from peakgate.case import Buffer, Role, Scale
-from peakgate.common.errors import PeakgateError
+from peakgate.core.case import Buffer, Role, Scale
+from peakgate.core.catalogue import module_at
+from peakgate.core.errors import PeakgateError
+from peakgate.core.family import In
+from peakgate.core.texels import Surface, TexelBuffer, Texture, seen_as
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.emulator import DefectKind, KernelDefect, TexelArray
-from peakgate.family import In
-from peakgate.project.catalogue import module_at
 from peakgate.run import case_data
-from peakgate.texels import Surface, TexelBuffer, Texture, seen_as
 
 FOLDER = Path(__file__).parent / "calibrated" / "digests" / "kernels" / "textures"
 KERNELS = FOLDER / "textures.cu"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peakgate import dtypes, emulator
-from peakgate.common.errors import PeakgateError
+from peakgate import emulator
+from peakgate.core import dtypes
+from peakgate.core.errors import PeakgateError
 from peakgate.emulator import DefectKind, EmulatedKernel, KernelDefect
 
 ONE = (1, 1, 1)

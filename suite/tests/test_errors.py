@@ -3,9 +3,9 @@ import re
 from pathlib import Path
 
 import pytest
-from peakgate.common.codes import Code
-from peakgate.common.errors import CannotDecide, PeakgateError, refused
-from peakgate.verdict import ExitCode
+from peakgate.core.codes import Code
+from peakgate.core.errors import CannotDecide, PeakgateError, refused
+from peakgate.core.verdict import ExitCode
 
 SUITE = Path(__file__).parents[1]
 RAISED = ("PeakgateError", "CannotDecide")
@@ -39,6 +39,6 @@ def test_every_refusal_has_a_code():
 
 
 def test_the_page_lists_every_code():
-    page = (SUITE / "troubleshooting.md").read_text(encoding="utf-8")
+    page = (SUITE.parent / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (PG\d+) \| (.*) \| (.*) \|$", page, re.MULTILINE)
     assert rows == [(str(code), code.problem, code.remedy) for code in Code]

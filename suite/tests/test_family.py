@@ -5,19 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from peakgate.case import Scale
+from peakgate.check.resources import survey
 from peakgate.cli import main
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core import catalogue
+from peakgate.core.case import Scale
+from peakgate.core.catalogue import problems
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.expected import expected
 from peakgate.measure.patterns import PATTERNS
-from peakgate.project import catalogue
-from peakgate.project.catalogue import problems
-from peakgate.resources import survey
 from peakgate.run.identity import identities
 from peakgate.run.listing import Listed
-from peakgate.terms import changes, stated
+from peakgate.run.terms import changes, stated
 
 SOFTMAX = """
 template <typename T, int THREADS>

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from peakgate.common.codes import Code
+from peakgate.core.codes import Code
 
 pytestmark = pytest.mark.gpu
 

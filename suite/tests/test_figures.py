@@ -1,10 +1,10 @@
 """Peaks, metrics and the gate: pure figures."""
 
 import pytest
-from peakgate.case import Buffer, Role, Work
+from peakgate.core.case import Buffer, Role, Work
+from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, Peaks, matching_roof, metrics, pcie_gbs, theoretical_peaks
-from peakgate.verdict import ExitCode, Verdict, exit_code
 from synthetic_cases import make_case, make_samples
 
 PEAKS = Peaks(memory_gbs=4000, fp32_tflops=60, derivation="synthetic", link_gbs=64)

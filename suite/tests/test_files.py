@@ -4,9 +4,9 @@ import socket
 from pathlib import Path
 
 import pytest
-from peakgate.common import records
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import UnreadableFile, a_line_each, file_digest, read_limited, write_whole
+from peakgate.core import records
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import UnreadableFile, a_line_each, file_digest, read_limited, write_whole
 
 
 def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
@@ -114,7 +114,7 @@ def test_what_has_no_end_has_no_digest_and_is_not_waited_for(tmp_path, monkeypat
     elif kind == "folder":
         path.mkdir()
     elif kind == "large":
-        monkeypatch.setattr("peakgate.common.files.LARGEST_DIGESTED_BYTES", 2)
+        monkeypatch.setattr("peakgate.core.files.LARGEST_DIGESTED_BYTES", 2)
         path.write_bytes(b"abc")
     assert file_digest(path) is None
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peakgate.core.verdict import Verdict
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Bottleneck, Metrics
 from peakgate.measure.sampling import Samples
 from peakgate.run.remeasure import judge_again
-from peakgate.verdict import Verdict
 
 SAMPLES = Samples((160.0,) * 40, (1980.0,) * 40, 0, "events")
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from peakgate.common.errors import PeakgateError
+from peakgate.core.errors import PeakgateError
 from peakgate.run.ab_process import LONGEST_WORD, MODE_VARIABLE, TOKEN_VARIABLE, GpuToken, Mode
 
 TAKES_THE_TOKEN = (

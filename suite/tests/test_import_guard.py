@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import ModuleType
 
 import pytest
-from peakgate.project import config
+from peakgate.core import config
 from peakgate.run.ab_process import foreign_modules
 
 

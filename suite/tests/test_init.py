@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 from peakgate.cli import main
-from peakgate.common.codes import Code
-from peakgate.project import config
+from peakgate.core import config
+from peakgate.core.codes import Code
 
 COMMIT = "git+https://example.org/peakgate@" + "0123456789" * 4
 
@@ -68,7 +68,7 @@ def test_a_workflow_never_installs_a_bare_name_or_a_branch(tmp_path, capsys, add
 
 
 def test_where_the_origin_is_unknown_the_address_is_asked_for(capsys, monkeypatch):
-    monkeypatch.setattr("peakgate.project.init._origin", lambda: None)
+    monkeypatch.setattr("peakgate.core.init._origin", lambda: None)
     assert main(["init", "--gitlab"]) == 2
     assert f"[{Code.OPTION}]" in capsys.readouterr().err
 

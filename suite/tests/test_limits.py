@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.case import Work
+from peakgate.core.case import Work
 from peakgate.measure.limits import (
     build_limit_s,
     emulated_launch_limit_s,

@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from peakgate.case import Scale
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core import config
+from peakgate.core.case import Scale
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 from peakgate.measure.data import input_array, inputs_of
-from peakgate.project import config
 from peakgate.run import listing
 
 FAMILY = """

@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from peakgate.common.codes import Code
-from peakgate.common.errors import CannotDecide, PeakgateError, refused
+from peakgate.core.codes import Code
+from peakgate.core.errors import CannotDecide, PeakgateError, refused
+from peakgate.core.verdict import ExitCode
 from peakgate.run import lock
 from peakgate.run.lock import HELD_VARIABLE, device_uuid, inherited, locked
-from peakgate.verdict import ExitCode
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 

@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from peakgate.case import Case, Launch, Scalar, Scale, Stage, Struct, Work
 from peakgate.cli import main
-from peakgate.common.codes import Code
-from peakgate.project import config
+from peakgate.core import config
+from peakgate.core.case import Case, Launch, Scalar, Scale, Stage, Struct, Work
+from peakgate.core.codes import Code
+from peakgate.core.verdict import Verdict
 from peakgate.run import contract
 from peakgate.run.session import verdict_of
-from peakgate.verdict import Verdict
 
 KERNEL = """
 extern "C" __global__ void %s(float* out, const float* in, int n) {

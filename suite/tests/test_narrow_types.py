@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from peakgate.check import digests
 from peakgate.cli import main
+from peakgate.core.catalogue import problems
 from peakgate.device.cpu import CpuDevice, CpuLaunchable
 from peakgate.device.expected import computed, expected
 from peakgate.measure.data import inputs_of
-from peakgate.project.catalogue import problems
 
 HEAD = "from peakgate.family import In, Out, Value, kernel, launch\n"
 KERNELS = {

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 from peakgate.cli import main
-from peakgate.common.codes import Code
+from peakgate.core.codes import Code
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peakgate import dtypes
-from peakgate.case import Buffer, Role
+from peakgate.core import dtypes
+from peakgate.core.case import Buffer, Role
 from peakgate.measure.data import inputs_of
 from peakgate.measure.patterns import PATTERNS, patterned
 from synthetic_cases import make_case

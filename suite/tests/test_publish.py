@@ -1,8 +1,8 @@
 import json
 
 import pytest
-from peakgate.common.errors import PeakgateError
-from peakgate.common.files import write_new
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_new
 from peakgate.run.run_file import Places, storage_folder, write_verdict
 
 MACHINE = "Linux-CPython-3.12-64bit"

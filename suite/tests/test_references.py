@@ -5,7 +5,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from peakgate.case import Buffer, Role
+from peakgate.core.case import Buffer, Role
 from peakgate.device import references
 from synthetic_cases import make_case
 

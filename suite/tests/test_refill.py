@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate import dtypes
-from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
+from peakgate.core import dtypes
+from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
+from peakgate.core.verdict import Verdict
 from peakgate.device.cpu import CpuDevice
 from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
 from peakgate.run.session import CHECKING_S, Session, _TimedChecks
-from peakgate.verdict import Verdict
 
 SIZES = st.integers(1, 5000)
 SEEDS = st.integers(0, refill.SEEDS - 1)

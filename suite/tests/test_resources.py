@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.build.cubin import Resources
-from peakgate.case import Launch, Stage
-from peakgate.common.errors import PeakgateError
-from peakgate.common.records import RecordError
-from peakgate.resources.baseline import (
+from peakgate.check.resources.baseline import (
     RESOURCE_REGRESSIONS,
     BuildTarget,
     ResourceChange,
@@ -27,8 +24,11 @@ from peakgate.resources.baseline import (
     varying,
     write,
 )
-from peakgate.resources.survey import ARCHITECTURES, builds, capability
-from peakgate.verdict import ExitCode
+from peakgate.check.resources.survey import ARCHITECTURES, builds, capability
+from peakgate.core.case import Launch, Stage
+from peakgate.core.errors import PeakgateError
+from peakgate.core.records import RecordError
+from peakgate.core.verdict import ExitCode
 from synthetic_cases import make_case
 
 names = st.builds(

@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from peakgate.case import Launch, Stage, Tier
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.project import catalogue
-from peakgate.resources import baseline, command
-from peakgate.resources.baseline import BuildTarget
-from peakgate.resources.survey import builds, survey
-from peakgate.verdict import ExitCode
+from peakgate.check.resources import baseline, command
+from peakgate.check.resources.baseline import BuildTarget
+from peakgate.check.resources.survey import builds, survey
+from peakgate.core import catalogue
+from peakgate.core.case import Launch, Stage, Tier
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.verdict import ExitCode
 from synthetic_cases import make_case
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")

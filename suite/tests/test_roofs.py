@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from peakgate.build.cubin import cubin
 from peakgate.device.cpu import CpuLaunchable
-from peakgate.roofs import copy_case, fma_case, memcpy_case, read_case, roof_cases, write_case
+from peakgate.device.roofs import copy_case, fma_case, memcpy_case, read_case, roof_cases, write_case
 
 KIB = 1 << 10
 

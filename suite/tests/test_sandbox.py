@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate.common import sandbox
-from peakgate.common.sandbox import Isolation
+from peakgate.core import sandbox
+from peakgate.core.sandbox import Isolation
 
 PROGRAM = """
 import json, os, resource, socket, sys
@@ -68,7 +68,7 @@ def test_a_program_in_the_sandbox_ends_with_its_judge(tmp_path):
     (tmp_path / "folder").mkdir()
     script = (
         "import subprocess, sys, time; from pathlib import Path\n"
-        "from peakgate.common import sandbox\n"
+        "from peakgate.core import sandbox\n"
         "command = [sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(600)']\n"
         "process = sandbox.start(command, *map(Path, sys.argv[1:]), stdout=subprocess.PIPE)\n"
         "process.stdout.readline()\n"

@@ -8,14 +8,8 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from peakgate.case import Scale
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
-from peakgate.common.processes import run_in_group
-from peakgate.judge.defects import rule
-from peakgate.project.catalogue import kernel_name, problems
-from peakgate.sanitize import command
-from peakgate.sanitize.report import (
+from peakgate.check.sanitize import command
+from peakgate.check.sanitize.report import (
     NO_KERNEL,
     LaunchLog,
     ToolReport,
@@ -23,8 +17,14 @@ from peakgate.sanitize.report import (
     read_records,
     read_report,
 )
-from peakgate.sanitize.report import report as report_of
-from peakgate.verdict import ExitCode
+from peakgate.check.sanitize.report import report as report_of
+from peakgate.core.case import Scale
+from peakgate.core.catalogue import kernel_name, problems
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.processes import run_in_group
+from peakgate.core.verdict import ExitCode
+from peakgate.judge.defects import rule
 
 KERNELS = {name: [f"injected.{name}"] for name in ("past_end", "racing", "unwritten")}
 
@@ -205,7 +205,7 @@ def test_a_journal_cut_short_is_read_to_its_last_whole_line(tmp_path):
 
 
 def test_every_kernel_is_among_the_problems_once_a_launch_and_operations_are_not():
-    from peakgate.project import catalogue  # noqa: PLC0415
+    from peakgate.core import catalogue  # noqa: PLC0415
 
     wanted = problems()
     launches = [(case.family, case.stage, case.defines, case.launch, case.arguments) for case in wanted]

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 from peakgate.build.cubin import BuildError
-from peakgate.case import Buffer, Role, Stage, Tier
-from peakgate.common.errors import PeakgateError
+from peakgate.core.case import Buffer, Role, Stage, Tier
+from peakgate.core.errors import PeakgateError
+from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.expected import ReferenceFault
 from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, KernelTimeout
 from peakgate.judge.correctness import Check
@@ -14,7 +15,6 @@ from peakgate.judge.floors import Floors
 from peakgate.run.contract import judged_by
 from peakgate.run.listing import Listed
 from peakgate.run.session import LostEarly, Session, WrongResult, compared_when_timed, verdict_of
-from peakgate.verdict import Judgement, Verdict
 from synthetic_cases import make_case
 
 CASES = [make_case(size=str(size)) for size in range(3)]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from peakgate.build.sources import device_only, device_texts, host_code, kernels, read_sources
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 
 
 def left_of(tmp_path: Path, text: str) -> str:

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate.case import EMULATOR_SLUG
-from peakgate.common.codes import Code
+from peakgate.core.case import EMULATOR_SLUG
+from peakgate.core.codes import Code
 from peakgate.reports.runs.runfile import load_run
 from peakgate.run import journal
 

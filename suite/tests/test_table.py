@@ -1,6 +1,6 @@
 import pytest
+from peakgate.core.verdict import Verdict, counts
 from peakgate.run.table import bar, render
-from peakgate.verdict import Verdict, counts
 
 
 def make_row(verdict=Verdict.PASS, peak_fraction=0.5, name="smem-8192", floor=0.4):

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 from peakgate.build.cubin import BuildError
-from peakgate.case import Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Tier, Work
-from peakgate.common.codes import Code
-from peakgate.common.errors import PeakgateError
+from peakgate.core.case import Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Tier, Work
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 from peakgate.run import identity
 from peakgate.run.identity import terms
 from peakgate.run.listing import Listed
-from peakgate.terms import EVALUATED, KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, named, stated, summary
+from peakgate.run.terms import EVALUATED, KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, named, stated, summary
 
 ONE = Launch((1, 1, 1), (32, 1, 1))
 

@@ -6,8 +6,8 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.common.errors import PeakgateError, refused
-from peakgate.common.text import cell, counted, one_line
+from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.text import cell, counted, one_line
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from calibrated.pattern import Kernel
 from peakgate.build.cubin import Cubin, cubin
-from peakgate.case import Stage
-from peakgate.common.files import cache_folder, write_whole
+from peakgate.core.case import Stage
+from peakgate.core.files import cache_folder, write_whole
 
 
 def built(kernel: Kernel, capability: tuple[int, int]) -> Cubin:

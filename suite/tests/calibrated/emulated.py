@@ -23,7 +23,7 @@ from calibrated.kernels import kernels
 from calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, RACY, SHARED_BYTES, STUCK, Kernel
 from peakgate import emulator
 from peakgate.check.emulate import schedules
-from peakgate.common.files import a_line_each, cache_folder, write_whole
+from peakgate.core.files import a_line_each, cache_folder, write_whole
 from peakgate.emulator import DefectKind, KernelDefect, TexelArray
 
 RECORD = Path(__file__).parent / "record.json"

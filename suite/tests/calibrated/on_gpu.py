@@ -30,9 +30,9 @@ from calibrated.built import built
 from calibrated.emulated import RECORD
 from calibrated.kernels import kernels
 from calibrated.sanitized import MEANT_FOR, disagreements, for_tool, left_in, read
-from peakgate.common.files import a_line_each, write_whole
-from peakgate.common.processes import run_in_group
-from peakgate.sanitize.command import SANITIZER, command_line
+from peakgate.check.sanitize.command import SANITIZER, command_line
+from peakgate.core.files import a_line_each, write_whole
+from peakgate.core.processes import run_in_group
 
 HERE = Path(__file__).parent
 WHOLE_LIMIT_S = 190.0

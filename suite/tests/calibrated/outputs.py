@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.common.files import write_whole
+from peakgate.core.catalogue import problems
+from peakgate.core.files import write_whole
 from peakgate.device.choose import open_device
-from peakgate.project.catalogue import problems
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 EVERY = 10

@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrated.kernels import kernels
 from calibrated.pattern import BOUNDS, CLEAN, DIVERGENT, RACY, Kernel
-from peakgate.sanitize.report import read_records
+from peakgate.check.sanitize.report import read_records
 
 MEANT_FOR = {"synccheck": DIVERGENT, "racecheck": RACY, "memcheck": BOUNDS, "initcheck": None}
 """Which kernels a tool is expected to object to; in the order in which they run."""

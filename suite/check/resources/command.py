@@ -1,0 +1,205 @@
+"""``peakgate resources``: what the compiler gives every kernel on every architecture, against a baseline.
+
+Of every kernel the builds of the gate tier, with ``--tier full`` all of them. Exits 0 when nothing got worse, 1 on new
+spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3 when the baseline is of another compiler and
+nothing can be blamed on the kernels. ``--update`` writes the baseline of all builds anew, with ``-k`` only the entries
+of the chosen ones. The findings are left in ``resources.json`` as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from peakgate.check.resources import baseline
+from peakgate.check.resources.baseline import (
+    RESOURCE_REGRESSIONS,
+    BuildTarget,
+    ResourceFinding,
+    Survey,
+    Usage,
+    compare,
+    differing,
+    exit_code,
+    incomparable,
+    varying,
+)
+from peakgate.check.resources.survey import ARCHITECTURES, Build, build_keys, builds, survey, usage_anew
+from peakgate.core import catalogue, config, terminal
+from peakgate.core.case import Case, Scale, Tier
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.core.output import say
+from peakgate.core.report import Report, leave_verdict
+from peakgate.core.selection import add_selection, selector
+from peakgate.core.text import counted
+from peakgate.core.verdict import ExitCode
+
+BASELINE = "resources.json"
+RESOURCES_FILE = "resources.json"
+COMPILATIONS = 5
+MOST_BY_LUCK = 12
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Compile everything, then compare with the baseline or write it anew."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    if chosen.update and chosen.architectures != ARCHITECTURES:
+        parser.error("--update writes the baseline of every architecture: leave --architectures out")
+    project = config.current()
+    chosen.baseline = chosen.baseline or config.near(project.baselines / BASELINE)
+    chosen.out = chosen.out or config.near(project.out)
+    cases = [case for scale in Scale for case in catalogue.cases(scale)]
+    every = builds(cases)
+    if not every:
+        raise PeakgateError(
+            f"{config.near(config.required().kernels)}: no family with a kernel to compile there", Code.FAMILY
+        )
+    if not chosen.update and Tier(chosen.tier) is Tier.GATE:
+        cases = catalogue.cases(Scale.BENCH, Tier.GATE)
+    wanted = _run_by(cases, chosen.text, every)
+    known = _baseline(chosen.baseline, anew=chosen.update and not chosen.text)
+    start = time.perf_counter()
+    current = survey(wanted, chosen.architectures, jobs=chosen.jobs)
+    wall_s = time.perf_counter() - start
+    known = known or Survey(current.nvrtc, current.options, {}, {})
+    compared = {made.kernel for made in wanted}
+    elsewhere = {made.kernel for made in every}
+    if chosen.text:  # which cases a build had that is no longer there, nobody knows
+        elsewhere |= {target.kernel for target in known.usage}
+    before = known.without(elsewhere - compared, set(ARCHITECTURES) - set(chosen.architectures))
+    reason = incomparable(before, current)
+    luck = {} if reason or chosen.update else as_before(before, current, wanted)
+    current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
+    findings = [*compare(before, current), *varying(luck)]
+    if chosen.update:
+        others = known.without(compared).usage if chosen.text else {}
+        code, advice = _update(chosen.baseline, current, others, reason if chosen.text else None)
+    else:
+        code = exit_code(before, current, findings)
+        advice = _advice(code, chosen.baseline)
+    found = Report(
+        command=verb,
+        exit_code=code,
+        rows=[finding.row for finding in findings],
+        sentences=[
+            *([f"{chosen.baseline}: {reason}"] if reason else []),
+            summary(current, findings, wall_s),
+            advice,
+        ],
+        fields={
+            "nvrtc": current.nvrtc,
+            "options": list(current.options),
+            "incomparable": reason,
+            "findings": [asdict(finding) for finding in findings],
+        },
+        unit="kernel build",
+    )
+    terminal.show(found)
+    return leave_verdict(found, chosen.out / RESOURCES_FILE)
+
+
+def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[BuildTarget, tuple[Usage, Usage]]:
+    """What differs from the baseline by the compiler's luck alone: the baseline's usage, and the one that differs.
+
+    What differs is compiled again until it comes out as the baseline has it, ATTEMPTS times at most. Where very much
+    differs it is no luck, and nothing is compiled again.
+    """
+    differ = differing(before, current)
+    if len(differ) > MOST_BY_LUCK:
+        return {}
+    made = {each.kernel: each for each in wanted}
+    return {
+        target: (before.usage[target], current.usage[target])
+        for target in differ
+        if any(usage_anew(made[target.kernel], target.sm) == before.usage[target] for _ in range(COMPILATIONS))
+    }
+
+
+def _run_by(cases: Sequence[Case], text: str, every: Sequence[Build]) -> list[Build]:
+    """The builds that those of the cases run that ``-k text`` selects, with all of their launches."""
+    selects = selector(text)
+    chosen = [case for case in cases if case.stage.source is not None and selects(case.id)]
+    if text and not chosen:
+        raise PeakgateError(
+            f"-k {text!r}: no case with a kernel has such an id; try a family's name, or --tier full", Code.SELECTION
+        )
+    kernels = {kernel for case in chosen for kernel in build_keys(case)}
+    return [made for made in every if made.kernel in kernels]
+
+
+def summary(current: Survey, findings: Sequence[ResourceFinding], wall_s: float) -> str:
+    """One line: how much was compiled and what came of it."""
+    kernels = {target.kernel for target in (*current.usage, *current.broken)}
+    regressions = sum(finding.kind in RESOURCE_REGRESSIONS for finding in findings)
+    builds, count = counted(len(kernels), "kernel build"), len(current.usage) + len(current.broken)
+    return (
+        f"{builds}, {count} with their architectures, NVRTC {current.nvrtc}, {wall_s:.0f} s: "
+        f"{counted(regressions, 'regression')}, {counted(len(findings) - regressions, 'other difference')}"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="peakgate resources",
+        description="Compare registers, spills, shared memory and occupancy of every kernel with a baseline; no GPU.",
+    )
+    add_selection(parser, default="")
+    tiers = [tier.value for tier in Tier]
+    parser.add_argument("--tier", default=Tier.GATE.value, choices=tiers, help="whose builds (default: gate)")
+    parser.add_argument(
+        "--architectures",
+        nargs="+",
+        type=int,
+        choices=ARCHITECTURES,
+        default=ARCHITECTURES,
+        metavar="SM",
+        help=f"compile for these alone (default: {' '.join(map(str, ARCHITECTURES))})",
+    )
+    parser.add_argument("--update", action="store_true", help="write the baseline anew, and say what differs")
+    parser.add_argument(
+        "--baseline", type=Path, help=f"the baseline file (default: {BASELINE} of the project's baselines)"
+    )
+    parser.add_argument("--jobs", type=int, default=None, help="compilations at a time (default: one per core)")
+    parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
+    return parser
+
+
+def _baseline(path: Path, *, anew: bool) -> Survey | None:
+    """The baseline to compare with; None when a new one is asked for and the old one is missing or of no use."""
+    if not anew:
+        return baseline.read(path)
+    if not path.exists():
+        return None
+    try:
+        return baseline.read(path)
+    except PeakgateError as error:
+        say(f"replacing a baseline that cannot be compared with: {error}")
+        return None
+
+
+def _update(
+    path: Path, current: Survey, others: Mapping[BuildTarget, Usage], reason: str | None
+) -> tuple[ExitCode, str]:
+    """Write the baseline, with what ``others`` has; not while a build does not compile, for its line would be lost.
+
+    Nor where it would be of two compilers, for which ``reason`` stands.
+    """
+    if current.broken:
+        return ExitCode.REGRESSION, f"{path} is left as it was: what is in a baseline must compile"
+    if reason:
+        return ExitCode.UNDECIDED, f"{path} is left as it was: write all of it anew, --update without -k"
+    baseline.write(path, replace(current, usage={**others, **current.usage}))
+    return ExitCode.OK, f"wrote {path}"
+
+
+def _advice(code: ExitCode, path: Path) -> str:
+    if code is ExitCode.OK:
+        return f"nothing got worse than {path}"
+    if code is ExitCode.UNDECIDED:
+        return f"could not decide: compare under the baseline's compiler and options, or write {path} anew: --update"
+    return f"worse than {path}: mend the kernels, or accept it with --update and have the diff reviewed"

@@ -1,0 +1,479 @@
+"""The records everything else speaks in: stage, work, launch, case and family.
+
+A *stage* is one kernel file and what it teaches. A *case* is a stage on one problem with one launch shape: the
+unit that is checked, timed, held to a floor and compared. A case is plain data: it can be listed, filtered and
+tested on a machine without a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peakgate.core import dtypes
+from peakgate.core.codes import Code
+from peakgate.core.dtypes import Array
+from peakgate.core.errors import PeakgateError
+from peakgate.core.text import one_line
+
+__all__ = [
+    "Argument",
+    "Array",
+    "Buffer",
+    "Case",
+    "Data",
+    "Family",
+    "KernelLaunch",
+    "Launch",
+    "Magnitudes",
+    "Reference",
+    "RefusedCase",
+    "Role",
+    "Scalar",
+    "Scale",
+    "Sized",
+    "Stage",
+    "Struct",
+    "Tier",
+    "Work",
+]
+
+ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
+
+Reference = Callable[[Any, Sequence[Array]], Sequence[Array]]
+"""``reference(xp, inputs) -> expected``: exact or float64, written against the array module ``xp``.
+
+``inputs`` are the values of the IN and INOUT buffers before the launch, in argument order; ``expected`` are those of
+the OUT and INOUT buffers after it, in argument order and of any type.
+"""
+
+Magnitudes = Callable[[Any, Sequence[Array]], Sequence[Array | None]]
+"""``scale(xp, inputs) -> magnitudes``: for each output, broadcastable to it, the size of what is summed into an
+element, ``sqrt(sum of the squared terms)`` say; None where that is |ref|. ``inputs`` are those of the reference."""
+
+Data = None | float | tuple[float, float] | Path | Callable[..., Array]
+"""What an input is filled with. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
+random values from ``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
+left there; a function: ``data(xp, shape)``. An array holds values, which are rounded to the type, or elements of a type
+that NumPy lacks, by ml_dtypes or as they are stored (``peakgate.core.dtypes.read``)."""
+
+
+CASE_SCHEMA = 1
+"""``peakgate_schema`` of a run file; a change of meaning raises it."""
+
+EMULATOR_SLUG = "cpu-emulator"
+"""``machine_info.gpu.slug`` of runs whose times are emulated."""
+
+
+REFUSED = "refused"
+"""The ``operation`` of a case that stands for one that is not described."""
+
+
+class Role(Enum):
+    """What a kernel does with a buffer."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+    SCRATCH = "scratch"
+    """Zeroed when it is allocated; the kernel leaves it ready for its next launch."""
+    TEMP = "temp"
+    """What one launch of a case leaves for a later one: filled with noise like an output, compared with nothing."""
+
+
+class Scale(Enum):
+    """For which kind of device problems are sized."""
+
+    BENCH = "bench"
+    SMALL = "small"
+
+
+class Tier(Enum):
+    """GATE: every stage, few shapes, on every merge. FULL: all sizes and blocks."""
+
+    GATE = "gate"
+    FULL = "full"
+
+
+def _whole(value: object, least: int) -> bool:
+    """Whether a value is a whole number from ``least`` up, of Python's or NumPy's types."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A device array that a kernel receives as a pointer: row-major, ``shape`` in elements of type ``dtype``.
+
+    ValueError where shape or type are none, and for rows of an odd number of half bytes.
+    """
+
+    role: Role
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    data: Data = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shape, tuple) or not all(_whole(extent, 0) for extent in self.shape):
+            raise ValueError(f"an array of shape {self.shape!r}; expected a tuple of whole numbers from 0 up")
+        try:
+            too_large = self.nbytes > sys.maxsize
+        except PeakgateError as error:
+            raise ValueError(error.message) from None
+        if too_large:
+            raise ValueError(f"an array of shape {self.shape} has {self.nbytes} bytes, more than can be addressed")
+
+    @property
+    def storage(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape and type of the array that holds the elements."""
+        return dtypes.storage_shape(self.shape, self.dtype), dtypes.storage(self.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        shape, dtype = self.storage
+        return math.prod(shape) * dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A kernel argument passed by value; ValueError where its type does not hold the value."""
+
+    value: float
+    dtype: str = "int32"
+
+    def __post_init__(self) -> None:
+        try:
+            value_of(self)
+        except (PeakgateError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"a value {self.value!r} of dtype {self.dtype!r}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A kernel argument that is a struct passed by value: its members' values, and their names and types in order.
+
+    Members are laid out as C++ does, each aligned to its own type. ValueError where they do not hold the values.
+    """
+
+    values: tuple[float, ...]
+    members: tuple[tuple[str, str], ...]
+
+    def __post_init__(self) -> None:
+        try:
+            for _, dtype in self.members:
+                if dtype in dtypes.PACKED:
+                    dtypes.scalar_type(dtype)
+            self.as_numpy()
+        except (PeakgateError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"a struct of {self.members!r} with the values {self.values!r}: {error}") from None
+
+    def as_numpy(self) -> np.void:
+        layout = np.dtype([(name, dtypes.BITS.get(dtype, dtype)) for name, dtype in self.members], align=True)
+        pairs = zip(self.values, self.members, strict=True)
+        stored = tuple(dtypes.scalar(value, dtype) if dtype in dtypes.BITS else value for value, (_, dtype) in pairs)
+        packed: np.void = np.array([stored], layout)[0]
+        return packed
+
+
+Argument = Buffer | Scalar | Struct
+
+
+def value_of(argument: Scalar | Struct) -> np.generic:
+    """What is passed for an argument that is not a buffer."""
+    if isinstance(argument, Struct):
+        return argument.as_numpy()
+    return dtypes.scalar(argument.value, argument.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one launch must at least do: bytes through device memory, floating-point operations.
+
+    ``peak_tflops`` is the peak for its operations where that is not the GPU's FP32 peak (on tensor cores); None: FP32.
+    """
+
+    bytes: int
+    flops: int = 0
+    peak_tflops: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("bytes", self.bytes), ("flops", self.flops)):
+            if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
+                raise ValueError(f"work of {value!r} {name}; expected a number from 0 up")
+
+    @property
+    def claimed(self) -> bool:
+        """Whether any work is claimed; without there is no peak to compare with."""
+        return bool(self.bytes or self.flops)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Grid in blocks, block in threads, dynamic shared memory in bytes; ValueError where these are no whole numbers."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        for name, extents in (("grid", self.grid), ("block", self.block)):
+            if not (isinstance(extents, tuple) and len(extents) == 3 and all(_whole(each, 1) for each in extents)):
+                raise ValueError(f"a launch with {name} {extents!r}; expected three whole numbers from 1 up")
+        if not _whole(self.shared_bytes, 0):
+            raise ValueError(f"a launch with shared_bytes {self.shared_bytes!r}; expected a whole number from 0 up")
+
+    @property
+    def threads_per_block(self) -> int:
+        return math.prod(self.block)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """One of a case's launches: a kernel of the stage's file, its shape, and which of the case's arguments it takes."""
+
+    kernel: str
+    launch: Launch
+    takes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a family's ladder.
+
+    ``source`` is its ``.cu`` file, ``entry`` the kernel in it that is launched: a name, a qualified name or a
+    template-id such as ``softmax<float, 256>``, by default the stage's name; ``more`` are the other kernels of that
+    file which its cases launch, where a case is several launches. ``include`` are folders in which it looks
+    for its includes beside its own, ``options`` what NVRTC is given beyond a plain build's; the emulator takes the
+    macros and the language standard among them. ``constants`` are ``__constant__`` or ``__device__`` variables that
+    are filled with input data before the launch: the reference receives them behind the arguments' inputs.
+    A stage without a source is an ``operation`` of the device itself (a memcpy, a vendor library call) that serves as
+    a reference implementation.
+    ``cooperative`` launches all blocks at once, so that they may wait for each other; the emulator does not run such a
+    stage. ``min_capability`` is the lowest compute capability that has every instruction the stage uses.
+    ``host_bound`` marks a stage whose time is the host's as much as the GPU's: measured for the record in the full
+    tier, never in the gate.
+    """
+
+    name: str
+    lesson: str
+    source: Path | None = None
+    operation: str | None = None
+    min_capability: tuple[int, int] = (7, 5)
+    cooperative: bool = False
+    host_bound: bool = False
+    entry: str = ""
+    more: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    include: tuple[Path, ...] = ()
+    constants: tuple[tuple[str, Buffer], ...] = ()
+
+    @property
+    def kernel(self) -> str:
+        """The kernel that is launched, as C++ names it."""
+        return self.entry or self.name
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Every kernel that is launched, the one that stands for the stage first."""
+        return (self.kernel, *self.more)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The kernels' own names, without namespaces and template arguments."""
+        return tuple(name.partition("<")[0].strip().rpartition("::")[2] for name in self.kernels)
+
+    def __post_init__(self) -> None:
+        if (self.source is None) == (self.operation is None):
+            raise ValueError(f"stage {self.name}: give either a source or an operation, not both and not neither")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One stage on one problem with one launch shape.
+
+    ``size``, ``block`` and ``variant`` are labels: with family and stage they make the id, which keys everything.
+    ``sequence`` is given where one run of the case is several launches, one after another on one stream, timed
+    together; ``launch`` is then that of the first. ``reference`` gives the expected result: a function, the files
+    that numpy.save left of each output, or a case of another kernel on the same arguments. It is None where nobody
+    asks the record for it, of a benchmark test say. ``roof`` names the measured roof the case is compared with.
+    ``predicted`` has what a model expects of this case, by the name under which the run file reports it.
+
+    How far an element may be off is ``tolerance * max(|ref|, magnitude)`` and the rounding of the output's type
+    (``judge.correctness``): a number for all outputs that round, or one per output; 0 asks for equal values, and so
+    does an integer output beside one that rounds. ``scale(xp, inputs)`` gives each output's magnitudes, the size of
+    what is summed into an element (None: |ref| says all); without it they are estimated. With ``atol`` or ``rtol`` the
+    bound is ``atol + rtol * |ref|`` instead.
+    """
+
+    family: str
+    stage: Stage
+    launch: Launch
+    arguments: tuple[Argument, ...]
+    work: Work
+    reference: Reference | tuple[Path, ...] | Case | None
+    size: str = ""
+    block: str = ""
+    variant: str = ""
+    defines: tuple[tuple[str, str], ...] = ()
+    dtype: str = "float32"
+    tolerance: float | tuple[float, ...] = 0.0
+    roof: str = "copy"
+    tier: Tier = Tier.FULL
+    predicted: tuple[tuple[str, float], ...] = ()
+    sequence: tuple[KernelLaunch, ...] = ()
+    scale: Magnitudes | None = None
+    atol: float = 0.0
+    rtol: float | None = None
+
+    def __post_init__(self) -> None:
+        if not ID_PATTERN.fullmatch(self.id):
+            raise ValueError(f"case id {self.id!r}: only letters, digits, '_', '.' and '-' are allowed")
+        if isinstance(self.tolerance, tuple) and len(self.tolerance) != len(self.outputs):
+            raise ValueError(
+                f"case {self.id}: {len(self.tolerance)} tolerances, expected a number or one for each of "
+                f"{len(self.outputs)} outputs"
+            )
+        given: tuple[object, ...] = self.arguments
+        for at, argument in enumerate(given):
+            if not isinstance(argument, Buffer | Scalar | Struct):
+                known = "In, Out, InOut, Temp or Value of peakgate.family, or a Buffer, Scalar or Struct"
+                raise ValueError(f"case {self.id}: argument {at} is {argument!r}; expected {known}")  # noqa: TRY004
+        if not (self.reference is None or isinstance(self.reference, tuple | Case) or callable(self.reference)):
+            raise ValueError(f"case {self.id}: its reference is {self.reference!r}; expected a function")
+        if self.sequence and self.sequence[0].launch != self.launch:
+            raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
+        if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
+            raise ValueError(f"case {self.id}: launches {min(unknown)}, the stage has {', '.join(self.stage.kernels)}")
+
+    @property
+    def id(self) -> str:
+        """``family.stage-size-block-variant``, empty parts left out."""
+        parts = (f"{self.family}.{self.stage.name}", self.size, self.block, self.variant)
+        return "-".join(part for part in parts if part)
+
+    @property
+    def build(self) -> tuple[Stage, tuple[tuple[str, str], ...], str, int]:
+        """What makes two cases runs of the same build."""
+        return self.stage, self.defines, self.block, self.launch.shared_bytes
+
+    def tolerances(self, count: int) -> tuple[float, ...]:
+        """The tolerance of each of ``count`` outputs: of integers 0 beside an output that rounds."""
+        if isinstance(self.tolerance, tuple):
+            return self.tolerance
+        rounds = [dtypes.limits(buffer.dtype).unit_roundoff > 0 for buffer in self.outputs] or [True] * count
+        return tuple(0.0 if any(rounds) and not each else self.tolerance for each in rounds)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every output must equal its reference."""
+        return not (self.tolerance if isinstance(self.tolerance, float | int) else any(self.tolerance)) and not (
+            self.atol or self.rtol
+        )
+
+    @property
+    def largest_tolerance(self) -> float:
+        """The largest of an output, for the record; ``rtol`` where that is given."""
+        if self.atol or self.rtol is not None:
+            return self.rtol or 0.0
+        return max(self.tolerance) if isinstance(self.tolerance, tuple) else self.tolerance
+
+    @property
+    def launches(self) -> tuple[KernelLaunch, ...]:
+        """What one run launches, in order."""
+        alone = KernelLaunch(self.stage.kernel, self.launch, tuple(range(len(self.arguments))))
+        return self.sequence or (alone,)
+
+    @property
+    def saved(self) -> tuple[Path, ...]:
+        """The files of saved arrays that its inputs and its expected outputs come from."""
+        given = (*self.buffers, *(buffer for _, buffer in self.stage.constants))
+        expected = self.reference if isinstance(self.reference, tuple) else ()
+        return (*(buffer.data for buffer in given if isinstance(buffer.data, Path)), *expected)
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return tuple(argument for argument in self.arguments if isinstance(argument, Buffer))
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """What is filled with data before a launch: IN and INOUT buffers in argument order, then the constants."""
+        read = (buffer for buffer in self.buffers if buffer.role in (Role.IN, Role.INOUT))
+        return (*read, *(buffer for _, buffer in self.stage.constants))
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """What a reference gives: OUT and INOUT buffers, in argument order."""
+        return tuple(buffer for buffer in self.buffers if buffer.role in (Role.OUT, Role.INOUT))
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Device memory the arguments take."""
+        return sum(buffer.nbytes for buffer in self.buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCase:
+    """A case that is not described so that it could be run, by its id, and why not, in one line.
+
+    ``case`` is a stand-in with the id and nothing to run. ``whole``: it stands for all cases that its family did not
+    describe, whose ids are not known.
+    """
+
+    case: Case
+    reason: str
+    whole: bool = False
+
+    @staticmethod
+    def named(family: str, name: str, reason: str, *, whole: bool = False) -> RefusedCase:
+        """Of the id ``family.name``; what an id may not have becomes ``_``."""
+        family, name = (re.sub(r"[^A-Za-z0-9_.-]", "_", part) for part in (family, name))
+        stage = Stage(name, "", operation=REFUSED, min_capability=(0, 0))
+        one = (1, 1, 1)
+        stand_in = Case(family, stage, Launch(one, one), (), Work(0), reference=None, tier=Tier.GATE)
+        coded = PeakgateError.repeated(" ".join(reason.split()), Code.FAMILY)
+        return RefusedCase(stand_in, one_line(str(coded)), whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """How a stage's problem of a size is made.
+
+    ``make(numbers)`` raises ValueError for a size that the kernel does not take. ``usual`` is a size that is measured,
+    ``names`` are what the family calls its numbers.
+    """
+
+    make: Callable[[tuple[int, ...]], Case] = field(repr=False)
+    usual: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+MOST_FAMILY_CASES = 10_000
+"""Of a family, or edge-size problems of a build: more would take a run of hours and mean a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A folder of kernels/ and how its stages are put to work.
+
+    ``cases(scale)`` yields every case of every stage at that scale; in place of one that cannot be described it may
+    yield a RefusedCase, which ``core.catalogue`` sorts out. ``probes(case)`` yields small edge-size problems
+    that run the same build (same source, defines and block) through the same entry: they prove the case right
+    where a tidy benchmark size cannot. ``headlines`` names, by stage, the case that stands for it in tables and
+    pictures, as its id goes on after the stage; any other stage is represented by its first gate case of the largest
+    problem. ``sized(case)`` is how to make problems of other sizes of its stage, None where none but the family's own
+    are meant: ``peakgate check`` chooses some.
+    """
+
+    name: str
+    summary: str
+    stages: tuple[Stage, ...]
+    cases: Callable[[Scale], Iterator[Case]] = field(repr=False)
+    probes: Callable[[Case], Iterator[Case]] = field(repr=False)
+    headlines: Mapping[str, str] = field(default_factory=dict)
+    sized: Callable[[Case], Sized | None] = field(default=lambda _: None, repr=False)

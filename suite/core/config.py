@@ -1,0 +1,238 @@
+"""The settings of a project: ``[tool.peakgate]`` of its pyproject.toml, or the top level of its peakgate.toml.
+
+::
+
+    [tool.peakgate]
+    kernels = "kernels"            # a folder per family, each with a family.py
+    benchmarks = ["benchmarks"]    # pytest files or folders that use the fixture gpu_benchmark
+    baselines = "baselines"        # <gpu>/floors.toml, runs/, acknowledged.toml
+    out = ".peakgate/out"          # verdicts and reports
+    include = ["include"]          # folders for #include, of every kernel
+    options = ["--use_fast_math"]  # of the compiler, for every kernel
+    pythonpath = ["src"]           # folders from which families and benchmark tests import
+    plugins = ["my_plugin"]        # pytest plug-ins that the benchmark tests need
+    build = "make -j"              # builds the project's own code, once per side of an A/B
+    build_timeout_s = 600
+    requires = ">=0.2"             # which versions of Peakgate can read and run this project
+
+Every key is optional; these are the defaults, but for the lists, which are empty, and ``build`` and ``requires``,
+which are none.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Generic, TypeVar
+
+from msgspec import Meta, Struct, field
+from peakgate.core import git, records
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+
+Table = TypeVar("Table")
+PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
+RUNS, CACHE = ".benchmarks", ".cache"
+SETTINGS_VARIABLE = "PEAKGATE_SETTINGS"
+"""Names a file of settings that count in place of those of the project's own file: a change does not choose its own."""
+BASE_VARIABLE = "PEAKGATE_BASE_TREE"
+"""Names the project's folder in the base's tree to a process that judges a change: of the change's Python it imports
+none."""
+
+FolderName = Annotated[str, Meta(pattern=r"^[^\x00]+\Z", description="a folder, as text")]
+Texts = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[^\x00]*\Z", description="a text without a NUL")], ...],
+    Meta(description='a list of texts, ["..."]'),
+]
+
+
+class Requirement(Struct):
+    """What is read first: the other settings may be unknown to this version."""
+
+    requires: Annotated[str, Meta(description='versions of peakgate, e.g. ">=0.2"')] | None = None
+
+
+class ProjectSettings(Requirement, forbid_unknown_fields=True):
+    """The table ``[tool.peakgate]``, or ``peakgate.toml``."""
+
+    kernels: FolderName | None = None
+    benchmarks: Texts = ()
+    baselines: FolderName = "baselines"
+    out: FolderName = ".peakgate/out"
+    include: Texts = ()
+    options: Texts = ()
+    pythonpath: Texts = ()
+    plugins: Texts = ()
+    build: Annotated[str, Meta(pattern=r"\S", description="a command, as text")] | None = None
+    build_timeout_s: Annotated[float, Meta(gt=0, le=86_400, description="seconds, above 0 and up to 86400")] = 600.0
+
+
+class _Tool(Struct, Generic[Table]):
+    peakgate: Table | None = None
+
+
+class _Pyproject(Struct, Generic[Table]):
+    tool: _Tool[Table] = field(default_factory=_Tool)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project's root and settings; all paths are absolute. ``file`` is None where no file names a project."""
+
+    root: Path
+    file: Path | None
+    kernels: Path
+    baselines: Path
+    out: Path
+    benchmarks: tuple[Path, ...] = ()
+    include: tuple[Path, ...] = ()
+    options: tuple[str, ...] = ()
+    pythonpath: tuple[Path, ...] = ()
+    plugins: tuple[str, ...] = ()
+    build: str | None = None
+    build_timeout_s: float = 600.0
+    named: tuple[tuple[str, Path], ...] = ()
+    """The folders of kernels and benchmark tests that the settings name, each with its key."""
+
+    @property
+    def runs(self) -> Path:
+        """Where runs are saved, a folder per GPU: pytest-benchmark's storage."""
+        return self.root / RUNS
+
+
+def near(path: Path) -> Path:
+    """The path as seen from the working directory, or as it is where it is elsewhere: for messages."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def current() -> Project:
+    """The project of the working directory; without one, the defaults with the working directory as the root."""
+    here = Path.cwd()
+    return find(here) or _project(here, None, ProjectSettings())
+
+
+def required() -> Project:
+    """The project of the working directory; PeakgateError where there is none, or it lacks a folder that it names."""
+    project = find(Path.cwd())
+    if project is None:
+        raise PeakgateError(
+            f"{Path.cwd()}: no project here or above: neither [tool.peakgate] in a {PYPROJECT} nor a {OWN_FILE}; "
+            "`peakgate init` makes one",
+            Code.PROJECT,
+        )
+    for key, path in project.named:
+        if not path.exists():
+            where = near(project.file) if project.file else project.root
+            raise PeakgateError(
+                f"{where}: {key} names {near(path)}, which is not there; make it, or take it out", Code.SETTING
+            )
+    return project
+
+
+def find(start: Path) -> Project | None:
+    """The nearest project from a folder upwards; PeakgateError names file and line of a mistake in its settings."""
+    for folder in (start, *start.parents):
+        for name in (OWN_FILE, PYPROJECT):
+            path = folder / name
+            if path.is_file():
+                stat = path.stat()
+                project = _read(path, stat.st_mtime_ns, stat.st_size)
+                if project is not None:
+                    return project
+    return None
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG001  (they key the cache by content)
+    settings = _settings(path)
+    if settings is not None and (judges := os.environ.get(SETTINGS_VARIABLE)):
+        settings = _settings(Path(judges))
+    return None if settings is None else _project(path.parent, path, settings)
+
+
+def settings_in(folder: Path) -> ProjectSettings | None:
+    """The settings of the project with this root; None where it is none. PeakgateError as ``find`` raises it."""
+    paths = [folder / name for name in (OWN_FILE, PYPROJECT) if (folder / name).is_file()]
+    return next((settings for path in paths if (settings := _settings(path)) is not None), None)
+
+
+def _settings(path: Path) -> ProjectSettings | None:
+    remedy = "correct it; the settings are listed in docs/own-repository.md"
+    if path.name == PYPROJECT:
+        asked = records.read(path, _Pyproject[Requirement], remedy).tool.peakgate
+        if asked is None:
+            return None
+        _check_version(path, asked.requires)
+        return records.read(path, _Pyproject[ProjectSettings], remedy).tool.peakgate or ProjectSettings()
+    _check_version(path, records.read(path, Requirement, remedy).requires)
+    return records.read(path, ProjectSettings, remedy)
+
+
+def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Project:
+    def folders(names: tuple[str, ...]) -> tuple[Path, ...]:
+        return tuple(root / name for name in names)
+
+    for name in (settings.out, RUNS, CACHE):
+        _refuse_committed_links(root, root / name)
+    kernels, benchmarks = root / (settings.kernels or "kernels"), folders(settings.benchmarks)
+    return Project(
+        root=root,
+        file=path,
+        kernels=kernels,
+        baselines=root / settings.baselines,
+        out=root / settings.out,
+        benchmarks=benchmarks,
+        include=folders(settings.include),
+        options=settings.options,
+        pythonpath=folders(settings.pythonpath),
+        plugins=settings.plugins,
+        build=settings.build,
+        build_timeout_s=settings.build_timeout_s,
+        named=(
+            *([("kernels", kernels)] if settings.kernels else []),
+            *(("benchmarks", folder) for folder in benchmarks),
+        ),
+    )
+
+
+def _refuse_committed_links(root: Path, folder: Path) -> None:
+    """PeakgateError where a committed link leads to a folder of outputs: a change would choose what is overwritten."""
+    for place in (folder, *folder.parents):
+        if place != root and place.is_relative_to(root) and place.is_symlink() and _is_committed(root, place):
+            raise PeakgateError(
+                f"{near(place)}: a committed link in place of a folder of outputs; take it out of the repository",
+                Code.TAKEN,
+            )
+
+
+def _is_committed(root: Path, path: Path) -> bool:
+    try:
+        return bool(git.ask(root, "ls-files", "--", str(path)))
+    except PeakgateError:  # no repository
+        return False
+
+
+def _check_version(path: Path, required: str | None) -> None:
+    """Refuse a project that asks for another version of this tool; its other settings may be unknown here."""
+    if required is None:
+        return
+    from importlib import metadata  # noqa: PLC0415  # slow, and few projects ask
+
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
+
+    try:
+        wanted = SpecifierSet(required)
+    except InvalidSpecifier:
+        where = records.place(path, "requires")
+        raise PeakgateError(
+            f'{where}: requires is {required!r}; expected versions of peakgate, ">=0.2" say', Code.SETTING
+        ) from None
+    installed = metadata.version("peakgate")
+    if not wanted.contains(installed, prereleases=True):
+        where = records.place(path, "requires")
+        raise PeakgateError(
+            f"{where}: the project requires peakgate {wanted}, this is {installed}; install one that fits", Code.SETTING
+        )

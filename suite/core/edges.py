@@ -1,0 +1,221 @@
+"""Sizes that a family did not choose: beside each tile, and beside what it measures, one number at a time.
+
+What a kernel is passed by value (a length, a stride, an offset) follows from its problem's size, so that other sizes
+are other values of its scalar arguments. A tile is how far a number may grow before the grid does; where the grid does
+not follow it, the largest extent of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from math import prod
+from typing import Any
+
+import numpy as np
+from peakgate.core.case import Array, Case, Sized
+from peakgate.core.errors import PeakgateError
+from peakgate.core.text import one_line
+
+SizeNumbers = tuple[int, ...]
+
+MOST_BYTES, MOST_THREADS, MOST_FLOPS = 8 << 20, 1 << 18, 1 << 25
+"""Larger problems are left out: each takes the emulator seconds."""
+_LARGEST_STEP = 1024
+"""If a kernel takes no multiple of the powers of two up to this one, its number is fixed."""
+_LARGEST_TILE = 1 << 16
+_NEAR = 3
+"""How far from a multiple of a tile a searched size is, at most."""
+
+_REFUSALS = (ValueError, AssertionError, ArithmeticError, PeakgateError)
+
+
+class RefusedSize(Exception):
+    """A reference that does not take a size which was chosen for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The problems chosen, by their size, and why the family refuses others."""
+
+    cases: Mapping[SizeNumbers, Case]
+    refused: Mapping[SizeNumbers, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """By number of a size: its tile, the step in which the family takes it (0: fixed), a whole number of tiles."""
+
+    tiles: SizeNumbers
+    steps: SizeNumbers
+    whole: SizeNumbers
+
+
+def accepted(sized: Sized, numbers: SizeNumbers) -> Case | str:
+    """The problem of a size, or why there is none: what the family raises, nothing to launch, too large here."""
+    try:
+        case = sized.make(numbers)
+    except _REFUSALS as error:
+        return f"{type(error).__name__}: {one_line(str(error))}"
+    if any(min(each.launch.grid) < 1 for each in case.launches) or not all(prod(b.shape) for b in case.buffers):
+        return "its grid or one of its arrays is empty"
+    return case
+
+
+def chosen(sized: Sized) -> Chosen:
+    """Sizes one off every tile, in each number alone and in all at once, whole tiles, the least and a prime."""
+    tiling = tiling_of(sized)
+    cases: dict[SizeNumbers, Case] = {}
+    refused: dict[SizeNumbers, str] = {}
+    for numbers in dict.fromkeys(_beside_tiles(sized, tiling)):
+        case = accepted(sized, numbers)
+        if isinstance(case, str):
+            refused[numbers] = case
+        elif not too_large(case):
+            cases[numbers] = _refusing(case)
+    return Chosen(cases, refused)
+
+
+def searched(sized: Sized, seed: int) -> Iterator[Case]:
+    """Sizes without end, drawn near multiples of the tiles, near powers of two and at random; each once."""
+    tiling, draw, seen = tiling_of(sized), np.random.default_rng(seed), set[SizeNumbers]()
+    for _ in range(1 << 16):
+        numbers = tuple(
+            _drawn(draw, tile, step) if step else usual
+            for tile, step, usual in zip(tiling.tiles, tiling.steps, tiling.whole, strict=True)
+        )
+        if numbers in seen:
+            continue
+        seen.add(numbers)
+        case = accepted(sized, numbers)
+        if not isinstance(case, str) and not too_large(case):
+            yield _refusing(case)
+
+
+def too_large(case: Case) -> bool:
+    """Whether the emulator would take seconds for it."""
+    return case.buffer_bytes > MOST_BYTES or _threads(case) > MOST_THREADS or case.work.flops > MOST_FLOPS
+
+
+def tiling_of(sized: Sized) -> Tiling:
+    """How the grid follows each number, found by asking for launches; nothing runs."""
+    usual = sized.usual
+    steps = tuple(_step(sized, usual, at) for at in range(len(usual)))
+    least = tuple(step or number for step, number in zip(steps, usual, strict=True))
+    start = usual if isinstance(accepted(sized, least), str) else least
+    tiles = tuple(_tile(sized, start, at, step) if step else usual[at] for at, step in enumerate(steps))
+    whole = start
+    for at, tile in enumerate(tiles):
+        if not isinstance(accepted(sized, _with(whole, at, tile)), str):
+            whole = _with(whole, at, tile)
+    return Tiling(tiles, steps, whole)
+
+
+def _step(sized: Sized, usual: SizeNumbers, at: int) -> int:
+    """The least power of two that the family takes for a number; 0 where it takes none."""
+    steps = (1 << exponent for exponent in range(_LARGEST_STEP.bit_length()))
+    return next((step for step in steps if not isinstance(accepted(sized, _with(usual, at, step)), str)), 0)
+
+
+def _tile(sized: Sized, start: SizeNumbers, at: int, step: int) -> int:
+    """The largest multiple of ``step`` with the grid of the least one."""
+
+    def grids(number: int) -> object:
+        case = accepted(sized, _with(start, at, number))
+        return None if isinstance(case, str) else [each.launch.grid for each in case.launches]
+
+    first = grids(step)
+    below, above = 1, 2
+    while grids(above * step) in (None, first):
+        below, above = above, 2 * above
+        if above * step > _LARGEST_TILE:
+            return _extent(sized, start, step)
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (middle, above) if grids(middle * step) in (None, first) else (below, middle)
+    while grids(below * step) is None:
+        below -= 1
+    return below * step
+
+
+def _extent(sized: Sized, start: SizeNumbers, step: int) -> int:
+    case = accepted(sized, start)
+    extent = 1 if isinstance(case, str) else max(max(each.launch.block) for each in case.launches)
+    return -(-extent // step) * step
+
+
+def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
+    """Whole tiles, then each number alone off its tile, then all of them."""
+    yield tiling.whole
+    options = [
+        (tile - step, tile + step, step, step * _prime_above(2 * tile // step)) if step else ()
+        for tile, step in zip(tiling.tiles, tiling.steps, strict=True)
+    ]
+    for at, numbers in enumerate(options):
+        yield from (_with(tiling.whole, at, number) for number in numbers if number > 0)
+    for each in range(4):
+        together = [numbers[each] if numbers else own for numbers, own in zip(options, tiling.whole, strict=True)]
+        if min(together) > 0:
+            yield tuple(together)
+    if len(tiling.tiles) == 1 and tiling.steps[0]:
+        case = accepted(sized, tiling.whole)
+        threads, (step,) = 0 if isinstance(case, str) else _threads(case), tiling.steps
+        if threads > tiling.tiles[0]:  # a grid that does not follow the size: its threads take turns
+            whole = -(-threads // step) * step
+            yield from ((whole - step,), (whole,), (whole + step,))
+    yield from _beside_usual(sized.usual, tiling)
+
+
+def _beside_usual(usual: SizeNumbers, tiling: Tiling) -> Iterator[SizeNumbers]:
+    """Numbers that are measured, where these are small: a row's length, a filter's width."""
+    for at, (number, step) in enumerate(zip(usual, tiling.steps, strict=True)):
+        if step and len(usual) > 1 and number <= _LARGEST_STEP:
+            yield from (_with(tiling.whole, at, other) for other in (number - step, number, number + step) if other > 0)
+
+
+def _drawn(draw: np.random.Generator, tile: int, step: int) -> int:
+    """A multiple of ``step``: near some tiles, near a power of two, or any up to four tiles."""
+    beside = step * int(draw.integers(-_NEAR, _NEAR + 1))
+    match int(draw.integers(3)):
+        case 0:
+            number = tile * int(draw.integers(0, 5)) + beside
+        case 1:
+            number = step * (1 << int(draw.integers(0, 12))) + beside
+        case _:
+            number = step * int(draw.integers(1, 4 * max(tile // step, 1) + 1))
+    return max(number, step)
+
+
+def _refusing(case: Case) -> Case:
+    """The case with a reference function that raises RefusedSize where it does not take the size."""
+    if not callable(case.reference):
+        return case
+    written = [buffer.shape for buffer in case.outputs]
+    return replace(case, reference=partial(_or_refuse, case.reference, written))
+
+
+def _or_refuse(
+    reference: Callable[..., Sequence[Array]], written: Sequence[SizeNumbers], xp: Any, inputs: Sequence[Array]
+) -> Sequence[Array]:
+    try:
+        wanted = reference(xp, inputs)
+    except (ValueError, AssertionError, ArithmeticError) as error:
+        raise RefusedSize(f"its reference: {type(error).__name__}: {one_line(str(error))}") from error
+    shapes = [array.shape for array in wanted]
+    if shapes != list(written):
+        raise RefusedSize(f"its reference gives {shapes}, the outputs are {list(written)}")
+    return wanted
+
+
+def _threads(case: Case) -> int:
+    return max(prod(each.launch.grid) * each.launch.threads_per_block for each in case.launches)
+
+
+def _prime_above(number: int) -> int:
+    return next(n for n in count(max(number, 2) + 1) if all(n % of for of in range(2, int(n**0.5) + 1)))
+
+
+def _with(numbers: SizeNumbers, at: int, number: int) -> SizeNumbers:
+    return (*numbers[:at], number, *numbers[at + 1 :])

@@ -1,0 +1,191 @@
+"""Files: untrusted ones read within limits, ours written whole or not at all; the folder of all that can be remade."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+
+CACHE_VARIABLE = "PEAKGATE_CACHE"
+CUPY_VARIABLE = "CUPY_CACHE_DIR"
+
+LARGEST_FILE_BYTES = 64 * 2**20
+"""Of a saved file or a text that is read whole."""
+
+LARGEST_DIGESTED_BYTES = 4 << 30
+"""A larger file takes longer to read than a run."""
+
+_DEFAULT_MODE = 0o644
+
+
+class UnreadableFile(PeakgateError):
+    """A file that cannot be read: ``why`` is the reason in a few words, ``missing`` is True if there is no file."""
+
+    code = Code.UNREADABLE
+
+    def __init__(self, path: Path, why: str, *, missing: bool = False) -> None:
+        super().__init__(f"{path}: {why}; name a file that can be read")
+        self.why, self.missing = why, missing
+
+
+def read_limited(path: Path, limit_bytes: int, *, inside: Path | None = None) -> bytes:
+    """The content of a regular file of at most ``limit_bytes``, which is as much as is ever read of it.
+
+    UnreadableFile for anything else: no file, a folder, a FIFO, a device, a larger file and, with ``inside``, a file
+    that a link places outside that folder.
+    """
+    with opened(path, inside=inside) as stream:
+        content, size_bytes = bytearray(), os.fstat(stream.fileno()).st_size
+        while max(size_bytes, len(content)) <= limit_bytes and (chunk := stream.read(size_bytes + 1)):
+            content += chunk  # a file may grow, and those of /proc have no size
+        if max(size_bytes, len(content)) > limit_bytes:
+            raise UnreadableFile(path, f"more than {_size(limit_bytes)}")
+    return bytes(content)
+
+
+def read_text(path: Path) -> str:
+    """A text in UTF-8 with its line ends as they are, by ``read_limited``; UnreadableFile where it is none."""
+    try:
+        return read_limited(path, LARGEST_FILE_BYTES).decode()
+    except UnicodeDecodeError:
+        raise UnreadableFile(path, "not text in UTF-8") from None
+
+
+@contextmanager
+def opened(path: Path, *, inside: Path | None = None) -> Iterator[FileIO]:
+    """A regular file, opened without waiting for anything; UnreadableFile as for ``read_limited``."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # opening a FIFO waits for its writer otherwise
+    try:
+        descriptor = os.open(path, flags) if inside is None else os.open(_below(path, inside), flags | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb", buffering=0) as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UnreadableFile(path, "not a regular file")
+            yield stream
+    except FileNotFoundError as error:
+        raise UnreadableFile(path, f"cannot be read ({error.strerror})", missing=True) from None
+    except (OSError, ValueError, RuntimeError) as error:  # a name that no file can have, links in a circle
+        raise UnreadableFile(path, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
+
+
+def _below(path: Path, folder: Path) -> Path:
+    """The path without links; UnreadableFile where it is not below the folder."""
+    resolved = path.resolve(strict=True)
+    if not resolved.is_relative_to(folder.resolve()):
+        raise UnreadableFile(path, f"a link leads out of {folder}")
+    return resolved
+
+
+def _size(limit_bytes: int) -> str:
+    return f"{limit_bytes >> 20} MiB" if limit_bytes >= 1 << 20 else f"{limit_bytes} bytes"
+
+
+def a_line_each(head: Mapping[str, Any], name: str, members: Mapping[str, Any] | Sequence[Any]) -> str:
+    """``head`` as JSON with one entry more, its members on one line each: a diff shows which changed."""
+    if isinstance(members, Mapping):
+        rows, (opening, closing) = [f"{json.dumps(key)}: {json.dumps(member)}" for key, member in members.items()], "{}"
+    else:
+        rows, (opening, closing) = [json.dumps(member) for member in members], "[]"
+    text = json.dumps(head, indent=1).removesuffix("\n}")
+    lines = ",\n".join(f"  {row}" for row in rows)
+    return f"{text},\n {json.dumps(name)}: {opening}\n{lines}\n {closing}\n}}\n"
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Put ``content`` at ``path``, making its folder; a reader sees the old file or the new one, never a part.
+
+    File and folder are fsynced. Text is written as UTF-8; half a surrogate pair, which JSON can hold and UTF-8 cannot,
+    as its backslash escape. A PeakgateError names a place that cannot be written.
+    """
+    with _scratch(path, content) as scratch:
+        scratch.chmod(path.stat().st_mode if path.exists() else _DEFAULT_MODE)
+        scratch.replace(path)
+
+
+def write_new(path: Path, content: str | bytes) -> bool:
+    """As ``write_whole``, but never over another file; whether ``path`` was free."""
+    with _scratch(path, content) as scratch:
+        scratch.chmod(_DEFAULT_MODE)
+        try:
+            os.link(scratch, path)
+        except FileExistsError:
+            return False
+        finally:
+            scratch.unlink()
+    return True
+
+
+def unwritable(path: Path, error: OSError) -> PeakgateError:
+    """One line for a full, read-only or missing place."""
+    return PeakgateError(
+        f"{path}: cannot be written ({error.strerror}); free or open that folder, or name another one", Code.UNWRITABLE
+    )
+
+
+@contextmanager
+def _scratch(path: Path, content: str | bytes) -> Iterator[Path]:
+    """A fsynced file beside ``path`` with its content to be; what is left of it afterwards is removed."""
+    data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
+    scratch: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        scratch = Path(name)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(descriptor)
+        yield scratch
+        _sync_folder(path.parent)
+    except OSError as error:
+        _remove(scratch)
+        raise unwritable(path, error) from error
+    except BaseException:
+        _remove(scratch)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in the folder survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(scratch: Path | None) -> None:
+    if scratch is not None:
+        scratch.unlink(missing_ok=True)
+
+
+def file_digest(path: Path) -> str | None:
+    """A regular file's sha256; None where it cannot be read or is larger than LARGEST_DIGESTED_BYTES."""
+    try:
+        with opened(path) as stream:
+            small = os.fstat(stream.fileno()).st_size <= LARGEST_DIGESTED_BYTES
+            return hashlib.file_digest(stream, "sha256").hexdigest() if small else None
+    except UnreadableFile:
+        return None
+
+
+def cache_folder() -> Path:
+    """Cubins, what CuPy compiles, the emulator's builds.
+
+    ``$PEAKGATE_CACHE``, else ``.cache`` in the working directory, where ``.benchmarks`` is too; absolute.
+    """
+    return Path(os.environ.get(CACHE_VARIABLE) or ".cache").resolve()
+
+
+def cupy_cache() -> Path:
+    """Where CuPy keeps what it compiles: in our folder, which CI keeps, unless ``$CUPY_CACHE_DIR`` names another."""
+    return Path(os.environ.get(CUPY_VARIABLE) or cache_folder() / "cupy")

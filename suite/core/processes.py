@@ -1,0 +1,206 @@
+"""Processes that this one starts: ending one with all it started, and being ended oneself."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, NoReturn
+
+from peakgate.core.output import say
+
+
+def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
+    """Kill a process and all it started unless it ends within ``grace_s``; its exit code, negative for a signal.
+
+    The process must have been started with ``start_new_session=True``.
+    """
+    try:
+        return process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+def run_in_group(command: Sequence[str], limit_s: float, **options: Any) -> int | None:
+    """Run a command with all it starts as a group; its exit code, None where it was ended after ``limit_s``.
+
+    ``options`` are those of subprocess.Popen.
+    """
+    process = subprocess.Popen(command, start_new_session=True, **options)
+    try:
+        return process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        end_group(process)
+
+
+def print_output(process: subprocess.Popen[bytes], limit_s: float, *, but: str | None = None) -> int:
+    """Print what a process writes, as plain text line by line, but for lines that begin so; its exit code.
+
+    It is ended, with all it started, after ``limit_s``. It must have been started with ``start_new_session=True``.
+    """
+    assert process.stdout is not None
+    limit = threading.Timer(limit_s, end_group, (process,))
+    limit.start()
+    try:
+        while line := process.stdout.readline(1 << 16):
+            text = line.decode(errors="replace").rstrip()
+            if but is None or not text.startswith(but):
+                say(text)
+        return process.wait()
+    finally:
+        limit.cancel()
+        end_group(process)
+        process.stdout.close()
+
+
+MOST_OUTPUT_BYTES = 64 << 20
+_LOOK_EVERY_S, _GRACE_S = 0.05, 5.0
+
+
+def own_module(module: str, *arguments: str) -> list[str]:
+    """The command line of a module of this package in a process that does not outlive the thread that starts it.
+
+    Nothing is imported from its working directory, which may be the tree of a change.
+    """
+    return [sys.executable, "-P", "-m", "peakgate.core.child", str(os.getpid()), module, *arguments]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """How a process ended: its exit code, negative for a signal, and what it printed.
+
+    ``problem`` says in a few words why it was ended or failed; empty where it exited with 0.
+    """
+
+    code: int
+    output: bytes
+    problem: str
+
+
+class Asked:
+    """A process that is asked for something and prints the answer, within limits of time and size."""
+
+    def __init__(self, command: Sequence[str], limit_s: float, **options: Any) -> None:
+        """Start it, a group of its own; ``options`` are those of subprocess.Popen."""
+        self._limit_s, self._until = limit_s, time.monotonic() + limit_s
+        with ExitStack() as files:
+            self._output = files.enter_context(tempfile.TemporaryFile())
+            self._errors = files.enter_context(tempfile.TemporaryFile())
+            options |= {"stdin": subprocess.DEVNULL, "stdout": self._output, "stderr": self._errors}
+            self._process = subprocess.Popen(command, start_new_session=True, **options)
+            self._files = files.pop_all()
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self._files.close()
+
+    def _end(self) -> int:
+        """End it, where it did not end by itself, with time to remove its temporary files; its exit code."""
+        self._process.terminate()
+        return end_group(self._process, _GRACE_S)
+
+    def finish(self) -> Answered:
+        """Wait for its end, and end it where it exceeds a limit."""
+        problem = ""
+        while not problem:
+            try:
+                code = self._process.wait(_LOOK_EVERY_S)
+                break
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > self._until:
+                    problem = f"no end within {self._limit_s:.0f} s"
+                elif max(os.fstat(each.fileno()).st_size for each in (self._output, self._errors)) > MOST_OUTPUT_BYTES:
+                    problem = f"it printed more than {MOST_OUTPUT_BYTES >> 20} MiB"
+        code = self._end()
+        if not problem and code:
+            problem = f"{last_words(_end(self._errors))} (exit {code})"
+        self._output.seek(0)
+        return Answered(code, self._output.read(MOST_OUTPUT_BYTES), problem)
+
+
+_LAST_BYTES, _LONGEST_WORDS = 10_000, 300
+
+
+def last_words(text: str) -> str:
+    """The last line of a text that is not blank, cut to fit a line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:_LONGEST_WORDS] if lines else "it printed nothing"
+
+
+def last_words_in(log: Path) -> str:
+    """As ``last_words``, of a file that may be of any size."""
+    return last_words(end_of(log))
+
+
+def end_of(log: Path) -> str:
+    """The last 10 kB of a log."""
+    with log.open("rb") as file:
+        return _end(file)
+
+
+def _end(file: IO[bytes]) -> str:
+    file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
+    return file.read(_LAST_BYTES).decode(errors="replace")
+
+
+@contextmanager
+def variables(**values: str) -> Iterator[None]:
+    """Set environment variables for the processes that are started within the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ |= values
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            del os.environ[name]
+            os.environ |= {} if value is None else {name: value}
+
+
+def seconds_since_start_of(process: int) -> float:
+    """Wall time since a process was started, imports included (field 22 of /proc/PID/stat, in clock ticks)."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+SAFE_PATH = "PYTHONSAFEPATH"
+"""Set, Python imports nothing from the working directory: its option ``-P`` for processes that others start."""
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal that this process gets when its parent is gone."""
+
+
+def end_with_parent(parent: int) -> bool:
+    """Have the kernel kill this process when its parent, by process id, is gone; False where it is gone already."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM, which a CI runner sends to cancel a job, raises KeyboardInterrupt within the block, as Ctrl-C does."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

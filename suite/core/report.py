@@ -1,0 +1,167 @@
+"""The report of a command: one record, from which every output format is written, and its JSON document.
+
+The terminal is written by ``terminal``, all other formats by the reports' room ``write``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from peakgate.core.files import write_whole
+from peakgate.core.output import say
+from peakgate.core.text import as_json
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
+
+SCHEMA = 1
+"""Of the JSON document of every command."""
+
+CellValue = str | float | int | None
+
+
+class Tone(StrEnum):
+    """How a verdict is shown: it fails, leaves it open, is better than before, or is as it should be."""
+
+    BAD = "bad"
+    OPEN = "open"
+    GOOD = "good"
+    SAME = "same"
+
+
+_TONES: Mapping[str, Tone] = {
+    **dict.fromkeys(("", *(verdict for verdict in Verdict if verdict not in REGRESSIONS | UNDECIDED)), Tone.SAME),
+    **dict.fromkeys(UNDECIDED, Tone.OPEN),
+    **dict.fromkeys(("LOST", "UNFIT", "UNDECIDED"), Tone.OPEN),  # of a GPU of a fleet
+    "OK": Tone.SAME,
+    **dict.fromkeys((Verdict.FASTER, Verdict.NEW), Tone.GOOD),
+}
+
+
+def tone(verdict: str) -> Tone:
+    """The tone of a verdict; BAD for a word that no table has."""
+    return _TONES.get(verdict, Tone.BAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case, kernel, GPU or run, and what was found of it.
+
+    ``change`` is its change in words, ``1.22x slower``. ``details`` are further lines besides the reason. ``cells`` are
+    all values that are known of it, by column; CSV has every one. Rows are filtered by their ``group``, a case's
+    family. ``address`` is that of the row's own page, ``picture`` an SVG of its own.
+    """
+
+    name: str
+    verdict: str = ""
+    reason: str = ""
+    change: str = ""
+    details: Sequence[str] = ()
+    cells: Mapping[str, CellValue] = field(default_factory=dict)
+    group: str = ""
+    address: str = ""
+    picture: str = ""
+
+    @property
+    def tone(self) -> Tone:
+        return tone(self.verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the rows: the name of its cells, heading, and how a cell is written.
+
+    ``brief``: tables in Markdown have it too, where room is short.
+    """
+
+    name: str
+    heading: str
+    write: Callable[[Any], str] = str
+    brief: bool = False
+
+    def text(self, row: Row) -> str:
+        """The row's cell as text; empty where there is no value."""
+        value = row.cells.get(self.name)
+        return "" if value is None or value != value else self.write(value)  # noqa: PLR0124  (NaN)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table besides the rows; a cell that is None is empty. ``folded``: of interest to few, not on a terminal."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[CellValue]]
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An SVG under its title; ``text`` describes it in one sentence."""
+
+    title: str
+    text: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one call of a command found.
+
+    ``about`` says what was asked for, name and value; ``overall`` are judgements on all rows together; ``rows`` come
+    worst first, and ``columns`` are those of their cells that tables show. ``sentences`` are findings besides the rows,
+    or what to do next, and may have several lines. ``fields`` are those of the JSON document besides schema, command,
+    verdict and exit code. ``unit`` is what a row is; ``taken`` is when it was measured. ``totals`` are the rows by
+    verdict where ``rows`` are not all of them, ``legend`` names the lines of pictures in the order of their colours.
+    """
+
+    command: str
+    exit_code: ExitCode
+    verdict: str = ""
+    about: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+    overall: Sequence[Row] = ()
+    rows: Sequence[Row] = ()
+    columns: Sequence[Column] = ()
+    sentences: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Picture] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    unit: str = "case"
+    taken: datetime | None = None
+    totals: Mapping[str, int] = field(default_factory=dict)
+    legend: Sequence[str] = ()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by verdict, in the order of the rows; empty where rows have none; ``totals`` where they are given."""
+        return self.totals or Counter(row.verdict for row in self.rows if row.verdict)
+
+    @property
+    def counts_text(self) -> str:
+        """``1 SLOWER, 76 SAME``."""
+        return ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items())
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The report's JSON document: schema, command, verdict where there is one, exit code, and the command's fields."""
+    verdict = {"verdict": report.verdict} if report.verdict else {}
+    head = {"schema": SCHEMA, "command": report.command, **verdict, "exit_code": int(report.exit_code)}
+    return {**head, **report.fields}
+
+
+def write_json(report: Report, path: Path) -> None:
+    """Write the document, whole or not at all."""
+    write_whole(path, as_json(document(report)))
+
+
+def leave_verdict(report: Report, path: Path) -> ExitCode:
+    """Write the document, with the date, where a caller that loses exit codes can read it; the exit code."""
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    write_whole(path, as_json({**document(report), "date": date}))
+    say(f"verdict: {path}")
+    return report.exit_code
