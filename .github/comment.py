@@ -1,7 +1,7 @@
 """Post what a gate found: one comment on the pull request, a check with annotations, and a webhook where one is set.
 
 Run by comment.yml, which alone may write, with the standard library alone. It runs no code of the change: from the
-gate's run it takes the verdict files, which the change could have written; `reports/comment/render.py` of the same
+gate's run it takes the verdict files, which the change could have written; `reports/gate/comment.py` of the same
 checkout makes the comment of them.
 """
 
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from peakgate.reports.comment.render import (
+from peakgate.reports.gate.comment import (
     COMMENT_MARKER,
     COMMIT,
     LONGEST_FILE,
@@ -25,7 +25,7 @@ from peakgate.reports.comment.render import (
     plain,
     render,
 )
-from peakgate.reports.comment.rest import Rest, RestError, notify
+from peakgate.reports.gate.rest import Rest, RestError, notify
 
 ASKED_FOR = re.compile(r"gate of #([1-9]\d{0,8}) at ([0-9a-f]{40})")
 FOLDER = ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from peakgate.core.catalogue import module_at
 from peakgate.core.errors import PeakgateError
-from peakgate.reports.ladder.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
+from peakgate.reports.pages.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.reports.write.markdown import table_line
 

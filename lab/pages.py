@@ -7,7 +7,7 @@ from pathlib import Path
 
 from peakgate.core.files import write_whole
 from peakgate.core.output import say
-from peakgate.reports.ladder.markers import fill, find_blocks, read_document
+from peakgate.reports.pages.markers import fill, find_blocks, read_document
 
 ROOT = Path(__file__).resolve().parents[1]
 

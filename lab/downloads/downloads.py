@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from peakgate.core.files import write_whole
-from peakgate.reports.ladder.markers import table
+from peakgate.reports.pages.markers import table
 
 from lab.pages import fill_page
 

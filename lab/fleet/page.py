@@ -25,7 +25,7 @@ from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.files import write_whole
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.comparison.resample import rate_at_most
-from peakgate.reports.ladder.markers import table
+from peakgate.reports.pages.markers import table
 
 from lab.fleet import rates
 from lab.pages import open_page, percent

@@ -29,11 +29,11 @@ from peakgate.core.files import write_whole
 from peakgate.core.output import say
 from peakgate.core.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.judge.floors import load_floors
-from peakgate.reports import margins
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.resample import rate_at_most
-from peakgate.reports.floors import evidence_of, rounded_down
-from peakgate.reports.ladder.markers import table as markdown_table
+from peakgate.reports.floors import margins
+from peakgate.reports.floors.command import evidence_of, rounded_down
+from peakgate.reports.pages.markers import table as markdown_table
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 

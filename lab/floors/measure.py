@@ -26,7 +26,7 @@ from peakgate.core import catalogue, config
 from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.files import write_whole
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.keep import trimmed
+from peakgate.reports.floors.keep import trimmed
 
 from lab import records
 from lab.injected import campaign, mutants

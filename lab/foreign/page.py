@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from peakgate.reports.ladder.markers import table
+from peakgate.reports.pages.markers import table
 
 from lab.pages import fill_page
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from peakgate.core.files import write_whole
-from peakgate.reports.ladder.markers import table
+from peakgate.reports.pages.markers import table
 
 from lab.pages import fill_page
 

@@ -27,7 +27,7 @@ from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus, decide, half_width, interval
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
-from peakgate.reports.ladder.markers import table
+from peakgate.reports.pages.markers import table
 from peakgate.reports.runs.frame import records
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from peakgate.core.errors import PeakgateError
-from peakgate.reports.ladder.markers import table
+from peakgate.reports.pages.markers import table
 
 COMPONENTS = "components.csv.xz"
 KERNELS = {

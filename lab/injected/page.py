@@ -20,7 +20,7 @@ from peakgate.measure.sampling import CONTROLLED_BELOW_US
 from peakgate.reports.ab import decide
 from peakgate.reports.ab.schedule import PAIRS_ALPHA
 from peakgate.reports.comparison.resample import rate_at_most
-from peakgate.reports.ladder.markers import table
+from peakgate.reports.pages.markers import table
 
 from lab.injected import coverage, limits, rates
 from lab.injected.record import (

@@ -39,8 +39,8 @@ MODULES = (
     *("judge/occupancy", "judge/waivers"),
     *("measure/refill", "measure/sampling", "check/resources/baseline", "run/identity", "run/terms"),
     *("reports/ab/decide", "reports/comparison/evidence", "reports/comparison/judge", "reports/comparison/noise"),
-    *("reports/comparison/resample", "reports/floors", "reports/gate", "reports/history/scan"),
-    *("reports/history/trend", "reports/protect/acknowledged", "reports/protect/changes", "reports/protect/command"),
+    *("reports/comparison/resample", "reports/floors/command", "reports/gate/command", "reports/history/scan"),
+    *("reports/history/trend", "reports/gate/acknowledged", "reports/gate/changes", "reports/gate/protect"),
 )
 TESTS = {
     "suite": (

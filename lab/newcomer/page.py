@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.ladder.markers import table
+from peakgate.reports.pages.markers import table
 
 from lab.pages import ROOT, fill_page
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.reports.ladder.markers import inside, read_document, table
+from peakgate.reports.pages.markers import inside, read_document, table
 
 from lab.pages import fill_page
 

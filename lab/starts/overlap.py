@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.measure.sampling import REPEATED, SamplingPlan
-from peakgate.reports.ladder.markers import table
+from peakgate.reports.pages.markers import table
 
 from lab.pages import fill_page
 

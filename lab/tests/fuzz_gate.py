@@ -21,9 +21,9 @@ from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.core.errors import PeakgateError
 from peakgate.reports.ab import plan
 from peakgate.reports.ab.process import SideBroken
-from peakgate.reports.comment import render
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import FleetPlan, Store
+from peakgate.reports.gate import comment as render
 from peakgate.run import listing
 from peakgate.run.case_data import as_data
 from synthetic_runs import document

@@ -20,7 +20,7 @@ from peakgate.core import catalogue, config
 from peakgate.core.verdict import ExitCode
 from peakgate.judge import waivers
 from peakgate.judge.floors import load_floors
-from peakgate.reports.protect import acknowledged
+from peakgate.reports.gate import acknowledged
 from synthetic_runs import document
 
 from lab.injected import mutants

@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 from peakgate.core.verdict import Verdict
 from peakgate.judge.floors import load_floors
-from peakgate.reports.floors import evidence_of, rounded_down
-from peakgate.reports.margins import HOST_OFFSET_US
+from peakgate.reports.floors.command import evidence_of, rounded_down
+from peakgate.reports.floors.margins import HOST_OFFSET_US
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from peakgate.reports.ladder.markers import inside
+from peakgate.reports.pages.markers import inside
 
 from lab.injected.page import main, tables
 from lab.injected.record import COLUMNS, Experiment, write_times

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from peakgate.reports.ladder.markers import inside, read_document
+from peakgate.reports.pages.markers import inside, read_document
 
 from lab.calibrated import page as calibrated
 from lab.correctness import page as correctness

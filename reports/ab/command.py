@@ -25,8 +25,8 @@ from peakgate.reports.ab.plan import NO_GPU_HERE, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import AB_FOLDER, MANIFEST, PairSettings, load_record
-from peakgate.reports.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
 from peakgate.reports.runs.find import Archive
+from peakgate.reports.runs.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
 from peakgate.reports.runs.sessions import in_short
 from peakgate.run.lock import add_lock_options, device_uuid, locked
 

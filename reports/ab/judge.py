@@ -22,7 +22,7 @@ from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import AbRecord
 from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
-from peakgate.reports.result import (
+from peakgate.reports.comparison.result import (
     BOTH_SIDES,
     LABELS,
     WORST_FIRST,

@@ -39,8 +39,8 @@ from peakgate.reports.bisect.commits import (
 from peakgate.reports.bisect.measure import Rig
 from peakgate.reports.bisect.report import BisectAnswer, plan_lines, report
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
-from peakgate.reports.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
-from peakgate.reports.result import change_text
+from peakgate.reports.comparison.result import change_text
+from peakgate.reports.runs.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
 from peakgate.run.lock import device_uuid, locked
 
 BISECT_FOLDER = "bisect"

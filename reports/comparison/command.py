@@ -16,10 +16,10 @@ from peakgate.core.records import Number, Whole
 from peakgate.core.text import counted, percent
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.comparison.report import report
-from peakgate.reports.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser
-from peakgate.reports.result import Comparison
+from peakgate.reports.comparison.result import Comparison
 from peakgate.reports.runs.find import FORMS, Archive, RunSide, apart, find_history, find_side
 from peakgate.reports.runs.frame import to_frame
+from peakgate.reports.runs.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser
 from peakgate.reports.write import files
 
 SELFTEST_FILE = "selftest.json"

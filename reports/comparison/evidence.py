@@ -14,7 +14,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.comparison import noise
-from peakgate.reports.result import BOTH_SIDES, LABELS, change_text, probability
+from peakgate.reports.comparison.result import BOTH_SIDES, LABELS, change_text, probability
 from peakgate.reports.runs.frame import FRAME_COLUMNS, records, usable
 from peakgate.reports.runs.runfile import CaseResult
 from peakgate.run.terms import TERMS, Contract, summary

@@ -35,7 +35,7 @@ from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison import evidence, noise
 from peakgate.reports.comparison.noise import Bools, Floats
-from peakgate.reports.result import (
+from peakgate.reports.comparison.result import (
     BOTH_SIDES,
     LABELS,
     SuiteShift,

@@ -10,7 +10,7 @@ from peakgate.core.case import ID_PATTERN
 from peakgate.core.report import Picture, Report, Row, Table
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import REGRESSIONS, Verdict
-from peakgate.reports.result import ROW_COLUMNS, Comparison, SuiteShift, change_text
+from peakgate.reports.comparison.result import ROW_COLUMNS, Comparison, SuiteShift, change_text
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run
 from peakgate.reports.write import cases

@@ -19,7 +19,7 @@ from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet import store as stores
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import AGAIN, GATES_PHASE, FleetPhases, FleetPlan, Store
-from peakgate.reports.options import add_out
+from peakgate.reports.runs.options import add_out
 from peakgate.run import inputs
 from peakgate.run.lock import seconds
 

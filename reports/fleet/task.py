@@ -31,7 +31,7 @@ from peakgate.core.verdict import ExitCode
 from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet.place import Worker
 from peakgate.reports.fleet.store import FleetPlan
-from peakgate.reports.keep import trimmed
+from peakgate.reports.floors.keep import trimmed
 from peakgate.run import journal
 from peakgate.run.run_file import VERDICT_FILE
 

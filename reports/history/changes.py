@@ -21,9 +21,9 @@ import pandas as pd
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.reports.comparison.noise import Floats, Positions
+from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history import scan
 from peakgate.reports.history.series import History, Place, last_known, locate
-from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.runs.sessions import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from peakgate.core import terminal
 from peakgate.core.files import write_whole
 from peakgate.core.verdict import Verdict
+from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.reports.history.report import report, series_csv
 from peakgate.reports.history.series import history, of_sessions
 from peakgate.reports.history.trend import RECENT, find_trend
-from peakgate.reports.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
-from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.reports.runs.find import Archive
+from peakgate.reports.runs.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.runs.runfile import Run
 from peakgate.reports.write import files
 

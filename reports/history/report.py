@@ -10,11 +10,11 @@ from typing import Any
 
 from peakgate.core.report import Column, Report, Row, Table
 from peakgate.core.text import cell, counted, figure, one_line, percent, sparkline
+from peakgate.reports.comparison.result import change_text
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.chart import chart, mark_line, size, step_line
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
-from peakgate.reports.result import change_text
 from peakgate.reports.runs.sessions import gpu_label
 
 CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")

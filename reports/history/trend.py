@@ -21,6 +21,8 @@ import pandas as pd
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
+from peakgate.reports.comparison.result import WORST_FIRST, change_text
+from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history import scan
 from peakgate.reports.history.changes import (
     ChangePoint,
@@ -31,8 +33,6 @@ from peakgate.reports.history.changes import (
     open_regressions,
 )
 from peakgate.reports.history.series import History
-from peakgate.reports.protect.acknowledged import Accepted
-from peakgate.reports.result import WORST_FIRST, change_text
 from peakgate.reports.runs.frame import tidy
 from peakgate.reports.runs.sessions import gpu_label
 

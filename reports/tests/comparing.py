@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison import judge
-from peakgate.reports.result import Comparison
+from peakgate.reports.comparison.result import Comparison
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run

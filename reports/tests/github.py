@@ -1,4 +1,4 @@
-"""The REST interfaces of GitHub and GitLab as far as `reports/comment` uses them: a server on this machine."""
+"""The REST interfaces of GitHub and GitLab as far as `reports/gate` uses them: a server on this machine."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import pytest
 from peakgate.core.case import Case, Scale, Tier
 from peakgate.core.catalogue import families, module_at
 from peakgate.core.config import find
-from peakgate.reports.ladder.tables import OVERVIEW, Shown, show
+from peakgate.reports.pages.tables import OVERVIEW, Shown, show
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import benchmark, document, save
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from peakgate.cli import main
-from peakgate.reports import gate
+from peakgate.reports.gate import command as gate
 
 
 def measured(self: gate._Gate, _settings: object) -> dict[str, gate.GateStep]:

@@ -20,7 +20,7 @@ from peakgate.reports.ab.decide import (
 )
 from peakgate.reports.ab.schedule import PAIRS_ALPHA, looks
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.result import LEAST_P
+from peakgate.reports.comparison.result import LEAST_P
 from peakgate.reports.runs.frame import records
 
 CASES = 30

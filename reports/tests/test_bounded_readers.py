@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from peakgate.cli import main
 from peakgate.core.files import LARGEST_FILE_BYTES
-from peakgate.reports.comment.render import FILES, GATE, from_artifact, overall
+from peakgate.reports.gate.comment import FILES, GATE, from_artifact, overall
 from synthetic_runs import document
 
 Captured = pytest.CaptureFixture[str]

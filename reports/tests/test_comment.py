@@ -13,7 +13,8 @@ from github import JUDGE, REPOSITORY, TOKEN, GitHub, artifact, judged, serving
 from github import comment as posted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.reports.comment import render, rest
+from peakgate.reports.gate import comment as render
+from peakgate.reports.gate import rest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / ".github"))
 comment = importlib.import_module("comment")

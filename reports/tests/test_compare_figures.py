@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from peakgate.core.verdict import Verdict
-from peakgate.reports import result
-from peakgate.reports.comparison import judge, noise
+from peakgate.reports.comparison import judge, noise, result
 from peakgate.reports.comparison.judge import SESSIONS_ALPHA, SMALLEST_SHIFT, SUITE_SINGLE_RUN, Rules
 from peakgate.reports.comparison.noise import SessionNoise
-from peakgate.reports.result import SuiteShift
+from peakgate.reports.comparison.result import SuiteShift
 from peakgate.reports.runs.frame import records
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison import noise
-from peakgate.reports.result import LEAST_P, Comparison
+from peakgate.reports.comparison.result import LEAST_P, Comparison
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import Run
 from synthetic_runs import LADDER, slower

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.core.errors import PeakgateError
 from peakgate.judge.floors import Floors, load_floors
-from peakgate.reports.floors import Proposals, propose, revised, rounded_down, summary
+from peakgate.reports.floors.command import Proposals, propose, revised, rounded_down, summary
 from peakgate.reports.runs.frame import records, to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from synthetic_runs import LADDER, document, save

@@ -9,8 +9,7 @@ import pandas as pd
 import peakgate.reports
 import pytest
 from comparing import KEPT, Saved
-from peakgate.reports import result
-from peakgate.reports.comparison import command
+from peakgate.reports.comparison import command, result
 from peakgate.reports.history import trend
 from peakgate.reports.history.series import history, of_sessions
 from peakgate.reports.history.trend import find_trend

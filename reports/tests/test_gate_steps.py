@@ -13,8 +13,8 @@ import pytest
 from peakgate.core import config
 from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import PeakgateError
-from peakgate.reports import gate
-from peakgate.reports.branch import Refs
+from peakgate.reports.gate import command as gate
+from peakgate.reports.gate.branch import Refs
 
 STEP = """#!{python}
 import json, sys

@@ -12,7 +12,8 @@ from github import PROJECT, TOKEN, GitLab, artifact, judged, note, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.cli import main
-from peakgate.reports.comment import render, rest
+from peakgate.reports.gate import comment as render
+from peakgate.reports.gate import rest
 from ruamel.yaml import YAML
 from test_comment import AB, COMMIT, HOSTILE, OK
 

@@ -15,10 +15,10 @@ from msgspec import structs
 from peakgate.cli import main
 from peakgate.core.errors import PeakgateError
 from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.gate.acknowledged import Accepted, load, load_regressions
 from peakgate.reports.history import changes, scan
 from peakgate.reports.history.changes import Cause, ChangePoint, open_regressions
 from peakgate.reports.history.series import History
-from peakgate.reports.protect.acknowledged import Accepted, load, load_regressions
 from synthetic_runs import LADDER, document, save, slower
 from test_history_command import PAD
 from test_history_trend import CASE, history, quiet, session, slowed

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history.series import History, of_sessions
 from peakgate.reports.history.series import history as of_runs
 from peakgate.reports.history.trend import FEWEST_TO_JUDGE, RECENT, CaseFinding, find_trend
-from peakgate.reports.protect.acknowledged import Accepted
 from peakgate.reports.runs.sessions import SavedSession
 
 CASES = 30

@@ -19,7 +19,7 @@ from peakgate.core import terminal
 from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.text import one_line
 from peakgate.reports.comparison.report import report
-from peakgate.reports.protect.changes import NONE, ChangeKind, ProtectedChange
+from peakgate.reports.gate.changes import NONE, ChangeKind, ProtectedChange
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.write import files

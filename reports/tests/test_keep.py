@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.core.errors import PeakgateError
-from peakgate.reports.keep import keep
+from peakgate.reports.floors.keep import keep
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document, save
 
@@ -55,7 +55,7 @@ def test_emulated_and_oversized_runs_are_refused_and_nothing_is_written(tmp_path
     fit, emulated = saved(tmp_path), saved(tmp_path, "emulated", slug="cpu-emulator")
     with pytest.raises(PeakgateError, match="emulated times are no reference"):
         keep([fit, emulated], tmp_path / "b")
-    monkeypatch.setattr("peakgate.reports.keep.LARGEST_KEPT_BYTES", 100)
+    monkeypatch.setattr("peakgate.reports.floors.keep.LARGEST_KEPT_BYTES", 100)
     with pytest.raises(PeakgateError, match="over 100 bytes"):
         keep([fit], tmp_path / "b")
     assert not (tmp_path / "b").exists()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from comparing import compare
 from peakgate.judge.floors import load_floors
-from peakgate.reports.floors import propose
+from peakgate.reports.floors.command import propose
 from peakgate.reports.history.series import history, of_sessions
 from peakgate.reports.history.trend import CaseFinding, find_trend
 from peakgate.reports.runs.find import Archive, RunSide, apart, find_history, find_side

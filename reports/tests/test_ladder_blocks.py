@@ -9,8 +9,8 @@ import pytest
 from ladder_repository import RUNS, TRANSPOSE_NOTE, cases, lay_out, shown, whole_run
 from peakgate.core.case import Tier
 from peakgate.core.catalogue import families, module_at
-from peakgate.reports.ladder.command import block
-from peakgate.reports.ladder.tables import OVERVIEW, Shown, terminal
+from peakgate.reports.pages.ladder import block
+from peakgate.reports.pages.tables import OVERVIEW, Shown, terminal
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document, save
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, charts, lay_out, whole_run
 from peakgate.cli import main
-from peakgate.reports.ladder.command import FOLDER as PICTURES
-from peakgate.reports.ladder.markers import find_blocks, inside
-from peakgate.reports.ladder.tables import OVERVIEW
+from peakgate.reports.pages.ladder import FOLDER as PICTURES
+from peakgate.reports.pages.markers import find_blocks, inside
+from peakgate.reports.pages.tables import OVERVIEW
 from synthetic_runs import document, save
 
 Captured = pytest.CaptureFixture[str]

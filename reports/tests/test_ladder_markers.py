@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.core.errors import PeakgateError
-from peakgate.reports.ladder.markers import BLOCK_MARKER, difference, fill, find_blocks, inside, link, read_document
+from peakgate.reports.pages.markers import BLOCK_MARKER, difference, fill, find_blocks, inside, link, read_document
 
 DOCUMENT = Path("kernels/README.md")
 NAMES = ("transpose", "sgemm")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.judge.floors import Floors
-from peakgate.reports.floors import propose
-from peakgate.reports.margins import BETWEEN_SD, HOST_OFFSET_US, LEAST_MARGIN, LONG, MEDIUM_US, bounds
+from peakgate.reports.floors.command import propose
+from peakgate.reports.floors.margins import BETWEEN_SD, HOST_OFFSET_US, LEAST_MARGIN, LONG, MEDIUM_US, bounds
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from peakgate.cli import main
 from peakgate.core.files import LARGEST_FILE_BYTES
-from peakgate.reports.protect import acknowledged, command
+from peakgate.reports.gate import acknowledged, protect
 from peakgate.run.terms import Contract
 from synthetic_runs import document, save
 
@@ -358,7 +358,7 @@ def test_contracts_of_the_base_are_compared_with_those_of_the_tree(
             return {"a.b": Contract(tolerance=1e-6, code="1"), "a.c": Contract(), "a.d": Contract(bytes=8)}
         return {"a.b": Contract(tolerance=1.0, code="2"), "a.d": Contract(bytes=8), "a.e": Contract()}
 
-    monkeypatch.setattr(command, "contracts", contracts)
+    monkeypatch.setattr(protect, "contracts", contracts)
     (project / "kernels" / "a" / "b.cu").write_text("")
     assert main(["protect", "--base", "base", "--out", "out"]) == 1
     assert listed["the working tree"] == project
@@ -376,7 +376,7 @@ def test_contracts_of_the_base_are_compared_with_those_of_the_tree(
 
 
 def test_a_base_without_kernels_has_no_contracts_to_compare(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "contracts", lambda tree, name: pytest.fail("listed"))
+    monkeypatch.setattr(protect, "contracts", lambda tree, name: pytest.fail("listed"))
     git("rm", "-r", "-q", "kernels")
     git("commit", "-q", "-m", "without")
     git("tag", "--force", "base")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 from peakgate.core.errors import PeakgateError
 from peakgate.core.report import Report
-from peakgate.reports.protect import acknowledged
-from peakgate.reports.protect.changes import (
+from peakgate.reports.gate import acknowledged
+from peakgate.reports.gate.changes import (
     Acknowledgement,
     ChangeKind,
     FileChange,
@@ -24,7 +24,7 @@ from peakgate.reports.protect.changes import (
     rule,
     run_changes,
 )
-from peakgate.reports.protect.command import report
+from peakgate.reports.gate.protect import report
 from peakgate.run.terms import Contract
 
 TODAY = date(2026, 11, 20)

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 from peakgate.core.verdict import FAULTY, REGRESSIONS, Verdict
 from peakgate.reports.comparison.evidence import causes
-from peakgate.reports.result import WORST_FIRST, probability
+from peakgate.reports.comparison.result import WORST_FIRST, probability
 from peakgate.reports.runs.runfile import CaseResult, load_run
 from synthetic_runs import document, save
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.core.errors import PeakgateError
 from peakgate.judge.floors import Floors
-from peakgate.reports import selftest as measuring
+from peakgate.reports.comparison import selftest as measuring
 from peakgate.reports.comparison.resample import (
     Design,
     measure,

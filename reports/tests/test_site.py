@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 from peakgate.cli import main
-from peakgate.reports.site import LEDGER_FILE, SAFE_NAME, page_name
+from peakgate.reports.pages.site import LEDGER_FILE, SAFE_NAME, page_name
 from synthetic_runs import LADDER, document, save
 
 HOSTILE = "a.<script>alert(1)</script>/../../x"

@@ -28,8 +28,8 @@ from peakgate.reports.comparison.resample import (
     TightThreshold,
     measure,
 )
-from peakgate.reports.options import add_baselines, add_out, add_run_names, at_least, named_runs, verb_parser
 from peakgate.reports.runs.find import FORMS
+from peakgate.reports.runs.options import add_baselines, add_out, add_run_names, at_least, named_runs, verb_parser
 from peakgate.reports.runs.runfile import Run, load_run
 
 RUNS = "runs"

@@ -18,7 +18,7 @@ from peakgate.core.errors import PeakgateError, described
 from peakgate.core.output import say
 from peakgate.core.text import one_line
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.comment.render import (
+from peakgate.reports.gate.comment import (
     COMMENT_MARKER,
     COMMIT,
     LONGEST_FILE,
@@ -28,7 +28,7 @@ from peakgate.reports.comment.render import (
     overall,
     render,
 )
-from peakgate.reports.comment.rest import Rest, RestError, notify
+from peakgate.reports.gate.rest import Rest, RestError, notify
 
 TOKEN = "PEAKGATE_TOKEN"
 PREDEFINED = ("CI_API_V4_URL", "CI_PROJECT_ID", "CI_PROJECT_PATH")

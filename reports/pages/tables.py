@@ -1,7 +1,7 @@
 """The tables of the ladder in Markdown, and what ``peakgate bench`` prints, from a saved run.
 
 Which measured case stands for a stage, beside the stage's other cases of its size; the documents that hold the ladder
-in blocks (``ladder.markers``), and how a block names the run it shows.
+in blocks (``pages.markers``), and how a block names the run it shows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from peakgate.core.case import Case, Family, Scale, Stage, Tier
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted, one_line, percent
 from peakgate.core.verdict import Verdict, counts
-from peakgate.reports.ladder.markers import inside, link, read_document
+from peakgate.reports.pages.markers import inside, link, read_document
 from peakgate.reports.runs.find import Archive, find_side
 from peakgate.reports.runs.runfile import CaseResult, Run, load_run
 from peakgate.reports.write.markdown import escape, table_line

@@ -24,9 +24,9 @@ from peakgate.core.report import Report, write_json
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.floors import load_floors
-from peakgate.reports.options import add_baselines, verb_parser
-from peakgate.reports.protect import acknowledged, changes
-from peakgate.reports.protect.changes import NONE, FileChange
+from peakgate.reports.gate import acknowledged, changes
+from peakgate.reports.gate.changes import NONE, FileChange
+from peakgate.reports.runs.options import add_baselines, verb_parser
 from peakgate.reports.runs.runfile import load_run
 from peakgate.run.terms import Contract
 

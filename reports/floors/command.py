@@ -23,10 +23,10 @@ from peakgate.core.output import say
 from peakgate.core.text import counted, one_line
 from peakgate.core.verdict import FAULTY, ExitCode
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
-from peakgate.reports import margins
-from peakgate.reports.options import add_baselines, add_run_names, named_runs, verb_parser
+from peakgate.reports.floors import margins
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.frame import records, to_frame, usable
+from peakgate.reports.runs.options import add_baselines, add_run_names, named_runs, verb_parser
 
 FEWEST_FOR_FLOORS = 2
 SESSIONS_TO_TRUST = 5

@@ -13,8 +13,8 @@ from peakgate.core.catalogue import families, module_at
 from peakgate.core.files import read_text, write_whole
 from peakgate.core.output import say
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.ladder.markers import difference, fill, link
-from peakgate.reports.ladder.tables import (
+from peakgate.reports.pages.markers import difference, fill, link
+from peakgate.reports.pages.tables import (
     BENCH_BLOCK,
     KERNELS_FOLDER,
     LadderPicture,
@@ -28,8 +28,8 @@ from peakgate.reports.ladder.tables import (
     stages,
     terminal,
 )
-from peakgate.reports.options import add_runs, verb_parser
 from peakgate.reports.runs.find import FORMS, Archive
+from peakgate.reports.runs.options import add_runs, verb_parser
 from peakgate.reports.runs.runfile import Run
 
 

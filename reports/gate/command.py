@@ -30,11 +30,11 @@ from peakgate.core.output import say
 from peakgate.core.processes import print_output, sigterm_interrupts
 from peakgate.core.report import Report, Row, leave_verdict
 from peakgate.core.verdict import ExitCode
-from peakgate.reports import branch
 from peakgate.reports.ab.folders import worktree
-from peakgate.reports.branch import Refs
-from peakgate.reports.comment.render import MEANINGS
-from peakgate.reports.options import GATE_EXIT_CODES, verb_parser
+from peakgate.reports.gate import branch
+from peakgate.reports.gate.branch import Refs
+from peakgate.reports.gate.comment import MEANINGS
+from peakgate.reports.runs.options import GATE_EXIT_CODES, verb_parser
 
 GATE_FILE = "gate.json"
 MILDEST_FIRST = tuple(MEANINGS)

@@ -21,8 +21,8 @@ from peakgate.core.text import counted
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, counts, exit_code
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import by_floor
-from peakgate.reports.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
-from peakgate.reports.options import add_baselines, verb_parser
+from peakgate.reports.runs.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
+from peakgate.reports.runs.options import add_baselines, verb_parser
 from peakgate.reports.runs.runfile import NUMBERS, TEXTS, load_run
 
 UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")

@@ -39,7 +39,7 @@ from msgspec import Meta, Struct, field
 from peakgate.core import records
 from peakgate.core.errors import PeakgateError
 from peakgate.core.records import Filled
-from peakgate.reports.protect.changes import FLOOR, RUN, Acknowledgement
+from peakgate.reports.gate.changes import FLOOR, RUN, Acknowledgement
 
 ACKNOWLEDGED_FILE = "acknowledged.toml"
 LONGEST_ACKNOWLEDGED = timedelta(days=90)

@@ -9,9 +9,9 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.report import CellValue, Picture, Report, Row
 from peakgate.core.text import encodable
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
-from peakgate.reports.options import add_out, add_runs, verb_parser
-from peakgate.reports.result import WORST_FIRST
+from peakgate.reports.comparison.result import WORST_FIRST
 from peakgate.reports.runs.find import FORMS, Archive, RunSide, find_history, find_side
+from peakgate.reports.runs.options import add_out, add_runs, verb_parser
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.reports.write import cases, files
 

@@ -28,14 +28,14 @@ from peakgate.core.output import say
 from peakgate.core.report import Column, Picture, Report, Row, Table
 from peakgate.core.text import counted, figure
 from peakgate.core.verdict import ExitCode, Verdict
-from peakgate.reports import show
+from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.reports.history.chart import chart, step_line
 from peakgate.reports.history.report import gpu_names, header, open_line, report
 from peakgate.reports.history.series import SessionFacts, history, of_sessions, session_name
 from peakgate.reports.history.trend import Trend, find_trend
-from peakgate.reports.options import add_baselines, add_out, add_runs, verb_parser
-from peakgate.reports.protect.acknowledged import ACKNOWLEDGED_FILE, load_regressions
+from peakgate.reports.pages import show
 from peakgate.reports.runs.find import Archive
+from peakgate.reports.runs.options import add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.runs.sessions import gpu_label
 from peakgate.reports.write.page import TEMPLATES, Address, page
