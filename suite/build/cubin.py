@@ -190,7 +190,7 @@ class _Unit:
         if objection := objection_to(stage.options, stage.source):
             raise BuildError(objection)
         defined = [f"--define-macro={name}={value}" for name, value in ((MACRO, "1"), *defines)]
-        options = (*OPTIONS, f"--gpu-architecture=sm_{capability[0]}{capability[1]}", *defined, *stage.options)
+        options = (*OPTIONS, f"--gpu-architecture={stage.architecture(capability)}", *defined, *stage.options)
         return _Unit(stage, tuple(read_sources(stage.source, stage.include)), options)
 
     @property

@@ -74,7 +74,7 @@ def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
     """What of the builds does not compile, and which launches CUDA refuses; waits for what is being compiled."""
     found: dict[str, BuildReport] = {}
     for case in cases:
-        name, sm = kernel_name(case), "sm_{}{}".format(*capability_of(case))
+        name, sm = kernel_name(case), case.stage.architecture(capability_of(case))
         built: Cubin | None = None
         try:
             if begun := building.get((case.stage, case.defines)):

@@ -255,7 +255,8 @@ class Stage:
     A stage without a source is an ``operation`` of the device itself (a memcpy, a vendor library call) that serves as
     a reference implementation.
     ``cooperative`` launches all blocks at once, so that they may wait for each other; the emulator does not run such a
-    stage. ``min_capability`` is the lowest compute capability that has every instruction the stage uses.
+    stage. ``min_capability`` is the lowest compute capability that has every instruction the stage uses; ``specific``
+    stages use the architecture-specific features of that capability (``sm_90a``), which no other GPU has.
     ``host_bound`` marks a stage whose time is the host's as much as the GPU's: measured for the record in the full
     tier, never in the gate.
     """
@@ -265,6 +266,7 @@ class Stage:
     source: Path | None = None
     operation: str | None = None
     min_capability: tuple[int, int] = (7, 5)
+    specific: bool = False
     cooperative: bool = False
     host_bound: bool = False
     entry: str = ""
@@ -287,6 +289,19 @@ class Stage:
     def functions(self) -> tuple[str, ...]:
         """The kernels' own names, without namespaces and template arguments."""
         return tuple(name.partition("<")[0].strip().rpartition("::")[2] for name in self.kernels)
+
+    @property
+    def needs(self) -> str:
+        """The compute capability that it needs, ``8.0``; ``9.0a`` for architecture-specific features."""
+        return f"{'.'.join(map(str, self.min_capability))}{'a' * self.specific}"
+
+    def runs_on(self, capability: tuple[int, int]) -> bool:
+        """Whether a GPU of this compute capability has every instruction that it uses."""
+        return capability == self.min_capability if self.specific else capability >= self.min_capability
+
+    def architecture(self, capability: tuple[int, int]) -> str:
+        """What it is compiled for on a GPU of this compute capability: ``sm_90``, ``sm_90a`` where it is specific."""
+        return f"sm_{capability[0]}{capability[1]}{'a' * self.specific}"
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.operation is None):

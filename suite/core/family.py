@@ -99,6 +99,9 @@ TOLERANCES = {
 """By an output's type, where a family gives neither ``tolerance`` nor ``terms``: sums of up to some ten thousand terms
 in float32 (float64), in any order; of short types intermediate results that are rounded to them. Integers are equal."""
 
+_FIRST_SPECIFIC = (9, 0)
+"""The first compute capability with architecture-specific features."""
+
 EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
     {
         1: (1, 31, 33, 127, 1000, 4099),
@@ -217,7 +220,7 @@ def kernel(
     cooperative: bool = False,
     name: str = "",
     lesson: str = "",
-    min_capability: tuple[int, int] = (7, 5),
+    min_capability: tuple[int, int] | str = (7, 5),
     variant: Callable[..., str] | str = "",
     block_in_id: bool = False,
     gate: Callable[..., bool] | bool = True,
@@ -249,7 +252,9 @@ def kernel(
 
     ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
     go to the compiler, ``include`` are folders seen from the caller's, ``constants`` fill ``__constant__`` variables
-    and come last among the reference's inputs.
+    and come last among the reference's inputs. ``min_capability`` is the lowest compute capability that has every
+    instruction it uses, ``"8.0"`` or ``(8, 0)``; with ``"9.0a"`` it is compiled for the architecture-specific features
+    of 9.0 (``wgmma``, ``setmaxnreg``), and runs on GPUs of 9.0 alone.
 
     The case id is ``family.name-size-block-variant``. ``name`` is by default the file's; the block is part of the id
     with ``block_in_id``, as it is given here; ``variant`` tells apart cases that differ in something else. ``roof`` is
@@ -272,7 +277,7 @@ def kernel(
         lesson,
         source=folder / source if source else None,
         operation=operation or None,
-        min_capability=min_capability,
+        **_needed(min_capability),
         host_bound=host_bound,
         entry=first.entry,
         more=kernels,
@@ -434,6 +439,17 @@ def _refused(folder: Path, stage: Stage, label: str, error: Exception, called_at
     """What stands for a stage's case of a size; ``called_at``: the line that described its kernel."""
     where = raised_at(error, folder) or called_at
     return RefusedCase.named(folder.name, f"{stage.name}-{label}", f"{where}: {described(error)}")
+
+
+def _needed(given: tuple[int, int] | str) -> dict[str, Any]:
+    """A stage's compute capability, and whether a final ``a`` asks for features of that one alone."""
+    if not isinstance(given, str):
+        return {"min_capability": given}
+    match = re.fullmatch(r"(\d+)\.(\d)(a?)", given)
+    found = (int(match[1]), int(match[2])) if match else (0, 0)
+    if match is None or (match[3] and found < _FIRST_SPECIFIC):
+        raise ValueError(f"min_capability is {given!r}; expected '8.0' say, or from '9.0a' on with an a")
+    return {"min_capability": found, "specific": bool(match[3])}
 
 
 def _in_folder(argument: Argument, folder: Path, size: str) -> Argument:

@@ -74,6 +74,7 @@ def _build_options(stage: Stage) -> emulator.BuildOptions:
         "include": stage.include,
         "options": stage.options,
         "capability": max(emulator.DEFAULT_CAPABILITY, stage.min_capability),
+        "specific": stage.specific,
     }
 
 

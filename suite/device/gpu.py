@@ -103,9 +103,8 @@ class GpuDevice(Device):
 
     def refusal(self, case: Case) -> str | None:
         assert self.capability is not None
-        if self.capability < case.stage.min_capability:
-            needed = ".".join(map(str, case.stage.min_capability))
-            return f"needs compute capability {needed}, this GPU has {self.facts.compute_capability}"
+        if not case.stage.runs_on(self.capability):
+            return f"needs compute capability {case.stage.needs}, this GPU has {self.facts.compute_capability}"
         largest_shared: int = self._attributes["MaxSharedMemoryPerBlockOptin"]
         shared = max(each.launch.shared_bytes for each in case.launches)
         if shared > largest_shared:

@@ -62,6 +62,7 @@ class BuildOptions(TypedDict, total=False):
     include: tuple[Path, ...]
     options: tuple[str, ...]
     capability: tuple[int, int]
+    specific: bool
     compiler: Compiler
 
 
@@ -82,6 +83,7 @@ def build_kernel(
     include: tuple[Path, ...] = (),
     options: tuple[str, ...] = (),
     capability: tuple[int, int] = DEFAULT_CAPABILITY,
+    specific: bool = False,
     compiler: Compiler | None = None,
 ) -> Path:
     """The shared object of one ``__global__`` function; built unless an equal build is there already.
@@ -109,7 +111,11 @@ def build_kernel(
         if option
     ]
     flags = (*kernel_flags(compiler), *(option for option in taken if option[:2] not in ("-D", "-U")))
-    given = (f"__CUDA_ARCH__={capability[0]}{capability[1]}0", *(f"{name}={value}" for name, value in defines))
+    number = f"{capability[0]}{capability[1]}"
+    given = (f"__CUDA_ARCH__={number}0", *(f"{name}={value}" for name, value in defines))
+    if specific:
+        of_set = (f"__CUDA_ARCH_{which}__={number}0" for which in ("SPECIFIC", "FAMILY_SPECIFIC"))
+        given = (f"__CUDA_ARCH_FEAT_SM{number}_ALL=1", *of_set, *given)
     macros = [
         _directive(option) for option in (*(f"-D{macro}" for macro in given), *taken) if option[:2] in ("-D", "-U")
     ]

@@ -46,7 +46,7 @@ def load(
 
     ``kernel`` is a name, a qualified name or a template-id (``softmax<float, 256>``). ``include`` are folders in which
     its includes are looked for beside its own; of ``options``, meant for NVRTC, macros and the language standard count.
-    ``__CUDA_ARCH__`` is that of the compute ``capability``.
+    ``__CUDA_ARCH__`` is that of the compute ``capability``; ``specific`` defines the macros of its features too.
 
     Raises KernelBuildError if it does not compile, PeakgateError if the file or a compiler is missing.
     """

@@ -218,7 +218,7 @@ def _built_as(head: Case, base: Case, **launched: Any) -> Case:
     stage = replace(
         head.stage,
         constants=tuple((name, buffer) for (name, _), buffer in zip(head.stage.constants, data, strict=True)),
-        min_capability=base.stage.min_capability,
+        min_capability=head.stage.min_capability if head.stage.specific else base.stage.min_capability,
         host_bound=base.stage.host_bound,
         lesson=base.stage.lesson,
     )

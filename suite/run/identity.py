@@ -50,7 +50,7 @@ def identities(listed: Sequence[Listed], capability: tuple[int, int]) -> dict[st
 
     One whose reference fails on its edge-size problems is not described: nothing can show what it is.
     """
-    runnable = [each for each in listed if each.case.stage.min_capability <= capability]
+    runnable = [each for each in listed if each.case.stage.runs_on(capability)]
 
     def code(case: Case) -> dict[str, str | None]:
         if case.stage.operation is not None:

@@ -154,7 +154,7 @@ def stated(case: Case) -> Contract:
         reference_kernel=digest(text) if text else None,
         tolerance=_tolerance(case),
         tier=case.tier.value,
-        min_capability=".".join(map(str, case.stage.min_capability)),
+        min_capability=case.stage.needs,
         host_bound=bool(case.stage.host_bound),
     )
 

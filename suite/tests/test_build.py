@@ -46,6 +46,24 @@ def test_a_comment_changes_no_fingerprint_and_code_does(stage):
     assert changed.fingerprint != first.fingerprint
 
 
+def test_features_of_one_architecture_build_for_a_stage_that_asks_for_them(stage):
+    """The emulator defines the macros that NVRTC does, of which this asks."""
+    stage.source.write_text(
+        """#ifndef __CUDA_ARCH_FEAT_SM90_ALL
+#error
+#endif
+#if __CUDA_ARCH_SPECIFIC__ != 900 || __CUDA_ARCH_FAMILY_SPECIFIC__ != 900
+#error "without the features of 9.0"
+#endif
+extern "C" __global__ void twice(float* out) { asm volatile("wgmma.fence.sync.aligned;"); }
+"""
+    )
+    asking = replace(stage, min_capability=(9, 0), specific=True)
+    assert cubin(asking, (), (9, 0)).path.read_bytes()[:4] == b"\x7fELF"
+    with pytest.raises(BuildError):
+        cubin(replace(asking, specific=False), (), (9, 0))
+
+
 def test_a_changed_header_is_compiled_again(stage):
     first = cubin(stage, (), (9, 0))
     (stage.source.parent / "scale.cuh").write_text("#define SCALE 5.0f\n")

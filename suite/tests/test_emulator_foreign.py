@@ -101,6 +101,20 @@ def test_the_architecture_is_the_one_asked_for(source: Path, capability: tuple[i
     assert out[0] == capability[0] * 100 + capability[1] * 10
 
 
+@pytest.mark.parametrize("specific", [False, True])
+def test_a_specific_build_has_the_macros_of_its_features(source: Path, specific: bool) -> None:
+    text = """#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define FEATURES __CUDA_ARCH_SPECIFIC__, __CUDA_ARCH_FAMILY_SPECIFIC__
+#elif !defined __CUDA_ARCH_SPECIFIC__ && !defined __CUDA_ARCH_FAMILY_SPECIFIC__
+#define FEATURES 0, 0
+#endif
+__global__ void kernel(int* out) { const int found[] = {FEATURES}; out[0] = found[0], out[1] = found[1]; }
+"""
+    out = np.full(2, -1, np.int32)
+    loaded(source, text, specific=specific).launch(ONE, ONE, (out,))
+    np.testing.assert_array_equal(out, 900 * specific)
+
+
 def test_of_the_options_for_nvrtc_macros_count_and_the_rest_is_ignored(source: Path) -> None:
     options = ("--use_fast_math", "-DA=3", "--define-macro=B=4", "--maxrregcount=32", "--std=c++20")
     kernel = loaded(source, "__global__ void kernel(int* out) { out[0] = A * B; }\n", options=options)

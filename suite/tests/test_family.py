@@ -14,6 +14,7 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.expected import expected
+from peakgate.family import In, Out, Value, kernel
 from peakgate.measure.patterns import PATTERNS
 from peakgate.run.identity import identities
 from peakgate.run.listing import Listed
@@ -75,6 +76,17 @@ FAMILY = kernel(
     bytes=lambda n: 4 * n, reference=counted, sizes=[1 << 24],
 )
 """
+
+
+SCALE = {
+    "source": "scale.cu",
+    "arguments": lambda n: [Out(n), In(n), Value(n)],
+    "grid": 1,
+    "block": 32,
+    "bytes": lambda n: 8 * n,
+    "reference": lambda xp, x: 2 * x,
+    "sizes": [64],
+}
 
 
 @pytest.fixture
@@ -325,3 +337,25 @@ def test_a_mistake_in_variants_is_one_line_and_undecided(check, old, new, compla
     code, verdict = check("ramp", RAMP, RAMP_FAMILY.replace(old, new))
     assert code == 3
     assert complaint in verdict["kernels"][0]["not_checked"]
+
+
+@pytest.mark.parametrize(
+    ("given", "needs", "target", "newer"),
+    [
+        ((8, 0), "8.0", "sm_90", True),
+        ("8.0", "8.0", "sm_90", True),
+        ("9.0", "9.0", "sm_90", True),
+        ("9.0a", "9.0a", "sm_90a", False),
+        ("12.0", "12.0", "sm_90", True),
+    ],
+)
+def test_a_stage_needs_a_capability_or_the_features_of_one_architecture(given, needs, target, newer):
+    (stage,) = kernel(**SCALE, min_capability=given).stages
+    assert (stage.needs, stage.architecture((9, 0)), stage.runs_on((12, 0))) == (needs, target, newer)
+    assert stage.runs_on((9, 0)) == (needs != "12.0")
+
+
+@pytest.mark.parametrize("given", ["", "9", "9.0b", "10.0f", "8.0a", "sm_90a"])
+def test_a_capability_that_is_none_is_refused(given):
+    with pytest.raises(ValueError, match="min_capability"):
+        kernel(**SCALE, min_capability=given)

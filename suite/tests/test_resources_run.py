@@ -58,6 +58,12 @@ def test_a_survey_takes_what_the_compiler_gives_on_every_architecture_a_stage_ru
     assert taken.occupancy["256"].fraction == 1.0
 
 
+def test_a_stage_for_the_features_of_one_architecture_is_compiled_for_that_alone(source):
+    (case,) = catalogue.cases(None)
+    specific = replace(case, stage=replace(case.stage, specific=True))
+    assert {target.sm for target in survey(builds([specific])).usage} == {90}
+
+
 def test_a_baseline_is_written_and_met(source, tmp_path):
     assert run("--update") is ExitCode.OK
     assert found(tmp_path) == [("synthetic.tiny", "NEW", [90, 100, 120])]

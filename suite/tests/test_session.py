@@ -166,3 +166,14 @@ def test_constants_that_a_change_fills_otherwise_keep_the_data_of_the_base():
     for case in (judged, probe):
         assert [buffer.data for _, buffer in case.stage.constants] == [(1, 2)]
         assert (case.stage.lesson, case.stage.min_capability) == ("base", (8, 4))
+
+
+def test_a_kernel_for_features_of_one_architecture_is_compiled_for_them_whatever_its_base_needed():
+    def listed(capability, specific):
+        case = make_case(stage=Stage("x", "", Path("x.cu"), min_capability=capability, specific=specific))
+        return Listed(case, (case,))
+
+    judged, _ = judged_by(listed((8, 0), False), listed((9, 0), True))
+    assert (judged.stage.needs, judged.stage.runs_on((10, 0))) == ("9.0a", False)
+    judged, _ = judged_by(listed((9, 0), True), listed((8, 0), False))
+    assert judged.stage.needs == "9.0"

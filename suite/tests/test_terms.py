@@ -69,6 +69,10 @@ CHANGES = {
     "an rtol of 0": (lambda case: replace(case, rtol=0.0), ["reference", "tolerance"]),
     "the tier": (lambda case: replace(case, tier=Tier.GATE), ["tier"]),
     "the device": (lambda case: other_stage(case, min_capability=(9, 0)), ["min_capability"]),
+    "features of one device": (
+        lambda case: other_stage(case, min_capability=(9, 0), specific=True),
+        ["min_capability"],
+    ),
     "whose time it is": (lambda case: other_stage(case, host_bound=True), ["host_bound"]),
     "an operation": (lambda case: other_stage(case, source=None, operation="memcpy"), ["operation"]),
     "the reference": (lambda case: replace(case, reference=lambda xp, inputs: [3 * inputs[0]]), ["reference"]),

@@ -78,9 +78,7 @@ def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES
     the survey; PeakgateError where NVRTC is not installed.
     """
     nvrtc = build.installed_nvrtc()
-    todo = [
-        (made, sm) for made in wanted for sm in sorted(architectures) if capability(sm) >= made.stage.min_capability
-    ]
+    todo = [(made, sm) for made in wanted for sm in sorted(architectures) if made.stage.runs_on(capability(sm))]
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
         found = list(pool.map(lambda item: _compile(*item), todo))
     results = {BuildTarget(made.kernel, sm): result for (made, sm), result in zip(todo, found, strict=True)}
