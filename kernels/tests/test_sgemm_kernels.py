@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from family_modules import sgemm
-from peakgate.case import Case, Role, Scalar, Struct
+from peakgate.case import Buffer, Case, Role, Scalar
 from sgemm_builds import BUILDS, FOLDER, all_cases, over_bound, random_matrices, shape_of
 
 probes = sgemm.FAMILY.probes
@@ -37,7 +37,7 @@ def launch(emulator: Any, case: Case, source: Path | None = None, *, schedule: i
     for argument in case.arguments:
         if isinstance(argument, Scalar):
             arguments.append(np.int32(argument.value))
-        elif isinstance(argument, Struct):
+        elif not isinstance(argument, Buffer):
             raise TypeError(argument)
         elif argument.role is Role.IN:
             arguments.append(next(left))

@@ -21,6 +21,7 @@ from peakgate.core import dtypes
 from peakgate.core.codes import Code
 from peakgate.core.dtypes import Array
 from peakgate.core.errors import PeakgateError
+from peakgate.core.tensor_maps import FIRST_CAPABILITY, TensorMapArgument
 from peakgate.core.text import one_line
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Sized",
     "Stage",
     "Struct",
+    "TensorMapArgument",
     "Tier",
     "Work",
 ]
@@ -181,11 +183,11 @@ class Struct:
         return packed
 
 
-Argument = Buffer | Scalar | Struct
+Argument = Buffer | Scalar | Struct | TensorMapArgument
 
 
 def value_of(argument: Scalar | Struct) -> np.generic:
-    """What is passed for an argument that is not a buffer."""
+    """What is passed for an argument that is a value."""
     if isinstance(argument, Struct):
         return argument.as_numpy()
     return dtypes.scalar(argument.value, argument.dtype)
@@ -356,8 +358,10 @@ class Case:
             )
         given: tuple[object, ...] = self.arguments
         for at, argument in enumerate(given):
-            if not isinstance(argument, Buffer | Scalar | Struct):
-                known = "In, Out, InOut, Temp or Value of peakgate.family, or a Buffer, Scalar or Struct"
+            if isinstance(argument, TensorMapArgument):
+                self._check_map(at, argument)
+            elif not isinstance(argument, Buffer | Scalar | Struct):
+                known = "In, Out, InOut, Temp, TensorMap or Value of peakgate.family, or a Buffer, Scalar or Struct"
                 raise ValueError(f"case {self.id}: argument {at} is {argument!r}; expected {known}")  # noqa: TRY004
         if not (self.reference is None or isinstance(self.reference, tuple | Case) or callable(self.reference)):
             raise ValueError(f"case {self.id}: its reference is {self.reference!r}; expected a function")
@@ -365,6 +369,24 @@ class Case:
             raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
         if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
             raise ValueError(f"case {self.id}: launches {min(unknown)}, the stage has {', '.join(self.stage.kernels)}")
+
+    def _check_map(self, at: int, given: TensorMapArgument) -> None:
+        """ValueError for a tensor map that CUDA does not have, or that the stage's GPUs lack."""
+        of = self.arguments[given.of] if 0 <= given.of < len(self.arguments) else None
+        plain = of if isinstance(of, Buffer) and type(of) is Buffer else None
+        if plain is None:
+            objection: str | None = f"of {of!r}; expected an array that is neither texture nor surface"
+        elif self.stage.min_capability < FIRST_CAPABILITY:
+            objection = f"in a stage that needs {self.stage.needs}; expected min_capability '9.0' or later"
+        else:
+            objection = given.objection(plain.shape, plain.dtype)
+        if objection:
+            raise ValueError(f"case {self.id}: argument {at} is a tensor map {objection}")
+
+    @property
+    def mapped(self) -> bool:
+        """Whether a kernel of it takes a tensor map."""
+        return any(isinstance(argument, TensorMapArgument) for argument in self.arguments)
 
     @property
     def id(self) -> str:

@@ -28,7 +28,7 @@ from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from peakgate.core.case import (
     MOST_FAMILY_CASES,
@@ -52,6 +52,7 @@ from peakgate.core.case import (
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.edges import accepted, chosen
 from peakgate.core.errors import described, raised_at
+from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.texels import Surface, TexelBuffer, Texture
 from peakgate.core.text import counted
 
@@ -71,6 +72,7 @@ __all__ = [
     "Sizes",
     "Surface",
     "Temp",
+    "TensorMap",
     "Texture",
     "Value",
     "family",
@@ -84,6 +86,7 @@ Size = int | tuple[int, ...]
 """A problem's size: its numbers are what ``arguments``, ``grid`` and ``bytes`` are called with."""
 Sizes = Sequence[Size] | Mapping[str, Size]
 """Sizes that the case id names by their numbers, ``8192x1024``, or sizes by the label that it has in their place."""
+_Given = Sequence["Argument | TensorMap"] | Mapping[str, "Argument | TensorMap"]
 _Labelled = tuple[tuple[int, ...], str]
 
 TOLERANCES = {
@@ -160,6 +163,80 @@ def Value(value: float, dtype: str | None = None) -> Scalar:  # noqa: N802
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMap:
+    """An argument ``const __grid_constant__ CUtensorMap`` of <cuda.h>: the array ``of``, as TMA copies move its parts.
+
+    ``of`` is what ``In``, ``Out`` or ``InOut`` gave, which need not be an argument besides, or the name of an argument.
+    ``box`` is what one copy moves, rows before columns as in the array: ``TensorMap(a, box=(128, 64), swizzle=128)``.
+    For ``swizzle`` and ``l2``, in bytes, see ``peakgate.core.tensor_maps``. Sizes of which CUDA has no such map, with
+    rows that are no multiple of 16 bytes say, are no sizes of the kernel.
+    """
+
+    of: Buffer | str
+    box: tuple[int, ...]
+    swizzle: Literal[0, 32, 64, 128] = 0
+    l2: Literal[0, 64, 128, 256] = 128
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """The arguments of a case: all of them, their names where they have any, and which of them a launch is given."""
+
+    every: tuple[Argument, ...]
+    names: tuple[str, ...]
+    passed: tuple[int, ...]
+
+    @staticmethod
+    def of(given: _Given, folder: Path, size: str) -> _Arguments:
+        """As a family lists them at a size; an array that only tensor maps name comes before its first one."""
+        listed = list(given.items() if isinstance(given, Mapping) else (("", each) for each in given))
+        every: list[tuple[str, Argument | TensorMap]] = []
+        passed = []
+        for name, each in listed:
+            array = each.of if isinstance(each, TensorMap) else None
+            if isinstance(array, Buffer) and not any(array is known for _, known in (*listed, *every)):
+                every.append(("", array))
+            passed.append(len(every))
+            every.append((name, each))
+        names = tuple(name for name, _ in every)
+
+        def placed(each: Argument | TensorMap) -> Argument:
+            if not isinstance(each, TensorMap):
+                return _in_folder(each, folder, size)
+            if isinstance(each.of, str):
+                of = _position(names, each.of, "a tensor map")
+            else:
+                of = next((at for at, (_, known) in enumerate(every) if known is each.of), -1)
+            return TensorMapArgument(of, tuple(map(int, each.box)), each.swizzle, each.l2)
+
+        return _Arguments(tuple(placed(each) for _, each in every), names, tuple(passed))
+
+    def sequence(self, launches: Sequence[LaunchOf], numbers: Sequence[int], alone: KernelLaunch) -> list[KernelLaunch]:
+        """The launches at a size; none where it is one that takes all arguments."""
+        if launches:
+            return [KernelLaunch(each.entry, each.shape(numbers), self.taken(each)) for each in launches]
+        return [] if len(self.passed) == len(self.every) else [replace(alone, takes=self.passed)]
+
+    def taken(self, described: LaunchOf, *, by_reference: bool = False) -> tuple[int, ...]:
+        """Which arguments a launch takes: a reference kernel arrays in place of tensor maps, where it names none.
+
+        ValueError where it names one that is not there.
+        """
+        if described.takes:
+            asked_by = f"launch of {described.entry}"
+            return tuple(_position(self.names, name, asked_by) for name in described.takes.split())
+        among = range(len(self.every)) if by_reference else self.passed
+        return tuple(at for at in among if _usual(self.every[at], by_reference=by_reference))
+
+
+def _usual(argument: Argument, *, by_reference: bool) -> bool:
+    """Whether a launch that names no arguments takes this one."""
+    if isinstance(argument, Buffer):
+        return argument.role not in (Role.TEMP, Role.SCRATCH)
+    return not (by_reference and isinstance(argument, TensorMapArgument))
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchOf:
     """A launch of a kernel as a family describes it; see ``launch``."""
 
@@ -196,7 +273,7 @@ def launch(
 def kernel(
     source: str = "",
     *,
-    arguments: Callable[..., Sequence[Argument] | Mapping[str, Argument]],
+    arguments: Callable[..., _Given],
     grid: Callable[..., Extent] | Extent = 0,
     block: Extent = 0,
     launches: Sequence[LaunchOf] = (),
@@ -296,16 +373,13 @@ def kernel(
         if not (callable(reference) or isinstance(reference, str | Sequence | LaunchOf)):
             raise TypeError(f"reference is {reference!r}; expected a function, a launch, or the files of saved arrays")
         label = label or _label(numbers)
-        listed = arguments(*numbers)
-        names = tuple(listed) if isinstance(listed, Mapping) else ()
-        listed = tuple(listed.values() if isinstance(listed, Mapping) else listed)
-        given = tuple(_in_folder(argument, folder, label) for argument in listed)
-        shapes = [KernelLaunch(each.entry, each.shape(numbers), _positions(each, names, given)) for each in launches]
+        listed = _Arguments.of(arguments(*numbers), folder, label)
+        given, shape = listed.every, first.shape(numbers)
         gated = scale_of is Scale.BENCH and not host_bound and _at(gate, numbers)
         made = Case(
             family=folder.name,
             stage=stage,
-            launch=first.shape(numbers),
+            launch=shape,
             arguments=given,
             work=Work(bytes(*numbers), flops(*numbers) if flops else 0),
             reference=_files(reference, folder, label) if isinstance(reference, str | Sequence) else expected(numbers),
@@ -318,13 +392,13 @@ def kernel(
             roof=roof,
             tier=Tier.GATE if gated else Tier.FULL,
             predicted=tuple(_at(predicted, numbers).items()),
-            sequence=tuple(shapes),
+            sequence=tuple(listed.sequence(launches, numbers, KernelLaunch(stage.kernel, shape, ()))),
             scale=magnitudes(numbers),
             atol=atol,
             rtol=rtol,
         )
         if isinstance(reference, LaunchOf):
-            made = replace(made, reference=_by_other_kernel(made, reference, numbers, names))
+            made = replace(made, reference=_by_other_kernel(made, reference, numbers, listed))
         return made
 
     of_every_size = {buffer.data for _, buffer in stage.constants}
@@ -464,18 +538,16 @@ def _files(names: str | Sequence[str], folder: Path, size: str) -> tuple[Path, .
     return tuple(folder / name.replace("{size}", size) for name in each)
 
 
-def _positions(described: LaunchOf, names: Sequence[str], arguments: Sequence[Argument]) -> tuple[int, ...]:
-    """Which arguments a launch takes; ValueError where it names one that is not there."""
-    if not described.takes:
-        own = (Role.TEMP, Role.SCRATCH)
-        return tuple(at for at, each in enumerate(arguments) if not (isinstance(each, Buffer) and each.role in own))
-    if unknown := [name for name in described.takes.split() if name not in names]:
-        known = f"the arguments are {', '.join(names)}" if names else "give the arguments names: {'out': Out(n), ...}"
-        raise ValueError(f"launch of {described.entry}: no argument is named {unknown[0]}; {known}")
-    return tuple(names.index(name) for name in described.takes.split())
+def _position(names: Sequence[str], name: str, asked_by: str) -> int:
+    """Where the argument of a name is; ValueError where there is none."""
+    if name not in names:
+        known = ", ".join(filter(None, names))
+        advice = f"the arguments are {known}" if known else "give the arguments names: {'out': Out(n), ...}"
+        raise ValueError(f"{asked_by}: no argument is named {name}; {advice}")
+    return names.index(name)
 
 
-def _by_other_kernel(case: Case, described: LaunchOf, numbers: Sequence[int], names: Sequence[str]) -> Case:
+def _by_other_kernel(case: Case, described: LaunchOf, numbers: Sequence[int], listed: _Arguments) -> Case:
     """The case of a reference kernel on the same arguments."""
     assert case.stage.source is not None
     source = case.stage.source.parent / (described.source or case.stage.source.name)
@@ -490,7 +562,7 @@ def _by_other_kernel(case: Case, described: LaunchOf, numbers: Sequence[int], na
         constants=case.stage.constants if source == case.stage.source else (),
     )
     shape = described.shape(numbers)
-    takes = KernelLaunch(stage.kernel, shape, _positions(described, names, case.arguments))
+    takes = KernelLaunch(stage.kernel, shape, listed.taken(described, by_reference=True))
     return replace(case, stage=stage, launch=shape, sequence=(takes,), reference=None)
 
 

@@ -18,6 +18,7 @@ from peakgate.build.cubin import Resources
 from peakgate.core.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
+from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.texels import TexelBuffer
 from peakgate.device.interface import (
     Device,
@@ -123,6 +124,8 @@ class CpuLaunchable:
         self._values: list[Any] = []
         self._pristine: dict[int, Array] = {}
         for position, argument in enumerate(case.arguments):
+            if isinstance(argument, TensorMapArgument):
+                raise emulator.KernelBuildError(f"{case.id}: argument {position}: tensor maps are not emulated")
             if not isinstance(argument, Buffer):
                 self._values.append(value_of(argument))
             elif argument.role in (Role.OUT, Role.SCRATCH, Role.TEMP):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import uuid
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -129,6 +130,41 @@ def gpu_capability(index: int) -> tuple[int, int] | None:
     for value, attribute in zip(values, (_CAPABILITY_MAJOR, _CAPABILITY_MINOR), strict=True):
         driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
     return values[0].value, values[1].value
+
+
+def encode_tensor_map(
+    target: int,
+    *,
+    element_type: int,
+    address: int,
+    extents: Sequence[int],
+    strides_bytes: Sequence[int],
+    box: Sequence[int],
+    swizzle: int,
+    l2_promotion: int,
+) -> int:
+    """Write a CUtensorMap to the address ``target`` (cuTensorMapEncodeTiled); the driver's error, 0 for none.
+
+    Axes begin with the contiguous one, which has no stride. Nothing is interleaved, a box steps by one element, and
+    elements outside are 0.
+    """
+    driver, axes = _library(), len(extents)
+    assert driver is not None, "there is no GPU without a driver"
+    status: int = driver.cuTensorMapEncodeTiled(
+        ctypes.c_void_p(target),
+        element_type,
+        axes,
+        ctypes.c_void_p(address),
+        (ctypes.c_uint64 * axes)(*extents),
+        (ctypes.c_uint64 * axes)(*strides_bytes),
+        (ctypes.c_uint32 * axes)(*box),
+        (ctypes.c_uint32 * axes)(*([1] * axes)),
+        0,
+        swizzle,
+        l2_promotion,
+        0,
+    )
+    return status
 
 
 def cublas_version() -> str | None:

@@ -11,8 +11,9 @@ import cupy
 import numpy as np
 from peakgate.build.cubin import Cubin, Resources
 from peakgate.core.case import Array, Buffer, Case, Role, value_of
+from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.texels import TexelBuffer
-from peakgate.device import elements, operations
+from peakgate.device import elements, operations, tensor_maps
 from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
 from peakgate.device.stream import SampleStream
@@ -180,13 +181,17 @@ class GpuLaunchable:
         return arrays, guards
 
     def _bind(self, arrays: Mapping[int, Array]) -> Callable[[], None]:
-        """A launch on these arrays, by argument position."""
+        """A launch on these arrays, by argument position; tensor maps are those of their places."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch
         handles = {position: each.handle for position, each in self._objects.items()}
         given = {**arrays, **handles}
         values = [
-            given[position] if isinstance(argument, Buffer) else value_of(argument)
+            given[position]
+            if isinstance(argument, Buffer)
+            else tensor_maps.encoded(argument, self._buffers[argument.of], arrays[argument.of].data.ptr)
+            if isinstance(argument, TensorMapArgument)
+            else value_of(argument)
             for position, argument in enumerate(self.case.arguments)
         ]
         launches = [

@@ -14,6 +14,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from peakgate.core.case import Array, Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Struct, Tier, Work
+from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.texels import Surface, TexelBuffer, Texture
 
 FUNCTION = "function"
@@ -21,7 +22,10 @@ FUNCTION = "function"
 
 RECORDS: dict[str, type] = {
     kind.__name__: kind
-    for kind in (Case, Stage, Launch, KernelLaunch, Work, Buffer, TexelBuffer, Texture, Surface, Scalar, Struct)
+    for kind in (
+        *(Case, Stage, Launch, KernelLaunch, Work, Buffer, TexelBuffer, Texture, Surface),
+        *(Scalar, Struct, TensorMapArgument),
+    )
 }
 _TAKEN: dict[type, tuple[type, ...]] = {int: (int, float), float: (int, float), str: (str, int, float)}
 """A number does for another, and as the text of a macro's value: families may give these."""

@@ -9,6 +9,7 @@ from peakgate.build.cubin import BuildError
 from peakgate.core.case import Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Tier, Work
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
+from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.run import identity
 from peakgate.run.identity import terms
 from peakgate.run.listing import Listed
@@ -46,6 +47,13 @@ CHANGES = {
     "the grid": (lambda case: replace(case, launch=Launch((2, 1, 1), (32, 1, 1))), ["launch"]),
     "a macro": (lambda case: replace(case, defines=(("TILE", "8"),)), ["launch"]),
     "a value": (lambda case: replace(case, arguments=(*case.arguments[:2], Scalar(16))), ["launch"]),
+    "a tensor map": (
+        lambda case: replace(
+            other_stage(case, min_capability=(9, 0)),
+            arguments=(*case.arguments, TensorMapArgument(1, (32,), swizzle=128)),
+        ),
+        ["launch", "min_capability"],
+    ),
     "several launches": (lambda case: replace(case, sequence=(KernelLaunch("twice", ONE, (0, 1)),)), ["launch"]),
     "a cooperative launch": (lambda case: other_stage(case, cooperative=True), ["launch"]),
     "a constant's type": (
