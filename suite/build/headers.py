@@ -298,6 +298,7 @@ def emulator_headers() -> dict[str, str]:
         **{f"cooperative_groups{part}.h": '#include "cuda_groups.h"\n' for part in twins["cuda_groups.h"]},
         **dict.fromkeys((*twins["cuda_half.h"], *_WITH_HALVES), '#include "cuda_half.h"\n'),
         "cuda_fp8.h": '#include "cuda_narrow.h"\n',
+        "mma.h": '#include "cuda_wmma.h"\n',
         "cuComplex.h": '#include "cuda_complex.h"\n',
         **dict.fromkeys(_OF_CUB, '#include "cuda_cub.h"\n'),
         **dict.fromkeys(_OF_SYNC, '#include "cuda_sync.h"\n'),

@@ -47,6 +47,7 @@ _ON_DEMAND = {
     "cuda_rounded.h": re.compile(r"\b__[a-z]\w*_r[nzud]\b"),
     "cuda_ptx_values.h": re.compile(r"\b(?:asm|__asm__|__asm)\b"),
     "cuda_half.h": re.compile(r"\basm\b.*?\.b?f16", re.DOTALL),
+    "cuda_matrix.h": re.compile(r"\b(?:mma|ldmatrix|stmatrix|movmatrix)\.sync\b"),
 }
 """What few kernels need without an include, and would cost each a hundredth of a second."""
 RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp")))

@@ -422,6 +422,14 @@ void peakgate_access(const void* address, size_t size, int writes, const void* c
         access<PLAIN_READ>(at, size, reinterpret_cast<uintptr_t>(caller));
 }
 
+void peakgate_row(const void* address, size_t size, int writes, const void* caller) {
+    if (reinterpret_cast<uintptr_t>(address) % size) {
+        report(MISALIGNED, reinterpret_cast<uintptr_t>(caller), 0, "row of a matrix that does not begin on a multiple of %zu bytes", size);
+        abandon_launch();
+    }
+    if (writes >= 0) peakgate_access(address, size, writes, caller);
+}
+
 void* peakgate_memcpy(void* destination, const void* source, size_t bytes) {
     return copied(destination, source, bytes, PEAKGATE_CALLER);
 }

@@ -74,7 +74,6 @@ _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
 
 _NOT_EMULATED = {
     r"\basm\b": "this inline PTX",
-    r"\bmma\.h\b|\bwmma\b|\bnvcuda\b": "the tensor cores' wmma",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
     r"\bcuda(?:/|::)(?:semaphore|latch|ptx|annotated_ptr)": "this part of libcu++",
     r"\bcub/|\bcub::": "this part of CUB",

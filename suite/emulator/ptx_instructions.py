@@ -1,39 +1,19 @@
 """PTX instructions as C++ statements.
 
-Every register is 64 bits wide and is read as the type that an instruction names (``cuda_ptx.h`` has the helpers). An
-instruction or a modifier that is not known here is not emulated: the launch that comes to it ends, and names it.
+An instruction or a modifier that is not known here is not emulated: the launch that comes to it ends, and names it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from peakgate.emulator.ptx_grammar import Address, Instruction, Negated, Operand, Pair, Vector
+from peakgate.emulator import ptx_matrix
+from peakgate.emulator.ptx_grammar import Instruction, Negated, Operand, Pair, Vector
+from peakgate.emulator.ptx_names import Names, Unknown
 from peakgate.emulator.ptx_values import DIRECTED, TYPES, Value, value_of
 
-_SPECIAL = {
-    "laneid": "peakgate_ptx::rank() % 32u",
-    "warpid": "peakgate_ptx::rank() / 32u",
-    "nwarpid": "32u",
-    "smid": "0u",
-    "nsmid": "1u",
-    "clock": "peakgate_clock()",
-    "clock64": "peakgate_clock()",
-    "globaltimer": "peakgate_clock()",
-    "globaltimer_lo": "peakgate_clock()",
-    "lanemask_lt": "((1u << peakgate_ptx::rank() % 32u) - 1u)",
-    "lanemask_le": "((2u << peakgate_ptx::rank() % 32u) - 1u)",
-    "lanemask_eq": "(1u << peakgate_ptx::rank() % 32u)",
-    "lanemask_ge": "(~0u << peakgate_ptx::rank() % 32u)",
-    "lanemask_gt": "~((2u << peakgate_ptx::rank() % 32u) - 1u)",
-    **{
-        f"{name}.{axis}": f"{variable}.{axis}"
-        for name, variable in (("tid", "threadIdx"), ("ctaid", "blockIdx"), ("ntid", "blockDim"), ("nctaid", "gridDim"))
-        for axis in "xyz"
-    },
-}
 _ATOMICS = {
     "add": "peakgate_atomicAdd",
     "min": "peakgate_atomicMin",
@@ -72,63 +52,6 @@ _SCOPES = {
 }
 _HINTS = re.compile(r"ca|cg|cs|lu|cv|wb|wt|nc|(?:L1|L2)::\w+|level::\w+|unified")
 """Where a value is cached: without effect on what it is."""
-
-
-class Unknown(Exception):
-    """An instruction that is not known."""
-
-
-def variable(name: str) -> str:
-    """The C++ variable that stands for a register."""
-    return "peakgate_r_" + re.sub(r"\W", "_", name)
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What the words of a statement mean: its operands by place, and the types of its registers."""
-
-    given: Sequence[str]
-    registers: Mapping[str, str]
-
-    def bits(self, operand: Operand) -> str:
-        """A word as 64 bits."""
-        if not isinstance(operand, str):
-            raise Unknown
-        if re.fullmatch(r"%\d+", operand) and int(operand[1:]) < len(self.given):
-            return self.given[int(operand[1:])]
-        if operand in self.registers:
-            return variable(operand)
-        if operand.startswith("%") and operand[1:] in _SPECIAL:
-            return f"uint64_t({_SPECIAL[operand[1:]]})"
-        if re.fullmatch(r"0[fFdD][0-9a-fA-F]+", operand):
-            return f"0x{operand[2:]}ull"
-        if re.fullmatch(r"[-~]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?", operand):
-            return f"uint64_t({operand.rstrip('U')}ll)"
-        if operand == "WARP_SZ":
-            return "32ull"
-        raise Unknown
-
-    def value(self, operand: Operand, type_: str) -> str:
-        """An operand as a value of a C++ type."""
-        if isinstance(operand, Negated):
-            return f"!{self.value(operand.word, type_)}"
-        if isinstance(operand, str) and re.fullmatch(r"-?\d+\.\d*(?:[eE][-+]?\d+)?", operand):
-            return f"{type_}({operand})"
-        return f"peakgate_ptx::get<{type_}>({self.bits(operand)})"
-
-    def put(self, operand: Operand, expression: str, type_: str) -> str:
-        """The statement that gives a register a value of a C++ type; none for the register ``_``."""
-        if operand == "_":
-            return f"(void)({expression});"
-        return f"{self.bits(operand)} = peakgate_ptx::bits(({type_})({expression}));"
-
-    def address(self, operand: Operand, space: str) -> str:
-        """A place in memory."""
-        if not isinstance(operand, Address) or operand.further:
-            raise Unknown
-        helper = "shared" if space == "shared" else "generic"
-        offset = self.bits(operand.offset) if operand.offset in self.registers else operand.offset.lstrip("+")
-        return f"peakgate_ptx::{helper}({self.bits(operand.word)} + {offset})"
 
 
 def statement(instruction: Instruction, names: Names) -> str:
@@ -487,6 +410,7 @@ def _trap(_instruction: Instruction, _names: Names) -> str:
 
 
 _STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
+    **ptx_matrix.STATEMENTS,
     **dict.fromkeys(("ld", "ldu", "st"), _memory),
     **dict.fromkeys(("atom", "red"), _atomic),
     **dict.fromkeys(("membar", "fence"), _fence),

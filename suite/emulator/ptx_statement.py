@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from peakgate.emulator.ptx_grammar import Instruction, Label, NotUnderstood, parsed
-from peakgate.emulator.ptx_instructions import Names, Unknown, statement, variable
+from peakgate.emulator.ptx_instructions import statement
+from peakgate.emulator.ptx_names import Names, Unknown, variable
 
 _OPERAND = re.compile(r'"([=+]?)&?([a-zA-Z])"\s*\(')
 _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')

@@ -17,6 +17,7 @@ enum PeakgateWarpOperation {
     PEAKGATE_WARP_SHUFFLE_DOWN,
     PEAKGATE_WARP_SHUFFLE_XOR,
     PEAKGATE_WARP_BALLOT,
+    PEAKGATE_WARP_TOGETHER, // of all 32 lanes: the last one to come calls `together` with the pointer that each offers
     // From here on every lane receives the values of all, 32 times `size` bytes by lane.
     PEAKGATE_WARP_MATCH,
     PEAKGATE_WARP_REDUCE,
@@ -31,6 +32,7 @@ struct PeakgateWarpCall {
     int size;          // bytes of value and result, at most 8
     int lane;          // source lane, distance or lane mask of a shuffle
     int width;         // lanes of a sub-group
+    void (*together)(void* const* offered) = nullptr;
 };
 
 #define PEAKGATE_MAX_DYNAMIC_SHARED 232448 // 227 KiB, the most a block may ask for on any chip so far
@@ -100,6 +102,8 @@ PEAKGATE_API void peakgate_strong(const void* address, int size, int what, int o
 PEAKGATE_API void peakgate_fence(int order, int scope);
 // An access that the emulator's own headers make for the kernel's line that called them.
 PEAKGATE_API void peakgate_access(const void* address, size_t size, int writes, const void* caller);
+// The same of a row of a matrix, which has to begin on a multiple of `size`; `writes` of -1: nothing but that is checked.
+PEAKGATE_API void peakgate_row(const void* address, size_t size, int writes, const void* caller);
 PEAKGATE_API long long peakgate_clock();
 PEAKGATE_API void* peakgate_memcpy(void* destination, const void* source, size_t bytes);
 PEAKGATE_API void* peakgate_memset(void* destination, int value, size_t bytes);

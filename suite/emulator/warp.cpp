@@ -15,6 +15,7 @@ struct Rendezvous {
     unsigned met;     // once all are there: who they are
     unsigned leaving; // and which of them have yet to pick up their result
     unsigned ballot;
+    void (*together)(void* const*);
     char values[WARP][8];
 };
 
@@ -30,7 +31,9 @@ namespace {
 Warps& here() { return *state.block->warps; }
 
 bool complete(const Rendezvous& meeting, int warp) {
-    return meeting.arrived && meeting.arrived == (meeting.mask & here().living_lanes[warp]);
+    // What all lanes hold a part of does not go on without those that have ended.
+    const unsigned needed = meeting.operation == PEAKGATE_WARP_TOGETHER ? ~0u : here().living_lanes[warp];
+    return meeting.arrived && meeting.arrived == (meeting.mask & needed);
 }
 
 void let_go(Rendezvous& meeting, int warp) {
@@ -39,6 +42,11 @@ void let_go(Rendezvous& meeting, int warp) {
         threads[count] = warp * WARP + __builtin_ctz(left);
         Thread& thread = state.threads[threads[count++]];
         if (thread.status == IN_WARP) thread.status = READY;
+    }
+    if (meeting.operation == PEAKGATE_WARP_TOGETHER) {
+        void* offered[WARP];
+        memcpy(offered, meeting.values, sizeof offered);
+        meeting.together(offered);
     }
     // Shuffles, votes and their kin are no memory barrier.
     if (meeting.operation == PEAKGATE_WARP_SYNC) threads_met(threads, count);
@@ -62,8 +70,9 @@ void join(Rendezvous& meeting, const PeakgateWarpCall& call, int lane, uintptr_t
     if (!meeting.arrived) {
         meeting.mask = call.mask;
         meeting.operation = call.operation;
+        meeting.together = call.together;
         meeting.ballot = 0;
-    } else if (meeting.operation != call.operation) {
+    } else if (meeting.operation != call.operation || meeting.together != call.together) {
         report(WARP_MASK, caller, 0, "lanes of one warp meet in different warp primitives");
         abandon_launch();
     }
@@ -96,6 +105,7 @@ int source_lane(const PeakgateWarpCall& call, int lane) {
         break;
     case PEAKGATE_WARP_SYNC:
     case PEAKGATE_WARP_BALLOT:
+    case PEAKGATE_WARP_TOGETHER:
     case PEAKGATE_WARP_MATCH:
     case PEAKGATE_WARP_REDUCE:
     case PEAKGATE_WARP_GROUP:

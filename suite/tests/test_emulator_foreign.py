@@ -286,12 +286,11 @@ def test_a_kernel_that_sleeps_is_ended(source: Path, monkeypatch: pytest.MonkeyP
     ("text", "complaint"),
     [
         ('\n#include "gone.cuh"\n', r"^kernel\.cu:2: gone\.cuh.*; add its folder to the stage's `include`"),
-        ("#include <mma.h>\n", r"^kernel\.cu:1: .*; the tensor cores' wmma is not emulated: give it a twin"),
         ("#include <cuda/latch>\n", r"^kernel\.cu:1: .*; this part of libcu\+\+ is not emulated"),
         ("__global__ void k() {}\n__device__ void f() {\n    k<<<1, 2>>>();\n}\n",
          r"^kernel\.cu:3: .*; `k<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"),
     ],
-    ids=["missing file", "wmma", "latch", "launch"],
+    ids=["missing file", "latch", "launch"],
 )  # fmt: skip
 def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
     with pytest.raises(KernelBuildError, match=complaint) as caught:
