@@ -6,6 +6,7 @@ What sessions of unchanged code say about noise is gathered here too.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,15 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.noise import Bools, Floats, Positions
 from peakgate.reports.comparison.result import BOTH_SIDES, LABELS, change_text, probability
-from peakgate.reports.runs.frame import FRAME_COLUMNS, records, usable
+from peakgate.reports.runs.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records
 from peakgate.reports.runs.runfile import CaseResult
 from peakgate.run.terms import TERMS, Contract, summary
 
 FEWEST_HISTORY_SESSIONS = 3
 
-NO_COMMIT = frozenset({"unknown", "unversioned"})
+NO_COMMIT = frozenset({"unknown", "unversioned", None})
 """What pytest-benchmark writes where there is no repository."""
 
 NOTABLE_CLOCK_CHANGE = 0.01
@@ -33,7 +35,9 @@ CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("sh
 REPORTED = (*LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupancy_limiter")
 """What is reported of the latest session that timed a case."""
 
-GROUPED_BY = ("cublas", "cupy", "nvrtc", "uuid", "driver")
+REASONS = ["verdict", "reason", "peak_fraction", "floor"]
+GROUPED_BY = tuple(f"gpu_{name}" for name in ("cublas", "cupy", "nvrtc", "uuid", "driver"))
+SIDES = "base", "new", "history"
 
 
 def in_order(label: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -43,12 +47,12 @@ def in_order(label: str, frame: pd.DataFrame) -> pd.DataFrame:
     """
     if frame.empty:
         raise PeakgateError(f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load")
-    rows = frame[list(FRAME_COLUMNS)].drop_duplicates(["run", "case"], keep="last")
+    rows = frame.loc[_last_of_its_run(frame), list(FRAME_COLUMNS)]
     return rows.sort_values("taken", kind="stable", ignore_index=True)
 
 
 def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
-    """What the sessions of a side (``in_order``) measured, a row for each of ``cases``.
+    """What the sessions of a side (``in_order``) measured, a row for each of ``cases``, which include all of its own.
 
     REPORTED is of the latest session that timed the case; over all that did are:
 
@@ -63,66 +67,61 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
     ``known``            whether any session mentions the case; ``in_gate`` whether one of the gate tier does
     ===================  ===============================================================================
     """
-    timed = usable(rows)
-    timed = timed.assign(
-        log_time=np.log(timed["time_us"]),
-        variance=timed["sampling_error"] ** 2,
-        library=timed["fingerprint"].isna() & timed["registers"].isna(),
-        below=timed["verdict"].isin([Verdict.BELOW_FLOOR]),
-    )
-    over_all = timed.groupby("case", sort=False).agg(
-        sessions=("time_us", "size"),
-        log_time=("log_time", "mean"),
-        squares=("variance", "sum"),
-        errors=("variance", "count"),
-        host_bound=("host_bound", "sum"),
-        library=("library", "any"),
-        share_below=("below", "mean"),
-    )
-    untimed = rows.loc[rows.index.difference(timed.index), ["case", "verdict", "reason"]]
-    unexplained = untimed["reason"].fillna("") == ""
-    untimed["reason"] = untimed["reason"].mask(unexplained, untimed["verdict"].str.lower()).fillna("not timed")
-    faulty = untimed["verdict"].isin(FAULTY)
-    below = _latest(timed.loc[timed["below"], ["case", "peak_fraction", "floor", "reason"]])
-    parts = (
-        _latest(timed[["case", *REPORTED]]),
-        over_all,
-        _latest(untimed[~faulty])["reason"].rename("open"),
-        _latest(untimed[faulty]).rename(columns={"reason": "wrong", "verdict": "wrong_as"}),
-        pd.Series(list(map(_below_floor, records(below))), below.index, dtype="string", name="below"),
-    )
-    found = pd.concat([part.reindex(cases) for part in parts], axis=1)
-    sessions = found["sessions"].fillna(0).astype(int)
-    errors = (np.sqrt(found["squares"]) / sessions).where(found["errors"] == sessions)
-    return found.assign(
-        known=cases.isin(rows["case"]),
-        in_gate=cases.isin(rows.loc[rows["run_tier"].isin(["gate"]), "case"]),
-        sessions=sessions,
-        mean_us=found["time_us"].where(sessions == 1, np.exp(found["log_time"])),
-        sampling_error=errors,
-        below=found["below"].where(found["share_below"] >= 1 / 2),
-    )
+    place, count, timed = _places(rows, cases), len(cases), is_usable(rows)
+    faulty = ~timed & rows["verdict"].isin(FAULTY).to_numpy()
+    below = timed & rows["verdict"].isin([Verdict.BELOW_FLOOR]).to_numpy()
+
+    def total(among: Bools, values: Floats | None = None) -> Floats:
+        """By case, how many of these rows there are, or the sum of their values."""
+        return np.bincount(place[among], None if values is None else values[among], count).astype(np.float64)
+
+    def worded(numbers: Positions, text: Callable[[Any], str]) -> pd.Series[Any]:
+        """By case, the row of this number in words; missing at -1."""
+        known, found = numbers >= 0, np.full(count, None, dtype=object)
+        if known.any():
+            found[known] = list(map(text, records(rows.loc[numbers[known], REASONS])))
+        return pd.Series(found, cases, dtype="string")
+
+    open_, wrong, timed_last = (_latest(place, among, count) for among in (~timed & ~faulty, faulty, timed))
+    found = rows[list(REPORTED)].reindex(timed_last).set_axis(cases)
+    sessions, errors = total(timed), rows["sampling_error"].to_numpy()
+    with np.errstate(invalid="ignore"):  # where no session timed the case
+        log_time = np.log(rows["time_us"][timed]).groupby(place[timed]).mean().reindex(range(count)).to_numpy()
+        sampling_error = np.sqrt(total(timed, errors**2)) / sessions
+    figures = {
+        "sessions": sessions.astype(int),
+        "log_time": log_time,
+        "mean_us": np.where(sessions == 1, found["time_us"], np.exp(log_time)),
+        "sampling_error": sampling_error,
+        "host_bound": total(timed & rows["host_bound"].to_numpy()),
+        "library": total(timed & is_library(rows)) > 0,
+        "below": worded(np.where(2 * total(below) >= sessions, _latest(place, below, count), -1), _below_floor),
+        "open": worded(open_, _untimed),
+        "wrong": worded(wrong, _untimed),
+        "wrong_as": rows["verdict"].reindex(wrong).set_axis(cases),
+        "known": np.isin(np.arange(count), place),
+        "in_gate": total(rows["run_tier"].isin(["gate"]).to_numpy()) > 0,
+    }
+    return pd.concat([found, pd.DataFrame(figures, cases)], axis=1)
 
 
-def in_scope(base: pd.DataFrame, new: pd.DataFrame, *, gate_alone: bool) -> tuple[pd.Index[str], list[str]]:
-    """The cases to judge, and a note on each kind of the others: not asked of NEW, or depending on the host.
+def in_scope(base: pd.DataFrame, new: pd.DataFrame, *, gate_alone: bool) -> tuple[Bools, list[str]]:
+    """Which cases to judge, and a note on each kind of the others: not asked of NEW, or depending on the host.
 
     ``gate_alone``: NEW ran the gate tier. It was not asked for a case that is not in that tier, for which a mark in one
     run file is not enough. A case is the host's where every run that timed it says so: one side alone must not hide a
     slower case. Wrong ones count.
     """
-    beyond_the_gate = ~new["known"] & base["tier"].isin(["full"]) & ~base["in_gate"]
-    left_out = beyond_the_gate if gate_alone else pd.Series(data=False, index=base.index)
-    timed = base["sessions"] + new["sessions"]
-    of_the_host = base["host_bound"].fillna(0) + new["host_bound"].fillna(0) == timed
-    host_bound = ~left_out & (timed > 0) & of_the_host & new["wrong"].isna()
+    left_out = (~new["known"] & base["tier"].isin(["full"]) & ~base["in_gate"] & gate_alone).to_numpy()
+    timed, of_the_host = base["sessions"] + new["sessions"], base["host_bound"] + new["host_bound"]
+    host_bound = ~left_out & ((timed > 0) & (of_the_host == timed) & new["wrong"].isna()).to_numpy()
     notes = []
     if left_out.any():
         notes.append(f"left out of base, {counted(int(left_out.sum()), 'case')}: new ran the gate tier")
     if host_bound.any():
         left = counted(int(host_bound.sum()), "case")
         notes.append(f"not judged, {left}: the time depends on the host as much as on the GPU")
-    return base.index[~left_out & ~host_bound], notes
+    return ~left_out & ~host_bound, notes
 
 
 def repeated_sessions(
@@ -130,39 +129,59 @@ def repeated_sessions(
 ) -> pd.DataFrame:
     """The times of repeated sessions: ``case``, ``side``, ``session``, ``group`` and ``residual``.
 
-    ``session`` is a number; ``residual`` is the log time less the mean of the case's ``group``. Each side is a group:
-    several runs named as one side are repeats. In ``history``, a group is the same code (by cubin fingerprint, of a
-    library by the versions that came with it, else by clean commit) on the same GPU under the same driver, three times
-    or more.
+    ``case`` is a place in ``cases``; ``session`` and ``group`` are numbers too; ``residual`` is the log time less the
+    mean of the case's ``group``. Each side is a group: several runs named as one side are repeats. In ``history``, a
+    group is the same code (by cubin fingerprint, of a library by the versions that came with it, else by clean commit)
+    on the same GPU under the same driver, three times or more.
     """
-    parts = [base.assign(side="base", group="base", least=2), new.assign(side="new", group="new", least=2)]
-    if history is not None and not history.empty:
-        others = history.drop_duplicates(["run", "case"], keep="last")
-        parts.append(others.assign(side="history", group=_repeat_group(others), least=FEWEST_HISTORY_SESSIONS))
-    columns = ["case", "run", "side", "group", "least", "time_us", "verdict"]
-    rows = usable(pd.concat([part[columns] for part in parts], ignore_index=True))
-    rows = rows[rows["case"].isin(cases) & rows["group"].notna()]
-    rows = rows.assign(session=rows.groupby(["side", "run"], sort=False).ngroup(), log_time=np.log(rows["time_us"]))
-    rows = rows[rows.groupby(["case", "group"])["log_time"].transform("size") >= rows["least"]]
-    mean = rows.groupby(["case", "group"])["log_time"].transform("mean")
-    return rows.assign(residual=rows["log_time"] - mean)[["case", "side", "session", "group", "residual"]]
+    sides = [(base, 0), (new, 1)] + ([] if history is None else [(history[_last_of_its_run(history)], 2)])
+    parts, sessions = [], 0
+    for rows, side in sides:
+        case = _places(rows, cases)
+        code = _repeat_group(rows) + side if side == 2 else np.full(len(rows), side)
+        timed = (case >= 0) & (code >= side) & is_usable(rows)
+        session = pd.factorize(rows["run"])[0] + sessions
+        parts.append([each[timed] for each in (case, session, code, np.log(rows["time_us"].to_numpy()))])
+        sessions += len(rows)
+    case, session, code, log_time = map(np.concatenate, zip(*parts, strict=True))
+    _, group, size = np.unique(code * len(cases) + case, return_inverse=True, return_counts=True)
+    found = pd.DataFrame({"case": case, "session": session, "group": group, "residual": log_time})
+    found["residual"] -= found.groupby("group")["residual"].transform("mean")
+    found["side"] = np.array(SIDES)[np.minimum(code, 2)]
+    repeated: pd.DataFrame = found[size[group] >= np.where(code < 2, 2, FEWEST_HISTORY_SESSIONS)]
+    return repeated
 
 
-def _repeat_group(rows: pd.DataFrame) -> pd.Series[Any]:
-    """What makes two sessions repeats of each other; missing when that cannot be known."""
-    fingerprint = rows["fingerprint"].fillna("")
-    library = rows["fingerprint"].isna() & rows["registers"].isna()
-    clean = ~rows["dirty"] & ~rows["commit"].isin(NO_COMMIT)
-    cublas, cupy, nvrtc, uuid, driver = (rows[f"gpu_{name}"].map(str) for name in GROUPED_BY)
-    code = ("commit " + rows["commit"]).where(clean)
-    code = code.mask(library, "library " + cublas + " " + cupy + " " + nvrtc)
-    code = code.mask(fingerprint != "", "cubin " + fingerprint)
-    return uuid + " " + driver + " " + code
+def _repeat_group(rows: pd.DataFrame) -> Positions:
+    """A number for what makes two sessions repeats of each other; -1 when that cannot be known."""
+    run, first = pd.factorize(rows["run"])[0], ~rows["run"].duplicated()
+    about = records(rows.loc[first, ["commit", "dirty", *GROUPED_BY]])
+    machine = [f"{each.gpu_uuid} {each.gpu_driver}" for each in about]
+    library = [f"library {each.gpu_cublas} {each.gpu_cupy} {each.gpu_nvrtc}" for each in about]
+    commit = [None if each.dirty or each.commit in NO_COMMIT else f"commit {each.commit}" for each in about]
+    fingerprint = rows["fingerprint"].to_numpy(object, na_value="")
+    code = np.where(is_library(rows), *(np.array(names, dtype=object)[run] for names in (library, commit)))
+    code = np.where(fingerprint != "", "cubin " + fingerprint, code)
+    number, machines = pd.factorize(code)[0], pd.factorize(np.array(machine, dtype=object))[0][run]
+    return np.where(number < 0, -1, number * len(about) + machines)
 
 
-def _latest(rows: pd.DataFrame) -> pd.DataFrame:
-    """The last row of each case, by case."""
-    return rows[~rows["case"].duplicated(keep="last")].set_index("case")
+def _last_of_its_run(rows: pd.DataFrame) -> Bools:
+    """Whether no later row is of the same case and run."""
+    run, case = (pd.factorize(rows[name])[0] for name in ("run", "case"))
+    return ~pd.Series(run * len(rows) + case).duplicated(keep="last").to_numpy()
+
+
+def _places(rows: pd.DataFrame, cases: pd.Index[str]) -> Positions:
+    """The place of each row's case among ``cases``, -1 for none of them."""
+    return cases.get_indexer(pd.Index(rows["case"]))
+
+
+def _latest(place: Positions, among: Bools, count: int) -> Positions:
+    """For each of ``count`` cases the number of the last of these rows, of which ``_places`` are; -1 without one."""
+    last = np.full(count + 1, -1)
+    last[place[among]] = np.flatnonzero(among)
+    return last[:-1]
 
 
 def moved(base: Any, new: Any, shift: Any) -> str:
@@ -181,6 +200,11 @@ def moved(base: Any, new: Any, shift: Any) -> str:
 def unmoved(change_percent: float, resolvable_percent: float) -> str:
     """A shift that is not flagged."""
     return f"{change_percent:+.2f} %, within the {percent(resolvable_percent)} these runs can resolve"
+
+
+def _untimed(row: Any) -> str:
+    """Why a session has no time of a case."""
+    return str(row.reason or (row.verdict or "not timed").lower())
 
 
 def _below_floor(row: Any) -> str:
@@ -240,30 +264,26 @@ def _clock(base: Any, new: Any) -> list[str]:
 
 def changed_terms(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     """One line per term that differs in a case of both sides, with how many cases and the first of them."""
-    recorded = [rows.dropna(subset=["sampling", "bytes", "flops", "timer"], how="all") for rows in (base, new)]
-    before, after = (_latest(rows[["case", *RECORDED, "error_over_bound"]]) for rows in recorded)
-    cases = pd.Index(base["case"].unique())
-    cases = cases[cases.isin(before.index) & cases.isin(after.index)]
-    before, after = before.loc[cases], after.loc[cases]
-    known = before[list(RECORDED)].notna() & after[list(RECORDED)].notna()
-    known["tolerance"] &= before["error_over_bound"].isna() == after["error_over_bound"].isna()
-    changed = known & before[list(RECORDED)].ne(after[list(RECORDED)]).fillna(value=False).astype(bool)
-    terms = {
-        case: [term for term, differs in zip(RECORDED, row, strict=True) if differs]
-        for case, row in zip(cases, changed.to_numpy(), strict=True)
-        if row.any()
-    }
+    cases, sides = pd.Index(base["case"].unique()), []
+    for rows in (base, new):
+        recorded = np.any([rows[name].notna() for name in ("sampling", "bytes", "flops", "timer")], axis=0)
+        latest = _latest(_places(rows, cases), recorded, len(cases))
+        sides.append(objects(rows[[*RECORDED, "error_over_bound"]].reindex(latest)))
+    missing, (before, after) = [pd.isna(side) for side in sides], sides
+    changed = ~missing[0] & ~missing[1] & (before != after)
+    changed[:, RECORDED.index("tolerance")] &= missing[0][:, -1] == missing[1][:, -1]
+    changed[:, -1] = False
     return summary(
         {
-            case: (_contract(before.loc[case, differing]), _contract(after.loc[case, differing]))
-            for case, differing in terms.items()
+            cases[row]: (_contract(before[row], changed[row]), _contract(after[row], changed[row]))
+            for row in np.flatnonzero(changed.any(axis=1))
         }
     )
 
 
-def _contract(terms: pd.Series[Any]) -> Contract:
-    """A frame holds counts of bytes and flops as floats."""
-    return Contract(**{str(term): _term(value) for term, value in terms.items()})
+def _contract(values: Objects, differs: Bools) -> Contract:
+    """The terms that differ; a frame holds counts of bytes and flops as floats."""
+    return Contract(**{RECORDED[term]: _term(values[term]) for term in np.flatnonzero(differs)})
 
 
 def _term(value: Any) -> Any:

@@ -91,18 +91,19 @@ def compare(
     rules = _rules(base, new, across_gpus=across_gpus)
     ids = pd.Index(pd.concat([base["case"], new["case"]]).unique(), name="case")
     before, after = evidence.summarize(base, ids), evidence.summarize(new, ids)
-    cases, scope = evidence.in_scope(before, after, gate_alone=bool(new["run_tier"].isin(["gate"]).all()))
-    before, after = before.loc[cases], after.loc[cases]
-    settled = _first(_settling(before, after, base, new, rules), cases)
-    timed = cases[settled["verdict"].isna()]
-    repeats = evidence.repeated_sessions(timed, base, new, history)
-    sides = before.loc[timed], after.loc[timed]
+    judged, scope = evidence.in_scope(before, after, gate_alone=bool(new["run_tier"].isin(["gate"]).all()))
+    before, after = before[judged], after[judged]
+    settled = _first(_settling(before, after, base, new, rules), before.index)
+    unsettled = settled["verdict"].isna().to_numpy()
+    sides = before[unsettled], after[unsettled]
+    repeats = evidence.repeated_sessions(sides[0].index, base, new, history)
     spread, df = _spread(*sides, repeats)
     shifts = _shifts(*sides, spread, df, rules)
-    settled.loc[timed] = _first(_judging(*sides, shifts), timed)
+    weighed = _first(_judging(*sides, shifts), shifts.index)
+    verdicts = pd.concat([settled[~unsettled], weighed]).join(in_percent(shifts))
     per_session = 1 / base["run"].nunique() + 1 / new["run"].nunique()
     return finished(
-        _rows(before, after).join(settled).join(in_percent(shifts)),
+        pd.concat([_rows(before, after), verdicts.reindex(before.index)], axis=1),
         suite=_suite(shifts["log_ratio"].to_numpy(), spread, rules, per_session),
         without_floor=int(after["verdict"].isin([Verdict.NO_FLOOR]).sum()),
         differences=differences(base, new),
@@ -125,40 +126,43 @@ def _rules(base: pd.DataFrame, new: pd.DataFrame, *, across_gpus: bool) -> Rules
 
 def _first(rulings: Sequence[CaseRuling], cases: pd.Index[str]) -> pd.DataFrame:
     """``verdict`` and ``reason`` of the first ruling that holds for each case; missing where none does."""
-    found = pd.DataFrame({name: pd.Series(pd.NA, cases, dtype="string") for name in ("verdict", "reason")})
-    for holds, verdict, reason in reversed(rulings):
-        where = pd.Series(holds, cases, dtype=bool)
-        found["verdict"] = found["verdict"].mask(where, verdict)
-        found["reason"] = found["reason"].mask(where, reason)
-    return found
+    found, left = np.full((len(cases), 2), None, dtype=object), np.ones(len(cases), bool)
+    for holds, *words in rulings:
+        where = left & np.asarray(holds)
+        left &= ~where
+        for column, word in enumerate(words):
+            found[where, column] = np.broadcast_to(np.asarray(word, dtype=object), len(cases))[where]
+    return pd.DataFrame(found, cases, ["verdict", "reason"], dtype="string")
 
 
 def _settling(
     before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame, rules: Rules
 ) -> list[CaseRuling]:
     """Verdicts that need no comparison of times, in order: NEW has none, or BASE has none that compares with it."""
-    known, timed = before["known"] & after["known"], (before["sessions"] > 0) & (after["sessions"] > 0)
+    in_base, in_new = (side["known"].to_numpy() for side in (before, after))
+    untimed = ((before["sessions"] == 0) | (after["sessions"] == 0)).to_numpy()
+    few = [side["sampling_error"].isna().to_numpy() for side in (before, after)]
+    wrong, below, open_ = (column.notna().to_numpy() for column in (after["wrong"], after["below"], before["open"]))
     refused, alone = rules.refusal is not None, rules.refusal is not None and rules.other_model
-    only_in = before["known"].map({True: "only in base; ", False: "only in new; "})
-    few = [side["sampling_error"].isna() for side in (before, after)]
-    which = pd.Series("new", before.index).mask(few[0], "base").mask(few[0] & few[1], "base and new")
-    too_few = which + f": fewer than {FEWEST_SAMPLES} samples, their noise is unknown"
-    wrong = before["wrong"].fillna("").map("wrong in base ({}), timed in new".format)
-    mended = wrong.where(before["wrong"].notna(), "not in base")
-    incomplete = "which ran a selection of cases"
     not_in_new, not_in_base = not new["whole"].any(), not base["whole"].any()
+    incomplete = "which ran a selection of cases"
+    too_few = f"fewer than {FEWEST_SAMPLES} samples, their noise is unknown"
     return [
-        (after["wrong"].notna(), after["wrong_as"], after["wrong"]),
-        (alone & ~known, Verdict.INCOMPARABLE, only_in + str(rules.refusal)),
-        (not_in_new & ~after["known"], Verdict.INCONCLUSIVE, f"in base, not measured in new, {incomplete}"),
-        (~after["known"], Verdict.MISSING, "in base, not in new" + _tiers(base, new)),
-        (after["sessions"] == 0, Verdict.INCONCLUSIVE, "new: " + after["open"]),
-        (after["below"].notna() & (refused | ~timed), Verdict.BELOW_FLOOR, after["below"]),
-        (~timed & before["open"].notna(), Verdict.INCONCLUSIVE, "base: " + before["open"]),
-        (not_in_base & ~before["known"], Verdict.INCONCLUSIVE, f"not measured in base, {incomplete}"),
-        (~timed, Verdict.NEW, mended),
+        (wrong, after["wrong_as"], after["wrong"]),
+        (alone & ~in_new, Verdict.INCOMPARABLE, f"only in base; {rules.refusal}"),
+        (alone & ~in_base, Verdict.INCOMPARABLE, f"only in new; {rules.refusal}"),
+        (not_in_new & ~in_new, Verdict.INCONCLUSIVE, f"in base, not measured in new, {incomplete}"),
+        (~in_new, Verdict.MISSING, "in base, not in new" + _tiers(base, new)),
+        ((after["sessions"] == 0).to_numpy(), Verdict.INCONCLUSIVE, "new: " + after["open"]),
+        (below & (refused | untimed), Verdict.BELOW_FLOOR, after["below"]),
+        (untimed & open_, Verdict.INCONCLUSIVE, "base: " + before["open"]),
+        (not_in_base & ~in_base, Verdict.INCONCLUSIVE, f"not measured in base, {incomplete}"),
+        (untimed & before["wrong"].notna(), Verdict.NEW, "wrong in base (" + before["wrong"] + "), timed in new"),
+        (untimed, Verdict.NEW, "not in base"),
         (refused, Verdict.INCOMPARABLE, rules.refusal),
-        (few[0] | few[1], Verdict.INCONCLUSIVE, too_few),
+        (few[0] & few[1], Verdict.INCONCLUSIVE, f"base and new: {too_few}"),
+        (few[0], Verdict.INCONCLUSIVE, f"base: {too_few}"),
+        (few[1], Verdict.INCONCLUSIVE, f"new: {too_few}"),
     ]
 
 
@@ -208,12 +212,13 @@ def _spread(
     before: pd.DataFrame, after: pd.DataFrame, repeats: pd.DataFrame
 ) -> tuple[noise.SessionNoise | None, Floats]:
     """The noise between sessions of the cases, None where none was repeated, and each case's degrees of freedom."""
-    by_case = repeats.groupby("case")
-    repeated = (by_case.size() - by_case["group"].nunique()).reindex(before.index, fill_value=0)
-    residuals = repeats.pivot(index="case", columns="session", values="residual").reindex(before.index)
-    df = np.asarray(repeated, dtype=np.float64)
+    case, session = repeats["case"].to_numpy(), pd.factorize(repeats["session"])[0]
+    residuals = np.full((len(before), repeats["session"].nunique()), np.nan)
+    residuals[case, session] = repeats["residual"]
+    groups = np.bincount(case[~repeats["group"].duplicated()], minlength=len(before))
+    df = (np.bincount(case, minlength=len(before)) - groups).astype(np.float64)
     log_time = (before["log_time"] + after["log_time"]).to_numpy() / 2
-    return noise.session_noise(np.asarray(residuals, dtype=np.float64), df, log_time), df
+    return noise.session_noise(residuals, df, log_time), df
 
 
 def _sampling_variance(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
@@ -234,14 +239,12 @@ def _too_noisy(resolvable: Floats, p_alone: Floats) -> Bools:
 
 def _judging(before: pd.DataFrame, after: pd.DataFrame, shifts: pd.DataFrame) -> list[CaseRuling]:
     """What can hold for a case that both sides timed, the worst first."""
-    figures, flagged = in_percent(shifts), shifts["flagged"]
-    within = pd.Series(
-        list(map(evidence.unmoved, figures["change_percent"], figures["smallest_detectable_change_percent"])),
-        shifts.index,
-        dtype=str,
-    )
-    rows = (records(table[flagged]) for table in (before, after, figures))
-    beyond = pd.Series(list(map(evidence.moved, *rows)), shifts.index[flagged], dtype=str).reindex(shifts.index)
+    figures, flagged = in_percent(shifts), shifts["flagged"].to_numpy()
+    changes = (figures[name] for name in ("change_percent", "smallest_detectable_change_percent"))
+    within = pd.Series(list(map(evidence.unmoved, *changes)), shifts.index, dtype="string")
+    beyond = pd.Series(None, shifts.index, dtype="string")
+    if flagged.any():
+        beyond[flagged] = list(map(evidence.moved, *(records(table[flagged]) for table in (before, after, figures))))
     return [
         (flagged & (shifts["log_ratio"] > 0), Verdict.SLOWER, beyond),
         (after["below"].notna(), Verdict.BELOW_FLOOR, after["below"] + "; against base " + within),
@@ -279,12 +282,14 @@ def _suite(ratios: Floats, spread: noise.SessionNoise | None, rules: Rules, per_
 
 def _rows(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """What the sides measured of each case, by the columns of a comparison."""
-    labels = list(LABELS)
-    rows = after[labels].where(after["sessions"] > 0, before[labels]).assign(floor=after["floor"])
+    latest = pd.concat([before, after])[list(LABELS)].take(
+        np.arange(len(before)) + len(before) * (after["sessions"].to_numpy() > 0)
+    )
+    parts = [latest.set_axis(before.index), after["floor"]]
     for name, side in (("base", before), ("new", after)):
-        rows = rows.assign(**{f"{name}_time_us": side["mean_us"], f"{name}_sessions": side["sessions"]})
-        rows = rows.join(side[list(BOTH_SIDES)].add_prefix(f"{name}_"))
-    return rows
+        columns = [f"{name}_{column}" for column in ("time_us", "sessions", *BOTH_SIDES)]
+        parts.append(side[["mean_us", "sessions", *BOTH_SIDES]].set_axis(columns, axis=1))
+    return pd.concat(parts, axis=1)
 
 
 def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, repeats: pd.DataFrame, df: Floats) -> list[str]:

@@ -20,7 +20,7 @@ from peakgate.core.verdict import Verdict
 from peakgate.judge.floors import Floors
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import compare
-from peakgate.reports.runs.frame import to_frame, usable
+from peakgate.reports.runs.frame import is_library, to_frame, usable
 from peakgate.reports.runs.runfile import Run
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
@@ -213,6 +213,5 @@ def tight_thresholds(runs: Sequence[Run], sds: Mapping[str, float]) -> tuple[Tig
 def _timed(runs: Sequence[Run]) -> pd.DataFrame:
     """The usable times of the cases that two or more sessions timed, with their ``log_time`` and ``library``."""
     rows = usable(to_frame(runs))
-    library = rows["fingerprint"].isna() & rows["registers"].isna()
-    rows = rows.assign(log_time=np.log(rows["time_us"]), library=library)
+    rows = rows.assign(log_time=np.log(rows["time_us"]), library=is_library(rows))
     return rows[rows.groupby("case")["case"].transform("size") > 1]

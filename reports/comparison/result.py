@@ -97,10 +97,15 @@ def finished(
     ``differences`` and ``notes``.
     """
     found = rows.rename_axis("case").reset_index().reindex(columns=list(ROW_COLUMNS))
-    found = found.fillna({"base_sessions": 0, "new_sessions": 0}).astype(dict(ROW_COLUMNS))
-    lower_bound = np.log1p(found["change_percent"] / 100) - np.log1p(found["smallest_detectable_change_percent"] / 100)
-    order = {"rank": found["verdict"].map(WORST_FIRST.index), "sure": -lower_bound.fillna(0.0), "case": found["case"]}
-    found = found.loc[pd.DataFrame(order).sort_values(list(order)).index].reset_index(drop=True)
+    found = found.fillna({"base_sessions": 0, "new_sessions": 0})
+    for (name, dtype), present in zip(ROW_COLUMNS.items(), found.dtypes, strict=True):
+        if present != dtype:
+            found[name] = pd.Series(found[name], dtype=dtype)
+    changes = [found[name].to_numpy() / 100 for name in ("change_percent", "smallest_detectable_change_percent")]
+    sure = np.nan_to_num(np.log1p(changes[0]) - np.log1p(changes[1]))
+    rank = [WORST_FIRST.index(verdict) for verdict in found["verdict"]]
+    order = np.lexsort([found["case"].to_numpy(object), -sure, np.array(rank)])
+    found = found.take(order).reset_index(drop=True)
     verdicts = _counting(found, suite, without_floor)
     found.attrs = {
         "verdict": str(_worst(verdicts)),

@@ -25,7 +25,7 @@ from peakgate.core.verdict import FAULTY, ExitCode
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.reports.floors import margins
 from peakgate.reports.runs.find import FORMS
-from peakgate.reports.runs.frame import records, to_frame, usable
+from peakgate.reports.runs.frame import is_library, records, to_frame, usable
 from peakgate.reports.runs.options import add_baselines, add_run_names, named_runs, verb_parser
 
 FEWEST_FOR_FLOORS = 2
@@ -111,8 +111,7 @@ def evidence_of(runs: pd.DataFrame) -> pd.DataFrame:
     rows = usable(runs)
     rows = rows[~rows["case"].isin(runs.loc[runs["verdict"].isin(FAULTY), "case"])]
     rows = rows[(rows["peak_fraction"] > 0) & ~rows["bound"].isin([NOT_GATED])]
-    library = rows["fingerprint"].isna() & rows["registers"].isna()
-    rows = rows.assign(gpu=rows["gpu_uuid"].map(lambda uuid: uuid or "unknown"), library=library)
+    rows = rows.assign(gpu=rows["gpu_uuid"].map(lambda uuid: uuid or "unknown"), library=is_library(rows))
     rows = rows[rows.groupby("case")["case"].transform("size") >= FEWEST_FOR_FLOORS]
     return rows[["case", "gpu", "time_us", "library", "peak_fraction"]]
 

@@ -5,6 +5,7 @@ Everything is read from frames of runs (``runs.frame``), of which the facts of a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -70,19 +71,26 @@ def differences(base: pd.DataFrame, new: pd.DataFrame) -> tuple[Difference, ...]
 
 def machine_code(base: pd.DataFrame, new: pd.DataFrame) -> str | None:
     """Whether the machine code changed, over the cases whose fingerprints both sides have; None without any."""
-    codes = [rows.loc[rows["fingerprint"].fillna("") != "", ["case", "fingerprint"]] for rows in (base, new)]
-    first, second = codes[0]["case"].unique(), codes[1]["case"]
-    known = first[pd.Index(first).isin(second)]
-    either = pd.concat([side.drop_duplicates().assign(side=number) for number, side in enumerate(codes)])
-    alone = either.drop_duplicates(["case", "fingerprint"], keep=False)["case"]
-    changed = known[pd.Index(known).isin(alone)]
-    if not len(known):
+    before, after = (_fingerprints(rows) for rows in (base, new))
+    known = [case for case in before if case in after]
+    changed = [case for case in known if before[case] != after[case]]
+    if not known:
         return None
     one = len(known) == 1
     record = "case that records it" if one else "cases that record it"
-    if not len(changed):
+    if not changed:
         return f"machine code: the same in {'the' if one else f'all {len(known)}'} {record}"
     return f"machine code: changed in {len(changed)} of {len(known)} {record}, first {changed[0]}"
+
+
+def _fingerprints(rows: pd.DataFrame) -> Mapping[str, set[str]]:
+    """Of each case the fingerprints of its machine code that runs recorded."""
+    found: dict[str, set[str]] = defaultdict(set)
+    recorded = rows["fingerprint"].notna().to_numpy()
+    for case, fingerprint in zip(rows["case"][recorded], rows["fingerprint"][recorded], strict=True):
+        if fingerprint:
+            found[case].add(fingerprint)
+    return found
 
 
 def _text(value: object) -> str:

@@ -12,10 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from msgspec import structs
+from numpy.typing import NDArray
 from peakgate.core.text import encodable
 from peakgate.reports.runs.runfile import NUMBERS, TEXTS, UNUSABLE, CaseResult, Run, RunGpuFacts, Unmeasured
+
+Objects = NDArray[np.object_]
 
 TEXT, NUMBER, FLAG = "string", "float64", "bool"
 
@@ -80,19 +84,32 @@ def as_series(values: Sequence[Any], dtype: str) -> pd.Series[Any]:
     return pd.Series(values, dtype=dtype)
 
 
+def objects(frame: pd.DataFrame) -> Objects:
+    """The values as Python's own, None where one is missing."""
+    found = frame.to_numpy(object, copy=True)
+    found[pd.isna(found)] = None
+    return found
+
+
 def records(frame: pd.DataFrame) -> list[SimpleNamespace]:
     """The rows with Python's own values, None where one is missing."""
-    columns: dict[str, list[Any]] = {}
-    for name, values in frame.items():
-        objects = values.astype(object).to_numpy(copy=True)
-        objects[values.isna().to_numpy()] = None
-        columns[str(name)] = objects.tolist()
-    return [SimpleNamespace(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+    names = [str(name) for name in frame.columns]
+    return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in objects(frame).tolist()]
+
+
+def is_usable(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows are of cases whose time their run trusts."""
+    return rows["time_us"].notna().to_numpy() & ~rows["verdict"].isin(UNUSABLE).to_numpy()
 
 
 def usable(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of cases whose time their run trusts."""
-    return rows[rows["time_us"].notna() & ~rows["verdict"].isin(UNUSABLE)]
+    return rows[is_usable(rows)]
+
+
+def is_library(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows are of what the driver or a vendor's library does: a GPU run records the code of every kernel."""
+    return rows["fingerprint"].isna().to_numpy() & rows["registers"].isna().to_numpy()
 
 
 def _recorded(run: Run) -> list[CaseResult | Unmeasured]:
