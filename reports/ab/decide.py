@@ -134,9 +134,10 @@ def estimates(
 
 def spread(log_ratios: Floats) -> tuple[Floats, Floats]:
     """Variance and degrees of freedom of each case's pairs; 0 and 0 with fewer than two."""
-    table = pd.DataFrame(log_ratios)
-    variance, df = table.var(axis=1).fillna(0.0), (table.count(axis=1) - 1).clip(lower=0)
-    return np.asarray(variance, dtype=np.float64), np.asarray(df, dtype=np.float64)
+    count = np.isfinite(log_ratios).sum(axis=1, keepdims=True)
+    squares = (log_ratios - np.nansum(log_ratios, axis=1, keepdims=True) / np.maximum(count, 1)) ** 2
+    df = np.maximum(count[:, 0] - 1.0, 0.0)
+    return np.nansum(squares, axis=1) / np.maximum(df, 1.0), df
 
 
 def _pooled(variance: Floats, df: Floats, other: Floats, other_df: Floats) -> tuple[Floats, Floats]:

@@ -74,11 +74,12 @@ def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
     cases: Counter[str] = Counter()
     sessions: Counter[int] = Counter()
     detectable: list[pd.DataFrame] = []
-    frames = [to_frame([run]) for run in runs]
+    rows = to_frame(runs)
+    number = pd.factorize(rows["run"])[0]
     for base, new in _sides(design, len(runs), np.random.default_rng(seed)):
         others = [index for index in range(len(runs)) if index not in {*base, *new}]
-        history = _together(frames, others) if others and design is Design.WITH_HISTORY else None
-        comparison = compare(_together(frames, base), _together(frames, new), history)
+        history = rows[np.isin(number, others)] if others and design is Design.WITH_HISTORY else None
+        comparison = compare(rows[np.isin(number, base)], rows[np.isin(number, new)], history)
         detectable.append(comparison[["case", "smallest_detectable_change_percent"]].dropna())
         for direction, both in ((1, (*base, *new)), (-1, (*new, *base))):
             slower, suite = _called(comparison, direction)
@@ -128,10 +129,6 @@ def _sides(
 def _divided(drawn: Sequence[int], half: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     first, second = sorted((tuple(sorted(drawn[:half])), tuple(sorted(drawn[half : 2 * half]))))
     return first, second
-
-
-def _together(frames: Sequence[pd.DataFrame], chosen: Sequence[int]) -> pd.DataFrame:
-    return pd.concat([frames[index] for index in chosen], ignore_index=True)
 
 
 def _called(comparison: pd.DataFrame, direction: int) -> tuple[tuple[str, ...], bool]:
