@@ -80,6 +80,7 @@ def _pictures(found: Comparison, run: Run) -> Sequence[Picture]:
             before=each.base_peak_fraction,
             change_percent=each.change_percent,
             resolvable_percent=each.smallest_detectable_change_percent,
+            math=run.cases[each.case].math if each.case in run.cases else None,
         )
         for each in found.records
     ]

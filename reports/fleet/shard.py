@@ -27,7 +27,7 @@ from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.processes import Asked, own_module
 from peakgate.core.text import counted
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode
-from peakgate.judge.metrics import Peaks
+from peakgate.judge.peaks import Peaks
 from peakgate.reports.fleet import dataset
 from peakgate.reports.fleet.store import SHARD, Shares
 from peakgate.reports.runs.runfile import run_files
@@ -43,7 +43,8 @@ LONGEST_COMMON_S = 0.2
 """A case that takes longer is not measured on every GPU where there are enough others."""
 
 TIER_LISTING_LIMIT_S = 300.0
-PEAKS = Peaks(4800.0, 67.0, "about an H200's", link_gbs=64.0)
+TENSOR_TFLOPS = {"tf32": 535.0, "bf16": 1070.0, "fp16": 1070.0, "fp8": 2140.0, "int8": 2140.0}
+PEAKS = Peaks(4800.0, 67.0, "about an H200's", link_gbs=64.0, tensor_tflops=TENSOR_TFLOPS)
 """They only weigh cases."""
 
 FRACTION = 0.3
@@ -122,7 +123,7 @@ def _newest(project: Project, tier: str, slug: str | None) -> SavedSession | Non
 
 
 def _record(case: Case) -> dict[str, Any]:
-    least = PEAKS.least_time_us(case.work, case.roof) if case.work.claimed else None
+    least = PEAKS.least_time_us(case) if case.work.claimed else None
     time_us, bound = (0.0, None) if least is None else least
     return {"case": case.id, "bound": bound, "time_us": time_us / FRACTION}
 

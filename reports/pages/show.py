@@ -25,7 +25,7 @@ CELLS = (
     "dtype",
     *(each.name for each in cases.MEASURED_COLUMNS),
 )
-_DRAWN = ("gbs", "tflops", "peak_fraction", "roof_fraction")
+_DRAWN = ("gbs", "tflops", "peak_fraction", "roof_fraction", "math")
 
 
 def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> Report:
@@ -57,6 +57,7 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
 
 def _row(case: str, verdict: Verdict | None, reason: str, now: CaseResult | None, past: Mapping[str, str]) -> Row:
     cells: dict[str, CellValue] = {name: getattr(now, name, None) for name in CELLS}
+    cells["bound"] = cases.bound(now) if now else None
     return Row(
         name=encodable(case),
         verdict="" if verdict is None else verdict,

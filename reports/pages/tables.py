@@ -66,7 +66,7 @@ def show(run: Run, listed: Sequence[Family]) -> Shown:
 def rate(timed: TimedCase) -> float:
     """TFLOP/s of a case that is held against arithmetic, GB/s of any other."""
     case, result = timed
-    return (result.tflops if case.roof == "fma" else result.gbs) or 0.0
+    return (result.tflops if case.arithmetic_roof else result.gbs) or 0.0
 
 
 def shape(case: Case) -> str:
@@ -106,7 +106,7 @@ def stages(entries: Iterable[StageEntry], folder: Path) -> Iterator[str]:
             yield table_line((name, _prose(stage.lesson), entry.note, "", "", "", ""))
             continue
         case, result = entry.headline
-        measured = f"{figure(rate(entry.headline))} {'TFLOP/s' if case.roof == 'fma' else 'GB/s'}"
+        measured = f"{figure(rate(entry.headline))} {'TFLOP/s' if case.arithmetic_roof else 'GB/s'}"
         fractions = _share(result.peak_fraction), _share(result.roof_fraction)
         yield table_line((name, _prose(stage.lesson), f"`{case.id}`", measured, *fractions, _range(entry.fellows)))
 

@@ -84,6 +84,7 @@ class Gpu(RunGpuFacts, total=False):
     """What is read of ``machine_info.gpu``."""
 
     peak_derivation: Fact
+    peak_tensor_tflops: dict[str, Number | None] | None
     preflight: dict[str, Any] | None
     roofs: dict[str, Number | None] | None
 
@@ -98,6 +99,7 @@ class RecordedCase(Struct, frozen=True):
     block: Text | None = None
     variant: Text | None = None
     dtype: Text | None = None
+    math: Text | None = None
     tier: Text | None = None
     bound: Text | None = None
     roof: Text | None = None

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peakgate.core.case import TENSOR_MATH
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.fleet import dataset, report, shard
 from peakgate.reports.fleet.shard import judge
@@ -118,3 +119,7 @@ def test_one_failed_case_fails_the_tier_and_is_reported_with_its_gpu():
     assert row["uuids"] in GPUS
     assert f"| `{case}` | BELOW_FLOOR | {row['uuids']} |" in files.text(report.of_tier(found), "md")
     assert len(files.text(report.of_tier(found), "csv").splitlines()) == 101
+
+
+def test_a_case_of_every_type_is_expected_to_take_some_time() -> None:
+    assert set(shard.TENSOR_TFLOPS) == set(TENSOR_MATH)

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from peakgate.reports.write.pictures import MOST_CHANGES, DrawnCase, changes, ladders, number, pictures, roofline
 from report_record import HOSTILE
 
-GPU = {"peak_gbs": 4814.0, "peak_tflops": 67.0, "roofs": {"copy_1GiB": 4250.0, "read_1GiB": 4350.0, "fma": 65.8}}
+GPU: dict[str, Any] = {
+    "peak_gbs": 4814.0,
+    "peak_tflops": 67.0,
+    "roofs": {"copy_1GiB": 4250.0, "read_1GiB": 4350.0, "fma": 65.8},
+}
 CASES = (
     DrawnCase("sgemm.tiled-8", "sgemm", "tiled", 1, 80.0, 30.0, 30 / 67, 0.5, 0.4, 22.0, 3.0),
     DrawnCase("sgemm.naive-8", "sgemm", "naive", 0, 80.0, 5.0, 5 / 67, None, None, -0.1, 3.0),
@@ -39,6 +44,23 @@ def test_names_are_shown_as_they_are_in_a_picture() -> None:
 @pytest.mark.parametrize("gpu", [{}, GPU | {"peak_gbs": None}, GPU | {"peak_tflops": True}])
 def test_a_gpu_without_peaks_has_no_roofline(gpu: dict[str, object]) -> None:
     assert roofline(CASES, ["sgemm"], gpu) is None
+
+
+def test_a_roofline_has_the_roofs_of_the_types_that_its_cases_compute_in() -> None:
+    tensor = {"peak_tensor_tflops": {"bf16": 1070.0, "fp8": 2141.0}, "roofs": {**GPU["roofs"], "bf16": 790.0}}
+    cases = [*CASES, DrawnCase("hgemm.wgmma-8", "hgemm", "wgmma", 3, 800.0, 780.0, 0.73, math="bf16")]
+    found = roofline(cases, ["sgemm", "copy", "hgemm"], GPU | tensor)
+    assert found
+    shown = [text for text in texts(found.svg) if "roof" in text]
+    assert shown == [
+        "theoretical roof: 4,814 GB/s, 67.0 TFLOP/s",
+        "measured roof: 4,350 GB/s, 65.8 TFLOP/s",
+        "theoretical roof bf16: 4,814 GB/s, 1070.0 TFLOP/s",
+        "measured roof bf16: 4,350 GB/s, 790.0 TFLOP/s",
+    ]
+    without = roofline(CASES, ["sgemm", "copy"], GPU | tensor)
+    assert without
+    assert not [text for text in texts(without.svg) if "bf16" in text]
 
 
 @pytest.mark.parametrize("value", [None, True, "4814", -1.0, 0, float("inf"), [1]])

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from peakgate.core.case import TENSOR_MATH
 from peakgate.core.report import Column, Table
 from peakgate.core.text import counted, figure, one_line, percent, share, sparkline
 from peakgate.reports.runs.facts import facts
@@ -44,6 +45,11 @@ MEASURED_COLUMNS = (
     Column("floor", "floor", share, brief=True),
 )
 """Of a single run's: the fields of a ``CaseResult``."""
+
+
+def bound(result: CaseResult) -> str | None:
+    """The peak that binds a case; on tensor cores with the type."""
+    return f"compute, {result.math}" if result.bound == "compute" and result.math in TENSOR_MATH else result.bound
 
 
 def family(case: str, result: CaseResult | None) -> str:

@@ -17,6 +17,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from peakgate.core.case import ARITHMETIC_ROOFS, TENSOR_MATH
 from peakgate.core.report import Picture
 from peakgate.core.text import one_line
 
@@ -51,7 +52,7 @@ WIDEST_INTENSITY = 8192.0
 class DrawnCase:
     """What pictures show of a case; rates and fractions of its peak, None where unknown, ``before`` in base.
 
-    ``place`` is its number in the order of the lessons.
+    ``place`` is its number in the order of the lessons, ``math`` the type of its operations.
     """
 
     case: str
@@ -65,6 +66,7 @@ class DrawnCase:
     before: float | None = None
     change_percent: float | None = None
     resolvable_percent: float | None = None
+    math: str | None = None
 
 
 def pictures(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[str, object]) -> tuple[Picture, ...]:
@@ -100,16 +102,26 @@ def changes(cases: Sequence[DrawnCase]) -> Picture | None:
 
 
 def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[str, object]) -> Picture | None:
-    """Every timed case by arithmetic intensity and TFLOP/s, under the GPU's roofs; None where no peak is claimed."""
+    """Every timed case by arithmetic intensity and TFLOP/s, under the GPU's roofs; None where no peak is claimed.
+
+    A type of the tensor cores has its roofs where a case computes in it.
+    """
     peak_gbs, peak_tflops = number(gpu.get("peak_gbs")), number(gpu.get("peak_tflops"))
     timed = [each for each in cases if each.gbs]
     if peak_gbs is None or peak_tflops is None or not timed:
         return None
     figure, axes = _plot(5.0)
-    _roof(axes, "theoretical roof", peak_gbs, peak_tflops, "-")
-    roofs = gpu.get("roofs")
-    if measured := _measured_roofs(roofs if isinstance(roofs, Mapping) else {}):
-        _roof(axes, "measured roof", *measured, "--")
+    measured, tensor_peaks = _mapping(gpu, "roofs"), _mapping(gpu, "peak_tensor_tflops")
+    memory_gbs = max((rate for name, rate in measured.items() if rate and name not in ARITHMETIC_ROOFS), default=None)
+    types = sorted({each.math for each in timed if each.math in TENSOR_MATH and each.math is not None})
+    for name, peak, roof in [
+        ("", peak_tflops, measured.get("fma")),
+        *((f" {each}", number(tensor_peaks.get(each)), measured.get(each)) for each in types),
+    ]:
+        if peak:
+            _roof(axes, f"theoretical roof{name}", peak_gbs, peak, "-")
+        if memory_gbs and roof:
+            _roof(axes, f"measured roof{name}", memory_gbs, roof, "--")
     for order, family in enumerate(families):
         if own := [each for each in timed if each.family == family]:
             points = [_point(each, (place + 0.5) / len(own)) for place, each in enumerate(own)]
@@ -209,11 +221,10 @@ def _roof(axes: Axes, name: str, gbs: float, tflops: float, dash: str) -> None:
     axes.plot(xs, ys, dash, color=COLOURS[-1], label=f"{name}: {gbs:,.0f} GB/s, {tflops:.1f} TFLOP/s")
 
 
-def _measured_roofs(roofs: Mapping[str, float | None]) -> tuple[float, float] | None:
-    """The fastest measured memory roof in GB/s and the arithmetic one in TFLOP/s."""
-    tflops = roofs.get("fma")
-    memory = [rate for name, rate in roofs.items() if name != "fma" and rate]
-    return (max(memory), tflops) if memory and tflops else None
+def _mapping(gpu: Mapping[str, object], name: str) -> Mapping[str, float | None]:
+    """Rates by name in the run's facts; none where there are none."""
+    found = gpu.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _point(case: DrawnCase, place: float) -> tuple[float, float]:

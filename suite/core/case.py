@@ -67,6 +67,17 @@ left there; a function: ``data(xp, shape)``. An array holds values, which are ro
 that NumPy lacks, by ml_dtypes or as they are stored (``peakgate.core.dtypes.read``)."""
 
 
+TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
+"""The types in which tensor cores compute; each is the name of its measured roof too."""
+
+MATH = ("fp32", *TENSOR_MATH)
+
+ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)
+"""The measured roofs that are rates of operations; all others are rates of bytes."""
+
+MATH_OF_INPUTS = {"bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
+"""What inputs of one type suggest. Not int8: arrays of bytes are images and masks too."""
+
 CASE_SCHEMA = 1
 """``peakgate_schema`` of a run file; a change of meaning raises it."""
 
@@ -88,6 +99,11 @@ class Role(Enum):
     """Zeroed when it is allocated; the kernel leaves it ready for its next launch."""
     TEMP = "temp"
     """What one launch of a case leaves for a later one: filled with noise like an output, compared with nothing."""
+
+
+def default_roof(math: str | None) -> str:
+    """The measured roof of a case whose type of operations is given, where nothing names its roof."""
+    return math if math in TENSOR_MATH else "copy"
 
 
 class Scale(Enum):
@@ -195,16 +211,20 @@ def value_of(argument: Scalar | Struct) -> np.generic:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one launch must at least do: bytes through device memory, floating-point operations.
+    """What one launch must at least do: bytes through device memory, operations (those on int8 count as flops do).
 
-    ``peak_tflops`` is the peak for its operations where that is not the GPU's FP32 peak (on tensor cores); None: FP32.
+    ``math`` is the type, one of MATH, whose peak its operations have; None: what the inputs suggest (``Case.math``).
+    ``peak_tflops`` is that peak where it is no type's. ValueError for what is none.
     """
 
     bytes: int
     flops: int = 0
     peak_tflops: float | None = None
+    math: str | None = None
 
     def __post_init__(self) -> None:
+        if self.math is not None and self.math not in MATH:
+            raise ValueError(f"math is {self.math!r}; expected one of {', '.join(MATH)}")
         for name, value in (("bytes", self.bytes), ("flops", self.flops)):
             if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
                 raise ValueError(f"work of {value!r} {name}; expected a number from 0 up")
@@ -382,6 +402,24 @@ class Case:
             objection = given.objection(plain.shape, plain.dtype)
         if objection:
             raise ValueError(f"case {self.id}: argument {at} is a tensor map {objection}")
+
+    @property
+    def math(self) -> str:
+        """The type whose peak its operations have: as given, else what the types of its inputs suggest, else fp32.
+
+        They suggest a type of the tensor cores where all of them are of it and the case's roof is not that of FMAs. The
+        machine code is not asked: a kernel that stops using tensor cores would have a lower peak, and meet its floor.
+        """
+        if self.work.math is not None:
+            return self.work.math
+        suggested = {MATH_OF_INPUTS.get(buffer.dtype) for buffer in self.inputs}
+        alone = suggested.pop() if len(suggested) == 1 and self.work.flops and self.roof != "fma" else None
+        return alone or "fp32"
+
+    @property
+    def arithmetic_roof(self) -> bool:
+        """Whether it is compared with a measured rate of operations, not of bytes."""
+        return self.roof in ARITHMETIC_ROOFS
 
     @property
     def mapped(self) -> bool:

@@ -48,6 +48,7 @@ from peakgate.core.case import (
     Stage,
     Tier,
     Work,
+    default_roof,
 )
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.edges import accepted, chosen
@@ -301,7 +302,8 @@ def kernel(
     variant: Callable[..., str] | str = "",
     block_in_id: bool = False,
     gate: Callable[..., bool] | bool = True,
-    roof: str = "copy",
+    math: str | None = None,
+    roof: str = "",
     predicted: Callable[..., Mapping[str, float]] | Mapping[str, float] = MappingProxyType({}),
     operation: str = "",
     host_bound: bool = False,
@@ -334,8 +336,10 @@ def kernel(
     of 9.0 (``wgmma``, ``setmaxnreg``), and runs on GPUs of 9.0 alone.
 
     The case id is ``family.name-size-block-variant``. ``name`` is by default the file's; the block is part of the id
-    with ``block_in_id``, as it is given here; ``variant`` tells apart cases that differ in something else. ``roof`` is
-    the measured roof that the case is compared with: copy, read, write, fma or link. ``predicted`` has what a model
+    with ``block_in_id``, as it is given here; ``variant`` tells apart cases that differ in something else. ``math`` is
+    the type whose peak the ``flops`` have: fp32, or tf32, bf16, fp16, fp8, int8 on tensor cores; by default that of the
+    inputs (``Case.math``). ``roof`` is the measured roof that the case is compared with: copy, read, write, fma, link
+    or a type of the tensor cores; by default the type that ``math`` gives, else copy. ``predicted`` has what a model
     expects, by the name under which the run file reports it. ``gate``, ``terms``, ``variant`` and ``predicted`` are
     values or functions of a size.
 
@@ -381,7 +385,7 @@ def kernel(
             stage=stage,
             launch=shape,
             arguments=given,
-            work=Work(bytes(*numbers), flops(*numbers) if flops else 0),
+            work=Work(bytes(*numbers), flops(*numbers) if flops else 0, math=math),
             reference=_files(reference, folder, label) if isinstance(reference, str | Sequence) else expected(numbers),
             size=label,
             block=_label(_numbers(block)) if block_in_id else "",
@@ -389,7 +393,7 @@ def kernel(
             defines=macros,
             dtype=_output_types(given)[0],
             tolerance=_tolerances(given, tolerance, _at(terms, numbers)),
-            roof=roof,
+            roof=roof or default_roof(math),
             tier=Tier.GATE if gated else Tier.FULL,
             predicted=tuple(_at(predicted, numbers).items()),
             sequence=tuple(listed.sequence(launches, numbers, KernelLaunch(stage.kernel, shape, ()))),

@@ -93,6 +93,7 @@ class GpuDevice(Device):
         described |= {
             "peak_gbs": self.peaks.memory_gbs if self.peaks else None,
             "peak_tflops": self.peaks.fp32_tflops if self.peaks else None,
+            "peak_tensor_tflops": dict(self.peaks.tensor_tflops) if self.peaks else {},
             "peak_link_gbs": self.peaks.link_gbs if self.peaks else None,
             "peak_derivation": self.peaks.derivation if self.peaks else None,
         }

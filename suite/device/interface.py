@@ -13,7 +13,7 @@ from peakgate.build.cubin import Resources
 from peakgate.core.case import Array, Case, Scale
 from peakgate.device.preflight import Preflight
 from peakgate.judge.correctness import ErrorBound, Largest
-from peakgate.judge.metrics import Peaks
+from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 DeviceKind = Literal["gpu", "cpu"]

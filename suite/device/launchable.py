@@ -18,7 +18,7 @@ from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
 from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
-from peakgate.judge.metrics import Peaks
+from peakgate.judge.peaks import Peaks
 from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather
 

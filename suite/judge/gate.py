@@ -49,7 +49,7 @@ def by_floor(peak_fraction: float, floor: float | None, how: str, *, transfer: b
         return Judgement(
             Verdict.IMPOSSIBLE,
             f"{peak_fraction:.3g} of peak, and nothing exceeds the peak: the case claims more bytes or floating-point "
-            "operations than its launch needs; correct its work",
+            "operations than its launch needs, or does not say their type; correct its work, or give its math",
         )
     if floor is not None:
         return held_to(peak_fraction, floor, how)

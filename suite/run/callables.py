@@ -15,11 +15,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from peakgate.core.case import Buffer, Case, Role
+from peakgate.core import dtypes
+from peakgate.core.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
-from peakgate.device.arrays import wait_for
+from peakgate.device.arrays import dtype_name, wait_for
 from peakgate.device.call import Call, NotAnArray
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, Unmeasurable, Witness
@@ -139,9 +140,15 @@ class GpuBenchmark:
     def stats(self) -> Any:
         return self._benchmark.stats
 
-    def work(self, bytes: object = None, flops: object = None, peak_tflops: float | None = None) -> GpuBenchmark:  # noqa: A002
+    def work(
+        self,
+        bytes: object = None,  # noqa: A002
+        flops: object = None,
+        peak_tflops: float | None = None,
+        math: str | None = None,
+    ) -> GpuBenchmark:
         """Say what one call must at least do; see ``Given``."""
-        self._given = replace(self._given, bytes=bytes, flops=flops, peak_tflops=peak_tflops)
+        self._given = replace(self._given, bytes=bytes, flops=flops, peak_tflops=peak_tflops, math=math)
         return self
 
     def expect(
@@ -268,8 +275,9 @@ class GpuBenchmark:
         return call.result
 
     def _case(self, call: Call) -> Case:
-        buffers = tuple(Buffer(Role.IN, (size,), "uint8") for size in call.nbytes)  # their sizes choose the roof
-        return replace(case_of(self._node.nodeid), work=self._given.work(call), arguments=buffers)
+        work = self._given.work(call)
+        arrays = tuple(sized_input(each, size) for each, size in zip(call.arrays, call.nbytes, strict=True))
+        return replace(case_of(self._node.nodeid), work=work, arguments=arrays, roof=default_roof(work.math))
 
     def _proving(self, call: Call) -> Proving | None:
         return None if self._given.reference is None else Proving(call, self._given)
@@ -308,6 +316,13 @@ class GpuBenchmark:
             raise pytest.fail.Exception(
                 f"{outcome.case.id} on {slug}: {verdict}, {reason}{where}", pytrace=False
             ) from None
+
+
+def sized_input(array: Any, nbytes: int) -> Buffer:
+    """What a case says of a callable's array: its size, which chooses the roof, and a type that suggests its math."""
+    dtype = dtype_name(array)
+    dtype = dtype if dtype in MATH_OF_INPUTS else "uint8"
+    return Buffer(Role.IN, (nbytes // dtypes.storage(dtype).itemsize,), dtype)
 
 
 def _no_room(error: Exception) -> MemoryError | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peakgate.core.case import Array, Case, Launch, Stage, Tier, Work
+from peakgate.core.case import MATH, Array, Case, Launch, Stage, Tier, Work
 from peakgate.core.codes import Code
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import PeakgateError
@@ -36,7 +36,8 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
 class Given:
     """The settings of a test, by marker or by the fixture's methods: values, or functions of the callable's arguments.
 
-    ``bytes`` and ``flops`` are the work of one call, ``peak_tflops`` the peak of its operations where it is not FP32's.
+    ``bytes`` and ``flops`` are the work of one call, ``math`` the type whose peak its operations have (``Work.math``),
+    ``peak_tflops`` that peak where it is no type's.
     ``reference`` gives the expected outputs. ``tolerance`` is how far an element may be off, relative to
     ``max(|ref|, magnitude)``, besides its type's rounding (``peakgate.judge.correctness``; None: by type); ``atol`` and
     ``rtol`` in its place are NumPy's.
@@ -47,6 +48,7 @@ class Given:
     bytes: object = None
     flops: object = None
     peak_tflops: float | None = None
+    math: str | None = None
     reference: object = None
     tolerance: float | None = None
     atol: float = 0.0
@@ -56,8 +58,10 @@ class Given:
     fresh: bool = True
 
     def work(self, call: Call) -> Work:
-        """The work of one call; PeakgateError for what is no whole number."""
-        return Work(self._count("bytes", call), self._count("flops", call), self.peak_tflops)
+        """The work of one call; PeakgateError for what is no whole number, and for an unknown type of operations."""
+        if self.math is not None and self.math not in MATH:
+            raise PeakgateError(f"math is {self.math!r}; expected one of {', '.join(MATH)}", Code.BENCHMARK_TEST)
+        return Work(self._count("bytes", call), self._count("flops", call), self.peak_tflops, self.math)
 
     def _count(self, name: str, call: Call) -> int:
         value = call.of_arguments(getattr(self, name))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
 MARKER_LINE = (
-    "peakgate(bytes=, flops=, peak_tflops=, reference=, tolerance=, atol=, rtol=, outputs=, stream=, fresh=): "
+    "peakgate(bytes=, flops=, peak_tflops=, math=, reference=, tolerance=, atol=, rtol=, outputs=, stream=, fresh=): "
     "the work of gpu_benchmark's callable and what must come out of it"
 )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peakgate.core import records
+from peakgate.core.case import ARITHMETIC_ROOFS
 from peakgate.core.codes import Code
 from peakgate.core.config import near
 from peakgate.core.errors import PeakgateError
@@ -44,6 +45,8 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "bytes": case.work.bytes if claimed else None,
         "flops": case.work.flops if claimed else None,
         "peak_tflops": case.work.peak_tflops,
+        "math": case.math,
+        "math_given": case.work.math is not None,
         "time_us": _rounded(figures.time_us if figures else None, 4),
         "trimmed_mean_us": _rounded(samples.trimmed_mean_us if figures and samples else None, 5),
         "control_us": _rounded(samples.control_us if samples else None, 5),
@@ -114,7 +117,8 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
     lines = list(session.notes)
     if session.roofs:
         rates = ", ".join(f"{name} {rate:.1f}" for name, rate in session.roofs.items())
-        lines.append(f"roofs of this run (GB/s; fma TFLOP/s): {rates}")
+        arithmetic = ", ".join(sorted({"fma"} | {*ARITHMETIC_ROOFS} & session.roofs.keys()))
+        lines.append(f"roofs of this run (GB/s; {arithmetic} TFLOP/s): {rates}")
     parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.wall_s.items() if what != "total")
     lines.append(f"wall {session.wall_s['total']:.1f} s: {parts}")
     checked = [entry for entry in entries if entry.get("varying_elements") is not None]

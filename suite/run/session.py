@@ -6,7 +6,7 @@ import math
 import secrets
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from peakgate.build.cubin import BuildError, Resources
 from peakgate.core import catalogue
-from peakgate.core.case import Array, Case, Tier
+from peakgate.core.case import TENSOR_MATH, Array, Case, Tier
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted
 from peakgate.core.verdict import Judgement, Verdict
@@ -31,7 +31,7 @@ from peakgate.device.interface import (
     Witness,
 )
 from peakgate.device.preflight import Preflight, concerns
-from peakgate.device.roofs import measure_roofs, roof_cases
+from peakgate.device.roofs import measure_roofs, roof_cases, tensor_roofs
 from peakgate.judge.correctness import Check, ExpectedOutputs, check
 from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
@@ -176,6 +176,11 @@ class _TimedChecks:
         self._session.expect("sampling", self.limit_s, self._case.id)
 
 
+def _tensor_roofs_of(cases: Iterable[Case]) -> set[str]:
+    """The types of the tensor cores whose roofs the cases are compared with."""
+    return {case.roof for case in cases if case.roof in TENSOR_MATH}
+
+
 @dataclass
 class Session:
     """One device, one set of floors, one run.
@@ -212,6 +217,7 @@ class Session:
     determinism: bool = False
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     attempts: Mapping[str, int] = field(default_factory=dict)
+    _known_roofs: set[str] = field(default_factory=set)
     _launch_s: float = 0.0
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
     _known_probes: dict[Any, Sequence[Case]] = field(default_factory=dict)
@@ -240,7 +246,10 @@ class Session:
         With ``prove_early`` builds are proven on their edge-size problems as long as others are being compiled; then
         LostEarly may be raised.
         """
-        wanted = roof_cases() if self.device.peaks is not None and self.wants_roofs and roofs is None else []
+        measured = self.device.peaks is not None and self.wants_roofs and roofs is None
+        self._known_roofs = _tensor_roofs_of(selected) if measured else set(roofs or ())
+        tensor = tensor_roofs(self._known_roofs, self.device.capability) if measured else []
+        wanted = [*roof_cases(), *tensor] if measured else []
         with self._timed("build"):
             limit_s, asked = build_limit_s(len(selected)), {case.id for case in selected}
             self.expect("build", limit_s, None)
@@ -259,6 +268,8 @@ class Session:
         with self._timed("roofs"):
             self.expect("roofs", HOST_LIMIT_S, None)
             self.roofs = measure_roofs(self.device, wanted) if roofs is None else roofs
+            if tensor:
+                self.device.warm_up()  # from the clock that tensor cores leave
 
     def prepare(self, case: Case) -> KernelLaunchable:
         """Build one case and put its arguments in place."""
@@ -316,6 +327,7 @@ class Session:
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge what was measured."""
         case = launchable.case
+        self._measure_roof_of(case)
         figures = metrics(case, samples, self.device.peaks, self.roofs) if samples.conclusive else None
         floor = self.floors.get(case.id)
         judgement = judge(samples, figures, floor, self.device.disturbance() if self.alone else None)
@@ -360,6 +372,17 @@ class Session:
     def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
         """A case without figures."""
         return Outcome(case, judgement, floor=self.floors.get(case.id))
+
+    def _measure_roof_of(self, case: Case) -> None:
+        """Measure the roof of a type that nobody knew of when the run began: a benchmark test says it when it runs."""
+        lacking = _tensor_roofs_of([case]) - self._known_roofs
+        if not lacking or self.device.peaks is None or not self.wants_roofs:
+            return
+        self._known_roofs |= lacking
+        with self._timed("roofs"):
+            self.expect("roofs", HOST_LIMIT_S, case.id)
+            self.roofs = {**self.roofs, **measure_roofs(self.device, tensor_roofs(lacking, self.device.capability))}
+            self.device.warm_up()
 
     def _prove_early(self, case: Case) -> None:
         """Run the edge-size problems of a case's build; what is wrong with it is reported where the case is proven."""
@@ -439,7 +462,7 @@ class Session:
             return self.launch_limit_s
         if self.device.kind == "cpu":
             return emulated_launch_limit_s(case.work)
-        least = self.device.peaks.least_time_us(case.work, case.roof) if self.device.peaks else None
+        least = self.device.peaks.least_time_us(case) if self.device.peaks else None
         return launch_limit_s(expected_launch_s(case.work, least[0] if least else None, self.floors.get(case.id)))
 
     def _expected(self, launchable: KernelLaunchable) -> ExpectedOutputs:

@@ -46,6 +46,7 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     bytes: int | float | None = None
     flops: int | float | None = None
     peak_tflops: float | str | None = None
+    math: str | None = None
     roof: str | None = None
 
     # Inputs: the type in the case's id, a digest of all buffers, how inputs are filled, digests of saved arrays (the
@@ -146,6 +147,7 @@ def stated(case: Case) -> Contract:
         bytes=case.work.bytes,
         flops=case.work.flops,
         peak_tflops="default" if case.work.peak_tflops is None else case.work.peak_tflops,
+        math=case.work.math,
         roof=case.roof,
         dtype=case.dtype,
         buffers=digest(repr(buffers)),

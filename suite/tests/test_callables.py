@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import starmap
 
 import ml_dtypes
 import numpy as np
@@ -17,9 +19,10 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.family import TOLERANCES
 from peakgate.device import arrays
 from peakgate.device.call import Call, NotAnArray
-from peakgate.judge.metrics import Peaks, metrics
+from peakgate.judge.metrics import metrics
+from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import Samples
-from peakgate.run.callables import CpuCall
+from peakgate.run.callables import CpuCall, sized_input
 from peakgate.run.marker import Given, Proving, case_of, case_parts
 from peakgate.run.session import WrongResult
 
@@ -233,11 +236,27 @@ def test_a_call_that_runs_once_starts_after_what_was_queued_before_it_and_ends_b
     assert order == ["wait", "call", "wait", "learn"]
 
 
+@pytest.mark.parametrize("dtypes", [("float16", "float16"), ("float16", "float32")])
+def test_the_arrays_of_a_callable_suggest_the_type_of_its_operations(dtypes):
+    call = Call(lambda a, b: a @ b, tuple(np.zeros((4, 4), dtype) for dtype in dtypes), {})
+    arrays = tuple(starmap(sized_input, zip(call.arrays, call.nbytes, strict=True)))
+    case = replace(case_of("bench_a.py::test_b"), work=Work(8, 8), arguments=arrays)
+    assert case.math == ("fp16" if len(set(dtypes)) == 1 else "fp32")
+    assert sum(buffer.nbytes for buffer in arrays) == sum(call.nbytes)
+
+
+def test_a_test_says_the_type_of_its_operations_or_is_refused_for_one_that_is_none():
+    assert Given(flops=8, math="fp8").work(Call(int, (), {})) == Work(0, 8, math="fp8")
+    with pytest.raises(PeakgateError) as refused:
+        Given(flops=8, math="half").work(Call(int, (), {}))
+    assert refused.value.code is Code.BENCHMARK_TEST
+
+
 def test_without_work_there_is_no_fraction_of_peak_and_a_peak_of_ones_own_replaces_fp32s():
     samples, peaks = Samples((10.0,), (None,), 0, ""), Peaks(1000.0, 50.0, "")
     assert metrics(case_of("bench_a.py::test_b"), samples, peaks, {"copy_1GiB": 900.0}).peak_fraction is None
     assert metrics(case_of("bench_a.py::test_b"), samples, peaks, {"copy_1GiB": 900.0}).roof is None
-    least = peaks.least_time_us(Work(0, 10**9, peak_tflops=500.0), "copy")
+    least = peaks.least_time_us(replace(case_of("bench_a.py::test_b"), work=Work(0, 10**9, peak_tflops=500.0)))
     assert least is not None
     assert least[0] == pytest.approx(2.0)
 

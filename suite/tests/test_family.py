@@ -359,3 +359,39 @@ def test_a_stage_needs_a_capability_or_the_features_of_one_architecture(given, n
 def test_a_capability_that_is_none_is_refused(given):
     with pytest.raises(ValueError, match="min_capability"):
         kernel(**SCALE, min_capability=given)
+
+
+def product(tmp_path, **more):
+    (tmp_path / "product.cu").write_text("")
+    family = kernel(
+        str(tmp_path / "product.cu"),
+        arguments=lambda n: [Out(n, n), In(n, n, dtype="bfloat16"), In(n, n, dtype="bfloat16")],
+        grid=1,
+        block=32,
+        bytes=lambda n: 8 * n * n,
+        flops=lambda n: 2 * n**3,
+        reference=lambda xp, a, b: a @ b,
+        sizes=[64],
+        **more,
+    )
+    (made,) = family.cases(Scale.BENCH)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("more", "math", "given", "roof"),
+    [
+        ({}, "bf16", None, "copy"),
+        ({"math": "bf16"}, "bf16", "bf16", "bf16"),
+        ({"math": "tf32", "roof": "copy"}, "tf32", "tf32", "copy"),
+        ({"math": "fp32"}, "fp32", "fp32", "copy"),
+        ({"roof": "fma"}, "fp32", None, "fma"),
+    ],
+)
+def test_the_type_of_the_operations_is_given_or_that_of_the_inputs(tmp_path, more, math, given, roof):
+    case = product(tmp_path, **more)
+    assert (case.math, case.work.math, case.roof) == (math, given, roof)
+
+
+def test_an_unknown_type_of_operations_leaves_the_case_undescribed(tmp_path):
+    assert "expected one of fp32, tf32" in product(tmp_path, math="half").reason

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.core.verdict import Verdict
 from peakgate.judge.gate import judge
-from peakgate.judge.metrics import Bottleneck, Metrics
+from peakgate.judge.metrics import Metrics
+from peakgate.judge.peaks import Bottleneck
 from peakgate.measure.sampling import Samples
 from peakgate.run.remeasure import judge_again
 

@@ -3,8 +3,21 @@
 import numpy as np
 import pytest
 from peakgate.build.cubin import cubin
+from peakgate.core.case import TENSOR_MATH
 from peakgate.device.cpu import CpuLaunchable
-from peakgate.device.roofs import copy_case, fma_case, memcpy_case, read_case, roof_cases, write_case
+from peakgate.device.roofs import (
+    MMA,
+    WGMMA,
+    copy_case,
+    fma_case,
+    memcpy_case,
+    read_case,
+    roof_cases,
+    tensor_case,
+    tensor_roofs,
+    write_case,
+)
+from tensor_products import is_product
 
 KIB = 1 << 10
 
@@ -43,3 +56,29 @@ def test_every_roof_compiles_for_every_architecture_generation():
     assert len(stages) == 4
     for stage in stages:
         assert cubin(stage, (), (9, 0)).resources.spill_bytes == 0
+
+
+@pytest.mark.parametrize("math", TENSOR_MATH)
+@pytest.mark.parametrize("kernel", [MMA, WGMMA], ids=["mma", "wgmma"])
+def test_the_roofs_of_the_tensor_cores_compile_without_spills(kernel, math):
+    pytest.importorskip("cuda.bindings.nvrtc", reason="needs NVRTC: the extra nvrtc")
+    case = tensor_case(math, kernel)
+    assert cubin(case.stage, case.defines, kernel.needs[math]).resources.spill_bytes == 0
+
+
+@pytest.mark.parametrize("math", TENSOR_MATH)
+def test_a_warp_multiplies_the_tiles_that_it_claims(math):
+    case = tensor_case(math, MMA, blocks=2, passes=2, tiles=3)
+    multiplied = launched(case)
+    assert is_product(case, *multiplied.outputs, *multiplied.inputs)
+    assert case.work.flops == 2 * 16 * 64 * case.buffers[1].shape[1] * 2 * 16
+
+
+def test_each_gpu_is_asked_for_the_roofs_whose_instructions_it_has():
+    def of(capability):
+        return [(case.stage.name, case.roof) for case in tensor_roofs(TENSOR_MATH, capability)]
+
+    assert of((7, 5)) == of((10, 0)) == of(None) == []
+    assert of((8, 0)) == [("mma_roof", math) for math in ("bf16", "fp16", "int8", "tf32")]
+    assert of((8, 9)) == of((12, 0)) == [("mma_roof", math) for math in sorted(TENSOR_MATH)]
+    assert of((9, 0)) == [("wgmma_roof", math) for math in sorted(TENSOR_MATH)]

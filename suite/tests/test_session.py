@@ -5,17 +5,18 @@ from types import SimpleNamespace
 
 import pytest
 from peakgate.build.cubin import BuildError
-from peakgate.core.case import Buffer, Role, Stage, Tier
+from peakgate.core.case import TENSOR_MATH, Buffer, Role, Stage, Tier, Work
 from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.expected import ReferenceFault
 from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, KernelTimeout
 from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
+from peakgate.judge.peaks import Peaks
 from peakgate.run.contract import judged_by
 from peakgate.run.listing import Listed
 from peakgate.run.session import LostEarly, Session, WrongResult, compared_when_timed, verdict_of
-from synthetic_cases import make_case
+from synthetic_cases import make_case, make_samples
 
 CASES = [make_case(size=str(size)) for size in range(3)]
 
@@ -23,9 +24,9 @@ CASES = [make_case(size=str(size)) for size in range(3)]
 class Compiling:
     """A device that compiles for as long as it takes to be called with every case."""
 
-    peaks = None
+    peaks: Peaks | None = None
     lost = None
-    capability = None
+    capability: tuple[int, int] | None = None
 
     def draw_from(self, seed):
         pass
@@ -177,3 +178,61 @@ def test_a_kernel_for_features_of_one_architecture_is_compiled_for_them_whatever
     assert (judged.stage.needs, judged.stage.runs_on((10, 0))) == ("9.0a", False)
     judged, _ = judged_by(listed((9, 0), True), listed((8, 0), False))
     assert judged.stage.needs == "9.0"
+
+
+class WithTensorCores(Compiling):
+    """A device with peaks, whose roofs are taken as measured once they are asked for."""
+
+    peaks = Peaks(4000, 60, "synthetic", tensor_tflops={"bf16": 1000.0})
+    capability = (9, 0)
+    warmed = 0
+
+    def warm_up(self):
+        self.warmed += 1
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The roofs that sessions ask for, one list per measurement."""
+    found = []
+
+    def measured(_device, cases):
+        found.append([case.roof for case in cases if case.roof in TENSOR_MATH])
+        return dict.fromkeys(found[-1], 1.0)
+
+    monkeypatch.setattr("peakgate.run.session.measure_roofs", measured)
+    return found
+
+
+def timed(device, case):
+    """A session on the device that gates one case of which it has a sample."""
+    session = Session(device, Floors(Path("floors.toml")), Tier.GATE)
+    session.begin([case], prebuild=False)
+    launchable = SimpleNamespace(case=case, resources=None, fingerprint=None)
+    return session, lambda: session.gate(launchable, None, make_samples(1.0))
+
+
+def test_a_run_measures_the_roofs_of_the_types_that_its_cases_compute_in(asked):
+    device = WithTensorCores()
+    session, gated = timed(device, make_case(work=Work(4, 8, math="bf16"), roof="bf16"))
+    assert asked == [["bf16"]]
+    assert device.warmed == 2  # tensor cores leave a low clock
+    assert gated().metrics.roof == "bf16"
+    assert len(asked) == 1
+    assert session.roofs == {"bf16": 1.0}
+
+
+def test_a_run_without_such_cases_measures_none(asked):
+    device = WithTensorCores()
+    timed(device, make_case())
+    assert asked == [[]]
+    assert device.warmed == 1
+
+
+def test_a_type_that_is_first_said_while_a_test_runs_has_its_roof_measured_then_and_once(asked):
+    session, _ = timed(WithTensorCores(), make_case())
+    case = make_case(work=Work(4, 8, math="fp8"), roof="fp8")
+    launchable = SimpleNamespace(case=case, resources=None, fingerprint=None)
+    for _ in range(2):
+        assert session.gate(launchable, None, make_samples(1.0)).metrics.roof == "fp8"
+    assert asked == [[], ["fp8"]]

@@ -63,6 +63,7 @@ CHANGES = {
     "bytes": (lambda case: replace(case, work=Work(512)), ["bytes"]),
     "flops": (lambda case: replace(case, work=Work(256, 1)), ["flops"]),
     "the peak": (lambda case: replace(case, work=Work(256, 0, 100.0)), ["peak_tflops"]),
+    "the type of its operations": (lambda case: replace(case, work=Work(256, 0, math="bf16")), ["math"]),
     "the roof": (lambda case: replace(case, roof="read"), ["roof"]),
     "the type in the id": (lambda case: replace(case, dtype="float16"), ["dtype"]),
     "an array's type": (lambda case: other_input(case, dtype="float64"), ["launch", "buffers"]),
