@@ -117,6 +117,7 @@ class RecordedCase(Struct, frozen=True):
     shared_bytes: Number | None = None
     occupancy: Number | None = None
     sm_clock_mhz: Number | None = None
+    power_w: Number | None = None
     discarded: Number | None = None
     relative_error: Number | None = None
     error_over_bound: Number | None = None

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import cupy
-from peakgate.core.case import Case
-from peakgate.device import elements
+from peakgate.core.case import TENSOR_MATH, Case
+from peakgate.device import elements, nvml
 from peakgate.device.arrays import as_words, copy_of, framework, restore
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
@@ -192,6 +192,7 @@ class GpuCall(CallableLaunchable):
             batch,
             lambda: ", ".join([self._stream.method(held=hold, moved=False), *notes]),
             self._stream.control if hold else None,
+            power=nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None,
         )
         if hold and taken.times_us and taken.median_us < EARLY_SHARE * self._behaviour.event_us - EARLY_US:
             raise Unmeasurable(

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import cupy
 import numpy as np
 from peakgate.build.cubin import Cubin, Resources
-from peakgate.core.case import Array, Buffer, Case, Role, value_of
+from peakgate.core.case import TENSOR_MATH, Array, Buffer, Case, Role, value_of
 from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.texels import TexelBuffer
-from peakgate.device import elements, operations, tensor_maps
+from peakgate.device import elements, nvml, operations, tensor_maps
 from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
 from peakgate.device.stream import SampleStream
@@ -298,7 +298,12 @@ class GpuLaunchable:
 
         try:
             samples = gather(
-                plan, highest_mhz, batch, lambda: self._method(stream, sets), stream.control if hold else None
+                plan,
+                highest_mhz,
+                batch,
+                lambda: self._method(stream, sets),
+                stream.control if hold else None,
+                power=nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None,
             )
             again = sets[0].launch
             return stream.with_second_clock(samples, again, plan.batch) if hold and witness else samples

@@ -13,7 +13,8 @@ from functools import cache
 from typing import Any
 
 from peakgate.device import driver
-from peakgate.device.preflight import Load, Preflight, reasons
+from peakgate.device.preflight import POWER_CAP, SLOWDOWNS, Load, Preflight, reasons
+from peakgate.measure.sampling import PowerReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,67 @@ def load(index: int) -> Load:
 
     nvml = handle(index)
     processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(nvml)) or []
-    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(nvml))
-    return Load(frozenset(process.pid for process in processes), () if bits is None else reasons(bits))
+    return Load(frozenset(process.pid for process in processes), _reasons_now(nvml))
+
+
+class PowerMeter:
+    """Reads what a GPU draws and whether its power cap lowers its clocks, between one reading and the next.
+
+    The reasons for lowered clocks are those of a moment, in which the GPU may be idle again; the driver counts for how
+    long each of them held, where it counts them.
+    """
+
+    def __init__(self, index: int) -> None:
+        self._handle = handle(index)
+        self._before = self._fields()
+
+    def __call__(self) -> PowerReading:
+        """The state since the last reading."""
+        before, self._before = self._before, self._fields()
+        power, cap, *slowdowns = zip(before, self._before, strict=True)
+        now = {*_reasons_now(self._handle)}
+        capped = _grown(*cap) or POWER_CAP in now
+        slowed = any(_grown(*each) for each in slowdowns) or bool(SLOWDOWNS & now)
+        return PowerReading(None if power[1] is None else power[1] / 1e3, capped and not slowed)
+
+    def _fields(self) -> list[int | None]:
+        """Power in mW, and for how long the power cap and each slowdown lowered clocks so far, in ns.
+
+        None for what the driver does not report. The power is that of this moment: nvmlDeviceGetPowerUsage gives a mean
+        over a second.
+        """
+        import pynvml
+
+        wanted = [
+            pynvml.NVML_FI_DEV_POWER_INSTANT,
+            pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP,
+            pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
+            pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
+            pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
+        ]
+        found = ask(lambda: pynvml.nvmlDeviceGetFieldValues(self._handle, wanted))
+        if found is None:
+            return [None] * len(wanted)
+        long = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
+        return [
+            None
+            if each.nvmlReturn != pynvml.NVML_SUCCESS
+            else int(each.value.ullVal if each.valueType == long else each.value.uiVal)
+            for each in found
+        ]
+
+
+def _grown(before: int | None, now: int | None) -> bool:
+    """Whether a counter that the driver reports went up."""
+    return before is not None and now is not None and now > before
+
+
+def _reasons_now(handle: Any) -> tuple[str, ...]:
+    """Why its clocks are not at their highest."""
+    import pynvml
+
+    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    return () if bits is None else reasons(bits)
 
 
 def state(handle: Any) -> Preflight:
@@ -141,14 +201,13 @@ def state(handle: Any) -> Preflight:
     import pynvml
 
     processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
-    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
     limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
     default = ask(lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle))
     uncorrected, volatile = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
     mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
     return Preflight(
         other_processes=None if processes is None else sum(process.pid != os.getpid() for process in processes),
-        throttle_reasons=() if bits is None else reasons(bits),
+        throttle_reasons=_reasons_now(handle),
         power_limit_w=None if limit is None else limit / 1e3,
         default_power_limit_w=None if default is None else default / 1e3,
         temperature_c=ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),

@@ -9,11 +9,11 @@ from peakgate.core.text import counted
 HOT_C = 87
 """Above this an NVIDIA data-centre GPU is near its slow-down temperature."""
 
-IDLE = "idle"
+IDLE, POWER_CAP = "idle", "software power cap"
 REASONS = {
     0x01: IDLE,
     0x02: "applications clock setting",
-    0x04: "software power cap",
+    0x04: POWER_CAP,
     0x08: "hardware slowdown",
     0x10: "sync boost",
     0x20: "software thermal slowdown",

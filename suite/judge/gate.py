@@ -37,9 +37,9 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None, distur
     if disturbance is not None and (fraction is None or fraction <= OVER_PEAK):
         return Judgement(Verdict.INCONCLUSIVE, disturbance)
     if fraction is None:
-        return Judgement(Verdict.NO_FLOOR, "right; speed not judged, no peak is claimed on this device")
-    clock = samples.median_sm_clock_mhz
-    how = f"{len(samples.times_us)} samples" + (f", {clock:.0f} MHz" if clock is not None else "")
+        clock = f" ({samples.clock})" if samples.power_bound else ""
+        return Judgement(Verdict.NO_FLOOR, f"right; speed not judged, no peak is claimed on this device{clock}")
+    how = f"{len(samples.times_us)} samples" + (f", {samples.clock}" if samples.clock else "")
     return by_floor(fraction, floor, how, transfer=metrics.bound == "link")
 
 

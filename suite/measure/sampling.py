@@ -15,7 +15,12 @@ THROTTLED_BELOW = 0.90
 """A sample is throttled when the SM clock fell under this fraction of the GPU's highest clock.
 
 A GPU at its power cap runs steadily at 95 % and more of it (an H200 under a large SGEMM: 1905 of 1980 MHz), which
-is how that kernel runs on that GPU; thermal slow-down and other people's load go well below."""
+is how that kernel runs on that GPU; thermal slow-down and other people's load go well below. Tensor cores draw more:
+their samples count at any clock to which the power cap alone lowers it. Samples of other cases do not, for the cap
+that they meet is what a case before them left."""
+
+AT_HIGHEST = 0.98
+"""A clock from this fraction of the highest up is the highest: stamps read it to a percent."""
 
 MOST_DISCARDED = 0.5
 """With more than this share of its samples discarded a case is inconclusive."""
@@ -75,11 +80,24 @@ Batch = Sequence[tuple[float, float | None]]
 
 
 @dataclass(frozen=True, slots=True)
+class PowerReading:
+    """A GPU's power in W, None where the driver does not report it, and whether the power cap alone lowers its clocks.
+
+    ``capped`` is False where a thermal slowdown, or one of the hardware, lowers them as well.
+    """
+
+    power_w: float | None
+    capped: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Samples:
     """One process's samples of one case: kept times, their SM clocks (None: unknown), the number discarded.
 
     ``control_us`` is the trimmed mean of the control kernel right after them; None where it was not timed.
     ``activity_us`` is what the second clock measured of some of them, None without one; ``doubt`` why it contradicts.
+    ``power_w`` is the median power drawn, None where it was not read; ``capped_below_mhz`` the GPU's highest clock
+    where its power cap lowered clocks, None where it did not.
     """
 
     times_us: tuple[float, ...]
@@ -89,6 +107,8 @@ class Samples:
     control_us: float | None = None
     activity_us: float | None = None
     doubt: str | None = None
+    power_w: float | None = None
+    capped_below_mhz: float | None = None
 
     @property
     def median_us(self) -> float:
@@ -109,6 +129,21 @@ class Samples:
         return statistics.median(known) if known else None
 
     @property
+    def power_bound(self) -> bool:
+        """Whether the power cap kept the clock under the GPU's highest."""
+        clock, highest = self.median_sm_clock_mhz, self.capped_below_mhz
+        return clock is not None and highest is not None and clock < AT_HIGHEST * highest
+
+    @property
+    def clock(self) -> str | None:
+        """The clock of the samples in words; None where it is not known."""
+        if self.median_sm_clock_mhz is None:
+            return None
+        if self.power_bound:
+            return f"clock {self.median_sm_clock_mhz:.0f} of {self.capped_below_mhz:.0f} MHz: bound by power"
+        return f"{self.median_sm_clock_mhz:.0f} MHz"
+
+    @property
     def conclusive(self) -> bool:
         """Whether enough samples ran undisturbed."""
         taken = len(self.times_us) + self.discarded
@@ -121,19 +156,26 @@ def gather(
     batch: Callable[[int], Batch],
     method: Callable[[], str],
     control: Callable[[], Batch] | None = None,
+    *,
+    power: Callable[[], PowerReading] | None = None,
 ) -> Samples:
     """Take batches until the plan is satisfied, and keep the undisturbed samples.
 
     ``batch(index)`` measures one, ``control()`` one of the control kernel, None where there is none to compare with.
-    ``method()`` is read last.
+    ``method()`` is read last. ``power()`` is read after each batch, where one is given: of a batch in which the power
+    cap alone lowered clocks all samples are kept.
     """
     batches_us: list[list[float]] = []
     clocks_mhz: list[float | None] = []
     discarded = 0
+    readings: list[PowerReading] = []
     while not plan.done(batches_us, discarded):
         kept = []
-        for time_us, clock_mhz in batch(len(batches_us)):
-            if undisturbed(clock_mhz, highest_sm_clock_mhz):
+        timed = batch(len(batches_us))
+        readings += [power()] if power else []
+        capped = bool(readings) and readings[-1].capped
+        for time_us, clock_mhz in timed:
+            if capped or undisturbed(clock_mhz, highest_sm_clock_mhz):
                 kept.append(time_us)
                 clocks_mhz.append(clock_mhz)
             else:
@@ -144,7 +186,16 @@ def gather(
     if control and plan.control_batches and times_us and statistics.median(times_us) < CONTROLLED_BELOW_US:
         taken = [control() for _ in range(plan.control_batches)]
         control_us = trimmed_mean([time_us for samples in taken for time_us, _ in samples])
-    return Samples(times_us, tuple(clocks_mhz), discarded, method(), control_us)
+    drawn_w = [each.power_w for each in readings if each.power_w is not None]
+    return Samples(
+        times_us,
+        tuple(clocks_mhz),
+        discarded,
+        method(),
+        control_us,
+        power_w=statistics.median(drawn_w) if drawn_w else None,
+        capped_below_mhz=highest_sm_clock_mhz if any(each.capped for each in readings) else None,
+    )
 
 
 def trimmed_mean(values: Sequence[float]) -> float:

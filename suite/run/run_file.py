@@ -69,6 +69,8 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "occupancy_limiter": "+".join(outcome.occupancy.limiters) if outcome.occupancy else None,
         "fingerprint": outcome.fingerprint,
         "sm_clock_mhz": _rounded(samples.median_sm_clock_mhz if samples else None, 0),
+        "power_w": _rounded(samples.power_w if samples else None, 0),
+        "power_bound": samples.power_bound if samples else False,
         "samples": len(samples.times_us) if samples else 0,
         "discarded": samples.discarded if samples else 0,
         "sampling": samples.method if samples else None,

@@ -14,6 +14,7 @@ from peakgate.measure.sampling import Samples
 from peakgate.run.remeasure import judge_again
 
 SAMPLES = Samples((160.0,) * 40, (1980.0,) * 40, 0, "events")
+POWER_BOUND = Samples((160.0,) * 40, (1590.0,) * 40, 0, "events", power_w=699.0, capped_below_mhz=1980.0)
 
 
 def measured(peak_fraction: float, bound: Bottleneck = "memory") -> Metrics:
@@ -37,6 +38,8 @@ def test_the_reason_of_each_verdict(golden: Callable[[str, str], None]) -> None:
         judge(no_clock, measured(0.5, "link"), None),
         judge(SAMPLES, replace(measured(0.5), peak_fraction=None), 0.7),
         judge(SAMPLES, measured(2.0), None),
+        judge(POWER_BOUND, measured(0.71), 0.7),
+        judge(POWER_BOUND, replace(measured(0.5), peak_fraction=None), 0.7),
         judge_again([0.6, 0.71234, 0.9], 0.7),
         judge_again([0.6, 0.5, 0.9], 0.7),
         judge_again([0.6, None, None], 0.7),

@@ -5,7 +5,15 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.measure.sampling import Samples, SamplingPlan, gather, relative_error, trimmed_mean, undisturbed
+from peakgate.measure.sampling import (
+    PowerReading,
+    Samples,
+    SamplingPlan,
+    gather,
+    relative_error,
+    trimmed_mean,
+    undisturbed,
+)
 
 
 def test_sampling_goes_on_until_the_batches_agree_well_enough():
@@ -85,6 +93,32 @@ def test_batches_are_taken_until_the_plan_is_satisfied_and_throttled_samples_are
 
     assert asked == [0, 1, 2]
     assert samples == Samples((10.0, 11.0, 12.0, 13.0, 14.0), (1980.0, None, 1800.0, 1980.0, 1980.0), 1, "3 batches")
+
+
+def capped_batches(*readings, clock_mhz=1590.0):
+    """Samples of three batches at a clock that is too low, with what the power meter reads after each."""
+    left = iter(readings)
+    plan = SamplingPlan(min_samples=6, max_samples=6)
+    return gather(plan, 1980.0, lambda _: [(10.0, clock_mhz)] * 2, lambda: "events", power=lambda: next(left))
+
+
+def test_samples_that_the_power_cap_alone_slowed_are_kept_and_said_to_be_bound_by_power():
+    samples = capped_batches(PowerReading(690.0, True), PowerReading(700.0, True), PowerReading(None, True))
+    assert (len(samples.times_us), samples.discarded, samples.power_w) == (6, 0, 695.0)
+    assert samples.power_bound
+    assert samples.clock == "clock 1590 of 1980 MHz: bound by power"
+
+
+def test_batches_in_which_more_than_the_power_cap_slowed_the_clock_are_dropped():
+    slowed, capped = PowerReading(700.0, False), PowerReading(700.0, True)
+    samples = capped_batches(capped, slowed, capped, capped)
+    assert (len(samples.times_us), samples.discarded) == (6, 2)
+
+
+def test_a_cap_that_does_not_lower_the_clock_binds_nothing():
+    samples = capped_batches(*[PowerReading(700.0, True)] * 3, clock_mhz=1975.0)
+    assert not samples.power_bound
+    assert samples.clock == "1975 MHz"
 
 
 def test_a_case_of_throttled_samples_alone_ends_and_is_not_conclusive():

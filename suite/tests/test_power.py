@@ -1,0 +1,84 @@
+"""What a power meter makes of NVML's answers."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+from peakgate.device import nvml
+
+POWER_CAP, THERMAL, IDLE = 0x04, 0x20, 0x01
+
+
+class NvmlError(Exception):
+    """NVML's own."""
+
+
+FIELDS = ("POWER_INSTANT", "SW_POWER_CAP", "SW_THERM_SLOWDOWN", "HW_THERM_SLOWDOWN", "HW_POWER_BRAKE_SLOWDOWN")
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU whose state the test sets: milliwatts, counters in ns, reasons. None is what its driver does not report."""
+    state = dict.fromkeys(FIELDS, 0) | {"POWER_INSTANT": 700_000, "bits": IDLE}
+
+    def answered(value):
+        if value is None:
+            raise NvmlError
+        return value
+
+    def fields(_handle, names):
+        of_type = {True: "uiVal", False: "ullVal"}
+        return [
+            SimpleNamespace(
+                nvmlReturn=int(state[name] is None),
+                valueType=1 if name == "POWER_INSTANT" else 3,
+                value=SimpleNamespace(**{of_type[name == "POWER_INSTANT"]: state[name]}),
+            )
+            for name in names
+        ]
+
+    names = {"NVML_FI_DEV_POWER_INSTANT": "POWER_INSTANT"}
+    names |= {f"NVML_FI_DEV_CLOCKS_EVENT_REASON_{name}": name for name in FIELDS[1:]}
+    driver = SimpleNamespace(
+        NVMLError=NvmlError,
+        NVML_SUCCESS=0,
+        NVML_VALUE_TYPE_UNSIGNED_LONG_LONG=3,
+        nvmlDeviceGetCurrentClocksEventReasons=lambda _handle: answered(state["bits"]),
+        nvmlDeviceGetFieldValues=fields,
+        **names,
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    monkeypatch.setattr(nvml, "handle", lambda index: f"GPU {index}")
+    return state
+
+
+def test_the_cap_shows_in_the_reasons_of_the_moment(gpu):
+    meter = nvml.PowerMeter(0)
+    gpu["bits"] = POWER_CAP
+    assert meter() == nvml.PowerReading(700.0, capped=True)
+
+
+def test_the_cap_shows_in_the_counted_time_where_the_gpu_is_idle_again(gpu):
+    meter = nvml.PowerMeter(0)
+    gpu["SW_POWER_CAP"] = 5_000_000
+    assert meter().capped
+    assert not meter().capped  # nothing was counted since
+
+
+@pytest.mark.parametrize("bits", [POWER_CAP | THERMAL, THERMAL, 0x08, 0x80])
+def test_a_slowdown_beside_the_cap_is_no_steady_state(gpu, bits):
+    meter = nvml.PowerMeter(0)
+    gpu |= {"bits": bits, "SW_POWER_CAP": 1}
+    assert not meter().capped
+
+
+@pytest.mark.parametrize("counter", FIELDS[2:])
+def test_a_slowdown_that_is_over_is_known_from_its_counted_time(gpu, counter):
+    meter = nvml.PowerMeter(0)
+    gpu |= {"SW_POWER_CAP": 1, counter: 1}
+    assert not meter().capped
+
+
+def test_a_driver_that_reports_nothing_says_nothing_of_power(gpu):
+    gpu |= dict.fromkeys((*FIELDS, "bits"))
+    assert nvml.PowerMeter(0)() == nvml.PowerReading(None, capped=False)
