@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from peakgate import emulator
 from peakgate.build.cubin import Resources
+from peakgate.core import dtypes
 from peakgate.core.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
@@ -55,6 +56,11 @@ def _matrix_product(arguments: Sequence[Array]) -> None:
     np.matmul(left, right, out=product)
 
 
+def _bf16_product_nt(arguments: Sequence[Array]) -> None:
+    left, right = (dtypes.decoded(np, each, "bfloat16") for each in arguments[1:3])
+    np.copyto(arguments[0], dtypes.encoded(np, left @ right.T, "bfloat16"))
+
+
 def _copy(arguments: Sequence[Array]) -> None:
     np.copyto(arguments[0], arguments[1])
 
@@ -66,6 +72,7 @@ _OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
     "d2h_pageable": _copy,
     "d2h_pinned": _copy,
     "cublas_sgemm": _matrix_product,
+    "cublas_bf16_nt": _bf16_product_nt,
 }
 """NumPy twins of the GPU's own operations, so that their cases run everywhere."""
 

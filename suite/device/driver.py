@@ -185,7 +185,7 @@ def library_behind(operation: str) -> str:
 
     A cuBLAS that is no wheel is the machine's, and so the same for all processes of one environment.
     """
-    if operation == "cublas_sgemm":
+    if operation.startswith("cublas"):
         return f"cuBLAS {cublas_version() or 'of the machine'}"
     found = re.search(r"\d+\.\d+[.\d]*", driver_version() or "")
     return f"driver {found[0] if found else 'of the machine'}"

@@ -1,4 +1,4 @@
-"""Reference implementations of the device itself: its memcpy, the host link, the vendor's SGEMM."""
+"""Reference implementations of the device itself: its memcpy, the host link, the vendor's matrix products."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3  # cudaMemcpyKind
-_OP_N = 0  # cublasOperation_t: the operand as it is
-_PEDANTIC_MATH = 2  # cublasMath_t
+_OP_N, _OP_T = 0, 1  # cublasOperation_t: the operand as it is, transposed
+_DEFAULT_MATH, _PEDANTIC_MATH = 0, 2  # cublasMath_t
+_BF16, _SUMS_IN_FP32, _TENSOR_ALGORITHM = 14, 68, 99  # cudaDataType, cublasComputeType_t, cublasGemmAlgo_t
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,9 @@ def _cublas_sgemm(arguments: Sequence[Any]) -> Operation:
     rows, depth = left.shape
     columns = right.shape[1]
     one, zero = ctypes.c_float(1), ctypes.c_float(0)
-    library, handle = _cublas(), ctypes.c_void_p(cupy.cuda.get_cublas_handle())
-    _require_success(library.cublasSetMathMode(handle, _PEDANTIC_MATH), "cublasSetMathMode")
-    call = partial(
-        library.cublasSgemm_v2,
-        handle,
+    return _cublas_call(
+        "cublasSgemm_v2",
+        _PEDANTIC_MATH,
         _OP_N,
         _OP_N,
         columns,
@@ -110,7 +109,50 @@ def _cublas_sgemm(arguments: Sequence[Any]) -> Operation:
         ctypes.c_void_p(product.data.ptr),
         columns,
     )
-    return Operation(lambda: _require_success(call(), "cublasSgemm"), movable=True)
+
+
+def _cublas_bf16_nt(arguments: Sequence[Any]) -> Operation:
+    """C = A.B^T in bfloat16 with float32 sums, by the algorithm that cuBLAS chooses; all three are row-major.
+
+    A is m x k, B n x k, C m x n. In cuBLAS's columns B is k x n, to be transposed, and A k x m as it is: C^T = B.A^T.
+    """
+    product, left, right = arguments[:3]
+    rows, depth = left.shape
+    columns = right.shape[0]
+    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    return _cublas_call(
+        "cublasGemmEx",
+        _DEFAULT_MATH,
+        _OP_T,
+        _OP_N,
+        columns,
+        rows,
+        depth,
+        ctypes.byref(one),
+        ctypes.c_void_p(right.data.ptr),
+        _BF16,
+        depth,
+        ctypes.c_void_p(left.data.ptr),
+        _BF16,
+        depth,
+        ctypes.byref(zero),
+        ctypes.c_void_p(product.data.ptr),
+        _BF16,
+        columns,
+        _SUMS_IN_FP32,
+        _TENSOR_ALGORITHM,
+    )
+
+
+def _cublas_call(function: str, math_mode: int, *arguments: Any) -> Operation:
+    """A call of cuBLAS in a math mode, which operations that share the handle set for themselves."""
+    library, handle = _cublas(), ctypes.c_void_p(cupy.cuda.get_cublas_handle())
+
+    def launch() -> None:
+        _require_success(library.cublasSetMathMode(handle, math_mode), "cublasSetMathMode")
+        _require_success(library[function](handle, *arguments), function)
+
+    return Operation(launch, movable=True)
 
 
 @cache
@@ -133,4 +175,5 @@ _OPERATIONS: dict[str, Callable[[Sequence[Any]], Operation]] = {
     "d2h_pageable": partial(_device_to_host, pinned=False),
     "d2h_pinned": partial(_device_to_host, pinned=True),
     "cublas_sgemm": _cublas_sgemm,
+    "cublas_bf16_nt": _cublas_bf16_nt,
 }

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from peakgate.check import digests
 from peakgate.cli import main
-from peakgate.core.catalogue import problems
+from peakgate.core.case import Scale
+from peakgate.core.catalogue import module_at, problems
 from peakgate.device.cpu import CpuDevice, CpuLaunchable
 from peakgate.device.expected import computed, expected
+from peakgate.judge.correctness import check
 from peakgate.measure.data import inputs_of
 
 HEAD = "from peakgate.family import In, Out, Value, kernel, launch\n"
@@ -247,3 +249,23 @@ def test_sizes_whose_rows_are_no_whole_bytes_are_left_out(folder):
     shapes = [case.inputs[0].shape for case in problems()]
     assert shapes
     assert all(columns % 2 == 0 for _, columns in shapes)
+
+
+def test_a_product_by_cublas_has_a_twin_in_the_emulator(tmp_path):
+    (tmp_path / "family.py").write_text(
+        HEAD
+        + """FAMILY = kernel(
+    operation="cublas_bf16_nt", math="bf16", small_sizes=[(3, 5, 4), (33, 17, 8)], terms=lambda m, n, k: k,
+    arguments=lambda m, n, k: [
+        Out(m, n, dtype="bfloat16"), In(m, k, dtype="bfloat16"), In(n, k, dtype="bfloat16"),
+    ],
+    bytes=lambda m, n, k: 2 * (m * n + m * k + n * k), flops=lambda m, n, k: 2 * m * n * k,
+    reference=lambda xp, a, b: a @ b.T,
+)
+"""
+    )
+    for case in module_at(tmp_path / "family.py").FAMILY.cases(Scale.SMALL):
+        launchable = CpuLaunchable(case)
+        launchable.run()
+        wanted = expected(np, launchable, CpuDevice().prepare)
+        assert check(np, case, computed(np, launchable), wanted).mismatch is None
