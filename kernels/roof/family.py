@@ -1,4 +1,4 @@
-"""What this GPU reaches at best: copies, one-way traffic and fused multiply-adds.
+"""What this GPU reaches at best: copies, one-way traffic, fused multiply-adds and tensor cores by type.
 
 A size label is the bytes of the array that is read (or, where nothing is read, written). The sizes from 16MiB to 1GiB
 are those of square float32 matrices with sides from 2048 to 16384, so each such matrix has a copy of its own size.
@@ -6,6 +6,7 @@ are those of square float32 matrices with sides from 2048 to 16384, so each such
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -36,6 +37,21 @@ RAMP_PERIOD = 1 << 24
 
 SUM_TOLERANCE = 1e-5
 """A block's sum in float32: a thread adds at most some hundred values before the tree, each rounded to 6e-8."""
+
+
+ELEMENTS = {"tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn", "int8": "int8"}
+STEP_ELEMENTS = {"tf32": 8, "bf16": 16, "fp16": 16, "fp8": 32, "int8": 32}
+"""Of a row in one step of k: 32 bytes."""
+
+TILES = 32
+"""Of A, which the warps or warpgroups of a launch share."""
+
+TENSOR_SIZES, TENSOR_SMALL, TENSOR_PROBES = [(8192, 320)], [(2, 2)], [(1, 1), (5, 3)]
+"""Blocks and passes: 62 blocks per SM of 132; a launch takes 5 ms of an H200 at its highest clock."""
+
+FP8_TOLERANCE = 2.0**-8
+"""On Hopper each of 33 terms of a product of e4m3 is cut off 13 bits below the largest before they are added: at worst
+2**-8 of the largest. A missing step of four is an error of half the magnitude."""
 
 
 def copied(xp: Any, values: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)
@@ -77,6 +93,24 @@ def chain_sums(xp: Any, *, n: int, rounds: int) -> Array:
     return xp.tile(xp.asarray(sums.astype("float32")), ceil(n / 1024))[:n]
 
 
+def normal(xp: Any, shape: tuple[int, ...]) -> Array:
+    """Normally distributed values that tf32 holds: on zeros tensor cores draw less power and run 13 % faster."""
+    drawn = np.random.default_rng(shape[0]).standard_normal(shape, np.float32)
+    return xp.asarray((drawn.view(np.uint32) & 0xFFFFE000).view(np.float32))
+
+
+def tile_sums(xp: Any, left: Array, right: Array, *, rows: int) -> Array:
+    """A.B^T in float64, tiles of A used in turn; of a row four sums, of the columns 8 n + 2 t and 8 n + 2 t + 1."""
+    product = left.astype("float64") @ right.astype("float64").T
+    sums = product.reshape(len(left), -1, 4, 2).sum(axis=(1, 3))
+    return xp.tile(sums, (ceil(rows / len(left)), 1))[:rows]
+
+
+def tile_magnitudes(xp: Any, left: Array, right: Array, *, rows: int) -> Array:
+    """The root of the sum of squares of what each element adds up."""
+    return xp.sqrt(tile_sums(xp, left.astype("float64") ** 2, right.astype("float64") ** 2, rows=rows))
+
+
 def blocks(n: int, floats: int) -> int:
     """Blocks whose threads take so many floats each."""
     return ceil(n / (floats * THREADS))
@@ -104,6 +138,69 @@ _COPY: dict[str, Any] = _MEMORY | {
 
 def _stage(number: int, name: str, lesson: str, **more: Any) -> Family:
     return kernel(f"{number:02}_{name}.cu", name=name, lesson=lesson, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A kind of instruction: the product of one tile in one pass, and how tiles are dealt to a block."""
+
+    name: str
+    rows: int
+    columns: int
+    steps: int
+    tiles_per_block: int
+    threads: int
+    needs: str
+    lesson: str
+
+
+MMA = Tensor("mma", 16, 64, 2, 8, 256, "8.0", "Products in {} by mma.sync, all in registers.")
+WGMMA = Tensor("wgmma", 64, 256, 4, 1, 128, "9.0a", "Products in {} by wgmma, B in shared memory.")
+
+
+def _tensor(number: int, kind: Tensor, math: str) -> Family:
+    element, depth = ELEMENTS[math], kind.steps * STEP_ELEMENTS[math]
+    data = None if math == "int8" else normal
+    rows_per_block = kind.rows * kind.tiles_per_block
+    left_bytes = TILES * kind.rows * kind.steps * 32
+    right_bytes = kind.columns * kind.steps * 32
+
+    def arguments(blocks: int, passes: int) -> list[Any]:
+        return [
+            Out(blocks * rows_per_block, 4, dtype="int32" if math == "int8" else "float32"),
+            In(TILES * kind.rows, depth, dtype=element, data=data),
+            In(kind.columns, depth, dtype=element, data=data),
+            Value(TILES),
+            Value(passes),
+        ]
+
+    def expected(xp: Any, left: Array, right: Array, *, blocks: int) -> Array:
+        return tile_sums(xp, left, right, rows=blocks * rows_per_block)
+
+    def magnitudes(xp: Any, left: Array, right: Array, *, blocks: int) -> Array:
+        return tile_magnitudes(xp, left, right, rows=blocks * rows_per_block)
+
+    return _stage(
+        number,
+        f"{kind.name}_{math}",
+        kind.lesson.format(math),
+        grid=lambda blocks, _: blocks,
+        block=kind.threads,
+        arguments=arguments,
+        # Both inputs are read once, four sums of 4 bytes written per row; a product and its sum are two operations.
+        bytes=lambda blocks, _: left_bytes + right_bytes + 16 * blocks * rows_per_block,
+        flops=lambda blocks, passes: 2 * blocks * rows_per_block * kind.columns * depth * passes,
+        reference=expected,
+        scale=None if math == "int8" else magnitudes,
+        terms=depth * kind.columns // 4,
+        tolerance=FP8_TOLERANCE if math == "fp8" else None,
+        math=math,
+        sizes=TENSOR_SIZES,
+        small_sizes=TENSOR_SMALL if kind is MMA else None,
+        edges=TENSOR_PROBES,
+        gate=False,
+        min_capability=kind.needs,
+    )
 
 
 FAMILY = family(
@@ -166,5 +263,7 @@ FAMILY = family(
         small_sizes={"4KiB": ((4 << 10) // FLOAT_BYTES, SMALL_ROUNDS)},
         edges={str(n): (n, SMALL_ROUNDS) for n in FMA_PROBES},
     ),
-    summary="what the GPU reaches at best: copy, read, write and fused multiply-add",
+    *(_tensor(number, MMA, math) for number, math in enumerate(("tf32", "bf16", "fp16", "int8"), 8)),
+    *(_tensor(number, WGMMA, math) for number, math in enumerate(ELEMENTS, 12)),
+    summary="what the GPU reaches at best: copy, read, write, fused multiply-add and tensor cores by type",
 )

@@ -43,7 +43,7 @@ def problems_by_kernel():
 def compared(path, kernel):
     """The kernel's problems that the record knows as they are now, and the ids of the others."""
     known = recorded(path).problems
-    cases = [case for case in problems_by_kernel()[kernel] if device().refusal(case) is None]
+    cases = [case for case in problems_by_kernel().get(kernel, ()) if device().refusal(case) is None]
     alike = [case for case in cases if case.id in known and known[case.id].problem == problem_key(case)]
     return alike, [case.id for case in cases if case not in alike]
 

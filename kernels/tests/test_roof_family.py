@@ -4,6 +4,8 @@ from family_modules import roof, transpose
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.case import Role, Scale, Tier
+from peakgate.core.case import TENSOR_MATH, value_of
+from peakgate.core.dtypes import storage
 
 THREADS = roof.THREADS
 BENCH = list(roof.FAMILY.cases(Scale.BENCH))
@@ -34,6 +36,8 @@ def test_a_grid_stride_launch_is_bounded_and_gives_each_block_something_to_do(n:
 def test_labels_tell_the_bytes_of_the_array() -> None:
     units = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
     for case in BENCH + SMALL:
+        if case.work.math is not None:
+            continue
         nbytes = int(case.size[:-3]) * units[case.size[-3:]]
         measured = [buffer for buffer in case.buffers if buffer.role is Role.IN] or list(case.buffers)
         assert [buffer.nbytes for buffer in measured] == [nbytes], case.id
@@ -54,6 +58,45 @@ def test_arithmetic_work_counts_two_operations_a_step_of_every_chain() -> None:
     threads = case.work.bytes // 4
     assert case.work.flops == threads * roof.CHAINS * 2 * 1024
     assert case.work.flops / case.work.bytes > 1000
+
+
+TENSOR = {case.stage.name: case for case in BENCH if case.work.math is not None}
+
+
+def test_tensor_cores_have_a_stage_by_type_and_instruction_in_the_full_tier() -> None:
+    assert {case.math for name, case in TENSOR.items() if name.startswith("mma_")} == {"tf32", "bf16", "fp16", "int8"}
+    assert {case.math for name, case in TENSOR.items() if name.startswith("wgmma_")} == set(TENSOR_MATH)
+    assert {case.tier for case in TENSOR.values()} == {Tier.FULL}
+    assert all(case.roof == case.math for case in TENSOR.values())
+
+
+def test_tensor_work_counts_two_operations_for_each_product_of_each_pass() -> None:
+    for name, case in TENSOR.items():
+        passes = int(value_of(case.arguments[4]))
+        rows, depth = case.buffers[0].shape[0], case.buffers[1].shape[1]
+        columns = 64 if name.startswith("mma_") else 256
+        assert case.work.flops == 2 * rows * columns * depth * passes, name
+        assert case.work.flops / case.work.bytes > 10_000, name
+
+
+def test_a_row_in_one_step_of_k_has_32_bytes_of_every_type() -> None:
+    for math, elements in roof.STEP_ELEMENTS.items():
+        assert elements * storage(roof.ELEMENTS[math]).itemsize == 32, math
+
+
+def test_tiles_are_dealt_in_turn_and_columns_are_summed_in_pairs() -> None:
+    left, right = np.eye(2, 16), np.arange(16 * 16, dtype="float64").reshape(16, 16)
+    sums = roof.tile_sums(np, left, right, rows=3)
+    columns = right.T[:2]
+    assert sums[0].tolist() == [columns[0][[2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9]].sum() for t in range(4)]
+    assert np.array_equal(sums[2], sums[0])
+
+
+def test_inputs_are_normally_distributed_and_fit_tf32() -> None:
+    values = roof.normal(np, (2000, 8))
+    assert not (values.view("uint32") & 0x1FFF).any()
+    assert abs(values.mean()) < 0.05
+    assert abs(values.std() - 1) < 0.05
 
 
 def test_each_kind_of_roof_is_measured_in_the_gate() -> None:

@@ -113,10 +113,11 @@ def test_a_source_whose_name_no_file_can_have_is_refused(project):
     assert len(catalogue.described(Scale.BENCH).refused) == 1
 
 
-def test_the_gate_is_part_of_the_whole_and_covers_every_stage_that_has_cases():
+def test_the_gate_is_part_of_the_whole_and_covers_every_stage_but_the_roofs_of_tensor_cores():
     whole, gate = catalogue.cases(Scale.BENCH), catalogue.cases(Scale.BENCH, Tier.GATE)
     assert {case.id for case in gate} < {case.id for case in whole}
-    assert {case.stage for case in gate} == {case.stage for case in whole if not case.stage.host_bound}
+    left_out = {case.stage for case in whole if case.stage.host_bound or (case.family == "roof" and case.work.math)}
+    assert {case.stage for case in gate} == {case.stage for case in whole} - left_out
 
 
 def test_the_gate_stays_small_enough_for_every_merge():

@@ -1,0 +1,12 @@
+// wgmma_tf32: products in tf32 by a warpgroup, the roof of tensor cores on Hopper.
+//
+// Against mma_tf32 one instruction of four warps multiplies 64 x 8 by 8 x 256, B comes from shared memory by a
+// descriptor, and the tensor cores work on while the warps go on. Only so do they reach their full rate.
+
+#include "../common/wgmma_tiles.cuh"
+
+extern "C" __global__ void __launch_bounds__(128)
+    wgmma_tf32(float* __restrict__ out, const float* __restrict__ left, const float* __restrict__ right,
+               int tiles, int passes) {
+    multiply_tiles<Tf32Product>(out, left, right, tiles, passes);
+}
