@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.output import say
 from peakgate.core.progress import Progress
@@ -116,7 +117,7 @@ def _decide_parser(verb: str) -> argparse.ArgumentParser:
 
 def _ab(options: argparse.Namespace) -> ExitCode:
     if not GPU.fullmatch(options.device):
-        raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N")
+        raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N", Code.OPTION)
     base, head = _wanted(options)
     if options.plan:
         return _plan(options, base, head)
@@ -141,7 +142,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
             explained = _report().explained(placed, record, options) if options.explain else None
     except SideBroken as broken:
         if broken.which == Side.BASE:
-            raise PeakgateError(f"{broken}; a base that runs is needed to compare with") from None
+            raise PeakgateError(f"{broken}; a base that runs is needed to compare with", Code.SIDE) from None
         code: ExitCode = _report().broken_head(broken, options.out)
         return code
     code = _report().report(record, options, phases, explained)
@@ -157,7 +158,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
                 build_side(which, folder.path, environment, Path(scratch, f"{which}-build.log"))
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
-        raise PeakgateError(str(broken)) from None
+        raise PeakgateError.repeated(str(broken), Code.SIDE) from None
     planned = plan(
         *codes,
         sentinels=options.sentinels,
@@ -186,7 +187,7 @@ def _answering(device: str) -> str:
     """The uuid of the GPU, before anything is built for it; PeakgateError where none answers."""
     uuid = device_uuid(device)
     if uuid is None:
-        raise PeakgateError(NO_GPU_HERE)
+        raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
     return uuid
 
 
@@ -197,10 +198,10 @@ def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
     for folder, default in ((options.base_dir, None), (options.head_dir, Wanted("."))):
         side = Wanted(folder, folder=True) if folder is not None else named.pop(0) if named else default
         if side is None:
-            raise PeakgateError("ab needs a BASE: name a commit, or a folder with --base-dir")
+            raise PeakgateError("ab needs a BASE: name a commit, or a folder with --base-dir", Code.OPTION)
         sides.append(side)
     if named:
-        raise PeakgateError(f"ab compares two sides; {named[0].name!r} is one too many")
+        raise PeakgateError(f"ab compares two sides; {named[0].name!r} is one too many", Code.OPTION)
     return sides[0], sides[1]
 
 
@@ -221,5 +222,7 @@ def _empty(out: Path) -> Path:
         for name in OUTPUTS:
             (out / name).unlink(missing_ok=True)
     except OSError as error:
-        raise PeakgateError(f"--out {out}: cannot be written ({error.strerror}); free it or name another") from None
+        raise PeakgateError(
+            f"--out {out}: cannot be written ({error.strerror}); free it or name another", Code.UNWRITABLE
+        ) from None
     return raw.resolve()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from peakgate.core import records
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.processes import last_words_in
 from peakgate.core.progress import Progress
@@ -355,7 +356,8 @@ class _Experiment:
             run = load_run(file)
             if run.emulated:
                 raise PeakgateError(
-                    f"--device {self._record.settings.device}: emulated times are not judged; ab needs a GPU"
+                    f"--device {self._record.settings.device}: emulated times are not judged; ab needs a GPU",
+                    Code.EMULATED,
                 )
             self._record.runs[file.name] = run
         log.unlink()
@@ -379,7 +381,8 @@ def _refuse_foreign(which: Side, path: Path) -> None:
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     raise PeakgateError(
         f"{which}: module {name} is loaded from {file}, outside its tree{more}; name the folder that holds it in "
-        "pythonpath of [tool.peakgate], build what is compiled by `build`, or uninstall the editable install"
+        "pythonpath of [tool.peakgate], build what is compiled by `build`, or uninstall the editable install",
+        Code.SETTING,
     )
 
 

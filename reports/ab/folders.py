@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.core import config
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import read_text
 from peakgate.core.git import ask
@@ -87,7 +88,9 @@ def _resolve(wanted: Wanted) -> SideFolder | str:
     if wanted.folder:
         path = Path(wanted.name)
         if not path.is_dir() or config.find(path.resolve()) is None:
-            raise PeakgateError(f"{wanted.name}: no folder of a project; give the root of a checked-out tree")
+            raise PeakgateError(
+                f"{wanted.name}: no folder of a project; give the root of a checked-out tree", Code.PROJECT
+            )
         return SideFolder(wanted.name, path.resolve(), None)
     if wanted.name == WORKING_TREE:
         root = Path(git("rev-parse", "--show-toplevel")) / _project_inside()
@@ -98,7 +101,8 @@ def _resolve(wanted: Wanted) -> SideFolder | str:
         git("rev-parse", "--git-dir")  # outside a repository, that is what is wrong
         raise PeakgateError(
             f"{wanted.name}: no such commit in this repository; name one `git log` knows, fetch it first, "
-            f"or give `{WORKING_TREE}` for the working tree"
+            f"or give `{WORKING_TREE}` for the working tree",
+            Code.COMMIT,
         ) from None
 
 
@@ -111,7 +115,9 @@ def _project_inside() -> Path:
 
 def _there(path: Path, name: str) -> Path:
     if not path.is_dir():
-        raise PeakgateError(f"{name}: has no folder {path.name} of this project; name a commit that has it")
+        raise PeakgateError(
+            f"{name}: has no folder {path.name} of this project; name a commit that has it", Code.PROJECT
+        )
     return path
 
 

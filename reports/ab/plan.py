@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 from peakgate.core import records
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.processes import Asked, last_words, own_module
 from peakgate.core.selection import selector
@@ -75,7 +76,7 @@ def _asked(
 def _answer(which: str, asked: Asked) -> Contracts:
     done = asked.finish()
     if done.problem.startswith(NO_GPU):
-        raise PeakgateError(NO_GPU_HERE)
+        raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
     if done.problem:
         raise SideBroken(which, f"its cases cannot be listed: {done.problem}")
     return _parsed(which, done.output)

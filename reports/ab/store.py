@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 from peakgate.core import records
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.core.verdict import Verdict
@@ -107,7 +108,7 @@ def load_record(folder: Path) -> AbRecord:
     """Read an experiment back from its folder, or from the folder that holds it; a PeakgateError says what is amiss."""
     path = next((at for at in (folder / MANIFEST, folder / AB_FOLDER / MANIFEST) if at.is_file()), None)
     if path is None:
-        raise PeakgateError(f"{folder}: no {MANIFEST} in it; name the output folder of `peakgate ab`")
+        raise PeakgateError(f"{folder}: no {MANIFEST} in it; name the output folder of `peakgate ab`", Code.WHICH_RUN)
     found = records.read(path, Manifest, "restore it, use the version that wrote it, or measure again")
     base, head = (SideFolder(side.label, path.parent, side.commit) for side in (found.base, found.head))
     record = AbRecord(base, head, found.settings, found.plan, found.processes, found.notes, found.stopped)
@@ -121,10 +122,11 @@ def _refuse_contradictions(path: Path, record: AbRecord) -> None:
     plan = record.plan
     planned = {*plan.head_runs, *plan.base_only}
     if not planned and not plan.unchanged:
-        raise PeakgateError(f"{path}: no case in its plan; restore it or measure again")
+        raise PeakgateError(f"{path}: no case in its plan; restore it or measure again", Code.NO_RUN)
     ran = {case for run in record.runs.values() for case in (*run.cases, *run.unmeasured)}
     ran |= {case for process in record.processes for case in process.refused}
     if lost := sorted(ran - planned):
         raise PeakgateError(
-            f"{path}: {records.short(lost[0])} was run, but is not in its plan; restore it or measure again"
+            f"{path}: {records.short(lost[0])} was run, but is not in its plan; restore it or measure again",
+            Code.NO_RUN,
         )

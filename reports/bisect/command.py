@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from peakgate.core import terminal
+from peakgate.core.codes import Code
 from peakgate.core.errors import CannotDecide, PeakgateError
 from peakgate.core.output import say, warn
 from peakgate.core.progress import Progress
@@ -51,7 +52,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Run ``bisect`` and return its exit code: 1 where a commit is named, 0 where none is the cause."""
     options = _parser(verb).parse_args(arguments)
     if not 0 < options.error < 0.5:
-        raise PeakgateError(f"--error {options.error:g}: expected a share of bisects above 0 and below 0.5, 0.05 say")
+        raise PeakgateError(
+            f"--error {options.error:g}: expected a share of bisects above 0 and below 0.5, 0.05 say", Code.OPTION
+        )
     commits = listed(options.good, options.bad)
     progress = Progress(sys.stderr, every_s=5.0)
     if options.plan:
@@ -113,7 +116,9 @@ def _question(options: argparse.Namespace, commits: Sequence[tuple[str, str]], u
 
         compiler = nvrtc.version()
     except ImportError as error:
-        raise PeakgateError(f"{error.name or 'NVRTC'} is not installed: pip install 'peakgate[nvrtc]'") from None
+        raise PeakgateError(
+            f"{error.name or 'NVRTC'} is not installed: pip install 'peakgate[nvrtc]'", Code.INSTALLATION
+        ) from None
     return Question(
         good=commits[0][0],
         bad=commits[-1][0],
@@ -180,9 +185,11 @@ def _searched(answer: BisectAnswer, settings: PairSettings, effort: Effort, mean
         try:
             outcome = search(len(commits) - 1, rig, effort, lambda what: means.progress.show(f"bisect: {what}"))
         except Unusable as reason:
-            raise PeakgateError(f"GOOD or BAD cannot be measured: {reason}; `peakgate ab` says more") from None
+            raise PeakgateError(
+                f"GOOD or BAD cannot be measured: {reason}; `peakgate ab` says more", Code.SIDE
+            ) from None
         except Stopped as reason:
-            raise CannotDecide(f"{reason}; go on with --resume") from None
+            raise CannotDecide(f"{reason}; go on with --resume", Code.BUSY) from None
         return replace(answer, outcome=outcome, measured=len(rig.measured), pairs=rig.pairs)
 
 
@@ -205,12 +212,12 @@ def _slowest(options: argparse.Namespace, settings: PairSettings, means: Means) 
         with folders(Wanted(options.good), Wanted(options.bad)) as placed:
             record = run_experiment(placed, settings, Choice(), Means(raw, means.budget, means.progress))
     except SideBroken as broken:
-        raise PeakgateError(f"{broken}; GOOD and BAD must run, name others") from None
+        raise PeakgateError(f"{broken}; GOOD and BAD must run, name others", Code.SIDE) from None
     if interrupted(record):
         raise KeyboardInterrupt
     rows = [row for row in comparison(record).records if row.verdict == Verdict.SLOWER]
     if not rows and record.stopped:
-        raise CannotDecide(f"{record.stopped}: GOOD and BAD were not compared to the end")
+        raise CannotDecide(f"{record.stopped}: GOOD and BAD were not compared to the end", Code.BUSY)
     for row in rows[1:]:
         again = f"peakgate bisect {options.good} {options.bad} --case {row.case}"
         say(f"{row.case} is slower too ({change_text(row.change_percent)}): `{again}`")

@@ -16,6 +16,7 @@ from typing import Literal
 
 from msgspec import Struct, to_builtins
 from peakgate.core import records
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.core.git import commit_of
@@ -145,7 +146,8 @@ def resumed(folder: Path, question: Question) -> BisectState:
         before, now = getattr(saved, each.name), getattr(question, each.name)
         if before != now:
             raise PeakgateError(
-                f"{path}: is of {each.name.replace('_', ' ')} {before!r}, not {now!r}; run without --resume"
+                f"{path}: is of {each.name.replace('_', ' ')} {before!r}, not {now!r}; run without --resume",
+                Code.CHANGED,
             )
     return state
 
@@ -170,9 +172,11 @@ def listed(good: str, bad: str) -> list[tuple[str, str]]:
     """
     first, last = commit_of(good, Path(), "GOOD"), commit_of(bad, Path(), "BAD")
     if first == last:
-        raise PeakgateError(f"{good} and {bad} are the same commit; name an older one as GOOD")
+        raise PeakgateError(f"{good} and {bad} are the same commit; name an older one as GOOD", Code.NOT_ALIKE)
     if git("merge-base", first, last) != first:
-        raise PeakgateError(f"{good} is no ancestor of {bad}; name one that is, see `git merge-base {good} {bad}`")
+        raise PeakgateError(
+            f"{good} is no ancestor of {bad}; name one that is, see `git merge-base {good} {bad}`", Code.NOT_ALIKE
+        )
     between = git("rev-list", "--reverse", "--first-parent", f"{first}..{last}").splitlines()
     return [(commit, git("show", "--no-patch", "--format=%s", commit)) for commit in (first, *between)]
 
@@ -198,7 +202,7 @@ def build_all(
             end = "GOOD" if commit == commits[0][0] else "BAD"
             what = f"{target.case}: " if target.case else ""
             raise PeakgateError(
-                f"{what}{end} {commit[:SHORT_HASH]} {problem}; name commits that have and build the case"
+                f"{what}{end} {commit[:SHORT_HASH]} {problem}; name commits that have and build the case", Code.SIDE
             )
     todo = [(commit, subject) for commit, subject in commits if commit not in found]
     with ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
@@ -226,7 +230,7 @@ def _built(commit: str, subject: str, target: BisectTarget, logs: Path) -> Built
     except SideBroken as broken:
         return BuiltCommit(commit, subject, {}, broken.reason)
     except PeakgateError as error:
-        if target.capability is None and str(error).startswith("no GPU answers"):
+        if target.capability is None and error.code is Code.NO_GPU:
             raise
-        return BuiltCommit(commit, subject, {}, str(error))
+        return BuiltCommit(commit, subject, {}, error.message)
     return BuiltCommit(commit, subject, cases)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.ab.experiment import Means, add_pairs
@@ -58,7 +59,9 @@ class Rig(ExitStack):
                 add_pairs(record, missing, Means(out, self._means.budget, self._means.progress))
         except SideBroken as broken:
             if broken.which == Side.BASE:
-                raise PeakgateError(f"{both[0][:SHORT_HASH]}: {broken.reason}; a base that runs is needed") from None
+                raise PeakgateError(
+                    f"{both[0][:SHORT_HASH]}: {broken.reason}; a base that runs is needed", Code.SIDE
+                ) from None
             raise Unusable(broken.reason) from None
         finally:
             record.save(out)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import FAULTY, Verdict
@@ -46,7 +47,9 @@ def in_order(label: str, frame: pd.DataFrame) -> pd.DataFrame:
     A PeakgateError names a side without a row, a KeyError a column that is not there.
     """
     if frame.empty:
-        raise PeakgateError(f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load")
+        raise PeakgateError(
+            f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load", Code.TOO_FEW
+        )
     rows = frame.loc[_last_of_its_run(frame), list(FRAME_COLUMNS)]
     return rows.sort_values("taken", kind="stable", ignore_index=True)
 

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from peakgate.core import terminal
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.report import CellValue, Report, Table, write_json
 from peakgate.core.text import counted, percent
@@ -77,10 +78,13 @@ def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: S
             raise KeyboardInterrupt
         if not run.is_file() or run.stat().st_size == 0:
             raise PeakgateError(
-                f"session {number} of {sessions} left no run in {folder} (exit code {done.returncode}); see above why"
+                f"session {number} of {sessions} left no run in {folder} (exit code {done.returncode}); see above why",
+                Code.PROCESS,
             )
         if number == 1 and load_run(run).emulated:
-            raise PeakgateError("emulated times are not judged: a selftest needs a GPU; see what `nvidia-smi` says")
+            raise PeakgateError(
+                "emulated times are not judged: a selftest needs a GPU; see what `nvidia-smi` says", Code.EMULATED
+            )
 
 
 def judge(arguments: Sequence[str]) -> ExitCode:
@@ -105,13 +109,16 @@ def judge(arguments: Sequence[str]) -> ExitCode:
     if len(runs) < FEWEST_SESSIONS:
         raise PeakgateError(
             f"selftest: {counted(len(runs), 'session')}, at least {FEWEST_SESSIONS} are needed, better 10;"
-            " `peakgate selftest` measures them"
+            " `peakgate selftest` measures them",
+            Code.TOO_FEW,
         )
     check_alike(runs)
     folder = options.baselines / runs[-1].slug
     sds = resample.session_sds(runs)
     if not sds:
-        raise PeakgateError("selftest: no case was timed in two of the sessions; give sessions of the same cases")
+        raise PeakgateError(
+            "selftest: no case was timed in two of the sessions; give sessions of the same cases", Code.NOT_ALIKE
+        )
     found = Selftest(
         runs=tuple(runs),
         measured=tuple(measure(design, runs) for design in Design),
@@ -131,7 +138,9 @@ def check_alike(runs: Sequence[Run]) -> None:
     """Refuse sessions that are not one code on one runner: a difference between them would not be a false positive."""
     first = runs[0]
     if first.emulated:
-        raise PeakgateError(f"{first.path}: emulated times are not judged; a selftest needs runs of a GPU")
+        raise PeakgateError(
+            f"{first.path}: emulated times are not judged; a selftest needs runs of a GPU", Code.EMULATED
+        )
     for run in runs[1:]:
         for what, one, other in (
             ("GPU", first.uuid, run.uuid),
@@ -142,13 +151,15 @@ def check_alike(runs: Sequence[Run]) -> None:
             if one != other:
                 raise PeakgateError(
                     f"{run.path}: {what} {other}, but {first.path.name} has {one}; give sessions of one commit on one"
-                    " runner"
+                    " runner",
+                    Code.NOT_ALIKE,
                 )
         for case, result in run.cases.items():
             before = first.cases.get(case)
             if before and before.fingerprint != result.fingerprint:
                 raise PeakgateError(
-                    f"{run.path}: {case} is not the machine code of {first.path.name}; give sessions of unchanged code"
+                    f"{run.path}: {case} is not the machine code of {first.path.name}; give sessions of unchanged code",
+                    Code.NOT_ALIKE,
                 )
 
 

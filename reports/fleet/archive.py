@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.core import git
+from peakgate.core.codes import Code
 from peakgate.core.config import Project
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import file_digest
@@ -71,7 +72,8 @@ def pack(project: Project) -> ProjectArchive:
     if len(data) > LARGEST_ARCHIVE_BYTES:
         raise PeakgateError(
             f"{top}: packed it has {len(data)} bytes, the most is {LARGEST_ARCHIVE_BYTES}; "
-            "ignore what kernels do not need (.gitignore)"
+            "ignore what kernels do not need (.gitignore)",
+            Code.UNREADABLE,
         )
     unchanged = hashlib.sha256().hexdigest()
     dirty = not str(known["commit"]).startswith("no-git-") and known["changes"] != unchanged
@@ -90,7 +92,9 @@ def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | Non
     if data is None:
         return None
     if hashlib.sha256(data).hexdigest() != digest:
-        raise PeakgateError(f"archive {digest[:12]}: damaged on its way here; start the fleet again with --resume")
+        raise PeakgateError(
+            f"archive {digest[:12]}: damaged on its way here; start the fleet again with --resume", Code.MALFORMED
+        )
     folder.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder, prefix=f".{digest[:12]}."))
     try:
@@ -99,7 +103,7 @@ def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | Non
     except tarfile.TarError as error:
         shutil.rmtree(scratch, ignore_errors=True)
         raise PeakgateError(
-            f"archive {digest[:12]}: cannot be unpacked ({error}); links may not lead out of it"
+            f"archive {digest[:12]}: cannot be unpacked ({error}); links may not lead out of it", Code.MALFORMED
         ) from None
     try:
         scratch.rename(place)
@@ -126,7 +130,7 @@ def build(project: Path, log: Path) -> None:
         try:
             build_side("the project", project, os.environ, log)
         except SideBroken as broken:
-            raise PeakgateError(str(broken)) from None
+            raise PeakgateError.repeated(str(broken), Code.SIDE) from None
         done.touch()
 
 

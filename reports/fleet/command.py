@@ -12,6 +12,7 @@ from pathlib import Path
 
 from peakgate.core import config
 from peakgate.core.case import Scale, Tier
+from peakgate.core.codes import Code
 from peakgate.core.errors import CannotDecide, PeakgateError
 from peakgate.core.progress import Progress
 from peakgate.core.text import counted
@@ -114,7 +115,9 @@ def _begun(
     plan, places = store.read()
     _refuse_changed(plan, packed, store)
     if arguments:
-        raise PeakgateError(f"--resume with {arguments[0]}: the fleet continues with its own options; leave them out")
+        raise PeakgateError(
+            f"--resume with {arguments[0]}: the fleet continues with its own options; leave them out", Code.OPTION
+        )
     return store, plan, places
 
 
@@ -123,28 +126,38 @@ def _slug(places: Mapping[str, GpuPlace]) -> str | None:
     kinds = sorted({(each.facts["slug"], each.facts["driver"]) for each in places.values() if not each.emulated})
     if len(kinds) > 1:
         named = "; ".join(f"{slug}, driver {driver}" for slug, driver in kinds)
-        raise CannotDecide(f"--shard: needs GPUs of one model and driver, here are {named}; leave some out")
+        raise CannotDecide(
+            f"--shard: needs GPUs of one model and driver, here are {named}; leave some out", Code.GPU_MODELS
+        )
     return kinds[0][0] if kinds else None
 
 
 def _refuse(options: argparse.Namespace, for_bench: Sequence[str]) -> None:
     for option in for_bench:
         if option.partition("=")[0] in OURS:
-            raise PeakgateError(f"{option}: not with `peakgate fleet`, which sets it for every gate; leave it out")
+            raise PeakgateError(
+                f"{option}: not with `peakgate fleet`, which sets it for every gate; leave it out", Code.OPTION
+            )
         if options.shard and option.startswith(SELECTING):
-            raise PeakgateError(f"{option}: not with --shard, which spreads a whole tier; leave one of them out")
+            raise PeakgateError(
+                f"{option}: not with --shard, which spreads a whole tier; leave one of them out", Code.OPTION
+            )
     if options.shard and options.together:
-        raise PeakgateError("--together: not with --shard, which loads all GPUs at once anyway; leave it out")
+        raise PeakgateError(
+            "--together: not with --shard, which loads all GPUs at once anyway; leave it out", Code.OPTION
+        )
     if options.shard and not options.resume:
         options.tier = options.tier or Tier.FULL.value
     if options.workers is not None and options.workers < 1:
-        raise PeakgateError(f"--workers {options.workers}: expected 1 or more")
+        raise PeakgateError(f"--workers {options.workers}: expected 1 or more", Code.OPTION)
 
 
 def _refuse_changed(plan: FleetPlan, packed: archive.ProjectArchive, store: Store) -> None:
     same = {"project": plan.digest == packed.digest, "Peakgate": plan.harness == inputs.harness()}
     for what in [name for name, kept in same.items() if not kept]:
-        raise PeakgateError(f"{store.folder}: --resume needs the same {what}, and it changed; measure anew without it")
+        raise PeakgateError(
+            f"{store.folder}: --resume needs the same {what}, and it changed; measure anew without it", Code.CHANGED
+        )
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:

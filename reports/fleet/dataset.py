@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.core.records import Finite, short
@@ -63,7 +64,7 @@ def of_store(store: Store) -> pd.DataFrame:
     for gate in gates:
         if gate["uuid"] not in places:
             raise PeakgateError(
-                f"{store.folder}: has a gate of {short(gate['uuid'])}, which its plan has not; delete it"
+                f"{store.folder}: has a gate of {short(gate['uuid'])}, which its plan has not; delete it", Code.NO_RUN
             )
         about = _about(places[gate["uuid"]], gate) | {"fleet": store.name}
         rows += [about | case for case in _cases(store, gate)] or [about]
@@ -74,7 +75,9 @@ def of_store(store: Store) -> pd.DataFrame:
         for row in rows:
             msgspec.convert(row, DatasetRow)
     except msgspec.ValidationError as error:
-        raise PeakgateError(f"{store.folder}: a gate or a place is damaged: {error}; measure anew") from None
+        raise PeakgateError(
+            f"{store.folder}: a gate or a place is damaged: {error}; measure anew", Code.NO_RUN
+        ) from None
     return frame(rows)
 
 
@@ -124,7 +127,7 @@ def read(path: Path) -> pd.DataFrame:
         )
     except (OSError, KeyError, ValueError, TypeError, pyarrow.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
-        raise PeakgateError(f"{path}: no data set of a fleet ({reason}); name a {DATASET_FILE}") from None
+        raise PeakgateError(f"{path}: no data set of a fleet ({reason}); name a {DATASET_FILE}", Code.NO_RUN) from None
 
 
 def _about(where: GpuPlace, gate: Mapping[str, Any]) -> dict[str, Any]:

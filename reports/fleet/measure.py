@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import distributed
+from peakgate.core.codes import Code
 from peakgate.core.errors import CannotDecide, PeakgateError
 from peakgate.core.output import warn
 from peakgate.core.progress import Progress
@@ -86,7 +87,7 @@ def engine(
             client = distributed.Client(address, timeout=cluster.wait_s + 1, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise CannotDecide(
-                f"--scheduler {address}: no Dask scheduler answers ({error}); start one: dask scheduler"
+                f"--scheduler {address}: no Dask scheduler answers ({error}); start one: dask scheduler", Code.UPSTREAM
             ) from None
         stack.callback(client.close)
         count = cluster.workers or 1
@@ -94,7 +95,7 @@ def engine(
             client.wait_for_workers(count, timeout=cluster.wait_s)
         except TimeoutError:
             there = f"{len(client.nthreads())} of {count} workers in {cluster.wait_s:.0f} s"
-            raise CannotDecide(f"fleet: {there}; start more: dask worker ADDRESS") from None
+            raise CannotDecide(f"fleet: {there}; start more: dask worker ADDRESS", Code.UPSTREAM) from None
         yield Engine(client, packed, cluster, say, inventory if cluster.scheduler is None else None)
 
 
@@ -106,7 +107,8 @@ def places(found: Engine, device: str) -> dict[str, GpuPlace]:
         problems = sorted({f"{each.node}: {each.problem or 'no GPU answers'}" for each in workers.values()})
         raise CannotDecide(
             f"fleet: no GPU to measure on {counted(len(workers), 'worker')} ({'; '.join(problems[:3])}); "
-            "name a cluster, --scheduler tcp://HOST:8786, or try it with --device cpu --workers 4"
+            "name a cluster, --scheduler tcp://HOST:8786, or try it with --device cpu --workers 4",
+            Code.NO_GPU,
         )
     return seen
 
@@ -247,7 +249,8 @@ class Engine:
             time.sleep(ENGINE_POLL_S)
         if self._client.status != "running":
             raise CannotDecide(
-                f"the scheduler is gone for {self.cluster.wait_s:.0f} s; start it again, then `peakgate fleet --resume`"
+                f"the scheduler is gone for {self.cluster.wait_s:.0f} s; restart it, then `peakgate fleet --resume`",
+                Code.UPSTREAM,
             )
         self._listen()
         self._workers.clear()

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from peakgate.core.case import Case, Scale, Tier
+from peakgate.core.codes import Code
 from peakgate.core.config import Project
 from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.processes import Asked, own_module
@@ -94,9 +95,9 @@ def listed(project: Project, tier: str, scale: Scale) -> pd.DataFrame:
         cases = pd.DataFrame(json.loads(done.output), columns=["case", "bound", "time_us"])
     except ValueError:
         problem = done.problem or "it answers with no JSON"
-        raise PeakgateError(f"{project.root}: its cases cannot be listed: {problem}") from None
+        raise PeakgateError(f"{project.root}: its cases cannot be listed: {problem}", Code.FAMILY) from None
     if cases.empty:
-        raise PeakgateError(f"{project.root}: no case in the tier {tier}; nothing to spread over GPUs")
+        raise PeakgateError(f"{project.root}: no case in the tier {tier}; nothing to spread over GPUs", Code.SELECTION)
     return cases
 
 

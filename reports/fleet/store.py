@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 from peakgate.core import records
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import unwritable, write_whole
 from peakgate.core.processes import seconds_since_start_of
@@ -159,7 +160,7 @@ def _gate(path: Path) -> dict[str, Any]:
     remedy = "delete it: its gate runs again"
     named = records.read(path, GateNames, remedy)
     if path.stem != f"{named.uuid}-{named.mode}":
-        raise PeakgateError(f"{path}: is the gate of {records.short(named.uuid)}, {named.mode}; {remedy}")
+        raise PeakgateError(f"{path}: is the gate of {records.short(named.uuid)}, {named.mode}; {remedy}", Code.NO_RUN)
     return records.read(path, dict[str, Any], remedy)
 
 
@@ -180,7 +181,9 @@ def newest(root: Path) -> Store:
     """The fleet that began last; a PeakgateError where there is none."""
     found = sorted(path.parent for path in root.glob(f"*/{FACTS}"))
     if not found:
-        raise PeakgateError(f"{root}: no fleet here to continue or report; `peakgate fleet` measures one")
+        raise PeakgateError(
+            f"{root}: no fleet here to continue or report; `peakgate fleet` measures one", Code.WHICH_RUN
+        )
     return Store(found[-1])
 
 

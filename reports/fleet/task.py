@@ -24,6 +24,7 @@ from typing import Any
 
 import distributed
 from peakgate.core import records
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
 from peakgate.core.processes import end_group, end_of, last_words, own_module
@@ -123,7 +124,9 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
     plan = job.plan
     project = archive.unpacked(_work(job.work) / "projects", plan.digest)
     if project is None:
-        raise PeakgateError(f"archive {plan.digest[:12]}: not on this node; start the fleet again with --resume")
+        raise PeakgateError(
+            f"archive {plan.digest[:12]}: not on this node; start the fleet again with --resume", Code.UPSTREAM
+        )
     begun, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     before = {} if job.emulated else _settled_facts(job)
     phases = {"before": time.monotonic() - begun}

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from peakgate.core.case import EMULATOR_SLUG
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import read_text, write_whole
 from peakgate.core.output import say
@@ -178,7 +179,8 @@ def check_enough(sessions: int) -> None:
     if sessions < SESSIONS_TO_TRUST:
         raise PeakgateError(
             f"--write: {sessions} sessions say too little about the spread between sessions; measure "
-            f"{SESSIONS_TO_TRUST - sessions} more with `peakgate bench` and give all of them"
+            f"{SESSIONS_TO_TRUST - sessions} more with `peakgate bench` and give all of them",
+            Code.TOO_FEW,
         )
 
 
@@ -190,16 +192,21 @@ def _check(runs: pd.DataFrame, present: Floors) -> str:
     """The GPU model of the runs; a PeakgateError says why they propose no floors."""
     slugs, names = sorted(runs["gpu_slug"].unique()), runs["run"].unique()
     if len(slugs) > 1:
-        raise PeakgateError(f"runs of {' and '.join(slugs)}: floors belong to one GPU model; name the runs of one")
+        raise PeakgateError(
+            f"runs of {' and '.join(slugs)}: floors belong to one GPU model; name the runs of one", Code.GPU_MODELS
+        )
     if slugs[0] == EMULATOR_SLUG:
-        raise PeakgateError("emulated runs claim no fraction of peak: floors need runs of a GPU")
+        raise PeakgateError("emulated runs claim no fraction of peak: floors need runs of a GPU", Code.EMULATED)
     if len(names) < FEWEST_FOR_FLOORS:
         raise PeakgateError(
             f"{names[0]}: one session cannot separate a floor from luck; give at least {FEWEST_FOR_FLOORS},"
-            f" better {SESSIONS_TO_TRUST}"
+            f" better {SESSIONS_TO_TRUST}",
+            Code.TOO_FEW,
         )
     if present.gpu not in {None, slugs[0]}:
-        raise PeakgateError(f"{present.path}: floors of {present.gpu}, runs of {slugs[0]}; name the right --baselines")
+        raise PeakgateError(
+            f"{present.path}: floors of {present.gpu}, runs of {slugs[0]}; name the right --baselines", Code.GPU_MODELS
+        )
     return str(slugs[0])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core import records
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, read_limited, write_whole
 from peakgate.core.output import say
@@ -46,17 +47,19 @@ def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
     new: dict[Path, bytes] = {}
     for run in runs:
         if run.emulated:
-            raise PeakgateError(f"{run.path}: emulated times are no reference; keep runs of a GPU")
+            raise PeakgateError(f"{run.path}: emulated times are no reference; keep runs of a GPU", Code.EMULATED)
         plain = baselines / run.slug / "runs" / f"{run.taken:%Y%m%dT%H%M%S}-{run.tier or 'run'}.json"
         packed = plain.with_name(f"{plain.name}.gz")
         content = trimmed(records.read(run.path, dict[str, Any], REMEDY)).encode()
         if len(content) > LARGEST_KEPT_BYTES:
-            raise PeakgateError(f"{run.path}: over {LARGEST_KEPT_BYTES} bytes even without samples; keep fewer cases")
+            raise PeakgateError(
+                f"{run.path}: over {LARGEST_KEPT_BYTES} bytes even without samples; keep fewer cases", Code.UNREADABLE
+            )
         there = next((path for path in (packed, plain) if path.exists()), None)
         if there is None:
             new[packed] = gzip.compress(content, mtime=0)
         elif records.unpacked(read_limited(there, LARGEST_FILE_BYTES), there, REMEDY) != content:
-            raise PeakgateError(f"{there}: another run is kept there; saved runs are never overwritten")
+            raise PeakgateError(f"{there}: another run is kept there; saved runs are never overwritten", Code.TAKEN)
         kept.append(there or packed)
     for path, content in new.items():
         write_whole(path, content)

@@ -37,6 +37,7 @@ from typing import Annotated, Literal, NoReturn
 
 from msgspec import Meta, Struct, field
 from peakgate.core import records
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.records import Filled
 from peakgate.reports.gate.changes import FLOOR, RUN, Acknowledgement
@@ -118,7 +119,9 @@ def load_regressions(path: Path, today: date) -> list[Accepted]:
     for number, each in enumerate(found):
         if each.day > today:
             where = records.place(path, "regression", number, "date")
-            raise PeakgateError(f"{where}: date of {each.case} is {each.day}, which is to come; write the day of today")
+            raise PeakgateError(
+                f"{where}: date of {each.case} is {each.day}, which is to come; write the day of today", Code.RECORD
+            )
     return found
 
 
@@ -127,4 +130,4 @@ def _read(path: Path) -> AcknowledgedFile:
 
 
 def _refuse(path: Path, number: int, problem: str) -> NoReturn:
-    raise PeakgateError(f"{records.place(path, 'acknowledged', number, 'expires')}: {problem}")
+    raise PeakgateError(f"{records.place(path, 'acknowledged', number, 'expires')}: {problem}", Code.RECORD)

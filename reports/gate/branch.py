@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.core import git
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 
 
@@ -25,14 +26,19 @@ def refs(repository: Path, base: str, head: str, branch: str | None) -> Refs:
     given, judged = git.commit_of(base, repository, "BASE"), git.commit_of(head, repository, "HEAD")
     if not _is_ancestor(repository, given, tip):
         raise PeakgateError(
-            f"BASE {base}: {given[:12]} is not on the protected branch {branch}; only that judges a change"
+            f"BASE {base}: {given[:12]} is not on the protected branch {branch}; only that judges a change",
+            Code.PROTECTED,
         )
     if _is_ancestor(repository, judged, tip):
-        raise PeakgateError(f"HEAD {head}: {judged[:12]} is on {branch} already; name a commit that changes it")
+        raise PeakgateError(
+            f"HEAD {head}: {judged[:12]} is on {branch} already; name a commit that changes it", Code.NOT_ALIKE
+        )
     try:
         common = git.ask(repository, "merge-base", tip, judged).decode().split()[0]
     except PeakgateError:
-        raise PeakgateError(f"HEAD {head}: has no commit in common with {branch}; fetch the whole history") from None
+        raise PeakgateError(
+            f"HEAD {head}: has no commit in common with {branch}; fetch the whole history", Code.COMMIT
+        ) from None
     return Refs(common, judged, tip)
 
 
@@ -57,7 +63,8 @@ def _default_branch(repository: Path) -> str:
         return answer[0]  # its commit, not a branch of that name here
     except (PeakgateError, IndexError):
         raise PeakgateError(
-            "which branch is protected is not known: the remote origin does not say; name it, --branch origin/main say"
+            "which branch is protected is not known: the remote origin does not say; name it, --branch origin/main say",
+            Code.COMMIT,
         ) from None
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 from peakgate.core import config, git, sandbox, terminal
+from peakgate.core.codes import Code
 from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import CannotDecide, PeakgateError
 from peakgate.core.files import file_digest, write_whole
@@ -136,9 +137,13 @@ def _outside(wanted: Path, repository: Path, option: str) -> Path:
     """The folder to be, which neither is in the repository nor holds it; PeakgateError otherwise, or if it exists."""
     folder = wanted.parent.resolve() / wanted.name
     if folder.is_relative_to(repository) or repository.is_relative_to(folder):
-        raise PeakgateError(f"{option} {wanted}: within reach of the change in {repository}; name a folder elsewhere")
+        raise PeakgateError(
+            f"{option} {wanted}: within reach of the change in {repository}; name a folder elsewhere", Code.PROTECTED
+        )
     if folder.exists() or folder.is_symlink():
-        raise PeakgateError(f"{option} {wanted}: is there already; name a folder that is not, a gate keeps nothing")
+        raise PeakgateError(
+            f"{option} {wanted}: is there already; name a folder that is not, a gate keeps nothing", Code.TAKEN
+        )
     return folder
 
 
@@ -166,10 +171,14 @@ def _judged(
     base, head = projects
     settings = config.settings_in(base)
     if settings is None:
-        raise CannotDecide(f"the base {refs.base[:12]} has no project in this folder; an owner merges the first one")
+        raise CannotDecide(
+            f"the base {refs.base[:12]} has no project in this folder; an owner merges the first one", Code.PROJECT
+        )
     removed = _without_links_out(home / "head")
     if not head.is_dir() or head.resolve() != head:
-        raise PeakgateError("the change has no such folder as the base's project; move it in a change of its own")
+        raise PeakgateError(
+            "the change has no such folder as the base's project; move it in a change of its own", Code.PROJECT
+        )
     ignored = _differing(settings, head)
     way, why = sandbox.isolation()
     say(f"judged by {refs.base[:12]}, where {refs.head[:12]} leaves the protected branch\n")

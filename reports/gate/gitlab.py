@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError, described
 from peakgate.core.output import say
 from peakgate.core.text import one_line
@@ -59,12 +60,16 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     options = parser.parse_args(arguments)
     number = options.merge_request
     if number is not None and not NUMBER.fullmatch(number):
-        raise PeakgateError(f"--merge-request {one_line(number)}: expected its number, the one after the !")
+        raise PeakgateError(
+            f"--merge-request {one_line(number)}: expected its number, the one after the !", Code.OPTION
+        )
     project = GitlabProject(os.environ, options.job, options.folder)
     try:
         numbers = [int(number)] if number else project.open_merge_requests()
     except RestError as error:
-        raise PeakgateError(f"peakgate comment: the open merge requests cannot be listed: {error}") from None
+        raise PeakgateError(
+            f"peakgate comment: the open merge requests cannot be listed: {error}", Code.UPSTREAM
+        ) from None
     failed = False
     for wanted in numbers:
         try:
@@ -83,11 +88,14 @@ class GitlabProject:
     def __init__(self, environment: Mapping[str, str], job: str, folder: str) -> None:
         token, missing = environment.get(TOKEN, "").strip(), [name for name in PREDEFINED if name not in environment]
         if missing:
-            raise PeakgateError(f"peakgate comment: is for a GitLab job; {', '.join(missing)} is not set")
+            raise PeakgateError(
+                f"peakgate comment: is for a GitLab job; {', '.join(missing)} is not set", Code.UPSTREAM
+            )
         if environment.get("CI_COMMIT_REF_PROTECTED") != "true" or not token:
             raise PeakgateError(
                 "peakgate comment: needs a pipeline of a protected branch (CI_COMMIT_REF_PROTECTED is true) and, as a "
-                f"protected variable of the project, the token {TOKEN}; see own-repository.md, CI"
+                f"protected variable of the project, the token {TOKEN}; see own-repository.md, CI",
+                Code.UPSTREAM,
             )
         self._api = Rest(environment["CI_API_V4_URL"], ("PRIVATE-TOKEN", token))
         self._project = environment["CI_PROJECT_ID"]

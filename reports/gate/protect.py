@@ -17,6 +17,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from peakgate.core import config, git, records, terminal
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, opened, read_limited
 from peakgate.core.processes import Asked, own_module
@@ -44,7 +45,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     folder = options.baselines.absolute()
     if not folder.parent.is_dir():
         raise PeakgateError(
-            f"--baselines {options.baselines}: no such place; name the working tree's folder of baselines"
+            f"--baselines {options.baselines}: no such place; name the working tree's folder of baselines",
+            Code.UNREADABLE,
         )
     if options.out is not None:
         (options.out / "protect.json").unlink(missing_ok=True)  # a command that fails must not leave an older verdict
@@ -95,7 +97,9 @@ def _inside(root: Path, folder: Path) -> str:
     """The folder's path as git names it; the folder itself may be a link, which the change may have made of it."""
     place = folder.parent.resolve() / folder.name
     if not place.is_relative_to(root.resolve()):
-        raise PeakgateError(f"--baselines {folder}: is outside the repository {root}; name a folder inside")
+        raise PeakgateError(
+            f"--baselines {folder}: is outside the repository {root}; name a folder inside", Code.OPTION
+        )
     return place.relative_to(root.resolve()).as_posix()
 
 
@@ -284,7 +288,7 @@ def contracts(tree: Path, name: str) -> dict[str, Contract]:
     with Asked(command, IDENTITY_TIMEOUT_S, cwd=tree) as asked:
         done = asked.finish()
     if done.problem:
-        raise PeakgateError(f"{name}: its cases cannot be listed: {done.problem}; see its family files")
+        raise PeakgateError(f"{name}: its cases cannot be listed: {done.problem}; see its family files", Code.FAMILY)
     return records.decode(done.output, dict[str, Contract], Path(name), "see whether a family file prints")
 
 

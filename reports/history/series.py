@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from peakgate.core.case import EMULATOR_SLUG
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted, one_line
 from peakgate.reports.comparison.evidence import NO_COMMIT
@@ -183,7 +184,7 @@ def history(runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = 
     if not wanted:
         what = f"has {' or '.join(map(repr, parts))} in its id" if parts else "was timed"
         there = f"{counted(len(named), 'case')} in {counted(len(facts), 'run')}"
-        raise PeakgateError(f"{chosen}: none of the {there} {what}; give another part")
+        raise PeakgateError(f"{chosen}: none of the {there} {what}; give another part", Code.SELECTION)
     rows = rows[rows["case"].isin(wanted)].set_index(["case", "session"])[list(VALUES)].sort_index()
     rows["fingerprint"] = rows["fingerprint"].astype(object).where(rows["fingerprint"].notna(), None)
     rows["sm_clock_mhz"] = rows["sm_clock_mhz"].astype(float)
@@ -213,14 +214,18 @@ def _chosen(slugs: pd.Series[str], slug: str | None) -> str:
     there = sorted(slugs.dropna().unique())
     judged = [each for each in there if each != EMULATOR_SLUG]
     if slug == EMULATOR_SLUG:
-        raise PeakgateError(f"--gpu {slug}: emulated times are not judged; name a GPU model")
+        raise PeakgateError(f"--gpu {slug}: emulated times are not judged; name a GPU model", Code.EMULATED)
     if slug is not None and slug not in judged:
-        raise PeakgateError(f"--gpu {slug}: no saved run of it; there are runs of {', '.join(there) or 'no GPU'}")
+        raise PeakgateError(
+            f"--gpu {slug}: no saved run of it; there are runs of {', '.join(there) or 'no GPU'}", Code.WHICH_RUN
+        )
     if slug is None and len(judged) > 1:
-        raise PeakgateError(f"there are runs of {' and '.join(judged)}; choose one with --gpu")
+        raise PeakgateError(f"there are runs of {' and '.join(judged)}; choose one with --gpu", Code.GPU_MODELS)
     if not judged:
         only = "only emulated runs, whose times are not judged" if there else "no saved run"
-        raise PeakgateError(f"{only}: measure on a GPU with `peakgate bench`, or name a folder of runs with --runs")
+        raise PeakgateError(
+            f"{only}: measure on a GPU with `peakgate bench`, or name a folder of runs with --runs", Code.WHICH_RUN
+        )
     return slug or judged[0]
 
 

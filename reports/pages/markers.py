@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import UnreadableFile, read_text
 
@@ -91,7 +92,9 @@ def read_document(path: Path) -> str:
     try:
         return read_text(path)
     except UnreadableFile as error:
-        raise PeakgateError(f"{path}: expected a document ({error.why}); run at the repository's root") from None
+        raise PeakgateError(
+            f"{path}: expected a document ({error.why}); run at the repository's root", Code.UNREADABLE
+        ) from None
 
 
 def difference(old: str, new: str, path: Path) -> str:
@@ -108,4 +111,4 @@ def link(target: Path, folder: Path) -> str:
 
 
 def _refuse(path: Path, index: int, problem: str) -> NoReturn:
-    raise PeakgateError(f"{path}:{index + 1}: {problem}")
+    raise PeakgateError(f"{path}:{index + 1}: {problem}", Code.PAGE)

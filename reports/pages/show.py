@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from peakgate.core import terminal
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.report import CellValue, Picture, Report, Row
 from peakgate.core.text import encodable
@@ -98,7 +99,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     archive = Archive(options.runs)
     side = find_side(options.wanted, archive)
     if len(side.runs) > 1:
-        raise PeakgateError(f"{options.wanted}: {len(side.runs)} sessions, expected one; name its file")
+        raise PeakgateError(f"{options.wanted}: {len(side.runs)} sessions, expected one; name its file", Code.WHICH_RUN)
     found = report(side.runs[0], find_history(archive, [side]))
     terminal.last_line(found, written=files.write(found, options.out, ("html",)))
     return found.exit_code

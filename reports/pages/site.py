@@ -22,6 +22,7 @@ from msgspec import field as struct_field
 from numpy.typing import NDArray
 from peakgate.core import records
 from peakgate.core.case import EMULATOR_SLUG
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.core.output import say
@@ -61,7 +62,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     sessions = archive.sessions()
     slugs = sorted({each.slug for each in sessions} - {EMULATOR_SLUG})
     if not slugs:
-        raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs")
+        raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs", Code.WHICH_RUN)
     ledger = open_ledger(folder)
     notes = list(archive.notes())
     written: list[tuple[Trend, str]] = []
@@ -132,7 +133,7 @@ def _run(
     try:
         made_from = source_state(file, links)
     except OSError as error:
-        raise PeakgateError(f"{file}: {error.strerror}") from None
+        raise PeakgateError(f"{file}: {error.strerror}", Code.UNREADABLE) from None
     if verdict := ledger.current(name, made_from):
         return verdict, False
     # Where the file is on the machine that writes the site says nothing to its readers.

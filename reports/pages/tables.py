@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import structs
 from peakgate.core import config
 from peakgate.core.case import Case, Family, Scale, Stage, Tier
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted, one_line, percent
 from peakgate.core.verdict import Verdict, counts
@@ -51,7 +52,7 @@ class Shown:
 def show(run: Run, listed: Sequence[Family]) -> Shown:
     """The run's cases and entries by family; a PeakgateError for emulated times and for a family it has no case of."""
     if run.emulated:
-        raise PeakgateError(f"{run.path}: emulated times are no figures; name a run of a GPU")
+        raise PeakgateError(f"{run.path}: emulated times are no figures; name a run of a GPU", Code.EMULATED)
     timed, entries = {}, {}
     for family in listed:
         cases = [case for case in family.cases(Scale.BENCH) if isinstance(case, Case)]
@@ -59,7 +60,7 @@ def show(run: Run, listed: Sequence[Family]) -> Shown:
         entries[family.name] = tuple(_entry(stage, family, cases, run) for stage in family.stages)
     absent = [name for name, found in timed.items() if not found]
     if absent:
-        raise PeakgateError(f"{run.path}: no case of {', '.join(absent)}; name a run of every family")
+        raise PeakgateError(f"{run.path}: no case of {', '.join(absent)}; name a run of every family", Code.PAGE)
     return Shown(run, timed, entries)
 
 
@@ -186,7 +187,7 @@ def read_documents(required: Iterable[str]) -> dict[Path, str]:
             if there
             else f"no such file; write one with {markers} for each family"
         )
-        raise PeakgateError(f"{OVERVIEW}: {what}")
+        raise PeakgateError(f"{OVERVIEW}: {what}", Code.PAGE)
     others = [*sorted(KERNELS_FOLDER.glob("*/README.md")), Path("README.md")]
     return texts | {path: read_document(path) for path in others if path.is_file()}
 
@@ -199,7 +200,7 @@ def ladder_run(documents: Mapping[Path, str]) -> Run:
     named = sorted({name for held in blocks for name in names_in(held)})
     if len(named) != 1:
         found = f"the ladders show {len(named)} runs ({', '.join(named)})" if named else "no ladder names a run yet"
-        raise PeakgateError(f"{OVERVIEW}: {found}; give one: peakgate ladder RUN --write")
+        raise PeakgateError(f"{OVERVIEW}: {found}; give one: peakgate ladder RUN --write", Code.PAGE)
     return load_run(Path(named[0]))
 
 
@@ -219,7 +220,7 @@ def find_run(wanted: str, archive: Archive) -> Run:
     """The one session of that name; a PeakgateError where there are several or a document cannot name it."""
     runs = find_side(wanted, archive).runs
     if len(runs) > 1:
-        raise PeakgateError(f"{wanted}: {len(runs)} sessions, the ladder shows one; name its file")
+        raise PeakgateError(f"{wanted}: {len(runs)} sessions, the ladder shows one; name its file", Code.WHICH_RUN)
     _in_repository(runs[0])
     return runs[0]
 
@@ -249,8 +250,12 @@ def _in_repository(run: Run) -> Path:
     path = run.path.resolve()
     if not path.is_relative_to(BASELINES.resolve()):
         kept = BASELINES / run.slug / "runs"
-        raise PeakgateError(f"{run.path}: not below {BASELINES}, and the ladder names its run; copy it to {kept} first")
+        raise PeakgateError(
+            f"{run.path}: not below {BASELINES}, and the ladder names its run; copy it to {kept} first", Code.PAGE
+        )
     path = path.relative_to(Path.cwd())
     if not PLAIN_PATH.fullmatch(path.as_posix()):
-        raise PeakgateError(f"{path}: only letters, digits, '_', '.', '+' and '-' in a run the ladder names; rename it")
+        raise PeakgateError(
+            f"{path}: only letters, digits, '_', '.', '+' and '-' in a run the ladder names; rename it", Code.PAGE
+        )
     return path

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted
 from peakgate.reports.runs.frame import to_frame
@@ -56,7 +57,7 @@ class Archive:
         self.roots = tuple(DEFAULT_ROOTS if roots is None else roots)
         for root in roots or ():
             if not root.is_dir():
-                raise PeakgateError(f"--runs {root}: no such folder; name one that holds saved runs")
+                raise PeakgateError(f"--runs {root}: no such folder; name one that holds saved runs", Code.UNREADABLE)
         self._newest: dict[Path, Run] = {}
         self._notes: tuple[str, ...] = ()
 
@@ -142,7 +143,7 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
     """The sessions ``wanted`` means, all of one GPU model; a PeakgateError says what was looked for and what exists."""
     notes: tuple[str, ...] = ()
     if len(wanted.encode(errors="replace")) > LONGEST_NAME:
-        raise PeakgateError(f"{wanted[:40]}...: a name of {len(wanted)} letters; a side is {FORMS}")
+        raise PeakgateError(f"{wanted[:40]}...: a name of {len(wanted)} letters; a side is {FORMS}", Code.WHICH_RUN)
     path = Path(wanted)
     if path.is_file():
         runs = [load_run(path)]
@@ -158,7 +159,8 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
     slugs = sorted({run.slug for run in kept})
     if len(slugs) > 1:
         raise PeakgateError(
-            f"{wanted}: runs of {' and '.join(slugs)}; name the runs of one GPU model, by file or folder"
+            f"{wanted}: runs of {' and '.join(slugs)}; name the runs of one GPU model, by file or folder",
+            Code.GPU_MODELS,
         )
     return RunSide(wanted, tuple(kept), notes + tuple(note for run in kept for note in run.notes))
 
@@ -195,7 +197,7 @@ def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.Da
 def _folder(path: Path) -> list[Run]:
     runs = [load_run(file) for file in sorted(run_files(path))]
     if not runs:
-        raise PeakgateError(f"{path}: no *.json or *.json.gz below it; name a folder of saved runs")
+        raise PeakgateError(f"{path}: no *.json or *.json.gz below it; name a folder of saved runs", Code.WHICH_RUN)
     return sorted(runs, key=lambda run: run.taken)
 
 
@@ -208,15 +210,16 @@ def _search(wanted: str, archive: Archive) -> list[Run]:
     if COMMIT_PREFIX.fullmatch(wanted):
         return _commit(wanted, archive)
     if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
-        raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits")
-    raise PeakgateError(f"{wanted}: no such file or folder; a side is {FORMS}")
+        raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits", Code.WHICH_RUN)
+    raise PeakgateError(f"{wanted}: no such file or folder; a side is {FORMS}", Code.WHICH_RUN)
 
 
 def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
     sessions = archive.sessions()
     if back >= len(sessions):
         raise PeakgateError(
-            f"{wanted}: {counted(len(sessions), 'saved run')} below {archive.where()}; measure, or give --runs"
+            f"{wanted}: {counted(len(sessions), 'saved run')} below {archive.where()}; measure, or give --runs",
+            Code.WHICH_RUN,
         )
     chosen = sessions[-1 - back]
     archive.check_nothing_newer_is_broken(chosen)
@@ -247,10 +250,10 @@ def _only(wanted: str, kind: str, *, matched: set[str], known: set[str], archive
         return matched.pop()
     if matched:
         raise PeakgateError(
-            f"{wanted}: {len(matched)} {kind}s match: {_some(sorted(matched), wanted)}; give more of it"
+            f"{wanted}: {len(matched)} {kind}s match: {_some(sorted(matched), wanted)}; give more of it", Code.WHICH_RUN
         )
     exists = f"there are {_some(sorted(known), wanted)}" if known else "there is no saved run"
-    raise PeakgateError(f"{wanted}: no run of that {kind} below {archive.where()}; {exists}")
+    raise PeakgateError(f"{wanted}: no run of that {kind} below {archive.where()}; {exists}", Code.WHICH_RUN)
 
 
 def _some(names: Sequence[str], wanted: str) -> str:

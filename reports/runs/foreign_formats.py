@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 from peakgate.core import records
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, read_limited
 from peakgate.core.records import Finite, Number, Whole
@@ -163,7 +164,7 @@ class ForeignBenchmark(Struct):
     @property
     def seconds(self) -> float:
         if self.real_time is None:
-            raise PeakgateError(f"{self.name} has no real_time; write the file again")
+            raise PeakgateError(f"{self.name} has no real_time; write the file again", Code.RECORD)
         return self.real_time * _SECONDS[self.time_unit]
 
 
@@ -195,7 +196,8 @@ def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
     if found.devices is not None and found.benchmarks is not None:
         return _nvbench(found.devices, found.benchmarks, found.meta or Meta(), path.parent)
     raise PeakgateError(
-        f"{path}: neither nvbench's JSON (devices, benchmarks) nor Google Benchmark's (context, benchmarks); {remedy}"
+        f"{path}: neither nvbench's JSON (devices, benchmarks) nor Google Benchmark's (context, benchmarks); {remedy}",
+        Code.RECORD,
     )
 
 
@@ -210,7 +212,9 @@ def _nvbench(
     for benchmark in benchmarks:
         for state in benchmark.states or ():
             if state.device not in devices:
-                raise PeakgateError(f"{benchmark.name} ran on device {state.device}, which is not described")
+                raise PeakgateError(
+                    f"{benchmark.name} ran on device {state.device}, which is not described", Code.RECORD
+                )
             by_device.setdefault(state.device, []).append(_state(benchmark.name, state, folder))
     return [
         ForeignRun("nvbench", version, None, whole, devices[number].described(), tuple(measured))
@@ -261,7 +265,9 @@ def _finite(text: str, name: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise PeakgateError(f"{name} is {records.short(text)}, expected a finite number; write the file again")
+        raise PeakgateError(
+            f"{name} is {records.short(text)}, expected a finite number; write the file again", Code.RECORD
+        )
     return number
 
 
@@ -277,13 +283,15 @@ def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
     except ValueError:  # a name that no file can have
         path = None
     if path is None:
-        raise PeakgateError(f"its samples are in {records.short(name)}, which is not beside it; copy that too")
+        raise PeakgateError(
+            f"its samples are in {records.short(name)}, which is not beside it; copy that too", Code.UNREADABLE
+        )
     content = read_limited(path, LARGEST_FILE_BYTES, inside=folder.parent)
     read = array.array("f", content[: len(content) // 4 * 4])
     if sys.byteorder == "big":
         read.byteswap()
     if len(read) != count:
-        raise PeakgateError(f"{path}: {len(read)} samples, the JSON says {count}; copy both again")
+        raise PeakgateError(f"{path}: {len(read)} samples, the JSON says {count}; copy both again", Code.MALFORMED)
     return tuple(read)
 
 

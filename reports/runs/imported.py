@@ -14,6 +14,7 @@ from typing import Any
 
 from peakgate.core import config
 from peakgate.core.case import CASE_SCHEMA
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
 from peakgate.core.output import say
@@ -86,7 +87,8 @@ def _slug(path: Path, run: ForeignRun, given: str | None) -> str:
     name = run.gpu.get("name") or given
     if not name:
         raise PeakgateError(
-            f"{path}: {run.tool} does not say on which GPU it ran; name it with --gpu 'NVIDIA H200', say"
+            f"{path}: {run.tool} does not say on which GPU it ran; name it with --gpu 'NVIDIA H200', say",
+            Code.GPU_MODELS,
         )
     return re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-") or "unknown-gpu"
 
@@ -98,11 +100,11 @@ def _document(
     judged: dict[str, Judgement] = {}
     for measured in run.measured:
         if measured.case in judged:
-            raise PeakgateError(f"{path}: two benchmarks are the case {measured.case}; rename one of them")
+            raise PeakgateError(f"{path}: two benchmarks are the case {measured.case}; rename one of them", Code.RECORD)
         judged[measured.case] = judge(measured, floors.get(measured.case))
     timed = [measured for measured in run.measured if measured.median_s is not None]
     if not timed:
-        raise PeakgateError(f"{path}: no benchmark in it has a time")
+        raise PeakgateError(f"{path}: no benchmark in it has a time", Code.TOO_FEW)
     taken, said_by = _moment(source, options.date, run.taken)
     verdicts = [judgement.verdict for judgement in judged.values()]
     gpu = {"name": run.gpu.get("name") or options.gpu, **run.gpu, **dict.fromkeys(UNKNOWN_FACTS), "slug": slug}
@@ -174,7 +176,8 @@ def _moment(source: Source, given: str | None, own: str | None) -> tuple[datetim
             try:
                 moment = datetime.fromisoformat(text)
             except ValueError:
-                raise PeakgateError(f"{source.path}: {said_by} says {text!r}, not an ISO date and time") from None
+                code = Code.OPTION if text is given else Code.RECORD
+                raise PeakgateError(f"{source.path}: {said_by} says {text!r}, not an ISO date and time", code) from None
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)), said_by
     return source.changed, "the file's time stamp"
 
@@ -186,7 +189,7 @@ def _write(document: Mapping[str, Any], folder: Path, path: Path, slug: str) -> 
     target = folder / f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)}-{slug}-{digest}.json"
     text = json.dumps(document, indent=1) + "\n"
     if target.exists() and read_text(target) != text:
-        raise PeakgateError(f"{target}: is there, with other contents; saved runs are never overwritten")
+        raise PeakgateError(f"{target}: is there, with other contents; saved runs are never overwritten", Code.TAKEN)
     write_whole(target, text)
     load_run(target)
     return target

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict
 from msgspec import Meta, Struct, structs
 from peakgate.core import records
 from peakgate.core.case import EMULATOR_SLUG, Tier
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.records import Name, Number, Text
 from peakgate.core.text import counted
@@ -303,7 +304,9 @@ def load_run(path: Path) -> Run:
         document = records.read(path, RunDocument, REMEDY)
     except records.RecordError as error:
         if isinstance(error.document, dict) and (missing := REQUIRED - error.document.keys()):
-            raise ForeignFileError(f"{path}: no run of Peakgate: it has no {' or '.join(sorted(missing))}") from None
+            raise ForeignFileError(
+                f"{path}: no run of Peakgate: it has no {' or '.join(sorted(missing))}", Code.NO_RUN
+            ) from None
         raise
     about, commit = document.peakgate or About(), document.commit_info or CommitInfo()
     results = [_result(each) for each in document.benchmarks]
@@ -323,7 +326,7 @@ def load_run(path: Path) -> Run:
     )
     problem = _contradiction(run, about.partial, results)
     if problem is not None:
-        raise PeakgateError(f"{path}: {problem}; measure again")
+        raise PeakgateError(f"{path}: {problem}; measure again", Code.NO_RUN)
     return run
 
 
@@ -332,7 +335,9 @@ def _moment(path: Path, text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         given = records.short(text)
-        raise PeakgateError(f"{path}: datetime is {given}, expected an ISO date and time; {REMEDY}") from None
+        raise PeakgateError(
+            f"{path}: datetime is {given}, expected an ISO date and time; {REMEDY}", Code.RECORD
+        ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

@@ -203,7 +203,7 @@ def test_a_familys_python_reaches_neither_the_judge_nor_a_verdict_nor_the_reposi
     clones: Clones, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
-    before = (ROOT / "suite" / "verdict.py").read_bytes()
+    before = (ROOT / "suite" / "core" / "verdict.py").read_bytes()
     places = [str(home), str(tmp_path / "runner"), str(ROOT / "suite")]
     head = clones.change(
         {
@@ -215,7 +215,7 @@ def test_a_familys_python_reaches_neither_the_judge_nor_a_verdict_nor_the_reposi
     assert clones.cases() == {"twice.twice-256": "WRONG"}
     assert list(home.rglob("left")) == []
     assert git(clones.runner, "status", "--porcelain", "--ignored") == ""
-    assert (ROOT / "suite" / "verdict.py").read_bytes() == before
+    assert (ROOT / "suite" / "core" / "verdict.py").read_bytes() == before
 
 
 def test_a_committed_cache_stands_for_nothing(clones: Clones, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.core.report import CellValue, Report, Row, document
@@ -61,7 +62,8 @@ def append_summary(report: Report, path: Path) -> None:
             file.write(f"{added}\n" if added else "")
     except OSError as error:
         raise PeakgateError(
-            f"${SUMMARY_VARIABLE}: {path} cannot be written ({error.strerror}); unset it or name a file that can"
+            f"${SUMMARY_VARIABLE}: {path} cannot be written ({error.strerror}); unset it or name a file that can",
+            Code.UNWRITABLE,
         ) from error
 
 

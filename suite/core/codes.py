@@ -97,6 +97,6 @@ class Code(StrEnum):
     EMULATED = "PG604", "the emulator's times, where a GPU's are needed", "runs of a GPU"
     TOO_FEW = "PG605", "too few runs or cases to judge", "measure more"
     NOT_ALIKE = "PG606", "runs or commits that cannot be compared", "name others"
-    SIDE = "PG607", "a side of a comparison that does not build or run", "the log it names"
+    SIDE = "PG607", "a project, or a side of a comparison, that does not build or run", "the log it names"
     PROTECTED = "PG608", "a change that names its judge itself", "the protected branch; a new folder elsewhere"
     PAGE = "PG609", "a document without the markers or runs that it needs", "the line it names"
