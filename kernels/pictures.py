@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from peakgate.core.catalogue import module_at
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.reports.pages.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
 from peakgate.reports.runs.runfile import CaseResult, Run
@@ -46,7 +47,7 @@ def drawn(shown: Shown) -> dict[str, Chart]:
     }
     for name, chart in found.items():
         if charts.is_empty(chart):
-            raise PeakgateError(f"{shown.run.path}: nothing for the picture {name}; name a whole run")
+            raise PeakgateError(f"{shown.run.path}: nothing for the picture {name}; name a whole run", Code.PAGE)
     return found
 
 

@@ -73,14 +73,14 @@ def test_folders_become_a_record_with_pairs_numbered_through(out: Path, tmp_path
     assert collected(out, record) == 0
     assert "injected.json" in capsys.readouterr().out
     same = read_times(record, Experiment.SAME)
-    assert sorted(same["pair"].unique()) == [1, 2, 3], "a pair that left no run file keeps its number"
-    assert set(same["case"]) == {"t.copy-1"}, "a case that its process distrusts is left out"
+    assert sorted(same["pair"].unique()) == [1, 2, 3]  # a pair that left no run file keeps its number
+    assert set(same["case"]) == {"t.copy-1"}  # a case that its process distrusts is left out
     assert same["time_us"].unique().tolist() == [11.0, 10.0]
     copies = read_times(record, Experiment.STEPS)
-    assert sorted(copies["pair"].unique()) == [0, 1], "a whole run's later pairs lack what earlier ones settled"
+    assert sorted(copies["pair"].unique()) == [0, 1]  # a whole run's later pairs lack what earlier ones settled
     gates, truth = read_facts(record)
     assert truth == {Cell(5, 10): 0.011}
-    assert [gate.experiment for gate in gates] == ["mutants", "same", "same", "steps"], "pairs are no gate"
+    assert [gate.experiment for gate in gates] == ["mutants", "same", "same", "steps"]  # pairs are no gate
     steps = gates[-1]
     assert (steps.screening_pairs, steps.confirming_pairs, steps.seconds) == (2, 1, 12.5)
     assert steps.verdicts == {COPY: "SLOWER"}
@@ -118,7 +118,7 @@ def test_a_record_of_another_driver_is_not_added_to(out: Path, tmp_path: Path, c
     assert collected(out, record) == 0
     measured(later / "same-1", "same", "t.copy-1", driver="1.3")
     assert collect.main([str(later), "--commit", "def", "--record", str(record)]) == 2
-    assert "expected one GPU model and driver" in capsys.readouterr().err
+    assert "expected one GPU" in capsys.readouterr().err
     assert json.loads((record / "injected.json").read_text())["driver"] == "1.2"
 
 

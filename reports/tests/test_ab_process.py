@@ -34,7 +34,7 @@ def test_a_warm_process_is_the_suite_and_a_pair_of_an_ab_only_times(
     with SideProcesses("head", ROOT, side_environment(ROOT), tmp_path / "head.log") as side:
         finished = finished_run(side, log, arguments, {"PEAKGATE_AB": "pair"})
     assert finished.exit_code == 0, log.read_text()
-    assert "kernels were timed, their results not checked" in log.read_text()
+    assert "results not checked" in log.read_text()
     saved = json.loads(file.read_text())
     assert {benchmark["extra_info"]["probes"] for benchmark in saved["benchmarks"]} == {0}
     assert saved["machine_info"]["gpu"]["roofs"] == {}

@@ -179,7 +179,7 @@ def test_commits_with_nothing_to_measure_in_front_of_the_border_are_named_with_i
     assert [each.commit for each in answer.suspects] == [made[at].commit for at in (2, 3, 4)]
     said = report.report(answer).sentences
     assert said[0] == f"{made[4].commit[:12]} made {CASE} slower: subject of {made[4].commit}"
-    assert said[2].startswith(f"or one of {made[2].commit[:12]}, {made[3].commit[:12]}, directly before it")
+    assert f"{made[2].commit[:12]}, {made[3].commit[:12]}" in said[2]
     assert answer.command == f"peakgate ab {made[1].commit[:12]} {made[4].commit[:12]} -k {CASE} --explain"
 
 
@@ -197,7 +197,7 @@ def test_a_commit_with_a_part_of_the_change_says_how_to_find_the_rest() -> None:
     made = history("abcd")
     outcome = SearchOutcome(End.FOUND, decision(5), "", 2, 1, decision(2))
     said = report.report(report.BisectAnswer(CASE, "gate", made, groups(made, CASE), outcome)).sentences
-    assert any(line.startswith("that is not the whole change; `peakgate bisect") for line in said)
+    assert any("`peakgate bisect " in line for line in said)
 
 
 def test_an_undecided_bisect_lists_the_commits_that_are_left_and_exits_3() -> None:

@@ -140,7 +140,7 @@ def test_a_history_is_filtered_and_sorted_by_keyboard(browser: Browser, site: Pa
     page = browser.new_page()
     page.goto((site.parent / "nvidia-h200" / "index.html").as_uri())
     page.wait_for_selector("html[data-ready]")
-    assert cases(page)[0] == PAD, "the open regression comes first"
+    assert cases(page)[0] == PAD
     assert page.locator("#table tbody tr .series .bad").count() >= 1
     assert page.locator("#table tbody tr .series .environment").count() >= len(LADDER)
     page.locator("#text").focus()

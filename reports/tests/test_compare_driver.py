@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 from peakgate.cli import main
+from peakgate.core.codes import Code
+from refusals import refusal
 from synthetic_runs import save
 
 REAL = sorted((Path(__file__).parents[2] / "baselines" / "nvidia-h200" / "runs").glob("*-gate.json.gz"))
@@ -112,7 +114,6 @@ def test_an_upgrade_that_changed_nothing_passes(tmp_path: Path, capsys: Captured
     assert runner.reported["suite_wide"]["verdict"] == "SAME"
     assert [fact["name"] for fact in runner.reported["differences"]] == ["driver"]
     shown = capsys.readouterr().out
-    assert f"base  driver:{OLD}, 5 sessions, NVIDIA H200 (synthetic), driver {OLD}" in shown
     assert re.search(f"^  driver +{OLD} +{NEW}$", shown, re.MULTILINE)
 
 
@@ -139,13 +140,12 @@ def test_a_verdict_of_a_case_and_the_exit_code_it_leads_to(
     assert runner.reported["counts"]["SAME"] == len(real(0)["benchmarks"]) - 1
 
 
-def test_a_missing_floor_leaves_a_strict_gate_open_and_no_other(tmp_path: Path, capsys: Captured) -> None:
+def test_a_missing_floor_leaves_a_strict_gate_open_and_no_other(tmp_path: Path) -> None:
     runner = upgraded(tmp_path, Edit(reported={"verdict": "NO_FLOOR", "floor": None}))
     assert runner.compare() == 0
     assert runner.reported["without_floor"] == 1
     assert runner.compare("--strict-gate") == 3
     assert runner.reported["verdict"] == "NO_FLOOR"
-    assert "1 case had no floor when they were measured" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("factor", "verdict", "code"), [(1.045, "SAME", 0), (1.08, "SLOWER", 1)])
@@ -199,11 +199,10 @@ def test_what_else_the_upgrade_changed_stands_in_every_face(tmp_path: Path, caps
         assert f"| {name} | {old} | {new} |" in page
 
 
-def test_machine_code_that_stayed_points_at_the_environment(tmp_path: Path, capsys: Captured) -> None:
+def test_machine_code_that_stayed_points_at_the_environment(tmp_path: Path) -> None:
     runner = upgraded(tmp_path, Edit(factors={CASE: 1.1}))
     assert runner.compare() == 1
     assert runner.row()["reason"].endswith("same code: environment")
-    assert "note: machine code: the same in all " in capsys.readouterr().out
 
 
 def test_a_driver_that_no_run_has_exits_2_and_names_those_there_are(tmp_path: Path, capsys: Captured) -> None:
@@ -220,4 +219,4 @@ def test_runs_of_two_gpu_models_under_one_driver_are_no_side(tmp_path: Path, cap
     upgraded(tmp_path)
     save(tmp_path / "runs", "synthetic-other-gpu", session(0, NEW, Edit(gpu={"slug": "nvidia-l40s"})))
     assert main(["compare", f"driver:{OLD}", f"driver:{NEW}", "--runs", str(tmp_path / "runs"), "--no-files"]) == 2
-    assert "nvidia-h200 and nvidia-l40s; name the runs of one GPU model" in capsys.readouterr().err
+    assert refusal(capsys) is Code.GPU_MODELS

@@ -42,10 +42,7 @@ def test_the_kept_sessions_are_of_three_gpus_and_one_machine_code() -> None:
     assert len({run.uuid for gpu in TENS for run in ten(gpu)}) == len(TENS)
     assert {run.driver for gpu in TENS for run in ten(gpu)} == {"580.159.04"}
     for base, new in itertools.combinations(TENS, 2):
-        assert (
-            machine_code(to_frame(ten(base)), to_frame(ten(new)))
-            == "machine code: the same in all 179 cases that record it"
-        )
+        assert "all 179 cases" in (machine_code(to_frame(ten(base)), to_frame(ten(new))) or "")
 
 
 @each_way
@@ -128,8 +125,8 @@ def test_runs_that_are_not_known_to_be_of_one_gpu_are_of_several(
     )
     assert row(result).verdict is Verdict.SAME
     assert shift(result).resolvable > noise.BETWEEN_GPUS
-    said = "the runs are not of one" if known else "the runs are not known to be of one"
-    assert [note for note in result.notes if note.startswith(said) and note.endswith("on one GPU (`peakgate ab`)")]
+    (said,) = [note for note in result.notes if note.endswith("(`peakgate ab`)")]
+    assert ("not known" in said) is not known
 
 
 def test_on_one_gpu_nothing_is_added(saved: Saved) -> None:
@@ -143,7 +140,7 @@ def test_two_gpu_models_that_are_compared_on_request_are_judged_as_sessions_are(
     other = saved.side(slower(PAD, 1.045), slug="nvidia-l4", **OTHER)
     result = compare(saved.side(**ONE), other, across_gpus=True)
     assert row(result).verdict is Verdict.SLOWER
-    assert "the sides are of two GPU models: they differ by more than the sessions of one" in result.notes
+    assert any("two GPU models" in note for note in result.notes)
 
 
 def test_a_floor_holds_on_every_gpu(saved: Saved) -> None:

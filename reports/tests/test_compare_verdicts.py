@@ -105,7 +105,7 @@ def test_one_whole_run_of_several_is_enough_to_miss_a_case_or_to_call_it_new(run
 def test_a_missing_case_names_the_tiers_where_they_differ(run: pd.DataFrame) -> None:
     both = pd.concat([run.assign(run_tier="full"), run.assign(run_tier="gate")])
     gate = run.assign(run_tier="gate")
-    assert "base ran tier full and gate, new gate" in judge._tiers(both, gate)
+    assert "full and gate" in judge._tiers(both, gate)
     assert judge._tiers(gate, gate) == ""
 
 
@@ -220,8 +220,10 @@ def test_whether_the_machine_code_changed_is_a_note_where_both_sides_record_it(s
         saved.side({"a.b": 100.0}, extra={"a.b": {"fingerprint": print_}}) for print_ in (None, "a" * 16, "b" * 16)
     )
     assert not [note for note in compare(plain, first).notes if note.startswith("machine code")]
-    assert "machine code: changed in 1 of 1 case that records it, first a.b" in compare(first, second).notes
-    assert "machine code: the same in the case that records it" in compare(first, first).notes
+    (changed,) = [note for note in compare(first, second).notes if note.startswith("machine code")]
+    (same,) = [note for note in compare(first, first).notes if note.startswith("machine code")]
+    assert "first a.b" in changed
+    assert "first a.b" not in same
 
 
 def test_an_empty_frame_is_named_by_its_side(run: pd.DataFrame) -> None:

@@ -325,7 +325,7 @@ def test_at_benchmark_scale_the_tier_and_the_flags_are_the_bases(inside: Path) -
     assert set(gated) == {CASE.format(name) for name in (*NAMES, "gone", "renamed")}
     assert not gated[CASE.format(STAGE_OF["sets `host_bound`"])].stage.host_bound
     assert gated[CASE.format(STAGE_OF["raises `min_capability`"])].stage.min_capability == (7, 5)
-    assert any("without effect: tier changed in 1 case" in note for note in against.notes)
+    assert any("tier changed" in note for note in against.notes)
 
 
 @pytest.mark.parametrize("dodge", LISTED)

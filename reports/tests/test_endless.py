@@ -69,13 +69,13 @@ def test_a_command_that_waits_for_an_endless_family_is_ended_with_all_that_it_ma
         stderr=subprocess.PIPE,
     )
     try:
-        assert answers(reading), "no family was imported"
+        assert answers(reading)
         os.read(reading, 100)
         command.send_signal(ended_by)
         _, errors = command.communicate(timeout=LONGEST_S)
         while answers(reading) and os.read(reading, 100):  # until no family has the pipe open
             pass
-        assert answers(reading), "a family outlives its command"
+        assert answers(reading)
     finally:
         command.kill()
         os.close(reading)
@@ -102,7 +102,8 @@ def test_a_process_that_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("peakgate.core.processes.MOST_OUTPUT_BYTES", 1000)
     with Asked(["yes"], LONGEST_S) as asked:
         done = asked.finish()
-    assert (done.problem, len(done.output)) == ("it printed more than 0 MiB", 1000)
+    assert "printed more than" in done.problem
+    assert len(done.output) == 1000
 
 
 def test_a_process_that_fails_is_reported_with_its_last_line_and_its_exit_code() -> None:

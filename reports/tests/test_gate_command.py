@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from peakgate.cli import main
+from peakgate.core.codes import Code
 from peakgate.core.files import file_digest
+from refusals import refusal
 
 ROOT = Path(__file__).parents[2]
 GPU = "cpu-emulator"
@@ -137,10 +139,10 @@ def test_a_change_cannot_choose_the_base_that_judges_it(clones: Clones, capsys: 
     git(clones.runner, "branch", "main", weak, "--force")  # its own weak branch, by whatever name
     for base in (head, weak, "main"):
         assert clones.gate(base, head) == 2
-        assert "not on the protected branch refs/remotes/origin/main" in capsys.readouterr().err
+        assert refusal(capsys) is Code.PROTECTED
     merged = git(clones.origin, "rev-parse", "main")
     assert clones.gate(merged, merged) == 2
-    assert "is on refs/remotes/origin/main already" in capsys.readouterr().err
+    assert refusal(capsys) is Code.NOT_ALIKE
     assert not clones.out.exists()
 
 
@@ -265,7 +267,7 @@ def test_neither_a_tag_nor_a_branch_of_its_own_passes_for_the_protected_branch(
         git(clones.runner, "remote", "set-head", "origin", "--delete")
     for named in ([], ["--branch", "origin/main"]):
         assert clones.gate(weak, head, *named) == 2
-        assert "not on the protected branch" in capsys.readouterr().err
+        assert refusal(capsys) is Code.PROTECTED
 
 
 def test_a_base_without_a_project_judges_nothing(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:

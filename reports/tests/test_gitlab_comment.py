@@ -56,8 +56,9 @@ def test_one_note_is_written_and_left_alone_while_nothing_is_new(monkeypatch: py
         assert commented(gitlab, monkeypatch) == 0
         (written,) = gitlab.notes[12]
         assert commented(gitlab, monkeypatch) == 0
-    assert written["body"].startswith(f"{render.COMMENT_MARKER}\n## Peakgate: regression\n\nCommit {COMMIT}, [run and")
-    assert "| transpose.smem\\_pad-8192-32x8 | SLOWER | 1.30x slower, p &lt; 1e-06 |" in written["body"]
+    assert written["body"].startswith(render.COMMENT_MARKER)
+    assert COMMIT in written["body"]
+    assert "transpose.smem\\_pad-8192-32x8 | SLOWER" in written["body"]
     assert len(gitlab.notes[12]) == 1
     assert [each for each in gitlab.asked if not each.startswith("GET")] == [
         f"POST projects/{PROJECT}/merge_requests/12/notes"
@@ -71,7 +72,8 @@ def test_a_newer_gate_rewrites_the_note_among_hundreds(monkeypatch: pytest.Monke
         gitlab.artifacts[8] = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, FOLDER, "d" * 40))
         assert commented(gitlab, monkeypatch) == 0
     assert len(gitlab.notes[12]) == 151
-    assert f"## Peakgate: pass\n\nCommit {'d' * 40}" in gitlab.notes[12][150]["body"]
+    assert "## Peakgate: pass\n" in gitlab.notes[12][150]["body"]
+    assert "d" * 40 in gitlab.notes[12][150]["body"]
     assert gitlab.asked[-1] == f"PUT projects/{PROJECT}/merge_requests/12/notes/150"
 
 
@@ -128,7 +130,7 @@ def test_a_merge_request_whose_gate_has_not_ended_has_no_note(
         gitlab.jobs[70] = [gate(6, "pending")]
         assert commented(gitlab, monkeypatch) == 0
     assert gitlab.notes == {}
-    assert capsys.readouterr().out == "merge request 12: no job peakgate has ended\n"
+    assert len(capsys.readouterr().out.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("method", "status"), [("POST", 403), ("PUT", 403), ("GET", 401), ("GET", 500)])
@@ -139,7 +141,7 @@ def test_an_interface_that_refuses_is_one_line_and_bad_input(
     with serving(project(statuses={method: status}, notes=old)) as gitlab:
         assert commented(gitlab, monkeypatch, "--merge-request=12") == 2
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"merge request 12: not written: {method} projects/{PROJECT}/merge_requests/12/")
+    assert f": {method} projects/{PROJECT}/merge_requests/12/" in line
     assert f"HTTP error {status}" in line
     assert TOKEN not in line
 
@@ -188,7 +190,7 @@ def test_a_token_that_a_change_could_read_is_not_used(
 def test_the_token_is_not_sent_to_where_an_artifact_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(GitLab()) as storage, serving(project(elsewhere=f"{storage.address}/6.zip")) as gitlab:
         assert commented(gitlab, monkeypatch) == 2
-    assert (storage.refused, storage.asked) == (1, []), "it came, and without the token"
+    assert (storage.refused, storage.asked) == (1, [])  # it came, and without the token
 
 
 def test_a_token_that_the_interface_does_not_know_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

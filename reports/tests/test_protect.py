@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from peakgate.cli import main
+from peakgate.core.codes import Code
 from peakgate.core.files import LARGEST_FILE_BYTES
 from peakgate.reports.gate import acknowledged, protect
 from peakgate.run.terms import Contract
+from refusals import refusal
 from synthetic_runs import document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -52,9 +54,16 @@ def acknowledge(folder: Path, *entries: str) -> None:
     (folder / acknowledged.ACKNOWLEDGED_FILE).write_text(f"schema = 1\n{text}")
 
 
+def changed(*options: str, base: str = "base", of: str = "failing") -> list[tuple[str, ...]]:
+    """GPU, kind and subject, before and after of each change against the base, as the verdict lists them."""
+    main(["protect", "--base", base, "--out", ".git/out", *options])
+    listed = json.loads(Path(".git/out/protect.json").read_text())["changes"][of]
+    return [tuple(each[name] for name in ("gpu", "kind", "what", "before", "after")) for each in listed]
+
+
 def test_an_untouched_tree_passes(gpu: Path, capsys: Captured) -> None:
     assert main(["protect", "--base", "base"]) == 0
-    assert capsys.readouterr().out == "no unacknowledged change of floors, saved runs or contracts against base\n"
+    assert len(capsys.readouterr().out.splitlines()) == 1
 
 
 def test_raising_and_adding_is_fine(gpu: Path) -> None:
@@ -67,10 +76,8 @@ def test_raising_and_adding_is_fine(gpu: Path) -> None:
 def test_a_lowered_floor_fails_and_is_listed_by_itself(gpu: Path, capsys: Captured) -> None:
     (gpu / "floors.toml").write_text(floors({PAD: 0.65, COPY: 0.9}))
     assert main(["protect", "--base", "base"]) == 1
-    listed = capsys.readouterr().out.splitlines()
-    assert listed[0] == f"nvidia-h200: floor lowered: {PAD}: 0.7 to 0.65"
-    assert len(listed) == 2
-    assert "baselines/nvidia-h200/acknowledged.toml" in listed[1]
+    assert "baselines/nvidia-h200/acknowledged.toml" in capsys.readouterr().out
+    assert changed() == [("nvidia-h200", "floor lowered", PAD, "0.7", "0.65")]
 
 
 def test_a_deleted_floors_file_drops_every_floor(gpu: Path, capsys: Captured) -> None:
@@ -79,19 +86,20 @@ def test_a_deleted_floors_file_drops_every_floor(gpu: Path, capsys: Captured) ->
     assert capsys.readouterr().out.count("floor dropped") == 2
 
 
-def test_an_edited_and_a_deleted_run_fail_whether_committed_or_not(gpu: Path, capsys: Captured) -> None:
+def test_an_edited_and_a_deleted_run_fail_whether_committed_or_not(gpu: Path) -> None:
     (gpu / "runs" / "one.json").write_text("{}")
     (gpu / "runs" / "two.json").unlink()
     for _ in range(2):
         assert main(["protect", "--base", "base"]) == 1
-        reported = capsys.readouterr().out
-        assert "nvidia-h200: run edited: one.json" in reported
-        assert "nvidia-h200: run deleted: two.json" in reported
+        assert [each[:3] for each in changed()] == [
+            ("nvidia-h200", "run edited", "one.json"),
+            ("nvidia-h200", "run deleted", "two.json"),
+        ]
         git("add", "-A")
         git("commit", "-q", "--allow-empty", "-m", "change")
 
 
-def test_a_run_that_is_packed_with_the_same_content_is_neither_deleted_nor_forged(gpu: Path, capsys: Captured) -> None:
+def test_a_run_that_is_packed_with_the_same_content_is_neither_deleted_nor_forged(gpu: Path) -> None:
     plain = gpu / "runs" / "one.json"
     packed = gpu / "runs" / "one.json.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
@@ -102,11 +110,9 @@ def test_a_run_that_is_packed_with_the_same_content_is_neither_deleted_nor_forge
     git("tag", "packed")
     packed.write_bytes(gzip.compress(b"{}"))
     assert main(["protect", "--base", "packed"]) == 1
-    assert "nvidia-h200: run edited: one.json.gz" in capsys.readouterr().out
+    assert [each[1:3] for each in changed(base="packed")] == [("run edited", "one.json.gz")]
     assert main(["protect", "--base", "base"]) == 1
-    reported = capsys.readouterr().out
-    assert "nvidia-h200: run deleted: one.json" in reported
-    assert "cannot be trusted: one.json.gz" in reported
+    assert sorted(each[2] for each in changed()) == ["one.json", "one.json.gz"]
 
 
 def test_baselines_that_are_gone_altogether_fail(gpu: Path, capsys: Captured) -> None:
@@ -155,24 +161,20 @@ def test_submodules_and_nested_repositories_elsewhere_are_harmless(repository: P
 
 
 @pytest.mark.parametrize("ignore", ["none", "all"])
-def test_a_submodule_among_the_baselines_fails_until_it_is_acknowledged(
-    repository: Path, capsys: Captured, ignore: str
-) -> None:
+def test_a_submodule_among_the_baselines_fails_until_it_is_acknowledged(repository: Path, ignore: str) -> None:
     submodule("baselines/nvidia-h200/runs/more")
     git("config", "-f", ".gitmodules", "submodule.baselines/nvidia-h200/runs/more.ignore", ignore)
     git("commit", "-q", "-a", "-m", "a submodule")
     assert main(["protect", "--base", "base"]) == 1
-    (line, _) = capsys.readouterr().out.splitlines()
-    assert line.startswith("nvidia-h200: nested repository: runs/more: none to ")
-    entry = f'run = "runs/more"\nfrom = "none"\nto = "{line.rpartition(" ")[2]}"\nreason = "old"\nexpires = {SOON}'
+    (found,) = changed()
+    assert found[:4] == ("nvidia-h200", "nested repository", "runs/more", "none")
+    entry = f'run = "runs/more"\nfrom = "none"\nto = "{found[4]}"\nreason = "old"\nexpires = {SOON}'
     acknowledge(repository / "baselines" / "nvidia-h200", entry)
     assert main(["protect", "--base", "base"]) == 0
 
 
 @pytest.mark.parametrize("place", ["baselines", "baselines/nvidia-h200/runs/new", "kernels/new", "kernels"])
-def test_an_untracked_repository_where_baselines_or_kernels_are_fails(
-    repository: Path, capsys: Captured, place: str
-) -> None:
+def test_an_untracked_repository_where_baselines_or_kernels_are_fails(repository: Path, place: str) -> None:
     (repository / "peakgate.toml").write_text("")
     (repository / "kernels" / "some").mkdir(parents=True)
     if place == "baselines":
@@ -183,12 +185,11 @@ def test_an_untracked_repository_where_baselines_or_kernels_are_fails(
     git("add", "peakgate.toml")
     git("commit", "-q", "-m", "a project")
     assert main(["protect", "--base", "HEAD"]) == 1
-    assert f"nested repository: {place.removeprefix('baselines/nvidia-h200/')}: none to repository" in (
-        capsys.readouterr().out
-    )
+    nested = ("nested repository", place.removeprefix("baselines/nvidia-h200/"), "none", "repository")
+    assert nested in [each[1:] for each in changed(base="HEAD")]
 
 
-def test_an_acknowledged_change_passes_and_is_still_listed(gpu: Path, capsys: Captured) -> None:
+def test_an_acknowledged_change_passes_and_is_still_listed(gpu: Path) -> None:
     (gpu / "floors.toml").write_text(floors({PAD: 0.65, COPY: 0.8}))
     blob = hashed(gpu / "runs" / "one.json")
     (gpu / "runs" / "one.json").unlink()
@@ -198,22 +199,20 @@ def test_an_acknowledged_change_passes_and_is_still_listed(gpu: Path, capsys: Ca
         f'run = "one.json"\nfrom = "{blob}"\nto = "none"\nreason = "throttled"\nexpires = "{SOON}"',
     )
     assert main(["protect", "--base", "base"]) == 0
-    reported = capsys.readouterr().out
-    assert f"floor lowered: {PAD}: 0.7 to 0.65; acknowledged until {SOON}: less shared memory" in reported
-    assert "run deleted: one.json" in reported
+    assert [each[1:3] for each in changed(of="acknowledged")] == [("floor lowered", PAD), ("run deleted", "one.json")]
 
 
-def test_an_acknowledgement_excuses_its_own_case_alone(gpu: Path, capsys: Captured) -> None:
+def test_an_acknowledgement_excuses_its_own_case_alone(gpu: Path) -> None:
     (gpu / "floors.toml").write_text(floors({PAD: 0.65, COPY: 0.7}))
     acknowledge(gpu, f'case = "{PAD}"\nfrom = 0.7\nto = 0.65\nreason = "meant"\nexpires = {SOON}')
     assert main(["protect", "--base", "base"]) == 1
-    assert "1 change against base" in capsys.readouterr().out
+    assert [each[2] for each in changed()] == [COPY]
 
 
 def test_an_acknowledgement_that_nothing_needs_is_pointed_out(gpu: Path, capsys: Captured) -> None:
     acknowledge(gpu, f'case = "{PAD}"\nfrom = 0.7\nto = 0.65\nreason = "meant"\nexpires = {SOON}')
     assert main(["protect", "--base", "base"]) == 0
-    assert f"the acknowledgement of {PAD} (0.7 to 0.65) excuses nothing here" in capsys.readouterr().out
+    assert PAD in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("ref", ["nowhere", "--all", "", "base:baselines"])
@@ -221,7 +220,7 @@ def test_a_base_that_is_no_commit_exits_2_with_one_line(gpu: Path, capsys: Captu
     assert main(["protect", f"--base={ref}"]) == 2
     reported = capsys.readouterr().err
     assert len(reported.splitlines()) == 1
-    assert "no commit of that name" in reported
+    assert reported.endswith(f" [{Code.COMMIT}]\n")
 
 
 def test_a_folder_outside_any_repository_exits_2(
@@ -230,35 +229,37 @@ def test_a_folder_outside_any_repository_exits_2(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert main(["protect", "--base", "main"]) == 2
-    assert "not a git repository" in capsys.readouterr().err
+    assert refusal(capsys) is Code.COMMIT
 
 
 def test_without_git_the_error_says_so(gpu: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setenv("PATH", "")
     assert main(["protect", "--base", "base"]) == 2
-    assert "git is not installed" in capsys.readouterr().err
+    assert refusal(capsys) is Code.INSTALLATION
 
 
 def test_floors_that_cannot_be_read_are_named_with_their_commit(gpu: Path, capsys: Captured) -> None:
     (gpu / "floors.toml").write_text("schema = 9")
     git("commit", "-q", "-a", "-m", "broken")
     assert main(["protect", "--base", "HEAD"]) == 2
-    assert "HEAD:baselines/nvidia-h200/floors.toml:1: schema is 9" in capsys.readouterr().err
+    reported = capsys.readouterr().err
+    assert reported.startswith("HEAD:baselines/nvidia-h200/floors.toml:1: ")
+    assert reported.endswith(f" [{Code.RECORD}]\n")
 
 
 def test_a_folder_of_baselines_that_cannot_be_exits_2(gpu: Path, capsys: Captured) -> None:
     assert main(["protect", "--base", "base", "--baselines", "no/such/place"]) == 2
-    assert "no such place" in capsys.readouterr().err
+    assert refusal(capsys) is Code.UNREADABLE
 
 
 def test_a_repository_without_baselines_has_nothing_to_protect(gpu: Path) -> None:
     assert main(["protect", "--base", "base", "--baselines", "elsewhere"]) == 0
 
 
-def test_what_is_for_review_passes_unless_strict(gpu: Path, capsys: Captured) -> None:
+def test_what_is_for_review_passes_unless_strict(gpu: Path) -> None:
     Path("noxfile.py").write_text("")
     assert main(["protect", "--base", "base"]) == 0
-    assert "for review: noxfile.py: none to e69de29bb2d1" in capsys.readouterr().out
+    assert [each[2:] for each in changed(of="review")] == [("noxfile.py", "none", "e69de29bb2d1")]
     assert main(["protect", "--base", "base", "--strict"]) == 1
 
 
@@ -274,8 +275,8 @@ def test_a_forged_run_that_is_added_fails(gpu: Path, capsys: Captured, content: 
     save(gpu / "runs", "three", content)
     assert main(["protect", "--base", "base"]) == 1
     reported = capsys.readouterr().out
-    assert "run that cannot be trusted: three.json" in reported
     assert said in reported
+    assert [each[2] for each in changed()] == ["three.json"]
 
 
 def test_a_change_cannot_acknowledge_itself_where_the_base_is_asked(gpu: Path) -> None:

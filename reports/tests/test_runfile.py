@@ -56,7 +56,7 @@ def test_a_truncated_file_is_named_with_the_place(tmp_path: Path, share: float) 
     text = json.dumps(document())
     path = tmp_path / "half.json"
     path.write_text(text[: int(len(text) * share)])
-    assert "truncated or invalid JSON at line 1" in refused(path)
+    assert "invalid JSON at" in refused(path)
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_what_is_detectable_is_what_a_clean_step_must_be_to_pass() -> None:
     assert scan.detectable(9, 0.01, 4.0, 5.0) == math.inf
     error = 0.01 * math.sqrt(1 / 5 + 1 / 25)
     assert scan.detectable(30, 0.01, 4.0, 5.0) == pytest.approx(4 * error)
-    assert scan.detectable(30, 0.001, 4.0, 5.0) == pytest.approx(5 * error / 10), "small steps have the older limit"
+    assert scan.detectable(30, 0.001, 4.0, 5.0) == pytest.approx(5 * error / 10)  # small steps have the older limit
     assert scan.detectable(30, 0.006, 4.0, 5.0) == scan.LARGE
 
 
@@ -159,7 +159,7 @@ def test_the_newest_sessions_moved_where_two_levels_fit_better_by_the_critical_v
     t_value = 1 / math.sqrt(1 / 5 + 1 / 25)
     assert scan.newest_moved(values, 1.0, 0.999 * t_value)
     assert not scan.newest_moved(values, 1.0, 1.001 * t_value)
-    assert not scan.newest_moved(values[::-1].copy(), 1.0, 2.0), "an old step is not new"
+    assert not scan.newest_moved(values[::-1].copy(), 1.0, 2.0)  # an old step is not new
 
 
 def four_steps(values: Floats, sd: float) -> tuple[float, float, int]:

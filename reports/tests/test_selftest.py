@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.cli import main
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.judge.floors import Floors
 from peakgate.reports.comparison import selftest as measuring
@@ -23,6 +24,7 @@ from peakgate.reports.comparison.resample import (
     tight_thresholds,
 )
 from peakgate.reports.runs.runfile import Run, load_run
+from refusals import refusal
 from synthetic_runs import LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -188,16 +190,16 @@ def test_too_few_or_emulated_sessions_are_refused(tmp_path: Path, capsys: Captur
     unchanged(tmp_path / "few", sessions=4)
     unchanged(tmp_path / "emulated", slug="cpu-emulator")
     assert main(["selftest", "few"]) == 2
-    assert "4 sessions, at least 5 are needed" in capsys.readouterr().err
+    assert refusal(capsys) is Code.TOO_FEW
     assert main(["selftest", "emulated"]) == 2
-    assert "emulated times are not judged" in capsys.readouterr().err
+    assert refusal(capsys) is Code.EMULATED
 
 
 def test_sessions_without_a_common_case_are_refused(tmp_path: Path, capsys: Captured) -> None:
     for day in range(1, 6):
         save(tmp_path / "aa", f"s{day}", document({f"a.b{day}": 100.0}, day=day))
     assert main(["selftest", "aa"]) == 2
-    assert "no case was timed in two" in capsys.readouterr().err
+    assert refusal(capsys) is Code.NOT_ALIKE
 
 
 def test_a_later_comparison_quotes_the_selftest_in_one_note(tmp_path: Path, capsys: Captured) -> None:
@@ -208,7 +210,7 @@ def test_a_later_comparison_quotes_the_selftest_in_one_note(tmp_path: Path, caps
     assert main(["compare", str(run), str(run), "--no-files"]) == 0
     notes = [line for line in capsys.readouterr().out.splitlines() if "selftest" in line]
     assert len(notes) == 1
-    assert notes[0].startswith("note: selftest of 6 sessions on another driver, 2026-11-06: 0 of ")
+    assert "another driver" in notes[0]
     other = save(tmp_path, "other", document(slug="nvidia-l4"))
     assert main(["compare", str(other), str(other), "--no-files"]) == 0
     assert "selftest" not in capsys.readouterr().out
@@ -259,14 +261,13 @@ def fake_suite(tmp_path: Path, code: int = 1, broken: int = 0, **content: Any) -
 
 
 def test_sessions_are_fresh_processes_whose_own_verdict_does_not_matter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measuring, "BENCH_COMMAND", fake_suite(tmp_path))
     assert main(["selftest", "--sessions", "5", "--save", "--tier", "full"]) == 0
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) == 5
     assert all(call.endswith("--tier full") for call in calls)
-    assert "session 5 of 5" in capsys.readouterr().err
     assert (tmp_path / "baselines" / "nvidia-h200" / "selftest.json").is_file()
 
 
@@ -276,7 +277,7 @@ def test_a_session_that_leaves_no_run_stops_the_selftest(
 ) -> None:
     monkeypatch.setattr(measuring, "BENCH_COMMAND", fake_suite(tmp_path, code, broken))
     assert main(["selftest", "--sessions", "5"]) == 2
-    assert f"session {broken} of 5 left no run" in capsys.readouterr().err
+    assert refusal(capsys) is Code.PROCESS
     assert len((tmp_path / "calls").read_text().splitlines()) == broken
 
 

