@@ -1,4 +1,4 @@
-"""What this repository's own tests share: where no GPU answers, tests that need one are skipped with the reason."""
+"""Fixtures of this repository's own tests: without a GPU, tests that need one are skipped with the reason."""
 
 from __future__ import annotations
 

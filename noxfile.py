@@ -1,4 +1,4 @@
-"""What this repository does, one sentence per session: `nox -l` lists them, `nox -s NAME -- ARGUMENTS` runs one."""
+"""Sessions of this repository, one sentence each: `nox -l` lists them, `nox -s NAME -- ARGUMENTS` runs one."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ LOCKS = {
     "nox": ("--group=pyproject.toml:tools",),
     "mutation": ("--group=pyproject.toml:mutation",),
 }
-"""What each file of requirements/ pins. The first is resolved freely, the others to the same versions, so that files
+"""Contents of each file of requirements/. The first is resolved freely, the others to the same versions, so that files
 can be installed together; but not two of CUDA 12, CUDA 13 and NVRTC, whose bindings exclude each other."""
 
 

@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
 
 
 def trend(runs: pd.DataFrame, gpu: str | None = None) -> pd.DataFrame:
-    """What got slower over the runs, one row per case, worst first; as ``peakgate history`` does.
+    """Regressions over the runs, one row per case, worst first; as ``peakgate history`` reports them.
 
     Columns are ``history.trend.TREND_COLUMNS``; ``attrs`` have the ``verdict`` and the ``exit_code``. ``gpu`` chooses a
     GPU model; ``good`` and ``bad`` count its runs in the order taken, copies apart.

@@ -1,4 +1,4 @@
-"""What an access pattern asks of memory: whole sectors from DRAM, one word per cycle from each shared-memory bank."""
+"""Memory traffic of an access pattern: whole sectors from DRAM, one word per cycle per shared-memory bank."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ Keywords = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What a stage is built for: a type, a block, and the stage's own ``knob``, if it has one."""
+    """Build parameters of a stage: a type, a block, and the stage's own ``knob``, if it has one."""
 
     dtype: str = FLOAT
     block: tuple[int, ...] = BLOCK

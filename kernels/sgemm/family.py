@@ -129,7 +129,7 @@ PRODUCT: dict[str, Any] = {
     "terms": lambda *size: size[2],
     "roof": "fma",
 }
-"""What is common to all stages."""
+"""Parameters common to all stages."""
 
 
 def _stage(

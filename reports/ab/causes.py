@@ -54,7 +54,7 @@ class ExplainedSide:
 
 
 class FindingCause(StrEnum):
-    """What a finding is about."""
+    """Cause named by a finding."""
 
     SPILLS = "spills"
     BANK_CONFLICTS = "bank conflicts"
@@ -82,7 +82,7 @@ class SideDifference:
 
 
 def findings(base: ExplainedSide, head: ExplainedSide) -> list[SideDifference]:
-    """What differs, what explains most of a slower head first; empty where nothing notable does."""
+    """Differences, the likeliest cause of a slower head first; empty if none is notable."""
     found = [finding for find in _FINDERS for finding in find(base, head)]
     return sorted(found, key=lambda finding: (finding.rank, -finding.weight, finding.cause))
 

@@ -206,7 +206,7 @@ def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
 
 
 def _durations_us() -> Mapping[str, float]:
-    """What the newest saved run timed, to spread sentinels over short and long kernels; empty without one."""
+    """Times in the newest saved run, for spreading sentinels over short and long kernels; empty without one."""
     newest = Archive().newest(1)
     return in_short(newest[0]).times_us if newest else {}
 

@@ -47,7 +47,7 @@ LEANING_P = 0.01
 """A suspect beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is measured further; left open if that does not help."""
 
 INTERVAL_TAIL = 0.005
-"""What the 99 % confidence interval leaves on either side, over all looks together. An experiment that stops as
+"""One-sided error of the 99 % confidence interval, over all looks together. An experiment that stops as
 soon as a shift is plain stops on a large one by chance, so an interval for a fixed number of pairs would be too narrow.
 Each look's interval leaves its share, as it has its share of PAIRS_ALPHA: the chance that the interval of any look
 misses the true shift is 1 %, so it holds whichever look was the last."""

@@ -72,7 +72,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What the experiment works with: the folder of its run files, which must be there, and how long it may take."""
+    """Resources of the experiment: the existing folder of its run files, and the time budget."""
 
     out: Path
     budget: Budget
@@ -270,7 +270,7 @@ class _Experiment:
         return [case for case in open_ones if case not in unbuilt], wrong
 
     def _verdicts(self, process: Process) -> dict[str, Verdict]:
-        """What a process says of the cases it could not time."""
+        """Verdicts that a process reports for cases it could not time."""
         reported = {case: verdict for case, (verdict, _) in process.refused.items()}
         if process.file:
             reported |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}

@@ -28,7 +28,7 @@ MOST_CASES, LIMIT_S = 12, 300.0
 SIDE_NAMES = ("base", "head")
 SHOWN = 3
 SIDES = "sides.json"
-"""What both sides of each case are known by: enough to rank the findings again."""
+"""Data of both sides of each case: enough to rank the findings again."""
 
 NO_DISASSEMBLER = (
     "no nvdisasm or cuobjdump is installed: registers and spills are compared, instructions are not; "
@@ -63,7 +63,7 @@ class ExplainedProject:
 
 @dataclass(frozen=True, slots=True)
 class KnownSide:
-    """What is known of a case on one side: ``side`` is None with a ``problem``; ``opcodes`` where disassembled."""
+    """Data of a case on one side: ``side`` is None with a ``problem``; ``opcodes`` where disassembled."""
 
     side: ExplainedSide | None
     fingerprint: str = ""
@@ -84,7 +84,7 @@ class Explanation:
 
     @property
     def lines(self) -> list[str]:
-        """What a person reads of it: the first findings, then the code."""
+        """Text for the reader: the first findings, then the code."""
         if self.problem is not None:
             return [self.problem]
         return [*(finding.sentence for finding in self.findings[:SHOWN]), *self.code]
@@ -173,7 +173,7 @@ def _known(facts: Mapping[str, Any] | None, counters: ncu.Counters) -> KnownSide
 
 
 def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list[str]:
-    """What differs in the machine code, one line each for resources, instructions and loops."""
+    """Differences in the machine code, one line each for resources, instructions and loops."""
     if same:
         return ["Same machine code on both sides."]
     changed = [
@@ -195,7 +195,7 @@ def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list
 
 
 def _described(project: ExplainedProject, cases: Sequence[str]) -> dict[str, Any]:
-    """What ``run.identity --built`` prints in the project's folder; every case has its problem where it fails."""
+    """Output of ``run.identity --built`` in the project's folder; if it fails, every case has that problem."""
     with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
         listed = Path(scratch, "cases.txt")
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")

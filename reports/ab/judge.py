@@ -127,7 +127,7 @@ def _settled(record: AbRecord, case: str) -> Judgement | None:
 
 
 def _faulty(record: AbRecord, which: Side, case: str) -> Judgement | None:
-    """What a side's processes found wrong with the case itself; None where nothing."""
+    """Fault that a side's processes found in the case itself; None if there is none."""
     found = ((verdict, refusal(record, which, case, (verdict,))) for verdict in WORST_FIRST if verdict in FAULTY)
     return next((Judgement(verdict, reason) for verdict, reason in found if reason is not None), None)
 

@@ -18,7 +18,7 @@ from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What one side's processes timed of one case, oldest first; the stages that count, not the proof."""
+    """Times of one case in one side's processes, oldest first; without the proof, which is not used."""
 
     results: tuple[CaseResult, ...]
 
@@ -57,7 +57,7 @@ def timed(run: Run) -> list[Timed]:
 
 
 def compared_us(processes: Sequence[Sequence[Timed]]) -> list[dict[str, float]]:
-    """What is compared of every process: its cases' times, as if a launch took equally long at each of them.
+    """Compared times of every process, adjusted to equal launch overhead.
 
     Launching any kernel takes a time that differs by some 80 ns between processes on an H200, as much for a kernel of
     5 µs as for one of 50 µs, and moves now and then while a process lives (lab/injected/README.md). A process timed
@@ -139,7 +139,7 @@ def mentioned(record: AbRecord, which: Side, case: str) -> bool:
 
 
 def decisions(record: AbRecord) -> pd.DataFrame:
-    """What the pairs there are say of every case that both sides timed, by case; columns are those of ``decide``."""
+    """Decision from the present pairs for every case that both sides timed, by case; its columns are of ``decide``."""
     cases = record.plan.timed
     screen, confirm = (log_ratios(record, stage, cases) for stage in (Phase.SCREEN, Phase.CONFIRM))
     log_time = log_times(record, cases)

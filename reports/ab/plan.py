@@ -109,12 +109,12 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def timed(self) -> tuple[str, ...]:
-        """What both sides run, pair after pair."""
+        """Cases that both sides run in every pair."""
         return (*self.measured, *self.sentinels)
 
     @property
     def head_runs(self) -> tuple[str, ...]:
-        """What head is proven on: also what only it has, and what it cannot build, for the compiler's line."""
+        """Cases that head is checked on: also those only it has, and those it cannot build, for the message."""
         return (*self.timed, *self.head_only, *self.broken, *self.lost, *self.mended)
 
 

@@ -30,7 +30,7 @@ PRELOAD = (
     *("pytest", "pytest_benchmark.plugin", "cupy", "cuda.bindings.nvrtc"),
     *("peakgate.device.gpu", "peakgate.run.kernel_run"),
 )
-"""What takes a run longest to import; none of it calls the driver."""
+"""Modules that take longest to import; none of them calls the driver."""
 
 AHEAD = 2
 """Processes a side keeps warm: in turns that alternate, a side runs twice in a row."""

@@ -25,7 +25,7 @@ class Side(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a process is for: proving results (its times are not used), screening all cases, confirming suspects."""
+    """Purpose of a process: proving results (its times are not used), screening all cases, confirming suspects."""
 
     PROOF = "proof"
     SCREEN = "screen"

@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: a manifest and a run file per process, enough to decide again without measuring."""
+"""Files of an experiment: a manifest and one run file per process, enough to decide again without measuring."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FileName = Annotated[str, Meta(pattern=r"^(?!\.\.?\Z)[^/\0]+\Z", description="a 
 
 
 class PairSettings(Struct, frozen=True):
-    """What was asked for."""
+    """Settings given by the user."""
 
     tier: str
     device: str

@@ -225,7 +225,7 @@ def _slowest(options: argparse.Namespace, settings: PairSettings, means: Means) 
 
 
 def _why(answer: BisectAnswer, out: Path) -> Explained:
-    """What changed in the machine code, and in hardware counters where ncu is there."""
+    """Changes in the machine code, and in hardware counters if ncu is installed."""
     assert answer.outcome is not None
     assert answer.outcome.before is not None
     assert answer.outcome.group is not None

@@ -99,7 +99,7 @@ def narrowed(found: Sequence[Group]) -> list[Group]:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and of what: an answer to one is none to another. ``gpu`` is the GPU's uuid."""
+    """Key of a bisect: a saved state applies only to an equal one. ``gpu`` is the GPU's uuid."""
 
     good: str
     bad: str
@@ -158,7 +158,7 @@ SHORT_HASH = 12
 
 @dataclass(frozen=True, slots=True)
 class BisectTarget:
-    """What is built: the cases of a tier, or one case of it, for a compute capability (None: the GPU's)."""
+    """Build target: the cases of a tier, or one case of it, for a compute capability (None: the GPU's)."""
 
     tier: str
     capability: str | None = None

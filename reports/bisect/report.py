@@ -1,4 +1,4 @@
-"""What a bisect found, in lines and as a JSON document; pure."""
+"""Report of a bisect, in lines and as a JSON document; pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class BisectAnswer:
 
     @property
     def command(self) -> str | None:
-        """What shows the change again."""
+        """Command that reproduces the change."""
         if self.outcome is None or self.outcome.group is None or self.outcome.before is None:
             return None
         base = self.history[self.groups[self.outcome.before].places[-1]].commit

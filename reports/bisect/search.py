@@ -108,7 +108,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """What was found. Groups are numbered from 0, GOOD's.
+    """Outcome of a search. Groups are numbered from 0, GOOD's.
 
     ``group`` brought the change, against ``before``; ``candidates`` are the groups that may have, with their
     probability. ``ends`` and ``border`` are what the comparisons of the ends, and of ``before`` with ``group``, gave.

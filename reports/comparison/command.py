@@ -40,7 +40,7 @@ class SavedDesign(Struct):
 
 
 class SavedSelftest(Struct):
-    """What is read of a saved selftest."""
+    """Fields read from a saved selftest."""
 
     command: Literal["selftest"]
     schema: Literal[1]

@@ -1,4 +1,4 @@
-"""What the sessions of two sides measured of each case, from frames of runs, and the words in which a verdict gives it.
+"""Measurements of each case by the sessions of two sides, from frames of runs, and their wording in a verdict.
 
 What sessions of unchanged code say about noise is gathered here too.
 """
@@ -25,7 +25,7 @@ from peakgate.run.terms import TERMS, Contract, summary
 FEWEST_HISTORY_SESSIONS = 3
 
 NO_COMMIT = frozenset({"unknown", "unversioned", None})
-"""What pytest-benchmark writes where there is no repository."""
+"""Commit that pytest-benchmark writes outside a repository."""
 
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"
@@ -34,7 +34,7 @@ RECORDED = tuple(term for term in TERMS if term in CaseResult.__struct_fields__)
 
 CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("shared_bytes", "shared bytes"))
 REPORTED = (*LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupancy_limiter")
-"""What is reported of the latest session that timed a case."""
+"""Columns taken from the latest session that timed a case."""
 
 REASONS = ["verdict", "reason", "peak_fraction", "floor"]
 GROUPED_BY = tuple(f"gpu_{name}" for name in ("cublas", "cupy", "nvrtc", "uuid", "driver"))
@@ -55,7 +55,7 @@ def in_order(label: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
-    """What the sessions of a side (``in_order``) measured, a row for each of ``cases``, which include all of its own.
+    """Measurements by a side's sessions (``in_order``), one row for each of ``cases``, which include all of its own.
 
     REPORTED is of the latest session that timed the case; over all that did are:
 
@@ -218,7 +218,7 @@ def _below_floor(row: Any) -> str:
 
 
 def several_gpus(*, known: bool) -> str:
-    """What it means for the reader that the runs of both sides are not (``known`` to be) of one GPU."""
+    """Note on runs of both sides that are not (``known`` to be) of one GPU."""
     apart = percent(100 * math.expm1(noise.BETWEEN_GPUS))
     return (
         f"the runs are not {'' if known else 'known to be '}of one and the same GPU: GPUs of one model may differ by"

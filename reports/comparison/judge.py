@@ -66,7 +66,7 @@ CaseRuling = tuple[Any, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What holds for all cases of one comparison.
+    """Conditions common to all cases of one comparison.
 
     ``refusal`` says why times are not compared; None when they are. ``same_gpu`` is True where all runs of both sides
     are known to be of one GPU, ``several_gpus`` where they are not, and of one model.
@@ -238,7 +238,7 @@ def _too_noisy(resolvable: Floats, p_alone: Floats) -> Bools:
 
 
 def _judging(before: pd.DataFrame, after: pd.DataFrame, shifts: pd.DataFrame) -> list[CaseRuling]:
-    """What can hold for a case that both sides timed, the worst first."""
+    """Rules for a case that both sides timed, the worst verdict first."""
     figures, flagged = in_percent(shifts), shifts["flagged"].to_numpy()
     changes = (figures[name] for name in ("change_percent", "smallest_detectable_change_percent"))
     within = pd.Series(list(map(evidence.unmoved, *changes)), shifts.index, dtype="string")
@@ -281,7 +281,7 @@ def _suite(ratios: Floats, spread: noise.SessionNoise | None, rules: Rules, per_
 
 
 def _rows(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """What the sides measured of each case, by the columns of a comparison."""
+    """Measurements of each case by both sides, in the columns of a comparison."""
     latest = pd.concat([before, after])[list(LABELS)].take(
         np.arange(len(before)) + len(before) * (after["sessions"].to_numpy() > 0)
     )

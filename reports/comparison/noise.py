@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 Positions = NDArray[np.intp]
 
 SINGLE_RUN_RESOLVABLE = math.log1p(0.03)
-"""What one run against one other can resolve at best, when nothing is known of the spread between sessions."""
+"""Smallest shift that one run against another can resolve when the spread between sessions is unknown."""
 
 SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (20.0, 0.009))
 """(below this many microseconds, SD between sessions); the medians of 24 processes on an H200 had 2.4-2.9, 1.0-1.7
@@ -54,7 +54,7 @@ CASE_SD_FLOOR = 0.0005
 
 COMMON_SD_PRIOR = 0.0015
 COMMON_DF_PRIOR = 4.0
-"""What moves a whole session at once (temperature, another machine start): 0.03-0.3 % between two starts."""
+"""Common shift of a whole session (temperature, another machine start): 0.03-0.3 % between two starts."""
 
 LEAST_OF_TYPICAL = 1e-4
 """Sessions that agree to the timer's step have no variance, and no logarithm: the fit of the prior reads this share
@@ -68,7 +68,7 @@ FEWEST_CASES_FOR_COMMON = 10
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What the cases have in common: a variance for each case and the degrees of freedom it is worth."""
+    """Prior common to the cases: a variance for each case and its degrees of freedom."""
 
     variance: Floats
     df: float

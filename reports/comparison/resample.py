@@ -46,7 +46,7 @@ class Design(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DesignResult:
-    """What one design did on unchanged code.
+    """Results of one design on unchanged code.
 
     ``gates`` were judged, ``flagged`` of them false positives. The resamples share their sessions, so they count for
     less than their number: ``at_most`` is the upper bound of the false-positive rate, with 95 % confidence
@@ -132,7 +132,7 @@ def _divided(drawn: Sequence[int], half: int) -> tuple[tuple[int, ...], tuple[in
 
 
 def _called(comparison: pd.DataFrame, direction: int) -> tuple[tuple[str, ...], bool]:
-    """What was flagged slower (``direction`` 1), or would be with the sides exchanged (-1): cases, and the suite."""
+    """Cases flagged slower (``direction`` 1), or with the sides exchanged (-1), and whether the suite was."""
     verdict, suite = Verdict.SLOWER if direction > 0 else Verdict.FASTER, comparison.attrs["suite"]
     flagged = comparison["verdict"] == verdict
     if direction < 0:  # below a floor outranks faster

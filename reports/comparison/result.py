@@ -1,4 +1,4 @@
-"""What a comparison found: one row per case, the suite-wide shift, the frame of both, and the exit code."""
+"""Result of a comparison: one row per case, the suite-wide shift, the frame of both, and the exit code."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else there is to know, each note once."""
+        """Further notes, each once."""
         notes = (*self.base.notes, *self.new.notes, *self.frame.attrs["notes"], *self.remarks)
         return tuple(dict.fromkeys(notes))
 

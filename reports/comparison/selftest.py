@@ -169,7 +169,7 @@ MOST_FALSE_ALARMS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Selftest:
-    """What the gate did on unchanged sessions of one runner, and which floors and thresholds ask too much of it."""
+    """Gate results on unchanged sessions of one runner, and the floors and thresholds that are too tight for it."""
 
     runs: tuple[Run, ...]
     measured: tuple[DesignResult, ...]

@@ -198,7 +198,7 @@ def _sentences(found: Analysis) -> list[str]:
 
 
 def _change_lines(change: FleetShift) -> list[str]:
-    """What changed by group, and the cases that moved most."""
+    """Changes by group, and the cases that changed most."""
     parts = []
     for name, row in change.groups.iterrows():
         known = not math.isnan(row["low_percent"])

@@ -135,7 +135,7 @@ def diff(before: str, after: str, path: Path) -> str:
 
 
 def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everything: bool = False) -> str:
-    """What the diff holds and what it leaves out, one line each, each ending in a line break.
+    """Summary of the diff and of what it leaves out, one line each, each ending in a line break.
 
     Of a long list the first few are named, those that would fall furthest first; all of them with ``everything``.
     """

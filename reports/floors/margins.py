@@ -42,7 +42,7 @@ WITHIN_SD = {LIBRARY: 0.035, SHORT: 0.009, MEDIUM: 0.004, LONG: 0.001}
 of their own per process (3.5 %). ``noise.SHORT_KERNEL_SD`` adds to it below 7 µs."""
 
 HOST_OFFSET_US = 1.5
-"""What another host may add to every sample whatever the kernel, on top of the noise. The four GPUs of two
+"""Time that another host may add to every sample of any kernel, on top of the noise. The four GPUs of two
 hosts with two NVLinked H200s each read 0.91 to 1.30 µs more (median of the cases under 60 µs) than those of one-GPU
 hosts: the gates below lab/floors/runs against those in baselines/nvidia-h200/runs; rounded up."""
 

@@ -1,4 +1,4 @@
-"""What a change does that could buy a pass, and what of it was acknowledged; pure.
+"""Edits of a change that could cause an undeserved pass, and which of them are acknowledged; pure.
 
 Some changes fail unless an acknowledgement names them with their exact old and new value. Others are only listed, for
 an owner to review: the files that decide how a change is judged.
@@ -19,7 +19,7 @@ FLOOR, RUN = "floor", "run"
 
 
 class ChangeKind(StrEnum):
-    """What was done to something protected."""
+    """Kind of a change to something protected."""
 
     LOWERED = "floor lowered"
     DROPPED = "floor dropped"
@@ -56,7 +56,7 @@ class ProtectedChange:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What an acknowledgement has to name to excuse it."""
+        """Key that an acknowledgement has to match."""
         return self.gpu, self.term, self.what, self.before, self.after
 
 

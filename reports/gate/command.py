@@ -239,7 +239,7 @@ def _settings_text(settings: ProjectSettings, **changed: object) -> str:
 
 
 def _environment(home: Path) -> dict[str, str]:
-    """What the judge's processes see: nothing of the caller's but where programs and the GPU are."""
+    """Environment of the judge's processes: only the caller's paths of programs and the choice of the GPU."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     return kept | {
         "PEAKGATE_CACHE": str(home / "cache"),
@@ -271,7 +271,7 @@ class _Gate:
         write_whole(Path(self.environment[config.SETTINGS_VARIABLE]), settings)
 
     def protect(self) -> GateStep:
-        """What the change does to what judges it."""
+        """Step ``protect``: edits of the change to what judges it."""
         given = ["--base", self.refs.base, "--acknowledged-from-base"]
         return self._run("protect", self.head, self.home / "out", *given)
 

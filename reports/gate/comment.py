@@ -17,7 +17,7 @@ from typing import Any
 
 COMMENT_MARKER = "<!-- peakgate: the gate's comment -->"
 LONGEST_COMMENT = 65_536
-"""What GitHub takes of a comment, and of a check's summary; GitLab takes more."""
+"""Largest comment, and check summary, that GitHub accepts; GitLab accepts more."""
 
 MOST_ROWS, MOST_ANNOTATIONS, MOST_RUNNERS = 30, 50, 8
 LONGEST_CELL, LONGEST_FILE = 300, 20 << 20
@@ -43,7 +43,7 @@ BEGIN_CUT = (
 COMMIT = re.compile(r"[0-9a-f]{40}")
 NUMBER = re.compile(r"[1-9]\d{0,8}")
 _REFERENCE = re.compile(r"([@#!$~%^]|&amp;|://|www\.|GH-)(?=\S)|(:)(?=[\w+-]+:)", re.IGNORECASE)
-"""What GitHub and GitLab look for in text as it is shown: mentions, references, addresses, names of emoji."""
+"""Markup that GitHub and GitLab interpret in rendered text: mentions, references, URLs, emoji names."""
 
 SOURCE_PATH = re.compile(r"(?:[\w.+-]+/)*[\w.+-]+\.(?:cu|cuh|h|hpp|py)")
 

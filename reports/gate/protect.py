@@ -104,7 +104,7 @@ def _inside(root: Path, folder: Path) -> str:
 
 
 def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = False) -> Report:
-    """What fails, what is acknowledged and what is for review; ``base`` is what was asked for, ``commit`` its hash."""
+    """Report of failing, acknowledged and reviewable changes; ``base`` is the requested name, ``commit`` its hash."""
     rows = [change.row() for change in ruling.failing]
     rows += [change.row(f"; acknowledged until {word.expires}: {word.reason}") for change, word in ruling.acknowledged]
     rows += [change.row() for change in ruling.review]
@@ -208,7 +208,7 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.P
 
 
 def _contract_changes(ref: str, commit: str, root: Path, files: Sequence[FileChange]) -> list[changes.ProtectedChange]:
-    """What the change does to the contracts of known cases; nothing in a repository without a project at its root."""
+    """Changes to the contracts of known cases; none in a repository without a project at its root."""
     project = config.find(root)
     if project is None or not project.kernels.is_dir():
         return []

@@ -28,7 +28,7 @@ class Rest:
         self._address, self._secret, self._headers = address, secret, dict(headers or {})
 
     def __call__(self, method: str, path: str, body: object = None) -> Any:
-        """What the JSON of the answer holds, None where it is empty."""
+        """Decoded JSON of the response, None if it is empty."""
         content = self.raw(method, path, body)
         try:
             return json.loads(content) if content else None

@@ -35,7 +35,7 @@ LONG = 200
 
 
 class Cause(StrEnum):
-    """What a change point is put down to."""
+    """Cause of a change point."""
 
     COMMITS = "commits"
     ENVIRONMENT = "environment"

@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def report(trend: Trend, links: Mapping[str, str] | None = None) -> Report:
-    """What got slower, worst first; of a site with the addresses of the cases' pages."""
+    """Regressions, worst first; for a site with the addresses of the cases' pages."""
     left: dict[str, float] = {}
     for each in trend.open:
         left[each.change.case] = max(left.get(each.change.case, 0.0), each.remaining_percent)
@@ -174,7 +174,7 @@ def open_line(regression: OpenRegression) -> str:
 
 
 def remarks(trend: Trend) -> list[str]:
-    """What changed besides the code, and the notes, a line each."""
+    """Changes other than of the code, and the notes, one line each."""
     remarks = [mark_line(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
     if (earlier := len(trend.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{counted(earlier, 'earlier change')} of driver or GPU")

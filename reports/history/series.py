@@ -26,7 +26,7 @@ WHOLE_SESSIONS_TO_RETIRE = 5
 
 
 class SessionFacts(NamedTuple):
-    """What is known of a session besides its times; unknown texts are None."""
+    """Facts of a session other than its times; unknown texts are None."""
 
     taken: datetime
     commit: str
@@ -107,7 +107,7 @@ class History:
 
     @cached_property
     def about(self) -> tuple[list[dict[Any, Any]], NDArray[Any], NDArray[Any]]:
-        """What a step is explained by: the environment of each session, and fingerprints and clocks (case, session)."""
+        """Explanatory data of a step: the environment of each session, and fingerprints and clocks (case, session)."""
         code, clocks = (self.wide(name).to_numpy() for name in ("fingerprint", "sm_clock_mhz"))
         return self.facts[list(ENVIRONMENT)].to_dict("records"), code, clocks
 
@@ -129,7 +129,7 @@ class History:
 
 
 def last_known(facts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What was last known of each fact before each session, and whether the session knows another value."""
+    """Last known value of each fact before each session, and whether the session has another one."""
     known = facts.ffill().shift()
     return known, facts.notna() & known.notna() & (facts != known)
 

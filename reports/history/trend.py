@@ -1,4 +1,4 @@
-"""What a history shows: one finding per case, worst first, the suite as a whole, and the exit code; pure.
+"""Findings of a history: one per case, worst first, the suite as a whole, and the exit code; pure.
 
 Change points alone decide, those of the GPU that measured a case last: SLOWER while one of its last RECENT sessions
 began a regression that is open and that nobody accepted, FASTER where the steps among them add up to less time. Other

@@ -34,7 +34,7 @@ from peakgate.reports.runs.runfile import Run
 
 
 def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -> str:
-    """What the block of that name holds in a document of that folder: the run, a table, the family's pictures.
+    """Content of the block of that name in a document of that folder: the run, a table, the family's pictures.
 
     ``output`` is the run whose terminal output is shown where that is asked for; None takes the shown one.
     """
@@ -81,7 +81,7 @@ class LadderChange:
 
 
 def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | None = None) -> tuple[LadderChange, ...]:
-    """What in the current folder's documents and pictures does not show the run; with ``write`` it does afterwards.
+    """Documents and pictures of the current folder that do not show the run; ``write`` updates them.
 
     ``wanted`` names one session as ``runs.find`` finds it; None takes the run that the documents name. ``bench``
     names the session whose terminal output the block ``bench`` shows, which need not be a run of all sizes; None takes

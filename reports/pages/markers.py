@@ -80,7 +80,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def inside(text: str, path: Path) -> dict[str, str]:
-    """What each block of a document holds now, by name."""
+    """Present content of each block of a document, by name."""
     lines = text.split("\n")
     return {
         block.name: "\n".join(lines[block.opening + 1 : block.closing]).strip() for block in find_blocks(text, path)

@@ -245,7 +245,7 @@ def run_page_name(session: SessionFacts) -> str:
 
 
 class Written(Struct):
-    """What a page was made from, and the verdict on it."""
+    """Source of a page, and its verdict."""
 
     made_from: str = struct_field(name="from")
     verdict: Verdict | None = None

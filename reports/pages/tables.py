@@ -71,7 +71,7 @@ def rate(timed: TimedCase) -> float:
 
 
 def shape(case: Case) -> str:
-    """What distinguishes a case from the others of its stage and size."""
+    """Label that distinguishes a case from the others of its stage and size."""
     return "-".join(part for part in (case.block, case.variant) if part) or case.size
 
 

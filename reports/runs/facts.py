@@ -1,4 +1,4 @@
-"""What else differs between two sides: a shift may come from there and not from the code.
+"""Other differences between two sides, which may cause a shift instead of the code.
 
 Everything is read from frames of runs (``runs.frame``), of which the facts of a run need one row only.
 """
@@ -30,7 +30,7 @@ GPU_NAMES: Mapping[str, str] = {
     "ecc": "ECC",
     "mig": "MIG",
 }
-"""What reports call the facts of ``machine_info.gpu`` that a time may depend on."""
+"""Names in reports of the facts of ``machine_info.gpu`` that a time may depend on."""
 
 RUN_FACTS: Mapping[str, str] = {
     "tier": "run_tier",

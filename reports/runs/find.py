@@ -68,7 +68,7 @@ class Archive:
         return sorted(found, key=lambda path: (_saved_s(path), str(path)), reverse=True)
 
     def sessions(self) -> list[SavedSession]:
-        """What the runs are, by the time they were taken, oldest first."""
+        """The runs in order of time, oldest first."""
         return self._sessions
 
     @cached_property

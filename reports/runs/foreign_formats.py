@@ -57,7 +57,7 @@ class ForeignMeasured:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRun:
-    """What one file says of one GPU; ``gpu`` as ``machine_info.gpu`` names it, without a name where none is said."""
+    """Run of one GPU in one file; ``gpu`` as ``machine_info.gpu`` names it, without a name where none is said."""
 
     tool: str
     version: str | None

@@ -113,7 +113,7 @@ def is_library(rows: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def _recorded(run: Run) -> list[CaseResult | Unmeasured]:
-    """What a run says of each of its cases; where it could not time one, its time does not count."""
+    """Rows of a run's cases; the time of a case that it could not measure is missing."""
     found: dict[str, CaseResult | Unmeasured] = {**run.cases, **run.unmeasured}
     for case in run.cases.keys() & run.unmeasured.keys():
         left = run.unmeasured[case]

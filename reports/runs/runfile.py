@@ -60,7 +60,7 @@ class ForeignFileError(PeakgateError):
 
 
 class RunGpuFacts(TypedDict, total=False):
-    """What a frame of runs has of ``machine_info.gpu``, each in a column ``gpu_NAME``."""
+    """Facts of ``machine_info.gpu`` in a frame of runs, each in a column ``gpu_NAME``."""
 
     slug: Required[Slug]
     uuid: Fact
@@ -82,7 +82,7 @@ class RunGpuFacts(TypedDict, total=False):
 
 
 class Gpu(RunGpuFacts, total=False):
-    """What is read of ``machine_info.gpu``."""
+    """Fields read from ``machine_info.gpu``."""
 
     peak_derivation: Fact
     peak_tensor_tflops: dict[str, Number | None] | None
@@ -91,7 +91,7 @@ class Gpu(RunGpuFacts, total=False):
 
 
 class RecordedCase(Struct, frozen=True):
-    """What a run file says of one case besides its time; None where the run does not say."""
+    """Fields of one case in a run file other than its time; None if absent."""
 
     case: Name
     family: Text | None = None
@@ -129,7 +129,7 @@ class RecordedCase(Struct, frozen=True):
     flops: Number | None = None
     trimmed_mean_us: Number | None = None
     control_us: Number | None = None
-    """What its process measured of the control kernel right after it."""
+    """Time of the control kernel, measured by the same process right after it."""
 
     verdict: Verdict | None = None
     reason: str = ""
@@ -141,7 +141,7 @@ _OTHERS = ("case", "verdict", "reason", "host_bound")
 _TYPES = {each.name: each.type for each in structs.fields(RecordedCase) if each.name not in _OTHERS}
 TEXTS = tuple(name for name, kind in _TYPES.items() if kind == Text | None)
 NUMBERS = tuple(name for name, kind in _TYPES.items() if name not in TEXTS)
-"""What is known of a case as texts, and as numbers."""
+"""Columns of a case that are texts, and that are numbers."""
 
 
 class CaseResult(RecordedCase, frozen=True, kw_only=True):
@@ -181,7 +181,7 @@ class Unmeasured(Struct, frozen=True):
 
 
 class BenchVerdict(Struct):
-    """What is read of ``bench.json``, which a run leaves even where it timed nothing."""
+    """Fields read from ``bench.json``, which a run writes even if it timed nothing."""
 
     cases: list[Unmeasured]
 
@@ -237,7 +237,7 @@ class RunDocument(Struct):
 
 
 REQUIRED = {"benchmarks", "machine_info", "peakgate_schema"}
-"""What a file has that is a run of this tool, of any version."""
+"""Keys of every run file, of any version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,7 +364,7 @@ def _notes(path: Path, benchmarks: Sequence[Benchmark]) -> tuple[str, ...]:
 
 
 def _contradiction(run: Run, partial: object, results: Sequence[CaseResult]) -> str | None:
-    """What no honest run holds: a date to come, the folder of another GPU, figures that contradict each other."""
+    """Contradiction in a run: a future date, the folder of another GPU, inconsistent figures; None if there is none."""
     folder = run.path.absolute().parent
     kept = folder.name == "runs" and folder.parent.parent.name == "baselines"
     if run.taken > now() + CLOCK_SKEW:

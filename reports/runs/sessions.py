@@ -74,7 +74,7 @@ def read_session(file: Path) -> SavedSession | str:
 
 
 def in_short(run: Run | SavedSession) -> SavedSession:
-    """What a history and the noise between sessions need of a run that was read in full."""
+    """Summary of a fully read run for a history and for the noise between sessions."""
     if isinstance(run, SavedSession):
         return run
     usable = [each for case, each in run.cases.items() if each.verdict not in UNUSABLE and case not in run.unmeasured]
@@ -91,5 +91,5 @@ def in_short(run: Run | SavedSession) -> SavedSession:
 
 
 def environment(gpu: Mapping[str, Any]) -> dict[str, str]:
-    """What a run's machine record says of ``ENVIRONMENT``."""
+    """Values of ``ENVIRONMENT`` in a run's machine record."""
     return {name: str(gpu[name]) for name in ENVIRONMENT if gpu.get(name) is not None}

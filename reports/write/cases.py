@@ -69,7 +69,7 @@ def side(side: RunSide) -> str:
 
 
 def machine(run: Run) -> Table:
-    """What is known of a run's machine."""
+    """Known facts of a run's machine."""
     named = [("GPU name", run.gpu.get("name")), *facts(run_rows([run]))[0].items()]
     named += [("peaks", run.gpu.get("peak_derivation")), ("taken", f"{run.taken:%Y-%m-%d %H:%M %Z}")]
     named.append(("run file", run.path.name))

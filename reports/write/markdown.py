@@ -9,7 +9,7 @@ from peakgate.core.report import CellValue, Column, Report, Row, Table, Tone
 from peakgate.core.text import one_line
 
 SPECIAL = frozenset("&<>\"'\\`*_[]#|~@$")
-"""What Markdown, HTML or GitHub (mentions, references, links) would read as more than text."""
+"""Characters that Markdown, HTML or GitHub (mentions, references, links) would interpret."""
 
 SECTIONS = {Tone.BAD: "Failed", Tone.OPEN: "Undecided", Tone.GOOD: "Faster or new", Tone.SAME: "Passed"}
 """Titles of the rows; where room is short, the last is cut first."""

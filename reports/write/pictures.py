@@ -50,7 +50,7 @@ WIDEST_INTENSITY = 8192.0
 
 @dataclass(frozen=True, slots=True)
 class DrawnCase:
-    """What pictures show of a case; rates and fractions of its peak, None where unknown, ``before`` in base.
+    """Values of a case that pictures show; rates and fractions of its peak, None where unknown, ``before`` in base.
 
     ``place`` is its number in the order of the lessons, ``math`` the type of its operations.
     """

@@ -1,4 +1,4 @@
-"""What kernels put out, written down on one device to be compared with another: the emulator must agree with the GPU.
+"""Digests of kernel outputs, recorded on one device and compared with another: the emulator must agree with the GPU.
 
 Where a case asks for equal bits, an output's digest is recorded. Where it allows rounding, some of its elements are,
 and the sum of all their magnitudes. A record holds for the very problem it was made of: the kernel's text, its
@@ -118,7 +118,7 @@ def read(path: Path) -> Digests:
 
 
 def described_output(case: Case, output: np.ndarray[Any, Any]) -> Output:
-    """What is recorded of the values of one output."""
+    """The recorded values of one output."""
     if case.exact:
         named = f"{output.dtype.str}{output.shape}".encode()
         return hashlib.sha256(named + np.ascontiguousarray(output).tobytes()).hexdigest()

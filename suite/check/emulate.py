@@ -42,7 +42,7 @@ _ASCENDING, _FIRST_SEED = 0, 2  # the emulator's numbers: 0 ascending, 1 descend
 
 @dataclass(frozen=True, slots=True)
 class LaunchFinding:
-    """What one launch showed: the defect in one line with file, line, thread and block, or the first wrong element.
+    """Finding of one launch: the defect in one line with file, line, thread and block, or the first wrong element.
 
     ``where`` is ``file.cu:12``, None where a result is wrong; ``schedule`` the order of threads it was seen in.
     """
@@ -69,11 +69,11 @@ class BuildKey:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What came of a build. ``skipped`` says why the emulator is not for it, ``broken`` what could not be run, and why.
+    """Result of checking one build.
 
-    ``sizes`` has the size of each problem that ran, by case id; ``numbers`` is what the family calls a size's numbers.
-    ``refused`` has the chosen sizes that the family does not take, with its reason, ``not_reached`` how many there was
-    no time for.
+    ``skipped`` says why the emulator is not for it, ``broken`` what could not be run, and why. ``sizes`` has the size
+    of each problem that ran, by case id; ``numbers`` is what the family calls a size's numbers. ``refused`` has the
+    chosen sizes that the family does not take, with its reason, ``not_reached`` how many there was no time for.
     """
 
     kernel: str
@@ -113,7 +113,7 @@ def builds(text: str = "", family_file: Path | None = None) -> dict[BuildKey, tu
 
 
 def refused(text: str = "", family_file: Path | None = None) -> Sequence[RefusedCase]:
-    """What the families do not describe of the small problems that ``builds`` takes."""
+    """Small problems selected by ``builds`` that the families do not describe."""
     return _builds(text, family_file, config.current().root)[1]
 
 

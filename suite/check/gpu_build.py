@@ -25,7 +25,7 @@ LAUNCH_REFUSED = "launch refused"
 """The kind of a finding: a launch that CUDA does not take."""
 
 CAPABILITY = (9, 0)
-"""What is compiled for, where a stage does not need more."""
+"""Architectures compiled for by default, where a stage requires no newer one."""
 
 Building = Mapping[tuple[Stage, Defines], Future[Cubin]]
 
@@ -71,7 +71,7 @@ def compiled(cases: Sequence[Case], keys: Collection[BuildKey], jobs: int) -> It
 
 
 def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
-    """What of the builds does not compile, and which launches CUDA refuses; waits for what is being compiled."""
+    """Builds that do not compile and launches that CUDA rejects; waits for pending compilations."""
     found: dict[str, BuildReport] = {}
     for case in cases:
         name, sm = kernel_name(case), case.stage.architecture(capability_of(case))
@@ -110,5 +110,5 @@ def refusals(case: Case, built: Cubin | None) -> list[str]:
 
 
 def capability_of(case: Case) -> tuple[int, int]:
-    """What a case is compiled for."""
+    """The architecture a case is compiled for."""
     return max(CAPABILITY, case.stage.min_capability)

@@ -54,7 +54,7 @@ class Mutant:
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """What it is known by when the lines before it move."""
+        """Its identity, independent of line numbers."""
         return self.file, self.source, self.change, self.occurrence
 
     def applied(self, text: str) -> str:

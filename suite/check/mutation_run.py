@@ -114,7 +114,7 @@ def entry(mutant: Mutant) -> str:
 
 
 def complaints(survived: Iterable[Mutant], caught: Iterable[Mutant], reasons: Mapping[SurvivorKey, str]) -> list[str]:
-    """What is wrong between the listed survivors and what was found, which is all mutants there are.
+    """Mismatches between the listed survivors and all mutants that were run.
 
     Strict both ways: a survivor that is not listed is wrong, and so is an entry whose mutant is caught or gone.
     """

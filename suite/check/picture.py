@@ -32,12 +32,12 @@ LEFT, CELL, HEIGHT, BARRIER, TOP = 440, 26, 24, 26, 24
 """In pixels: the labels' width, a cell's, a row's height, a barrier's and that of the numbers above."""
 
 Drawing = dict[str, Any]
-"""What ``templates/check.html`` draws."""
+"""The input of ``templates/check.html``."""
 
 
 @dataclass(slots=True)
 class Cell:
-    """What the threads of one row did with one element."""
+    """Accesses of one row of threads to one element."""
 
     threads: list[int] = field(default_factory=list)
     marked: list[int] = field(default_factory=list)

@@ -27,12 +27,12 @@ Answer = TypeVar("Answer")
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 1 << 16
-"""What is copied of a worker's output, and how much of it as one line."""
+"""Limits of what is copied from a worker's output, in total and per line."""
 _LAST_OUTPUT_S = 1.0
 """How long to wait for what a worker printed before its end: another process may have its output open."""
 
 _AT, _RETURNED, _RAISED = "at", "returned", "raised"
-"""What a worker sends: where its task is, or how it ended, and the text, result or error."""
+"""A worker's message: its task's progress or end, with the text, result or error."""
 
 TaskProgress = Callable[[str], None]
 """By which a task says what it is at, for the case that it does not come back."""

@@ -61,7 +61,7 @@ Magnitudes = Callable[[Any, Sequence[Array]], Sequence[Array | None]]
 element, ``sqrt(sum of the squared terms)`` say; None where that is |ref|. ``inputs`` are those of the reference."""
 
 Data = None | float | tuple[float, float] | Path | Callable[..., Array]
-"""What an input is filled with. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
+"""Contents of an input. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
 random values from ``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
 left there; a function: ``data(xp, shape)``. An array holds values, which are rounded to the type, or elements of a type
 that NumPy lacks, by ml_dtypes or as they are stored (``peakgate.core.dtypes.read``)."""
@@ -90,7 +90,7 @@ REFUSED = "refused"
 
 
 class Role(Enum):
-    """What a kernel does with a buffer."""
+    """A kernel's use of a buffer."""
 
     IN = "in"
     OUT = "out"
@@ -98,7 +98,7 @@ class Role(Enum):
     SCRATCH = "scratch"
     """Zeroed when it is allocated; the kernel leaves it ready for its next launch."""
     TEMP = "temp"
-    """What one launch of a case leaves for a later one: filled with noise like an output, compared with nothing."""
+    """State that one launch of a case leaves for a later one: filled with noise like an output, never compared."""
 
 
 def default_roof(math: str | None) -> str:
@@ -203,7 +203,7 @@ Argument = Buffer | Scalar | Struct | TensorMapArgument
 
 
 def value_of(argument: Scalar | Struct) -> np.generic:
-    """What is passed for an argument that is a value."""
+    """Value passed for an argument that is not a buffer."""
     if isinstance(argument, Struct):
         return argument.as_numpy()
     return dtypes.scalar(argument.value, argument.dtype)
@@ -322,7 +322,7 @@ class Stage:
         return capability == self.min_capability if self.specific else capability >= self.min_capability
 
     def architecture(self, capability: tuple[int, int]) -> str:
-        """What it is compiled for on a GPU of this compute capability: ``sm_90``, ``sm_90a`` where it is specific."""
+        """Compilation target on a GPU of this compute capability: ``sm_90``, or ``sm_90a`` if it is specific."""
         return f"sm_{capability[0]}{capability[1]}{'a' * self.specific}"
 
     def __post_init__(self) -> None:
@@ -434,7 +434,7 @@ class Case:
 
     @property
     def build(self) -> tuple[Stage, tuple[tuple[str, str], ...], str, int]:
-        """What makes two cases runs of the same build."""
+        """Key that is equal for cases of the same build."""
         return self.stage, self.defines, self.block, self.launch.shared_bytes
 
     def tolerances(self, count: int) -> tuple[float, ...]:
@@ -460,7 +460,7 @@ class Case:
 
     @property
     def launches(self) -> tuple[KernelLaunch, ...]:
-        """What one run launches, in order."""
+        """Kernels of one run, in launch order."""
         alone = KernelLaunch(self.stage.kernel, self.launch, tuple(range(len(self.arguments))))
         return self.sequence or (alone,)
 
@@ -477,13 +477,13 @@ class Case:
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
-        """What is filled with data before a launch: IN and INOUT buffers in argument order, then the constants."""
+        """Buffers filled with data before a launch: IN and INOUT buffers in argument order, then the constants."""
         read = (buffer for buffer in self.buffers if buffer.role in (Role.IN, Role.INOUT))
         return (*read, *(buffer for _, buffer in self.stage.constants))
 
     @property
     def outputs(self) -> tuple[Buffer, ...]:
-        """What a reference gives: OUT and INOUT buffers, in argument order."""
+        """Buffers that a reference returns: OUT and INOUT, in argument order."""
         return tuple(buffer for buffer in self.buffers if buffer.role in (Role.OUT, Role.INOUT))
 
     @property

@@ -24,7 +24,7 @@ FAMILY_FILE = "family.py"
 
 @dataclass(frozen=True)
 class Described:
-    """What families describe: their cases, and what stands for those that they do not describe."""
+    """Contents of families: their cases, and placeholders for cases whose description fails."""
 
     families: Sequence[Family]
     cases: Sequence[Case]
@@ -77,7 +77,7 @@ def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None 
 
 
 def described(scale: Scale, project: Project | None = None, file: Path | None = None) -> Described:
-    """What the families of a project (default: the current one), or of one file, describe at a scale.
+    """Cases that the families of a project (default: the current one), or of one file, describe at a scale.
 
     One mistake costs the cases that it concerns. PeakgateError where the file is not there.
     """
@@ -103,7 +103,7 @@ def _described(listed: Sequence[Family], missing: Sequence[RefusedCase], scale: 
 
 
 def refused_as(case: Case, reason: str) -> RefusedCase:
-    """What stands for a case that cannot be run as it is described."""
+    """Placeholder for a case that cannot be run as described."""
     return RefusedCase.named(case.family, case.id.removeprefix(f"{case.family}."), reason)
 
 

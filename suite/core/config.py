@@ -49,7 +49,7 @@ Texts = Annotated[
 
 
 class Requirement(Struct):
-    """What is read first: the other settings may be unknown to this version."""
+    """Settings that are read first: the others may be unknown to this version."""
 
     requires: Annotated[str, Meta(description='versions of peakgate, e.g. ">=0.2"')] | None = None
 

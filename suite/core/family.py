@@ -515,7 +515,7 @@ def _refuse_contradictions(source: str, launches: Sequence[LaunchOf], *, shaped:
 
 
 def _refused(folder: Path, stage: Stage, label: str, error: Exception, called_at: str) -> RefusedCase:
-    """What stands for a stage's case of a size; ``called_at``: the line that described its kernel."""
+    """Placeholder for a stage's case of a size; ``called_at``: the line that described its kernel."""
     where = raised_at(error, folder) or called_at
     return RefusedCase.named(folder.name, f"{stage.name}-{label}", f"{where}: {described(error)}")
 
@@ -588,7 +588,7 @@ def _labelled(sizes: Sizes) -> Iterator[_Labelled]:
 
 
 def _at(value: Any, numbers: Sequence[int]) -> Any:
-    """What is a value, or a function of a size, at a size."""
+    """A value, or the result of a function of the size, at a size."""
     return value(*numbers) if callable(value) else value
 
 

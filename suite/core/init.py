@@ -37,7 +37,7 @@ WORKFLOWS = {
 """By option the files that it writes, and the template of each."""
 REMOTE = re.compile(r"[:/](?P<repository>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
 PINNED = re.compile(r"""git\+[^\s"'`$\\]+@[0-9a-f]{40}|https?://[^\s"'`$\\]+#sha256=[0-9a-f]{64}""")
-"""What a workflow may install: a commit by its whole number, or a file by its hash."""
+"""Requirement that a workflow may install: a commit by its full hash, or a file by its digest."""
 IGNORED = (".peakgate/", ".benchmarks/", ".cache/")
 
 

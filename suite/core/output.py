@@ -1,4 +1,4 @@
-"""What commands print: other people's text made harmless; a reader that closes the pipe changes no exit code."""
+"""Output of commands: escapes untrusted text; a closed pipe changes no exit code."""
 
 from __future__ import annotations
 

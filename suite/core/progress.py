@@ -15,7 +15,7 @@ ELLIPSIS = "…"
 
 
 class Stream(Protocol):
-    """What progress is written to: a text file, or pytest's terminal reporter."""
+    """Destination of progress: a text file, or pytest's terminal reporter."""
 
     def write(self, text: str, /) -> object: ...
 

@@ -82,7 +82,7 @@ def read(path: Path, kind: type[Decoded], remedy: str, *, absent: Decoded | None
 
 
 def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
-    """What the content of a ``*.gz`` file was packed from; that of any other file as it is.
+    """Decompressed content of a ``*.gz`` file; any other content unchanged.
 
     A RecordError where it is damaged or more than LARGEST_BYTES.
     """
@@ -238,7 +238,7 @@ def _below(known: Any, key: str | int) -> Any:
 
 
 def _expected(known: Any) -> str:
-    """What a value may be: the type's own description, or the values that it names; empty where it has neither."""
+    """Expected values: the type's own description, or its members; empty if it has neither."""
     if isinstance(known, inspect.Metadata):
         return str((known.extra_json_schema or {}).get("description") or _expected(known.type))
     if isinstance(known, inspect.UnionType):

@@ -110,7 +110,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one call of a command found.
+    """Findings of one invocation of a command.
 
     ``about`` says what was asked for, name and value; ``overall`` are judgements on all rows together; ``rows`` come
     worst first, and ``columns`` are those of their cells that tables show. ``sentences`` are findings besides the rows,

@@ -68,7 +68,7 @@ rmdir old
 cd "$WORK"
 exec setpriv --no-new-privs --bounding-set=-all --inh-caps=-all -- "$@"
 """.replace("DEVICES", " ".join(DEVICES))
-"""What the first process of the namespaces does before it becomes the program: a new root with only what is named."""
+"""Setup in the first process of the namespaces, before exec: a new root with only the named paths."""
 
 
 class Isolation(StrEnum):

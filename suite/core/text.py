@@ -12,11 +12,11 @@ COMMANDS = (
     "add-mask|add-path|debug|echo|endgroup|error|group|notice|save-state|set-env|set-output|stop-commands|warning"
 )
 CI_COMMAND = re.compile(rf"(?<!\S)::(?=\S)|::(?=(?:{COMMANDS})\b)|##(?=\w*\[)", re.IGNORECASE)
-"""What GitHub Actions, Azure Pipelines and TeamCity obey in a log: ``::name ...::`` and ``##[name]``. ``::`` inside a
+"""Log commands of GitHub Actions, Azure Pipelines and TeamCity: ``::name ...::`` and ``##[name]``. ``::`` inside a
 word, as in a test's node id, is left alone."""
 
 _OBEYED = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-"""What JSON leaves as it is among the characters that are obeyed: control, line separators, direction, no width."""
+"""Special characters that JSON does not escape: control, line separators, direction, zero width."""
 
 FORMULA = ("=", "+", "-", "@")
 

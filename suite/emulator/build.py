@@ -49,7 +49,7 @@ _ON_DEMAND = {
     "cuda_half.h": re.compile(r"\basm\b.*?\.b?f16", re.DOTALL),
     "cuda_matrix.h": re.compile(r"\b(?:mma|ldmatrix|stmatrix|movmatrix)\.sync\b"),
 }
-"""What few kernels need without an include, and would cost each a hundredth of a second."""
+"""Rarely needed builtins, each of which would add 10 ms to every build."""
 RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp")))
 RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
 
@@ -58,7 +58,7 @@ DEFAULT_CAPABILITY = (9, 0)
 
 
 class BuildOptions(TypedDict, total=False):
-    """What the builds of several kernels may have in common."""
+    """Build state shared by several kernels."""
 
     include: tuple[Path, ...]
     options: tuple[str, ...]
@@ -70,7 +70,7 @@ class BuildOptions(TypedDict, total=False):
 _ENTRY = re.compile(r"(?:::)?(?:[A-Za-z_]\w*::)*(?P<name>[A-Za-z_]\w*)\s*(?:<[^;{}]*>)?")
 _OPTION = re.compile(r"-D|-U|-I|-std=|--define-macro=|--undefine-macro=|--include-path=|--std=")
 _SPELLED = {"--define-macro=": "-D", "--undefine-macro=": "-U", "--include-path=": "-I", "--std=": "-std="}
-"""What a C++ compiler takes of NVRTC's options, and how."""
+"""NVRTC options translated for a C++ compiler."""
 
 MAX_STATIC_SHARED = 48 * 1024
 """Bytes of ``__shared__`` variables of known size that CUDA lets one kernel have."""

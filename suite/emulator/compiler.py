@@ -111,7 +111,7 @@ class Compiler:
 
     @property
     def identity(self) -> str:
-        """What a cached build depends on."""
+        """Cache key of a build."""
         return f"{self.name} {self.version} {' '.join(self.command[1:])} {platform.machine()}"
 
 
@@ -281,7 +281,7 @@ def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: 
 
 
 def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
-    """What to do about an error: the emulator's own limits first, then what holds for every compiler."""
+    """Remedy for an error: the emulator's own limits first, then those of any compiler."""
     text = next((file.text for file in files if file.path.name == name), "")
     written = text.splitlines()[line - 1] if 0 < line <= text.count("\n") + 1 else ""
     for pattern, feature in _NOT_EMULATED.items():

@@ -1,4 +1,4 @@
-"""What an emulated kernel can do wrong, as data and as an exception."""
+"""Defects of an emulated kernel, as data and as an exception."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Triple = tuple[int, int, int]
 
 
 class DefectKind(IntEnum):
-    """What is wrong with a kernel."""
+    """Kind of a defect."""
 
     OUT_OF_BOUNDS = 1
     INDEX_OUT_OF_BOUNDS = 2
@@ -84,7 +84,7 @@ class EmulatorDefect:
 
     @property
     def missing(self) -> str | None:
-        """What would order the two accesses of a race inside a block; None for any other defect."""
+        """Synchronization that would order the two accesses of a race within a block; None for any other defect."""
         if self.kind not in _RACES or self.other_thread is None or not self.location or not self.other_location:
             return None
         if self.location == self.other_location:

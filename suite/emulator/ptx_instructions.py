@@ -41,7 +41,7 @@ _ORDERS = {
     "release": "PEAKGATE_RELEASE",
     "acq_rel": "PEAKGATE_ACQ_REL",
 }
-"""What an access orders; a weak one nothing."""
+"""Memory ordering of an access; none for a weak one."""
 
 _SCOPES = {
     "cta": "PEAKGATE_BLOCK",

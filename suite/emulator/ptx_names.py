@@ -1,4 +1,4 @@
-"""What the words of a PTX statement mean in C++: registers, operands, addresses.
+"""Meaning in C++ of the tokens of a PTX statement: registers, operands, addresses.
 
 Every register is 64 bits wide and is read as the type that an instruction names (``cuda_ptx.h`` has the helpers).
 """
@@ -45,7 +45,7 @@ def variable(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the words of a statement mean: its operands by place, and the types of its registers."""
+    """Meaning of a statement's tokens: its operands by position, and the types of its registers."""
 
     given: Sequence[str]
     registers: Mapping[str, str]

@@ -165,7 +165,7 @@ _SIGNS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^",
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What an instruction computes: an expression of a, b, c, d of these types, as a value of the type ``result``."""
+    """Expression that an instruction computes: one of a, b, c, d of these types, as a value of the type ``result``."""
 
     expression: str
     types: tuple[str, ...]
@@ -174,7 +174,7 @@ class Value:
 
 
 def value_of(opcode: str) -> Value | None:
-    """What an instruction computes from its operands; None if it is in no form."""
+    """Expression that an instruction computes from its operands; None if no form matches."""
     return _values().get(opcode)
 
 

@@ -1,4 +1,4 @@
-"""What object files and shared objects say of themselves: their symbols, and the source lines of code addresses."""
+"""Contents of object files and shared objects: symbols, and the source lines of code addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the threads of one block did to its shared memory, access by access, in the order of the emulation."""
+"""Shared-memory accesses of the threads of one block, in emulation order."""
 
 from __future__ import annotations
 

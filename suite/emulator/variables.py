@@ -65,7 +65,7 @@ def _is_variable(section: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """What a mangled name of a variable stands for; static ones and those of namespaces have one."""
+    """Demangled name of a variable; static ones and those of namespaces have one."""
     if not name.startswith("_Z"):
         return name
     parts, left = [], name.lstrip("_ZNL")

@@ -103,10 +103,10 @@ UNKNOWN = Contract()
 TERMS = Contract.__struct_fields__
 
 PROMISED = tuple(term for term in TERMS if term not in ("code", "library", "launch"))
-"""What no change of a kernel touches, and what can turn a failing kernel into a passing one."""
+"""Terms that no kernel change affects, and that could turn a failing kernel into a passing one."""
 
 EVALUATED = ("reference", "benchmark_data", "benchmark_reference")
-"""What only calls of the family's functions show."""
+"""Terms that are known only by calling the family's functions."""
 
 KEPT = tuple(term for term in PROMISED if term not in ("operation", "buffers", *EVALUATED))
 """The base's terms, by which a change is judged, as far as they can be compared without calling the change's functions.

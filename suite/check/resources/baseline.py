@@ -1,4 +1,4 @@
-"""What kernels use: as records, as the baseline's file, and what differs between a baseline and a survey.
+"""Resource usage of kernels: its records, the baseline file, and the differences between a baseline and a survey.
 
 The file is JSON in a fixed order, for diffs. Judging what differs is pure.
 """
@@ -75,7 +75,7 @@ class TheoreticalOccupancy:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one build takes on one architecture; ``occupancy`` by block, ``256`` or ``32x8``."""
+    """Resource usage of one build on one architecture; ``occupancy`` by block, ``256`` or ``32x8``."""
 
     resources: Resources
     occupancy: Mapping[str, TheoreticalOccupancy]
@@ -107,7 +107,7 @@ class Baseline(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What every build takes under one NVRTC with one set of options.
+    """Resource usage of every build under one NVRTC version and one set of options.
 
     ``broken`` holds the compiler's message for builds that do not compile; a baseline has none.
     """
@@ -129,7 +129,7 @@ class Survey:
 
 
 class ResourceChange(StrEnum):
-    """What a finding says, the gravest first."""
+    """Kinds of findings, the most severe first."""
 
     NOT_COMPILING = "NOT_COMPILING"
     NEW_SPILLS = "NEW_SPILLS"
@@ -188,12 +188,12 @@ def compare(baseline: Survey, current: Survey) -> list[ResourceFinding]:
 
 
 def differing(baseline: Survey, current: Survey) -> list[BuildTarget]:
-    """What compiles on both sides and takes something else."""
+    """Builds that compile on both sides and differ in resource usage."""
     return [target for target, usage in current.usage.items() if baseline.usage.get(target, usage) != usage]
 
 
 def varying(seen: Mapping[BuildTarget, tuple[Usage, Usage]]) -> list[ResourceFinding]:
-    """What the compiler gives differently from call to call, (the baseline's, the other): reported and never failed."""
+    """Usage that the compiler varies from call to call, (the baseline's, the other): reported and never failed."""
     found = []
     for target, (before, other) in seen.items():
         moved = _moved(before, other)
@@ -253,7 +253,7 @@ def _moved(before: Usage, after: Usage) -> tuple[ResourceChange, str] | None:
 def _occupancy_moved(
     before: Mapping[str, TheoreticalOccupancy], after: Mapping[str, TheoreticalOccupancy]
 ) -> tuple[list[str], bool]:
-    """What differs at which blocks, and whether occupancy was lost at any; new and dropped blocks lose none."""
+    """Differences by block, and whether occupancy fell at any; new and dropped blocks do not count as a loss."""
     parts, lost = [], False
     for block in sorted(before.keys() | after.keys()):
         old, new = before.get(block), after.get(block)

@@ -104,7 +104,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[BuildTarget, tuple[Usage, Usage]]:
-    """What differs from the baseline by the compiler's luck alone: the baseline's usage, and the one that differs.
+    """Differences from the baseline that are compiler nondeterminism: the baseline's usage, and the other one.
 
     What differs is compiled again until it comes out as the baseline has it, ATTEMPTS times at most. Where very much
     differs it is no luck, and nothing is compiled again.

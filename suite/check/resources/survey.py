@@ -91,12 +91,12 @@ def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES
 
 
 def usage_anew(made: Build, sm: int) -> Usage:
-    """What the build takes when it is compiled once more, past the cache. BuildError when it does not compile."""
+    """Resource usage of the build when recompiled, bypassing the cache. BuildError when it does not compile."""
     return _usage(made, sm, build.compiled_anew(made.stage, made.defines, capability(sm)))
 
 
 def _compile(made: Build, sm: int) -> Usage | str:
-    """What the build takes, or the compiler's message when it does not compile."""
+    """Resource usage of the build, or the compiler's message when it does not compile."""
     try:
         return _usage(made, sm, build.cubin(made.stage, made.defines, capability(sm)).resources)
     except BuildError as error:

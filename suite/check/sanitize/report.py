@@ -1,4 +1,4 @@
-"""What a sanitizer run left behind, the tool's XML records, its text log, the journal of launches; and its report."""
+"""Outputs of a sanitizer run (XML records, text log, journal of launches) and their report."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LaunchLogEntry(Struct):
 
 @dataclass(frozen=True, slots=True)
 class LaunchLog:
-    """What was launched: machine, (case id, kernel) of every launch, (case id, kernel, message) of every fault.
+    """The launches: machine, (case id, kernel) of every launch, (case id, kernel, message) of every fault.
 
     ``functions`` are the kernels, ``family.stage``, that launch a function of this name.
     """
