@@ -110,7 +110,7 @@ def _occupancy(measured: Sequence[TimedCase], note: str, roof: tuple[str, float]
             for case, result in measured
             if case.stage.name == stage and result.occupancy is not None and result.gbs is not None
         )
-        curves.append(Curve(f"{name} a thread", tuple(sorted(points)), colour))
+        curves.append(Curve(f"{name} per thread", tuple(sorted(points)), colour))
     return Curves(
         title="Bandwidth against occupancy: bytes in flight decide",
         note=note,

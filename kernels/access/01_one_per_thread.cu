@@ -1,8 +1,8 @@
 // one_per_thread: every thread adds one to one element, neighbours touch neighbours.
 //
 // The base of this folder. A warp reads 32 elements side by side: four 32-byte sectors for float, every byte of them
-// useful. One float a thread is 8 KiB in flight an SM even at full occupancy, too little to cover the latency of HBM:
-// expect half to two thirds of the copy roof on a data-centre GPU, more on one with less bandwidth an SM.
+// useful. One float per thread is 8 KiB in flight per SM even at full occupancy, too little to hide HBM latency:
+// expect half to two thirds of the copy roof on a data-centre GPU, more on one with less bandwidth per SM.
 
 #ifndef REAL
 #define REAL float

@@ -1,8 +1,8 @@
-// shared_tile_row_col: write along rows, read along columns: the tile comes out transposed.
+// shared_tile_row_col: write along rows, read along columns: the tile is transposed.
 //
-// The write takes one turn, the read of a 32-wide tile as many as the tile has rows. With PAD 1 a column of 32 rows
-// meets 32 banks. A tile of 16 rows puts two columns into each read; with PAD 1 their banks overlap (two turns), with
-// PAD 2 one takes the even banks and the other the odd ones (one turn): the right padding depends on the tile.
+// The write is conflict-free, the read of a 32-wide tile conflicts as many ways as it has rows. With PAD 1 a column of
+// 32 rows meets 32 banks. A tile of 16 rows puts two columns into each read; with PAD 1 their banks overlap (two-way),
+// with PAD 2 one takes the even banks and the other the odd ones (no conflict): the right padding depends on the tile.
 
 #ifndef TILE_X
 #define TILE_X 32

@@ -1,6 +1,6 @@
 // shared_tile_col_row: write along columns, read along rows: the inverse of shared_tile_row_col.
 //
-// The conflicts have moved from the load to the store of the tile. Stores do not wait for an answer, but their turns
+// The conflicts have moved from the load to the store of the tile. Stores do not wait for a result, but their replays
 // keep the same unit busy: expect the same cost as in shared_tile_row_col, not less.
 
 #ifndef TILE_X

@@ -2,7 +2,7 @@
 //
 // Dynamic shared memory is one array of bytes; rows and columns become the kernel's own arithmetic, pitch = columns +
 // pad. One build serves every shape, where shared_tile_row_col needs one each. The divisions are by run-time numbers
-// now: some tens of instructions a thread, which hide behind the loads. Expect the speed of the static tile with the
+// now: some tens of instructions per thread, which hide behind the loads. Expect the speed of the static tile with the
 // same padding.
 
 extern "C" __global__ void shared_tile_dynamic(float* __restrict__ out, const float* __restrict__ in, size_t n,

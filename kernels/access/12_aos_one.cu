@@ -1,6 +1,6 @@
 // aos_one: one field of four, in an array of structures.
 //
-// The three fields in between are moved and not used: `stride` with stride 4 in another dress. A quarter of the bytes
+// The three fields in between are moved and not used: the same as `stride` with stride 4. A quarter of the bytes
 // is useful, for float and double alike, and the useful bandwidth falls accordingly.
 
 #ifndef REAL

@@ -143,7 +143,7 @@ def _tile(
 
 
 FAMILY = family(
-    *_stage(1, "one_per_thread", "One element a thread, side by side.", setups.line, _PLAIN),
+    *_stage(1, "one_per_thread", "One element per thread, side by side.", setups.line, _PLAIN),
     *_stage(
         2,
         "grid_stride",

@@ -1,4 +1,4 @@
-// Sum over a block of whole warps: shuffles inside a warp, one shared slot a warp between them.
+// Sum over a block of whole warps: shuffles inside a warp, one shared slot per warp between them.
 #pragma once
 
 __device__ __forceinline__ float warp_sum(float value) {

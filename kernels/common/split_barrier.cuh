@@ -59,7 +59,7 @@ __device__ __forceinline__ void split_barrier_init(SplitBarrier* barrier, unsign
 }
 
 __device__ __forceinline__ void split_barrier_arrive(SplitBarrier* barrier) {
-    // The state that sm_80 insists on returning is not needed: a wait by parity asks for none.
+    // The state that sm_80 returns is not needed: a wait by parity takes none.
     asm volatile("{\n"
                  ".reg .b64 state;\n"
                  "mbarrier.arrive.shared.b64 state, [%0];\n"

@@ -1,7 +1,7 @@
 // A 64 x 64 tile transposed in float4 on both sides through XOR-swizzled shared memory, by 256 threads.
 //
-// A thread loads a 4 x 4 block of floats as four float4 rows, turns it in registers and keeps it as four float4
-// columns, so shared memory too is written and read in 16-byte pieces. A quarter-warp of eight lanes is served at once
+// A thread loads a 4 x 4 block of floats as four float4 rows, transposes it in registers and keeps it as four float4
+// columns, so shared memory too is written and read in 16-byte pieces. A quarter-warp of eight lanes is conflict-free
 // when its pieces lie in eight different 16-byte columns of the banks; XOR of a piece's index with its lane group gives
 // that in both directions and needs no padding.
 #pragma once
@@ -12,7 +12,7 @@ __device__ __forceinline__ float4 load_plain(const float* address) {
     return *reinterpret_cast<const float4*>(address);
 }
 
-// Where rows 4 * quad .. 4 * quad + 3 of a tile column are kept, in float4.
+// Index in float4 of rows 4 * quad .. 4 * quad + 3 of a tile column.
 __device__ __forceinline__ unsigned piece_index(unsigned column, unsigned quad) {
     return column * QUADS + (quad ^ (column / 4 % 8));
 }

@@ -1,9 +1,9 @@
-// What the 64 x 64 float4 stages share: when float4 may be used, and how a tile moves when it may not.
+// Common code of the 64 x 64 float4 stages: when float4 may be used, and how a tile moves when it may not.
 #pragma once
 
 constexpr int TILE = 64;
 constexpr int QUADS = TILE / 4;       // float4 in a tile row
-constexpr int TILE_THREADS = 256;     // a thread moves four float4: 64 bytes in flight, 128 KiB an SM at full occupancy
+constexpr int TILE_THREADS = 256;     // per thread four float4: 64 bytes in flight, 128 KiB per SM at full occupancy
 
 // True when the whole block can move tile (tile_x, tile_y) in float4: the tile lies inside the matrix, and every row of
 // input and output begins on a 16-byte boundary. The answer is the same for all threads of a block.

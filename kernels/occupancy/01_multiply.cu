@@ -1,4 +1,4 @@
-// multiply: d = a * b, one float a thread.
+// multiply: d = a * b, one float per thread.
 //
 // Launched with blocks of 32 to 1024 threads, it traces bandwidth against occupancy: 32-thread blocks reach a SM's
 // block limit at half its warps. A thread has 8 bytes in flight (one float of a, one of b), so bandwidth rises with the

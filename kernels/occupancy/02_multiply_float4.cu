@@ -1,4 +1,4 @@
-// multiply_float4: multiply with four neighbouring floats a thread.
+// multiply_float4: multiply with four neighbouring floats per thread.
 //
 // A thread has 32 bytes in flight, four times as many, so a quarter of the warps does what full occupancy does in
 // multiply. Expect the same bandwidth from half occupancy upwards, above multiply's best: what counts is bytes in

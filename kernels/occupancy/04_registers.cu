@@ -3,7 +3,7 @@
 // No value can be stored before the last is loaded, so a thread keeps VALUES registers and its addresses alive.
 // __launch_bounds__(BLOCK, MIN_BLOCKS) makes the compiler fit that many blocks on a SM, whatever it costs: the first
 // steps are free, then values spill to local memory, and each spilled value is a store and a load more. Occupancy goes
-// up and bandwidth comes down: with VALUES loads in flight a thread, few warps were enough. Where a SM cannot hold
+// up and bandwidth comes down: with VALUES loads in flight per thread, few warps were enough. Where a SM cannot hold
 // MIN_BLOCKS x BLOCK threads at all, the compiler says so and ignores MIN_BLOCKS.
 
 #ifndef BLOCK

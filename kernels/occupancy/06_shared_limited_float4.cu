@@ -1,4 +1,4 @@
-// shared_limited_float4: shared_limited with four floats a thread.
+// shared_limited_float4: shared_limited with four floats per thread.
 //
 // At each step the same warps have four times the bytes in flight. Expect the curve to stay flat far longer: at a
 // quarter of the occupancy it draws what shared_limited draws at full. The n % 4 floats left over go to the first

@@ -1,9 +1,9 @@
-// direct: out = in * in, ELEMENTS a thread, straight from memory to memory.
+// direct: out = in * in, ELEMENTS per thread, straight from memory to memory.
 //
 // A thread's elements lie a block apart, so each load of a warp is contiguous. The loads of a batch stand before its
-// first store and none waits for another: BATCH x 4 bytes in flight a thread. Expect shared_limited_float4's best, and
-// no more from more elements a thread: only a batch is ever in flight. Each element has a guard of its own, because a
-// ragged end may fall between any two of them.
+// first store and none waits for another: BATCH x 4 bytes in flight per thread. Expect shared_limited_float4's best,
+// and no more from more elements per thread: only a batch is ever in flight. Each element has a guard of its own,
+// because a ragged end may fall between any two of them.
 
 #ifndef ELEMENTS
 #define ELEMENTS 4

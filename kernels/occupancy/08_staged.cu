@@ -2,8 +2,8 @@
 //
 // The usual frame of a kernel that shares data between threads; here a thread works on what its mirror image in the
 // block has loaded, so both barriers are needed. Nothing is used twice, so nothing is gained: the block waits as one
-// for its slowest load, and ELEMENTS x 4 bytes of shared memory a thread cap the blocks that could fill the gap. Expect
-// direct's speed while several blocks fit a SM, and a loss once only one or two do. Stage only what is reused.
+// for its slowest load, and ELEMENTS x 4 bytes of shared memory per thread cap the blocks that could fill the gap.
+// Expect direct's speed while several blocks fit a SM, and a loss once only one or two do. Stage only what is reused.
 
 #ifndef ELEMENTS
 #define ELEMENTS 4

@@ -42,8 +42,8 @@ STAGED_ELEMENTS = (4, 32)
 PROPOSED_FOR = (9, 0)
 """Compute capability for which a block size is proposed; the proposal is timed on every GPU."""
 PROPOSED_REGISTERS = 32
-"""At least what `square` (8) and `staged` (27 to 32) use a thread. A SM has 32 for each of 2048 threads, so proposals
-do not depend on the exact figure, which moves with the compiler."""
+"""At least as many as `square` (8) and `staged` (27 to 32) use per thread. An SM has 32 for each of 2048 threads, so
+proposals do not depend on the exact figure, which changes with the compiler."""
 
 
 def product_of_inputs(xp: Any, a: Array, b: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)

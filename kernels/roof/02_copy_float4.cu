@@ -1,6 +1,6 @@
-// copy_float4: one float4 a thread.
+// copy_float4: one float4 per thread.
 //
-// Against copy_float a load carries four times the bytes at the same occupancy: 32 KiB in flight an SM. This is the
+// Against copy_float a load carries four times the bytes at the same occupancy: 32 KiB in flight per SM. This is the
 // flat copy that memory-bound kernels are measured against; expect 85 to 90 % of the theoretical peak on arrays that
 // are several times the L2, and level with the driver's own memcpy.
 

@@ -1,7 +1,7 @@
-// copy_float4_x4: four float4 a thread, all loaded before the first is stored.
+// copy_float4_x4: four float4 per thread, all loaded before the first is stored.
 //
 // Against copy_float4 each thread has four independent loads in flight and a quarter of the blocks are launched. The
-// loads of a thread are a block apart, so each of them is still coalesced. Once one float4 a thread fills the memory
+// loads of a thread are a block apart, so each of them is still coalesced. Once one float4 per thread fills the memory
 // pipeline there is nothing left to win, and on an H200 it costs some 5 %; it pays where occupancy is low.
 
 #include "../common/quads.cuh"

@@ -1,6 +1,6 @@
-// read_float4: reads the array once and writes one sum a block.
+// read_float4: reads the array once and writes one sum per block.
 //
-// The copy's other half is gone: memory need not turn between reading and writing, so reads reach a higher roof than
+// Without the copy's writes DRAM need not switch between reading and writing, so reads reach a higher roof than
 // copies (about 93 % of the theoretical peak on an H200). Four loads are issued before the first is added. The sums are
 // there so that no load can be optimised away and every one of them is checked.
 

@@ -23,14 +23,14 @@ MEMORY_PROBES = (1, 3, 127, 1024, 4098, 100_003)
 FMA_PROBES = (1, 3, 127, 1003)
 
 QUADS_PER_THREAD = 4
-"""float4 that copy_float4_x4 moves a thread, and that a thread of a grid-stride launch moves at least."""
+"""float4 that copy_float4_x4 moves per thread, and the least that a thread of a grid-stride launch moves."""
 MAX_GRID_STRIDE_BLOCKS = 16_384
 """15 waves of full SMs on a GPU with 132: whatever the number of SMs is, the last wave's idle ones cost little."""
 
 CHAINS = 8
 ROUND_PAIRS = 32
 BENCH_ROUNDS, SMALL_ROUNDS = 16, 2
-"""Rounds of ROUND_PAIRS pairs of FMAs a chain; 16 make the one store a thread vanish beside 16384 operations."""
+"""Rounds of ROUND_PAIRS pairs of FMAs per chain; 16 make a thread's one store negligible beside 16384 operations."""
 
 RAMP_PERIOD = 1 << 24
 """write_float4 stores each element's index modulo this; a float holds every smaller integer exactly."""
@@ -62,7 +62,7 @@ def copied(xp: Any, values: Array) -> Array:  # noqa: ARG001  (numpy and cupy al
 def block_sums(xp: Any, values: Array, *, count: int | None = None) -> Array:
     """The sum that each block of a grid-stride launch, of ``count`` in all, writes, in float64.
 
-    float4 are dealt to the threads of the grid in turn; the last ``n % 4`` floats belong to block 0.
+    float4 go to the threads of the grid in a cycle; the last ``n % 4`` floats belong to block 0.
     """
     count = count or grid_stride(values.size)
     sweep = count * 4 * THREADS
@@ -253,7 +253,7 @@ FAMILY = family(
         block=THREADS,
         defines={"CHAINS": CHAINS, "ROUND_PAIRS": ROUND_PAIRS},
         arguments=lambda n, rounds: [Out(n), Value(n, "uint64"), Value(rounds)],
-        # One float written a thread; an FMA is two operations, a pair two FMAs, and each thread has CHAINS chains.
+        # One float written per thread; an FMA is two operations, a pair two FMAs, and each thread has CHAINS chains.
         bytes=lambda n, _: FLOAT_BYTES * n,
         flops=lambda n, rounds: 2 * 2 * rounds * ROUND_PAIRS * CHAINS * n,
         reference=chain_sums,

@@ -1,8 +1,8 @@
 // naive: C = A.B, one thread an element; the start of the ladder.
 //
 // Each thread walks a row of A and a column of B. Neighbouring threads take neighbouring columns, so B and C move in
-// whole 128-byte lines and A is one address a warp. It is slow all the same: every fused multiply-add needs two loads,
-// so the load units set the pace and the FMA units wait. Expect a tenth of their peak or less.
+// whole 128-byte lines and A is one address per warp. It is slow all the same: every fused multiply-add needs two
+// loads, so the load units set the pace and the FMA units wait. Expect a tenth of their peak or less.
 //
 // Launch: a block of 32 x 32 threads for 32 x 32 elements of C; grid (ceil(N / 32), ceil(M / 32)).
 

@@ -1,4 +1,4 @@
-// tiled: tiles in shared memory, 8 x 8 elements a thread.
+// tiled: tiles in shared memory, 8 x 8 elements per thread.
 //
 // Against naive: a block computes 128 x 128 elements of C and brings the A and B it needs into shared memory 8 k's at
 // a time, so each loaded element of A or B serves 128 elements of C. From there a thread takes 8 + 8 values into

@@ -1,6 +1,6 @@
-// vectorized: four floats an instruction.
+// vectorized: four floats per instruction.
 //
-// Against tiled: each thread brings in one float4 of A and one of B a tile, reads B's fragment from shared memory as
+// Against tiled: each thread brings in one float4 of A and one of B per tile, reads B's fragment from shared memory as
 // two float4 and stores C as float4. The same bytes move with a quarter of the load and store instructions, and every
 // issue slot saved is one for a fused multiply-add. Blocks whose tiles lie inside the matrices test no bounds at all.
 // What still hurts: A's fragment is a column of its tile, so it is read row by row, and lanes still meet in the same

@@ -1,6 +1,6 @@
 // fake_double_buffer: two buffers, and still no overlap.
 //
-// Against conflict_free: with two buffers a tile can be written while the other is read, so one barrier a tile is
+// Against conflict_free: with two buffers a tile can be written while the other is read, so one barrier per tile is
 // enough. But here the next tile goes from device memory straight into its buffer before the current one is
 // multiplied. A write needs its value, a warp executes in order, and so each warp waits out the whole latency of its
 // loads before its first multiply-add. Expect little: half the barriers, the same waiting. Compare with

@@ -1,8 +1,8 @@
 // double_buffer: the loads of the next tile run while this one is multiplied.
 //
 // Against fake_double_buffer: the next tile is loaded into registers before the multiply-adds and written to its
-// buffer after them. Nothing in between needs the loaded values, so about 500 multiply-adds a thread hide the latency
-// of device memory, and one barrier a tile remains. The last tile lies in buffer (tiles - 1) & 1, whatever the number
+// buffer after them. Nothing in between needs the loaded values, so about 500 multiply-adds per thread hide the latency
+// of device memory, and one barrier per tile remains. The last tile lies in buffer (tiles - 1) & 1, whatever the number
 // of tiles. On Hopper expect two thirds of the FMA peak from 2048 on; below that there are too few blocks to fill
 // the GPU.
 //

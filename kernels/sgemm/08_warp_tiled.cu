@@ -1,11 +1,11 @@
-// warp_tiled: a sub-tile for each warp, twice the elements a thread, fragments fetched one k ahead.
+// warp_tiled: a sub-tile for each warp, twice the elements per thread, fragments fetched one k ahead.
 //
 // Against double_buffer:
 // - A thread makes 8 x 16 elements: 6 reads of shared memory feed 128 multiply-adds, so 4.5 % of the issue slots go
-//   to reads, not 6 %. The 128 sums and the fragments leave room for one block of 256 threads an SM.
+//   to reads, not 6 %. The 128 sums and the fragments leave room for one block of 256 threads per SM.
 // - A warp owns 32 x 128 elements and its lanes lie 4 x 8 on it: the eight lanes that shared memory serves together
 //   read eight neighbouring float4 of B and one of A, and the whole warp needs four of A and eight of B.
-// - With two warps a scheduler nobody else hides the latency of shared memory, so the fragments of k + 1 are read
+// - With two warps per scheduler nobody else hides the latency of shared memory, so the fragments of k + 1 are read
 //   while those of k are multiplied. The barrier stands before the last k of a tile: its multiply-adds cover the
 //   first reads of the next one.
 // - Multiply-adds run down one column of a thread's sums and up the next: each takes one new operand, the other still

@@ -1,13 +1,13 @@
 // async_copy: tiles are copied from device to shared memory past the registers, three ahead.
 //
-// Against warp_tiled: a tile is asked for three tiles before it is multiplied, by copies that hold no register while
-// they are under way. B's tile lands where it is read. A's has to be turned around, and copies of 16 bytes cannot do
+// Against warp_tiled: a tile is requested three tiles before it is multiplied, by copies that hold no register while
+// they are in flight. B's tile lands where it is read. A's has to be transposed, and copies of 16 bytes cannot do
 // that, while copies of 4 bytes, which could, take three times the passes through shared memory. So A lands in the
-// order of the threads that asked for it, and each thread turns its own piece, one read and four writes, when its copy
-// is there: for that it waits for nobody but itself. One barrier a tile serves three ends: the turned tile of A is
-// complete, all copies of B's tile have arrived, and the slot of the tile before is free.
-// Expect no more than warp_tiled where registers already reach one tile ahead: the turning costs what the copies save.
-// It pays where a GPU's memory is farther away than one tile.
+// order of the threads that asked for it, and each thread transposes its own piece, one read and four writes, when its
+// copy is there: for that it waits for nobody but itself. One barrier per tile serves three ends: the transposed tile
+// of A is complete, all copies of B's tile have arrived, and the slot of the tile before is free. Expect no more than
+// warp_tiled where registers already reach one tile ahead: the transposition costs what the copies save. It pays where
+// a GPU's memory is farther away than one tile.
 //
 // Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory RING_FLOATS * 4 bytes.
 

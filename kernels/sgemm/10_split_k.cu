@@ -8,7 +8,7 @@
 // best times of the ladder up to 768 and a loss beyond it: a small tile loads more for each multiply-add. Which tile is
 // right is a question of how many there are: a few fewer than the GPU has SMs.
 //
-// THREAD_ROWS x THREAD_COLS elements a thread (multiples of 4) give a tile of 4 THREAD_ROWS x 8 THREAD_COLS.
+// THREAD_ROWS x THREAD_COLS elements per thread (multiples of 4) give a tile of 4 THREAD_ROWS x 8 THREAD_COLS.
 // Launch: 256 threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)).
 
 #include "tile_access.cuh"

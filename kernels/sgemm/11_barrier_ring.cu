@@ -1,11 +1,11 @@
-// barrier_ring: slices of k go round a ring of slots, and nobody stands at a barrier.
+// barrier_ring: slices of k pass through a ring of slots, and no warp waits at a barrier.
 //
 // Against warp_tiled:
 // - A barrier in two halves for each slot of the ring (ring_tile.cuh): a warp says that it has written its part and
-//   goes on. At __syncthreads() the slowest warp sets the pace of every slice; with two warps a scheduler there is
+//   goes on. At __syncthreads() the slowest warp sets the pace of every slice; with two warps per scheduler there is
 //   nobody to fill the gap.
-// - A loop with next to nothing in it but multiply-adds, 92 of 100 instructions (ring_loop.cuh), whose addresses and loads
-//   are spelled for the two banks of the register file (offset_slices.cuh).
+// - A loop with next to nothing in it but multiply-adds, 92 of 100 instructions (ring_loop.cuh), whose addresses and
+//   loads are spelled for the two banks of the register file (offset_slices.cuh).
 // - Sums are detached from the registers that a float4 store needs, so that they can lie in the bank that suits the
 //   loop.
 // - Tiles are taken in bands, so that the blocks of a wave share their rows of A and columns of B in L2.

@@ -2,8 +2,8 @@
 //
 // Against barrier_ring: at 1024 x 1024 its tile of 128 x 256 leaves 100 of 132 SMs idle, and a small tile with one
 // block of few warps on each SM cannot hide its latencies. Here K_GROUPS groups of warps hold sums for the same tile
-// and each multiplies its own share of every slice, so that a tile of 64 x 128 still keeps 8 x 8 elements a thread and
-// eight warps an SM busy. At the end the groups' sums meet in shared memory and are added in a fixed order.
+// and each multiplies its own share of every slice, so that a tile of 64 x 128 still keeps 8 x 8 elements per thread
+// and eight warps per SM busy. At the end the groups' sums meet in shared memory and are added in a fixed order.
 // Against split_k, where each warp fetches slices of its own, a group loads k for all its warps: fewer bytes from L2
 // for each multiply-add, which is what a tile of this size runs out of first.
 //

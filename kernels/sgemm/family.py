@@ -178,7 +178,7 @@ def copy_ring_bytes(slots: int, rows: int, cols: int, depth: int) -> int:
 
 
 def barrier_ring_bytes(rows: int, cols: int, depth: int) -> int:
-    """Bytes of ring_tile.cuh's ring: eight slots with a turned tile of A, one of B, and a barrier in 16 bytes."""
+    """Bytes of ring_tile.cuh's ring: eight slots with a transposed tile of A, one of B, and a barrier in 16 bytes."""
     return 4 * 8 * (depth * (rows + 4 + cols) + 4)
 
 

@@ -8,7 +8,7 @@
 // - A thread's float4 of B are in one row: one pointer for all.
 // - Loads from device memory are predicated instead of branched around: the loop is two basic blocks, not five.
 // - Fragments of B are read before those of A.
-// What each spelling gave is in lab/sgemm.
+// Measurements of each spelling are in lab/sgemm.
 #pragma once
 
 #include "ring_tile.cuh"
@@ -80,7 +80,7 @@ struct OffsetSlices {
         return (thread % THREADS_OF_ROW + n * THREADS_OF_ROW) * 4;
     }
 
-    // Where the slot of the slice that comes `ahead` slices after the next one begins, in bytes.
+    // Byte offset of the slot for the slice that comes `ahead` slices after the next one.
     __device__ __forceinline__ unsigned slot(unsigned ahead) const {
         return (ring.slice + ahead) % SLOTS * (4 * FLOATS_OF_SLOT);
     }

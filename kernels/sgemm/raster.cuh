@@ -1,4 +1,4 @@
-// In which order blocks take the tiles of C.
+// Order in which blocks take the tiles of C.
 #pragma once
 
 #define RASTER_ROWS 8

@@ -1,16 +1,16 @@
 // A block's tile of C over a range of k, fed by a ring of slots: barrier_ring, group_split and stream_k share it. They
 // differ in which tile and which k a block takes, and in where its sums go. The loop over k is in ring_loop.cuh.
 //
-// A slice is SLICE_DEPTH values of k: a tile of A, turned around, and a tile of B. A slot holds one slice and the
+// A slice is SLICE_DEPTH values of k: a transposed tile of A, and a tile of B. A slot holds one slice and the
 // barrier that says it is there. While slice n is multiplied, slice n + 2 is written to its slot and slice n + 3 is on
 // its way to registers. A thread arrives as soon as it has written its part and waits two slices later, when the others
-// have long arrived: nobody stands at a barrier, and warps may drift apart by most of a slice.
+// have long arrived: no warp waits at a barrier, and warps may drift apart by most of a slice.
 // The same barrier frees the slots. Who has seen slice n complete knows that everybody has begun slice n - 2, and so is
 // done reading slice n - 3. Slice n + 2 takes the slot of slice n + 2 - SLOTS, which is no later than n - 3.
 //
 // Multiply-adds run down one column of a thread's sums and up the next: each takes one new operand and finds the other
 // in the operand cache, so that it reads two registers, its sum and the new operand. The two banks of the register file
-// deliver two a cycle. Were every column to begin at the top, one multiply-add in eight would need three.
+// deliver two per cycle. Were every column to begin at the top, one multiply-add in eight would need three.
 #pragma once
 
 #include "../common/split_barrier.cuh"
@@ -60,7 +60,7 @@ static_assert(SLOTS >= 5 && (SLOTS & (SLOTS - 1)) == 0, "slice n + 2 takes a slo
 
 using Sums = float[THREAD_ROWS][THREAD_COLS];
 
-// Where a thread's sums lie in the block's tile. Sum (i, j) is element (row + i / 4 * ROW_STEP + i % 4,
+// Positions of a thread's sums in the block's tile. Sum (i, j) is element (row + i / 4 * ROW_STEP + i % 4,
 // col + j / 4 * COL_STEP + j % 4). The eight lanes that shared memory serves together read eight neighbouring float4
 // of B and one of A.
 struct Place {
@@ -100,7 +100,7 @@ __device__ __forceinline__ Ring new_ring(float* memory) {
     return ring;
 }
 
-// What is left of a ring is plain shared memory. Every thread of the block calls it, once.
+// Retires a ring: its memory is plain shared memory again. Every thread of the block calls it, once.
 __device__ __forceinline__ float* retired(const Ring& ring) {
     __syncthreads();
     if (threadIdx.x < SLOTS) {

@@ -1,4 +1,4 @@
-// How every stage of the ladder touches a matrix at its edge, and how it moves four floats at a time.
+// Guarded access to a matrix at its edges, and moves of four floats at a time, for every stage of the ladder.
 //
 // A matrix is row-major, rows x cols. What lies outside it reads as zero, which adds nothing to a sum of products, and
 // is never written. Offsets are size_t: rows * cols passes 2^31 from 46341 x 46341 on.

@@ -1,4 +1,4 @@
-// unroll4_row: naive_row with four elements a thread, a block's width apart.
+// unroll4_row: naive_row with four elements per thread, a block's width apart.
 //
 // Four independent loads are in flight before the first store, and a quarter of the blocks are launched. The stores are
 // as scattered as before, and they are what naive_row waits for. On an H200 it even loses to naive_row: a block now

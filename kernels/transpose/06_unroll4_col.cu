@@ -1,4 +1,4 @@
-// unroll4_col: naive_col with four elements a thread, a block's width apart.
+// unroll4_col: naive_col with four elements per thread, a block's width apart.
 //
 // Here the scattered side is the loads, and loads are what a thread waits for: four in flight hide more of their
 // latency. With narrow blocks it passes smem_pad on an H200 without touching shared memory: 8 threads along the output

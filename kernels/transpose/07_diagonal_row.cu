@@ -1,8 +1,8 @@
-// diagonal_row: naive_row with the blocks dealt along diagonals of the grid.
+// diagonal_row: naive_row with the blocks ordered along diagonals of the grid.
 //
-// Once a cure: on early GPUs blocks that ran together wrote to the same memory partition, and the diagonal spread them.
-// Today's address hash spreads them anyway, so expect naive_row's speed, less what neighbouring blocks no longer share in
-// the cache.
+// Once a remedy: on early GPUs blocks that ran together wrote to the same memory partition, and the diagonal spread
+// them. Today's address hash spreads them anyway, so expect naive_row's speed, less what neighbouring blocks no longer
+// share in the cache.
 
 #include "../common/diagonal.cuh"
 

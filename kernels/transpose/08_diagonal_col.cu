@@ -1,4 +1,4 @@
-// diagonal_col: naive_col with the blocks dealt along diagonals of the grid.
+// diagonal_col: naive_col with the blocks ordered along diagonals of the grid.
 //
 // As diagonal_row, for the variant that reads columns. It loses more: the sectors a block reads in part are wanted by
 // its neighbour in the grid row, and the diagonal sends that neighbour elsewhere.

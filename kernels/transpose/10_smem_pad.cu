@@ -1,9 +1,9 @@
 // smem_pad: smem with PAD unused floats at the end of each tile row.
 //
-// Rows of 33 floats put the elements of a column into 32 different banks: the transposed read takes one turn, not 32,
-// and the kernel doubles. One float of padding is right for 4-byte banks; two leave a two-way conflict and recall chips
-// with 8-byte banks. With 32x8 threads it is faster than copy_row, because a thread has four
-// loads in flight.
+// Rows of 33 floats put the elements of a column into 32 different banks: the transposed read is conflict-free, not
+// 32-way conflicted, and the kernel is twice as fast. One float of padding is right for 4-byte banks; two leave a
+// two-way conflict and suit GPUs with 8-byte banks. With 32x8 threads it is faster than copy_row, because a thread has
+// four loads in flight.
 
 #include "../common/tile.cuh"
 

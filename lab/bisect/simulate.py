@@ -65,7 +65,7 @@ def simulate(
 
 
 ROWS = ((0.01, 40), (0.01, 300), (0.004, 300))
-"""What the page's table has: slowdown and number of histories."""
+"""Rows of the page's table: slowdown and number of histories."""
 
 BLOCK = "bisect-simulated"
 

@@ -17,7 +17,7 @@ PAGE = ROOT / "suite" / "emulator" / "README.md"
 
 
 def tools() -> str:
-    """What each tool of compute-sanitizer came to and objects to."""
+    """Verdict and findings of each tool of compute-sanitizer."""
     rows = []
     for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
         content = _read(f"{tool}.json")

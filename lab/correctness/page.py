@@ -45,7 +45,7 @@ def _variant(row: dict[str, str], rule: str) -> bool:
 
 
 def rules(rows: Sequence[dict[str, str]]) -> str:
-    """What each rule refuses of the variants and misses of the mutants."""
+    """Variants rejected and mutants missed by each rule."""
     mutants = [row for row in rows if row["is"] == "mutant" and float(row["damage"]) > EXCEEDS]
     lines = []
     for rule in RULES:

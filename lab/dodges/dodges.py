@@ -88,7 +88,7 @@ def part(case: str) -> tuple[str, str] | None:
 
 
 def outcome(cheat: Mapping[str, Any], twin: Mapping[str, Any], *, judged: bool) -> str:
-    """What became of a cheat; ``judged``: times are a GPU's."""
+    """Result of a cheat; ``judged``: times are a GPU's."""
     if cheat["verdict"] == "SKIPPED":
         return "not run"
     if cheat["verdict"] in CAUGHT:

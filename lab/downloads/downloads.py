@@ -1,4 +1,4 @@
-"""What an installation downloads, by file of requirements/: packages, and megabytes of wheels for Python 3.12 on Linux.
+"""Downloads of an installation, by file of requirements/: packages, and megabytes of wheels for Python 3.12 on Linux.
 
 ``python -m lab.downloads.downloads`` writes the table of .github/README.md from downloads.json; ``--measure`` downloads
 every wheel first, with pip, and records its size: two gigabytes.
@@ -30,7 +30,7 @@ FILES = {
     "compiler": "the emulator where the machine has no C++ compiler",
     "tests": "`nox -s tests lint`",
 }
-"""What each file of requirements/ is for; each holds the package's own dependencies too."""
+"""Purpose of each file of requirements/; each holds the package's own dependencies too."""
 
 LARGEST = 3
 

@@ -35,7 +35,7 @@ ROOM = "size=64m"
 
 @dataclass
 class Record:
-    """What each run on each place ended with."""
+    """Outcome of each run on each place."""
 
     runs: list[dict[str, Any]] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
@@ -198,7 +198,7 @@ def no_folder(name: str) -> Trial:
 
 @contextmanager
 def mounted(folder: Path, *words: str | Path) -> Iterator[None]:
-    """What is mounted there while the block lasts."""
+    """The mount, for the duration of the block."""
     mount(*words, folder)
     try:
         yield

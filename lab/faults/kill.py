@@ -44,7 +44,7 @@ IN_MODIFY, IN_MOVED_TO, IN_CREATE = 0x2, 0x80, 0x100
 
 @dataclass
 class Record:
-    """What was done and what was found."""
+    """Counts of kills and of findings."""
 
     seed: int
     kills: Counter[str] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class Record:
 
 
 class Watch:
-    """What inotify(7) reports of files that are made, written or renamed in some folders."""
+    """Events of inotify(7) for files created, written or renamed in some folders."""
 
     def __init__(self, folders: list[Path]) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -122,7 +122,7 @@ def attempt(done: Record, trial: Callable[..., Any], *arguments: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """What all kills share: the project, a folder for files, how long a run takes and the cases of a whole one."""
+    """State shared by all kills: the project, a folder for files, how long a run takes and the cases of a whole one."""
 
     project: Project
     folder: Path
@@ -155,7 +155,7 @@ class Trials:
         return kills
 
     def _resume(self, folder: Path, finished: Mapping[str, str]) -> None:
-        """What was finished is taken over with its samples, the rest is measured, and nothing else is left behind."""
+        """Check that finished cases keep their samples, the others are measured, and nothing else is left behind."""
         code, output = self.project.run(folder, "--resume")
         if code != 0 or "Traceback" in output:
             raise Broken(f"{folder.name}: --resume exits {code}: {output[-2000:]}")

@@ -43,7 +43,7 @@ LIMIT_S = 300.0
 
 
 class Broken(Exception):
-    """What a kill left is not what it must be."""
+    """A kill left an invalid state."""
 
 
 class Project:

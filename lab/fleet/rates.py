@@ -54,7 +54,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What saved sessions show: a row per case with ``group``, ``loading``, ``own_sd`` and ``session_sd``; and more.
+    """Saved sessions: a row per case with ``group``, ``loading``, ``own_sd`` and ``session_sd``; and more.
 
     ``main_effects`` are the GPUs' in percent, ``largest_percent`` how far apart two GPUs are in a case.
     """
@@ -73,7 +73,7 @@ class Known:
 
 
 def known(runs: Path) -> Known:
-    """What the gate sessions below a folder show of one GPU model; a PeakgateError where they are of too few GPUs."""
+    """Gate sessions of one GPU model below a folder; a PeakgateError where they are of too few GPUs."""
     table = load(runs)
     table = table[(table["run_tier"] == "gate") & table["time_us"].gt(0)]
     if table["gpu_uuid"].nunique() < FEWEST_GPUS:

@@ -16,7 +16,7 @@ NO_KERNEL = "the rule took another word for the kernel's name"
 
 
 def blocks() -> dict[str, str]:
-    """What became of the kernels, in the first run and now, and why those that do not run are refused."""
+    """Results of the kernels, in the first run and now, and the reasons of refusals."""
     kernels = json.loads((HERE / "outcomes.json").read_text(encoding="utf-8"))["kernels"]
     named = [each for each in kernels if each["why"] != NO_KERNEL]
     rows = []

@@ -82,7 +82,7 @@ class Chosen:
 
 
 def known_headers() -> frozenset[str]:
-    """What CUDA, C and C++ offer."""
+    """Names provided by CUDA, C and C++."""
     known = {*_LIBRARY, *nvrtc_headers(), *emulator_headers()}
     for folder in cuda_folders(13):
         known |= {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}

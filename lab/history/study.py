@@ -213,7 +213,7 @@ def table(record: dict[str, Any]) -> str:
 
 
 def sentence(record: dict[str, Any]) -> str:
-    """What the resampled histories showed."""
+    """Results of the resampled histories."""
     part = record["resampled"]
     share = part["of_those_found"] / part["driver_shifts_over_3_percent"]
     limit = rate_at_most(part["blamed_on_a_commit"] / part["histories"], part["histories"])

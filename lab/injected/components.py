@@ -1,4 +1,4 @@
-"""What limits short kernels: samples of many processes under several ways of timing.
+"""Limits of timing short kernels: samples of many processes under several timing methods.
 
 ``python -m lab.injected.components FOLDER --seconds N`` measures on GPU 0, one process after the other,
 and writes the samples of every ten processes into a file of FOLDER: a row per batch, with the times of its samples in

@@ -73,7 +73,7 @@ def figures(
 
 
 def explained(folder: Path) -> Explained:
-    """What ``ab --explain`` left in a folder, or a record keeps of it packed, explained anew without a GPU."""
+    """Output of ``ab --explain`` in a folder or a packed record, explained again without a GPU."""
     packed = folder / f"{SIDES}.xz"
     return read_json(
         packed if packed.exists() else folder / SIDES,

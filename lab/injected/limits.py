@@ -1,4 +1,4 @@
-"""What limits short kernels, from the samples that ``components`` took: tables for the page; pure.
+"""Limits of timing short kernels, from the samples of ``components``: tables for the page; pure.
 
 A batch's number is the mean of its samples, a process's that of its batches.
 """

@@ -30,7 +30,7 @@ Form = TypeVar("Form")
 
 
 class Experiment(StrEnum):
-    """What head is: unchanged, slowed copies, all slowdown mutants, one mutant.
+    """Kinds of head: unchanged, slowed copies, all slowdown mutants, one mutant.
 
     SAME_PAIRS and PAIRS are as many screening pairs of unchanged code and of the slowed copies, every case in each, as
     gates are resampled from.
@@ -106,7 +106,7 @@ def write_times(folder: Path, experiment: Experiment, times: pd.DataFrame) -> Pa
 
 
 def read_times(folder: Path, experiment: Experiment) -> pd.DataFrame:
-    """What ``write_times`` wrote there; a PeakgateError names a file that is missing or lacks one of COLUMNS."""
+    """Times that ``write_times`` wrote there; a PeakgateError names a file that is missing or lacks one of COLUMNS."""
     path = folder / f"{experiment}.csv.gz"
     try:
         return pd.read_csv(path, usecols=COLUMNS)

@@ -21,7 +21,7 @@ import pytest
 
 NO_TESTS = 33
 TIMEOUT = -signal.SIGXCPU
-"""What mutmut calls these states."""
+"""Names of these states in mutmut."""
 
 MOST_BYTES = 4 << 30
 SAVE_EVERY_S = 10.0

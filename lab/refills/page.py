@@ -33,7 +33,7 @@ def pairs(record: Mapping[str, Any]) -> str:
 
 
 def gates(record: Mapping[str, Any]) -> str:
-    """What a warm gate run takes now, and before contents were drawn."""
+    """Duration of a warm gate run now, and before contents were drawn."""
     (old, before), (new, now) = record["sides"].items()
     runs = min(len(each["warm_s"]) for each in record["sides"].values())
     return (

@@ -60,7 +60,7 @@ def orders() -> str:
 
 
 def loops() -> str:
-    """What the machine code of the loop lets expect, and what was measured while all SMs are busy, at 4096."""
+    """Rate predicted from the loop's machine code, and rate measured while all SMs are busy, at 4096."""
     head = ("variant", "instructions", "bank conflicts", "expected, % of peak", "measured, % of peak")
     rows = [
         (

@@ -1,4 +1,4 @@
-"""What a process costs before it measures, and what another process may do beside a measurement without changing it.
+"""Startup cost of a process, and work another process may do beside a measurement without disturbing it.
 
 ``python -m lab.starts.overlap OUT [steps] [disturbance] [compiles]`` on a GPU that is free; each part writes
 OUT/<part>.json. The record of an H200, with runs before and after, is starts.json; ``--page`` fills the tables of this

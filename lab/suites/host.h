@@ -43,7 +43,7 @@ template <typename T, thread_scope = thread_scope_system> struct atomic {
 };
 } // namespace cuda
 
-// What Python is told of an argument: an address of array elements, a number, or bytes.
+// An argument as passed to Python: an address of array elements, a number, or bytes.
 struct HostArgument {
     const void* at;
     long size;

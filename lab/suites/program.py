@@ -158,7 +158,7 @@ class _Hooks(ctypes.Structure):
 
 
 class _Device:
-    """What a program's launches run on: its allocations, and kernels that are built when they are launched."""
+    """Context of a program's launches: its allocations, and kernels that are built when they are launched."""
 
     def __init__(self, request: dict[str, Any], schedule: int) -> None:
         self.request = request

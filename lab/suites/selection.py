@@ -30,7 +30,7 @@ APPLICATIONS = {
 """The first words of the standard input of ScoR's applications, and how many numbers follow; else edges of a graph."""
 SCOR_SHAPE = (("NBLOCKS", "8"), ("NTHREADS", "64"))
 VALUES = ("blockDim.x", "1", "0")
-"""What the integer parameters of GPUVerify's kernels are in turn."""
+"""Values tried for the integer parameters of GPUVerify's kernels."""
 
 
 @dataclass(frozen=True, slots=True)

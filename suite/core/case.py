@@ -203,7 +203,7 @@ Argument = Buffer | Scalar | Struct | TensorMapArgument
 
 
 def value_of(argument: Scalar | Struct) -> np.generic:
-    """Value passed for an argument that is not a buffer."""
+    """Value passed for a scalar or a structure."""
     if isinstance(argument, Struct):
         return argument.as_numpy()
     return dtypes.scalar(argument.value, argument.dtype)

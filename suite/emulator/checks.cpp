@@ -143,7 +143,7 @@ __attribute__((noinline)) void watched_write(const Region& region, uintptr_t add
                    buffer.not_finite});
 }
 
-// What the budget seems to be spent for: there is a write to look at, or accesses are traced.
+// Reason to spend the budget: there is a write to look at, or accesses are traced.
 __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, size_t size, uintptr_t caller) {
     budget_low(caller);
     const Launch& launch = state.launch;
@@ -493,7 +493,7 @@ PEAKGATE_API void __ubsan_handle_out_of_bounds_abort(void*, uintptr_t index) {
            static_cast<long>(index));
     abandon_launch();
 }
-// What the compiler knows of an access through a pointer.
+// The compiler's knowledge of an access through a pointer.
 struct TypeMismatch {
     const char* file;
     uint32_t line, column;

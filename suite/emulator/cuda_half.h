@@ -19,7 +19,7 @@ template <int mantissa, int exponent> inline unsigned short narrowed(double valu
         const int power = biased - 1023 < least ? least : biased - 1023;
         const int dropped = 52 - mantissa + (power - (biased - 1023));
         const unsigned long long significand = biased ? (bits & ((1ull << 52) - 1)) | 1ull << 52 : 0;
-        // What is farther away than this is only known not to be zero.
+        // Beyond this distance it is only known to be nonzero.
         const unsigned long long kept = dropped < 60 ? significand >> dropped : 0;
         const unsigned long long rest = dropped < 60 ? significand & ((1ull << dropped) - 1) : significand != 0;
         const unsigned long long half = dropped < 60 ? 1ull << (dropped - 1) : 2;
@@ -91,7 +91,7 @@ template <class T> struct alignas(4) Half2 {
     Half2(T x_, T y_) : x(x_), y(y_) {}
 };
 
-// Where a template looks for them: in its atomics, say.
+// Declared where templates look them up, for instance in atomics.
 template <class T> inline Half2<T> operator+(Half2<T> a, Half2<T> b) { return {T(a.x + b.x), T(a.y + b.y)}; }
 template <class T> inline Half2<T> operator-(Half2<T> a, Half2<T> b) { return {T(a.x - b.x), T(a.y - b.y)}; }
 template <class T> inline bool operator==(Half2<T> a, Half2<T> b) { return a.x == b.x && a.y == b.y; }

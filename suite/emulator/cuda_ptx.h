@@ -1,4 +1,4 @@
-// What inline PTX is made of after ptx.py has written it as C++: registers of 64 bits, read as any type.
+// Building blocks of inline PTX after ptx.py has translated it to C++: registers of 64 bits, read as any type.
 #pragma once
 
 namespace peakgate_ptx {

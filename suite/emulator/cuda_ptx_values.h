@@ -1,4 +1,4 @@
-// What inline PTX computes, and an operation of C++ does not by itself. Included where a source has inline PTX.
+// Operations of inline PTX without a C++ operator. Included where a source has inline PTX.
 #pragma once
 
 #include "cuda_cpu.h"

@@ -104,7 +104,7 @@ template <class T, thread_scope S = thread_scope_system> struct atomic_ref {
     operator T() const { return load(); }
 };
 
-// Where it is declared in shared memory it is not initialised, as on a GPU.
+// In shared memory it is not initialised, as on a GPU.
 template <class T, thread_scope S = thread_scope_system> struct atomic {
     T value;
     atomic() = default;

@@ -32,7 +32,7 @@ uintptr_t program_counter(const void* context) {
 #endif
 }
 
-// Where a jump came from: on x86-64 the call has just pushed it.
+// Origin of a jump: on x86-64 the call has just pushed it.
 uintptr_t called_from(const void* context) {
 #if defined(__x86_64__)
     const uintptr_t address = *reinterpret_cast<const uintptr_t*>(stack_pointer(context));
@@ -42,7 +42,7 @@ uintptr_t called_from(const void* context) {
     return address - state.image < state.image_size ? address : 0;
 }
 
-// Where the kernel called a hook that found the stack full: its return address is the first one above the stack's end that
+// Call site in the kernel of a hook that found the stack full: its return address is the first one above the stack's end that
 // lies in the kernel. The guard, which was hit at `address`, is the stack's first 64 KiB.
 uintptr_t kernel_code_above(uintptr_t stack, uintptr_t address) {
     const uintptr_t usable = state.stacks + (((address - state.stacks) | 0xffff) + 1);

@@ -156,7 +156,7 @@ class EmulatedKernel:
             raise KernelDefect(tuple(_unwritten(*found) for found in unwritten))
 
     def _set(self, variable: str, values: np.ndarray[Any, Any]) -> None:
-        """Copy ``values`` to a ``__constant__`` or ``__device__`` variable; PeakgateError where none is so large."""
+        """Copy ``values`` to a ``__constant__`` or ``__device__`` variable; PeakgateError if none is large enough."""
         known = {
             symbol.name: symbol
             for symbol in symbols_of(self._library)

@@ -27,7 +27,7 @@ bool map_stacks() {
     return false;
 }
 
-// How many dynamic symbols an image has: its table of hashes ends with the last one.
+// Number of dynamic symbols of an image: its hash table ends with the last one.
 uint32_t symbol_count(const uint32_t* hashes) {
     const uint32_t buckets = hashes[0], first = hashes[1], words = hashes[2];
     const uint32_t* bucket = hashes + 4 + words * (sizeof(ElfW(Addr)) / 4);

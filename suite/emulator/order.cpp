@@ -84,7 +84,7 @@ struct Locations {
     size_t capacity, count;
 };
 
-// What a strong load has seen and no fence has acquired.
+// Stores that a strong load has seen and no fence has acquired.
 struct Awaited {
     uintptr_t address;
     uint32_t begun;
@@ -105,7 +105,7 @@ struct Observed {
     uint16_t thread, observer;
 };
 
-// What a thread has beyond what its block had at the last barrier.
+// A thread's clock beyond that of its block at the last barrier.
 struct OfThread {
     Clock* others; // of other blocks; null: what its block knows
     Clock* fenced[SCOPES];
@@ -213,7 +213,7 @@ int by_who(const void* a, const void* b) {
     return first->who < second->who ? -1 : first->who > second->who;
 }
 
-// What has been added, by block and thread. Most often that is two clocks, each of which is in order.
+// Additions, by block and thread. Most often that is two clocks, each of which is in order.
 void sort_added() {
     size_t middle = 1, end;
     while (middle < scratch_count && scratch[middle - 1].who <= scratch[middle].who) ++middle;
@@ -240,7 +240,7 @@ void add_all(const Clock* clock) {
     }
 }
 
-// What has been added, as one clock: the latest of each thread, and no thread that all of its block is known beyond.
+// Additions as one clock: the latest of each thread, and no thread that all of its block is known beyond.
 Clock* added() {
     sort_added();
     size_t kept = 0;
@@ -297,7 +297,7 @@ OfThread& listed(int thread) {
 
 void acquire_awaited(Awaiting& awaiting, int scope, Clock*& others, int thread);
 
-// What strong loads saw before the block's last barriers counts for all its threads. It is looked at only when needed: of
+// Stores seen by strong loads before the block's last barriers count for all its threads. It is looked at only when needed: of
 // all blocks that count themselves, only the last one needs it.
 void settle_block() {
     Order& order = here();
@@ -501,7 +501,7 @@ void forget_thread(OfThread& of) {
     of.listed = false;
 }
 
-// What a thread has that others now have too. `awaiting` may be null: strong loads count for their own thread only.
+// Passes a thread's clock on to others. `awaiting` may be null: strong loads count for their own thread only.
 void hand_over(OfThread& of, Clock*& others, Clock** fenced, Awaiting* awaiting) {
     join(others, of.others);
     for (int scope = 0; scope < SCOPES; ++scope) join(fenced[scope], of.fenced[scope]);

@@ -1,4 +1,4 @@
-// What is wrong with a kernel, noted once for each place: at once, or where a write matters after it.
+// Defects of a kernel, reported once per place: immediately, or where a later write matters.
 #include "shadow.h"
 
 #include <stdarg.h>

@@ -145,7 +145,7 @@ int poller_after(int place) {
     return -1;
 }
 
-// Who runs next; -1 when the block is done, or waits for others.
+// The thread that runs next; -1 when the block is done, or waits for others.
 int next_thread() {
     const int next = runnable_after(position[state.current]);
     if (next >= 0 || state.block->alive == 0) return next;
@@ -174,7 +174,7 @@ int next_thread() {
 
 // ---- a thread's life ----
 
-// What a fiber runs. A thread that ends hands its stack, still warm in the cache, to the next one that has not begun.
+// Entry point of a fiber. A thread that ends hands its stack, still warm in the cache, to the next one that has not begun.
 void run_thread() {
     for (;;) {
         state.launch.call(state.launch.arguments);

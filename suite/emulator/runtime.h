@@ -1,4 +1,4 @@
-// What the files of the runtime share: the state of the one launch that may run at a time.
+// State shared by the files of the runtime: that of the one launch that may run at a time.
 #pragma once
 
 #define PEAKGATE_RUNTIME
@@ -57,7 +57,7 @@ struct Buffer {
     uint64_t unwritten, first_unwritten; // out: bytes of an output that the launch did not write, and the first
 };
 
-// Where a pointer to an array stands in another array (`holder`) or in a value (`value`), filled in by launch.py.
+// Location of a pointer to an array in another array (`holder`) or in a value (`value`), filled in by launch.py.
 struct Slot {
     char* value;
     const Buffer* holder; // null: it is in a value
@@ -152,7 +152,7 @@ struct Thread {
     uint64_t polled_value;
 };
 
-// What the files of the runtime have for each block that has begun and not ended.
+// State of each running block, for the files of the runtime.
 struct Order;         // order.cpp
 struct Warps;         // warp.cpp
 struct NamedBarriers; // named_barriers.cpp
@@ -216,7 +216,7 @@ struct State {
     bool crossed; // threads of different warps have met in this block other than at the block's barrier
     int scope;     // of the strong access that is being checked
     bool released; // some word has a clock: readers of several blocks may be ordered with a later writer one by one
-    // How often a strong store has changed a value, a store has gone to an array, or a thread has ended: a thread that
+    // Count of strong stores that changed a value, stores to an array, and ended threads: a thread that
     // polls is worth running again when this has changed.
     uint64_t progress;
 
@@ -265,7 +265,7 @@ inline void settle_untested_reads() {
 // ---- order.cpp ----
 struct Access;
 struct Clock;
-// What a thread leaves for others, who take it up later (a barrier that is arrived at and waited for).
+// State that a thread releases and others acquire later (a barrier that is arrived at and waited for).
 struct Published {
     uint32_t known[MAX_THREADS];
     Clock* others;
@@ -284,16 +284,16 @@ void threads_met(const int* threads, int count);
 void publish_to(Published& published);
 void acquire_from(const Published& published, int thread);
 void forget_published(Published& published);
-// What an atomic, or a strong load or store, of the current thread orders.
+// Ordering by an atomic, or a strong load or store, of the current thread.
 void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope);
-// Whether the current thread has a fence behind it that its next strong store releases.
+// True if the current thread has executed a fence that its next strong store releases.
 bool has_fenced();
 // The current thread has seen a strong store to this word; what it or who meets it does there comes after it.
 void observe(const void* cell, const Access& store);
 bool has_observed(const void* cell, const Access& store);
-// Whether a volatile access comes after this store all the same: flags that its thread has read before need no fence then.
+// True if a volatile access is ordered after this store anyway: flags that its thread has read before need no fence then.
 bool awaited_orders(const Access& store);
-// Whether the program means the current thread to come after this store, though nothing orders the two: it has seen a later
+// True if the program intends the current thread to follow this store, though nothing orders the two: it has seen a later
 // strong store of the same thread, or of its block behind a barrier, to another word.
 bool meant_to_follow(const void* cell, const Access& store);
 

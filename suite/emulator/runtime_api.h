@@ -1,4 +1,4 @@
-// What compiled kernels and the runtime agree on. Included by both sides; no other header may be needed here.
+// Interface between compiled kernels and the runtime. Included by both sides; it may need no other header.
 #pragma once
 
 #include <stddef.h>
@@ -68,7 +68,7 @@ PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
 // The same on behalf of the code at `caller`.
 PEAKGATE_API int peakgate_barrier_from(int kind, int predicate, int site, const void* caller);
 
-// Where a block's shared memory begins.
+// Start of a block's shared memory.
 PEAKGATE_API char* peakgate_shared_base();
 
 // PTX's barrier `name` for so many threads (0: all); `waits`: bar.sync rather than bar.arrive.

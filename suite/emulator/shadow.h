@@ -1,12 +1,12 @@
-// What is remembered of memory accesses, word by word, and what follows from it: races and reads of what nobody wrote.
-// What it does is inlined into the hooks of checks.cpp.
+// Shadow state of memory accesses, per word, from which races and reads of unwritten memory are detected.
+// It is inlined into the hooks of checks.cpp.
 #pragma once
 
 #include "runtime.h"
 
 namespace peakgate {
 
-// What is remembered of the last write, or of the last reads, of a 4-byte word.
+// Record of the last write, or of the last reads, of a 4-byte word.
 struct Access {
     uint32_t epoch, stamp;
     uint32_t address; // of the code, relative to the image
@@ -43,7 +43,7 @@ constexpr bool is_volatile(Manner manner) { return manner >= VOLATILE_LOAD; }
 
 inline bool met_since(const Access& earlier) { return state.known[earlier.thread] > earlier.stamp; }
 
-// Whether what another block did, or this one in other circumstances, has happened before (order.cpp).
+// True if an access of another block, or of this one in other circumstances, happened before (order.cpp).
 bool ordered_across_blocks(const Access& earlier);
 
 inline bool is_shared(Space space) { return space == SHARED; }
@@ -61,7 +61,7 @@ inline bool same_block(const Access& earlier, Space space) {
     return is_shared(space) || block_of(earlier.epoch) == state.block->number;
 }
 
-// Whether two strong accesses, of which one is a write, are no race in any order: each is in the other's scope. Volatile
+// True if two strong accesses, of which one is a write, race in no order: each is in the other's scope. Volatile
 // alone does not make lanes of one warp wait for one another in shared memory, as warp-synchronous code would have it.
 inline bool strong_together(bool other_of_block, bool other_volatile, bool fenced, const Access& earlier, Manner manner, Space space) {
     if ((other_of_block || state.scope == PEAKGATE_BLOCK) && !same_block(earlier, space)) return false;
@@ -69,7 +69,7 @@ inline bool strong_together(bool other_of_block, bool other_volatile, bool fence
            earlier.thread / WARP != static_cast<unsigned>(state.current) / WARP;
 }
 
-// Whether a volatile access races with a strong store although both are in scope: two volatile stores do unless their values
+// True if a volatile access races with a strong store although both are in scope: two volatile stores do unless their values
 // are the same (that shows later), a volatile store and an atomic do unless a fence makes the store a release, and a volatile
 // load does where the program means it to come after the store.
 inline bool volatile_race(const void* cell, const Access& store, Manner manner, bool fenced) {
@@ -152,7 +152,7 @@ inline Access now(int bytes, uint8_t details, uintptr_t caller) {
             details};
 }
 
-// What is rarely come to, out of the way of the hooks.
+// Slow paths, kept out of the inlined hooks.
 #define PEAKGATE_RARE __attribute__((noinline, cold))
 
 template <Manner manner>

@@ -46,7 +46,7 @@ char* texel_at(const Texture& texture, const int* at, int layer) {
 
 int clamped(int at, int size) { return at < 0 ? 0 : at >= size ? size - 1 : at; }
 
-// Where along one dimension a texel is that the coordinate asks for.
+// Index along one dimension of the texel at a coordinate.
 int placed(const Texture& texture, int at, int size) {
     if (at >= 0 && at < size) return at;
     if (texture.address == BORDER) return OUTSIDE;
@@ -209,7 +209,7 @@ void peakgate_fetch(const PeakgateFetch* fetch, void* result, const void* caller
 
 namespace {
 
-// Where in memory the access goes; null where there is nothing, and nothing is to be done.
+// Address of the access; null if there is none, and the access has no effect.
 char* surface_place(const PeakgateSurfaceAccess* access, uintptr_t caller) {
     const Texture& texture =
         texture_of(access->object, access->function, access->dimensions, access->layered, true, caller);

@@ -1,4 +1,4 @@
-// What a kernel can know of its earlier launches, and of the time.
+// A kernel's access to its earlier launches and to the time.
 #pragma once
 
 __device__ unsigned int launches_ended, blocks_ended;
