@@ -75,7 +75,9 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
         help="judge HEAD by BASE's work, tolerance, reference and data, and import none of HEAD's families",
     )
     parser.add_argument(
-        "--explain", action="store_true", help="say why each slower case is: machine code, and hardware counters by ncu"
+        "--explain",
+        action="store_true",
+        help="explain why each slower case is slower: machine code, and hardware counters by ncu",
     )
     add_verdict_options(parser)
     return parser
@@ -136,7 +138,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         uuid = _answering(options.device)
         with locked(uuid, options.wait), folders(base, head) as placed:
             means = Means(raw, budget, Progress(sys.stderr), phases)
-            # What writes reports is wanted at the end alone: nobody waits for its import.
+            # The report writers are needed only at the end: import them in the background.
             threading.Thread(target=importlib.import_module, args=(REPORT,), daemon=True).start()
             record = run_experiment(placed, settings, choice, means)
             explained = _report().explained(placed, record, options) if options.explain else None

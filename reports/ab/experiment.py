@@ -133,7 +133,7 @@ def add_pairs(record: AbRecord, count: int, means: Means) -> None:
 def _opened(
     folders: tuple[SideFolder, SideFolder], means: Means, *, judged_by_base: bool = False
 ) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
-    """The processes of both sides, and a folder for what they need and nobody keeps."""
+    """The processes of both sides, and a folder for their temporary files."""
     with ExitStack() as stack:
         stack.callback(means.progress.clear)
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
@@ -175,7 +175,7 @@ class _Experiment:
     def prove(self) -> None:
         """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside.
 
-        Both at once: no time counts. What that leaves open, for lack of memory say, is proven alone.
+        Both at once: no time counts. Cases left open, for example for lack of memory, are checked alone.
         """
         planned = self._record.plan
         wanted = {Side.BASE: planned.timed, Side.HEAD: planned.head_runs}

@@ -22,7 +22,7 @@ from peakgate.reports.ab.schedule import Side
 from peakgate.run.terms import Contract, changes, named
 
 NO_GPU = "no GPU answers"
-"""How an identity's complaint begins when there is none: a fault of the machine, not of the side."""
+"""Prefix of identity's message without a GPU: a fault of the machine, not of the side."""
 
 NO_GPU_HERE = (
     "no GPU answers on this machine, and measuring needs one: see `nvidia-smi`; without one, `--plan --capability 9.0` "

@@ -58,7 +58,7 @@ class FinishedRun:
     seconds: float
     turn_s: float
     steps_s: Mapping[str, float]
-    """Of its turn, by the process's own names; empty where it did not say."""
+    """Steps of its turn, named by the process; empty if it reported none."""
 
 
 class BenchProcess:

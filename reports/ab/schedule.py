@@ -11,7 +11,7 @@ PAIRS_ALPHA = 0.01
 
 CONFIRMING_LOOKS = ((0.2, 0.1), (0.5, 0.2), (1.0, 0.5), (2.0, 0.2))
 """(share of the confirming pairs, share of PAIRS_ALPHA). What doubled is plain after a fifth of them; what the last
-pair leaves open is measured once more. The shares of PAIRS_ALPHA add up to one: looking often costs no false positive.
+pair leaves open is measured again. The shares of PAIRS_ALPHA add up to one: interim looks add no false positives.
 """
 
 FEWEST_PAIRS = 4

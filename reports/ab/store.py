@@ -105,7 +105,7 @@ class AbRecord:
 
 
 def load_record(folder: Path) -> AbRecord:
-    """Read an experiment back from its folder, or from the folder that holds it; a PeakgateError says what is amiss."""
+    """Read an experiment back from its folder, or from the folder that holds it; a PeakgateError names mistakes."""
     path = next((at for at in (folder / MANIFEST, folder / AB_FOLDER / MANIFEST) if at.is_file()), None)
     if path is None:
         raise PeakgateError(f"{folder}: no {MANIFEST} in it; name the output folder of `peakgate ab`", Code.WHICH_RUN)

@@ -49,11 +49,11 @@ USUAL = Effort()
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Run ``bisect`` and return its exit code: 1 where a commit is named, 0 where none is the cause."""
+    """Run ``bisect`` and return its exit code: 1 if a commit is named, 0 if none is the cause."""
     options = _parser(verb).parse_args(arguments)
     if not 0 < options.error < 0.5:
         raise PeakgateError(
-            f"--error {options.error:g}: expected a share of bisects above 0 and below 0.5, 0.05 say", Code.OPTION
+            f"--error {options.error:g}: expected an error rate above 0 and below 0.5, such as 0.05", Code.OPTION
         )
     commits = listed(options.good, options.bad)
     progress = Progress(sys.stderr, every_s=5.0)

@@ -135,7 +135,7 @@ class BisectState:
 
 
 def resumed(folder: Path, question: Question) -> BisectState:
-    """The state saved in the folder; a PeakgateError where there is none, or it is of another question."""
+    """The state saved in the folder; PeakgateError if there is none, or it belongs to other settings."""
     path = folder / STATE_FILE
     found = records.read(path, Saved, "run it without --resume")
     saved, state = (
@@ -175,7 +175,7 @@ def listed(good: str, bad: str) -> list[tuple[str, str]]:
         raise PeakgateError(f"{good} and {bad} are the same commit; name an older one as GOOD", Code.NOT_ALIKE)
     if git("merge-base", first, last) != first:
         raise PeakgateError(
-            f"{good} is no ancestor of {bad}; name one that is, see `git merge-base {good} {bad}`", Code.NOT_ALIKE
+            f"{good} is not an ancestor of {bad}; name one that is, see `git merge-base {good} {bad}`", Code.NOT_ALIKE
         )
     between = git("rev-list", "--reverse", "--first-parent", f"{first}..{last}").splitlines()
     return [(commit, git("show", "--no-patch", "--format=%s", commit)) for commit in (first, *between)]

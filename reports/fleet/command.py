@@ -156,7 +156,8 @@ def _refuse_changed(plan: FleetPlan, packed: archive.ProjectArchive, store: Stor
     same = {"project": plan.digest == packed.digest, "Peakgate": plan.harness == inputs.harness()}
     for what in [name for name, kept in same.items() if not kept]:
         raise PeakgateError(
-            f"{store.folder}: --resume needs the same {what}, and it changed; measure anew without it", Code.CHANGED
+            f"{store.folder}: --resume needs the same {what}, and it changed; measure again without --resume",
+            Code.CHANGED,
         )
 
 

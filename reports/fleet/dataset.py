@@ -76,7 +76,7 @@ def of_store(store: Store) -> pd.DataFrame:
             msgspec.convert(row, DatasetRow)
     except msgspec.ValidationError as error:
         raise PeakgateError(
-            f"{store.folder}: a gate or a place is damaged: {error}; measure anew", Code.NO_RUN
+            f"{store.folder}: a gate or a place is damaged: {error}; measure again", Code.NO_RUN
         ) from None
     return frame(rows)
 
@@ -87,7 +87,7 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def of_gpus(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of real GPUs: the emulator's times are none."""
+    """The rows of real GPUs, without the emulator's."""
     return table[~table["emulated"].fillna(value=False).to_numpy(bool)]
 
 
@@ -119,7 +119,7 @@ def write(table: pd.DataFrame, path: Path) -> None:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """A table that was written; a PeakgateError where the file is none. Earlier versions wrote no ``exit_code``."""
+    """A table that was written; PeakgateError if the file is not one. Earlier versions wrote no ``exit_code``."""
     try:
         found = pd.read_parquet(path)
         return found.assign(exit_code=found.get("exit_code", np.nan))[list(DATASET_COLUMNS)].astype(

@@ -219,7 +219,7 @@ def _drain(found: Analysis) -> list[str]:
     commands = []
     for node in list(nodes)[:MOST_ROWS]:
         if not all(letter.isalnum() or letter in "-._" for letter in node):
-            continue  # a name that a shell would take apart is nobody's node
+            continue  # a name with shell metacharacters is not a node's
         commands += [f"scontrol update NodeName={node} State=DRAIN Reason='peakgate fleet {found.fleet}'"]
         commands += [f"kubectl cordon {node}"]
     return commands

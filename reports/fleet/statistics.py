@@ -52,7 +52,7 @@ TAIL, TAIL_ERRORS = 0.98, 1.5
 """The quantile of absolute deviations that shows the tail, and how many standard errors it is raised by."""
 
 FEWEST_GPUS = 4
-"""Of fewer GPUs none is named."""
+"""Fewest GPUs among which an outlier is named."""
 
 FEWEST_PARTIAL = 30
 """Fleets with fewer GPUs are small: no slope between groups can be fitted, and a median deviation is worth little."""

@@ -137,7 +137,7 @@ def _measure(job: Job, folder: Path) -> dict[str, Any]:
     phases["build"] = time.monotonic() - begun - sum(phases.values())
     code = _bench(job, project / plan.inside, folder, phases, resume=_may_resume(job, folder))
     if code == ExitCode.BAD_INPUT and _may_resume(job, folder):
-        (folder / journal.NAME).unlink()  # of another driver or harness, say: measured anew
+        (folder / journal.NAME).unlink()  # of another driver or harness, for example: measured again
         code = _bench(job, project / plan.inside, folder, phases, resume=False)
     after = {} if job.emulated else _facts(job.uuid)
     wall_s = time.monotonic() - begun
@@ -231,7 +231,7 @@ def _may_resume(job: Job, folder: Path) -> bool:
 
 
 def _settled_facts(job: Job) -> dict[str, Any]:
-    """The GPU's facts once nobody is on it any more, or as they are when that takes too long."""
+    """The GPU's facts once it is idle, or as they are after the limit."""
     until = time.monotonic() + SETTLE_S
     asked_s, facts = _seen.get(job.uuid, (float("-inf"), {}))
     if time.monotonic() - asked_s > FRESH_S:

@@ -178,7 +178,7 @@ def check_enough(sessions: int) -> None:
     """Refuse to write floors from sessions too few to know the spread between them."""
     if sessions < SESSIONS_TO_TRUST:
         raise PeakgateError(
-            f"--write: {sessions} sessions say too little about the spread between sessions; measure "
+            f"--write: {sessions} sessions are too few to estimate the spread between sessions; measure "
             f"{SESSIONS_TO_TRUST - sessions} more with `peakgate bench` and give all of them",
             Code.TOO_FEW,
         )

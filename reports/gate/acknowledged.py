@@ -25,7 +25,7 @@
     date = 2026-11-22
 
 ``from`` and ``to`` are the exact values that ``protect`` prints. An entry lives at most 90 days. Reading is strict,
-because an entry that is misread excuses what nobody meant to excuse.
+because a misread entry would excuse an unintended change.
 A ``regression`` stays as it is: it excuses a case up to ``percent`` slower since a step not later than ``date``.
 """
 
@@ -84,9 +84,9 @@ class AcknowledgedFile(Struct, forbid_unknown_fields=True):
 
 
 def load(path: Path, gpu: str, today: date) -> list[Acknowledgement]:
-    """The acknowledgements in a file, of the GPU it stands for ("" for every one); none without the file.
+    """The acknowledgements in a file, of its GPU ("" for every one); none without the file.
 
-    A PeakgateError names an unknown or missing key, a date that is none, has passed or is over 90 days away, and an
+    A PeakgateError names an unknown or missing key, a date that is invalid, past or over 90 days away, and an
     entry given twice.
     """
     found: list[Acknowledgement] = []
@@ -113,14 +113,14 @@ def load(path: Path, gpu: str, today: date) -> list[Acknowledgement]:
 def load_regressions(path: Path, today: date) -> list[Accepted]:
     """The regressions that a file accepts; none without the file.
 
-    A PeakgateError names an unknown or missing key, a size that is not above 0, and a date that is none or to come.
+    A PeakgateError names an unknown or missing key, a size that is not above 0, and a date that is invalid or to come.
     """
     found = _read(path).regression
     for number, each in enumerate(found):
         if each.day > today:
             where = records.place(path, "regression", number, "date")
             raise PeakgateError(
-                f"{where}: date of {each.case} is {each.day}, which is to come; write the day of today", Code.RECORD
+                f"{where}: date of {each.case} is {each.day}, which is in the future; write today's date", Code.RECORD
             )
     return found
 

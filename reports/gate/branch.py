@@ -63,7 +63,7 @@ def _default_branch(repository: Path) -> str:
         return answer[0]  # its commit, not a branch of that name here
     except (PeakgateError, IndexError):
         raise PeakgateError(
-            "which branch is protected is not known: the remote origin does not say; name it, --branch origin/main say",
+            "the protected branch is unknown, origin does not name it; give it, such as --branch origin/main",
             Code.COMMIT,
         ) from None
 

@@ -44,7 +44,7 @@ KEPT_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "GITHUB_STEP_SUMMARY", "CI"),
 )
-"""Of the caller's environment: where programs and the GPU are. Everything else, PYTHONPATH say, is left behind."""
+"""Inherited environment variables: paths of programs and the choice of the GPU; not PYTHONPATH, for example."""
 
 OF_TESTS = " of benchmark tests"
 EMULATED = "without a GPU nothing is timed: base and head were not compared"
@@ -110,7 +110,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N; cpu proves and times nothing (default: gpu:0)")
     parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
     parser.add_argument("--strict-gate", action="store_true", help="a case without a floor leaves the gate undecided")
-    parser.add_argument("--explain", action="store_true", help="say why each slower case is")
+    parser.add_argument("--explain", action="store_true", help="explain why each slower case is slower")
     parser.add_argument(
         "--no-benchmark-tests",
         action="store_true",
@@ -141,9 +141,7 @@ def _outside(wanted: Path, repository: Path, option: str) -> Path:
             f"{option} {wanted}: within reach of the change in {repository}; name a folder elsewhere", Code.PROTECTED
         )
     if folder.exists() or folder.is_symlink():
-        raise PeakgateError(
-            f"{option} {wanted}: is there already; name a folder that is not, a gate keeps nothing", Code.TAKEN
-        )
+        raise PeakgateError(f"{option} {wanted}: exists already; name a new folder", Code.TAKEN)
     return folder
 
 
@@ -177,7 +175,7 @@ def _judged(
     removed = _without_links_out(home / "head")
     if not head.is_dir() or head.resolve() != head:
         raise PeakgateError(
-            "the change has no such folder as the base's project; move it in a change of its own", Code.PROJECT
+            "the change lacks the folder of the base's project; move it in a separate change", Code.PROJECT
         )
     ignored = _differing(settings, head)
     way, why = sandbox.isolation()
@@ -300,7 +298,7 @@ class _Gate:
             "ab": self._ab(out, "--judged-by-base"),
         }
         if settings.benchmarks and self.options.no_benchmark_tests:
-            say("refused: the benchmark tests of the project, which say nothing of a pass")
+            say("refused: the benchmark tests of the project, which cannot prove a pass")
         elif settings.benchmarks:
             (none := self.home / "no-kernels").mkdir()
             self.judge_by(_settings_text(settings, kernels=str(none), build=None))

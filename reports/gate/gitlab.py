@@ -200,12 +200,12 @@ class GitlabProject:
 
 def _listed(answer: Any) -> list[dict[str, Any]]:
     if not isinstance(answer, list) or not all(isinstance(each, dict) for each in answer):
-        raise RestError("the interface answered with something that is no list of entries")
+        raise RestError("the response is not a list of entries")
     return answer
 
 
 def _field(entry: Any, name: str, kind: type[Any]) -> Any:
     value = entry.get(name) if isinstance(entry, dict) else None
     if type(value) is not kind:
-        raise RestError(f"the interface answered without {name}")
+        raise RestError(f"the response lacks {name}")
     return value

@@ -45,7 +45,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     folder = options.baselines.absolute()
     if not folder.parent.is_dir():
         raise PeakgateError(
-            f"--baselines {options.baselines}: no such place; name the working tree's folder of baselines",
+            f"--baselines {options.baselines}: no such folder; name the working tree's folder of baselines",
             Code.UNREADABLE,
         )
     if options.out is not None:

@@ -33,7 +33,7 @@ class Rest:
         try:
             return json.loads(content) if content else None
         except ValueError:
-            raise RestError(f"{method} {path}: the answer is no JSON") from None
+            raise RestError(f"{method} {path}: the response is not JSON") from None
 
     def raw(self, method: str, path: str, body: object = None) -> bytes:
         """The answer as it came, at most LARGEST_ANSWER_BYTES bytes."""
@@ -61,9 +61,9 @@ def _answer(request: urllib.request.Request, what: str) -> bytes:
         with error:
             raise RestError(f"{what}: HTTP error {error.code} {error.reason}", error.code) from None
     except ValueError:  # whose message quotes the secret
-        raise RestError(f"{what}: the address or the secret has characters that no request may have") from None
+        raise RestError(f"{what}: the URL or the secret has invalid characters") from None
     except (OSError, http.client.HTTPException) as error:
         raise RestError(f"{what}: {getattr(error, 'reason', '') or error or type(error).__name__}") from None
     if len(content) > LARGEST_ANSWER_BYTES:
-        raise RestError(f"{what}: the answer is larger than {LARGEST_ANSWER_BYTES >> 20} MiB")
+        raise RestError(f"{what}: the response is larger than {LARGEST_ANSWER_BYTES >> 20} MiB")
     return content

@@ -278,7 +278,7 @@ PRIOR = 0.5, 30.0
 """Visits and other sessions that are counted beforehand: about one session in sixty is odd."""
 
 MOST_PROBABLE = 0.003
-"""A step whose run any of the series would show with this probability is none."""
+"""Largest chance of such a run in any of the series at which it still counts as a step."""
 
 
 def visits(towards: Floats, sd: float, shift: float) -> int:

@@ -1,7 +1,7 @@
 """Findings of a history: one per case, worst first, the suite as a whole, and the exit code; pure.
 
 Change points alone decide, those of the GPU that measured a case last: SLOWER while one of its last RECENT sessions
-began a regression that is open and that nobody accepted, FASTER where the steps among them add up to less time. Other
+began a regression that is open and not accepted, FASTER where the steps among them add up to less time. Other
 cases are SAME within the smallest step that their newest sessions would have shown, INCONCLUSIVE where that is over
 15 % and those sessions moved by more than their noise explains once in a hundred times. Nothing is subtracted from the
 cases; what moved all of them at once is a series of its own, judged by the same rule.
@@ -95,7 +95,7 @@ class Trend:
 
     @property
     def open(self) -> tuple[OpenRegression, ...]:
-        """The open regressions that nobody has accepted."""
+        """The open regressions that are not accepted."""
         return tuple(each for each in self.regressions if each.accepted is None)
 
     @cached_property
@@ -200,7 +200,9 @@ def _finding(
         verdict = Verdict.INCONCLUSIVE if newest.doubtful else Verdict.SAME
         reason = "; ".join([f"no open step; {text}", *noise, *accepted])
         return CaseFinding(case, verdict, reason, (), newest.level_us, newest.level_us, 0.0, least)
-    text = f"{change_text(change_percent)} since {counted(change.since, 'session')}{of_gpu}, put down to {change.cause}"
+    text = (
+        f"{change_text(change_percent)} since {counted(change.since, 'session')}{of_gpu}, attributed to {change.cause}"
+    )
     return CaseFinding(
         *(case, verdict, "; ".join([text, *change.place.facts]), ()),
         *(change.older_us, newest.level_us, change_percent, least),
@@ -211,7 +213,7 @@ def _finding(
 def _together(history: History) -> History | None:
     """The median case as a history of one case, of the sessions that have most of the cases; None of too few.
 
-    Its sessions are the last whole ones of the newest whole one's GPU. Its times are relative: 1 µs stands for what a
+    Its sessions are the last whole ones of the newest whole one's GPU. Its times are relative: 1 µs is what a
     case usually takes. A session that has less than half of the cases does not count for all of them.
     """
     gpus = history.facts["uuid"].fillna("")

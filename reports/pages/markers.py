@@ -61,7 +61,7 @@ def find_blocks(text: str, path: Path) -> tuple[Block, ...]:
 def fill(text: str, path: Path, content: Callable[[str], str], known: Collection[str]) -> str:
     """The document with ``content(name)`` in each of its blocks, a blank line on either side.
 
-    A PeakgateError names a block that is none of ``known``, with the nearest that is.
+    A PeakgateError names a block that is not in ``known``, with the nearest that is.
     """
     lines = text.split("\n")
     for block in reversed(find_blocks(text, path)):

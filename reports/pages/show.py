@@ -70,7 +70,7 @@ def _row(case: str, verdict: Verdict | None, reason: str, now: CaseResult | None
 
 
 def _rank(row: Row) -> int:
-    """Position of the verdict, worst first; a case that nobody judged comes last."""
+    """Position of the verdict, worst first; an unjudged case comes last."""
     return WORST_FIRST.index(Verdict(row.verdict)) if row.verdict else len(WORST_FIRST)
 
 

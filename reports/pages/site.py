@@ -83,12 +83,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     cases = sum(len(trend.history.cases) for trend, _ in written)
     shown = sum(len(trend.history.sessions) for trend, _ in written)
     parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(shown, "run")]
-    say(f"{', '.join(parts)} ({count} written anew, {counted(gone, 'page')} deleted): {folder / INDEX}")
+    say(f"{', '.join(parts)} ({count} written, {counted(gone, 'page')} deleted): {folder / INDEX}")
     return ExitCode.OK
 
 
 def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
-    """Write the pages of one GPU model; returns how many runs were written anew."""
+    """Write the pages of one GPU model; returns how many runs were written."""
     slug = trend.history.slug
     home = page_name(slug)
     links = {case: f"cases/{page_name(case)}.html" for case in trend.history.cases}

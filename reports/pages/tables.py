@@ -1,6 +1,6 @@
 """The tables of the ladder in Markdown, and what ``peakgate bench`` prints, from a saved run.
 
-Which measured case stands for a stage, beside the stage's other cases of its size; the documents that hold the ladder
+Which measured case represents a stage, beside the stage's other cases of its size; the documents that hold the ladder
 in blocks (``pages.markers``), and how a block names the run it shows.
 """
 
@@ -29,7 +29,7 @@ TimedCase = tuple[Case, CaseResult]
 
 @dataclass(frozen=True, slots=True)
 class StageEntry:
-    """A stage, the case that stands for it, and the stage's timed cases of the same size and type, itself among them.
+    """A stage, the case that represents it, and the stage's timed cases of the same size and type, itself among them.
 
     Where the run has no time of it, ``headline`` is None and ``note`` says why.
     """
@@ -76,7 +76,7 @@ def shape(case: Case) -> str:
 
 
 def _entry(stage: Stage, family: Family, cases: Sequence[Case], run: Run) -> StageEntry:
-    """The family's headline stands for the stage, or else its first gate case of the largest problem there is."""
+    """The family's headline represents the stage, or else its first gate case of the largest problem there is."""
     own = [case for case in cases if case.stage == stage and (case.id in run.cases or case.id in run.unmeasured)]
     if not own:
         return StageEntry(stage, note="not in this run")

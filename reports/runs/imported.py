@@ -62,12 +62,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
-        "Turn the JSON of nvbench, cuda-bench or Google Benchmark into run files. What such a file does "
-        "not say (driver, results checked or not) is recorded as unknown.",
+        "Turn the JSON of nvbench, cuda-bench or Google Benchmark into run files. Facts that such a "
+        "file lacks (driver, results checked or not) are recorded as unknown.",
         "exit codes: 0 pass, 1 below a floor, 2 bad input, 3 could not decide",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--gpu", help="the GPU's name, where the file does not say it (Google Benchmark's never does)")
+    parser.add_argument("--gpu", help="the GPU's name, where the file lacks it (Google Benchmark's always do)")
     parser.add_argument("--commit", help="the commit that was measured (default: unknown)")
     parser.add_argument("--date", help="when it was measured, ISO (default: the file's own, else its time stamp)")
     parser.add_argument("--partial", action="store_true", help="a selection of the benchmarks: others are not missing")
@@ -87,7 +87,7 @@ def _slug(path: Path, run: ForeignRun, given: str | None) -> str:
     name = run.gpu.get("name") or given
     if not name:
         raise PeakgateError(
-            f"{path}: {run.tool} does not say on which GPU it ran; name it with --gpu 'NVIDIA H200', say",
+            f"{path}: {run.tool} does not name the GPU it ran on; name it, such as --gpu 'NVIDIA H200'",
             Code.GPU_MODELS,
         )
     return re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-") or "unknown-gpu"

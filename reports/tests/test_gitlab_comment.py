@@ -169,7 +169,7 @@ def test_a_server_that_does_not_answer_is_given_up(
         ("CI_COMMIT_REF_PROTECTED", "false", "needs a pipeline of a protected branch"),
         ("PEAKGATE_TOKEN", "", "needs a pipeline of a protected branch"),
         ("CI_PROJECT_ID", None, "is for a GitLab job; CI_PROJECT_ID is not set"),
-        ("PEAKGATE_TOKEN", "glpat\nInjected: header", "the address or the secret has characters"),
+        ("PEAKGATE_TOKEN", "glpat\nInjected: header", "invalid characters"),
     ],
 )
 def test_a_token_that_a_change_could_read_is_not_used(

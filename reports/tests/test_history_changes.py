@@ -210,7 +210,7 @@ def test_accepted_regressions_are_read_beside_the_acknowledgements(tmp_path: Pat
     [
         ("percent = -1", r"regression\[0\].percent .* is -1,"),
         ("percent = nan", r"regression\[0\].percent .* is nan,"),
-        ("percent = 2\ndate = 2027-01-01", "to come"),
+        ("percent = 2\ndate = 2027-01-01", "in the future"),
         ("percent = 2\ndate = 5", "expected a date"),
         ("percent = 2\nuntil = 5", "until"),
     ],

@@ -166,7 +166,7 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
     alive = [result.mutant for result in results if result.survived]
     listed = reasons if not chosen.text else {key: reasons[key] for key in {m.key for m in mutants} & reasons.keys()}
     said = mutation_run.complaints(alive, [result.mutant for result in results if not result.survived], listed)
-    said += [f"{result.mutant}: is no program: {result.invalid}" for result in results if result.invalid]
+    said += [f"{result.mutant}: is not a program: {result.invalid}" for result in results if result.invalid]
     where = config.near(config.current().baselines / waivers.WAIVERS_FILE)
     how = f"to accept a survivor, copy its entry to {where} and fill in why:"
     offer = waivers.listed_under(how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons])

@@ -114,7 +114,7 @@ def write(path: Path, taken: Digests) -> None:
 
 def read(path: Path) -> Digests:
     """A saved record; PeakgateError where the file is not one."""
-    return records.read(path, Digests, "record anew with --digests")
+    return records.read(path, Digests, "record again with --digests")
 
 
 def described_output(case: Case, output: np.ndarray[Any, Any]) -> Output:

@@ -37,7 +37,7 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
     """
     if any(place.is_relative_to(folder) for place in (Path.home().resolve(), Path(tempfile.gettempdir()).resolve())):
         raise PeakgateError(
-            f"--isolate: {folder} holds other files too; put what is to be checked in a folder of its own", Code.OPTION
+            f"--isolate: {folder} holds other files too; put the checked project in a separate folder", Code.OPTION
         )
     if refusal := sandbox.refusal_of_namespaces():
         raise CannotDecide(

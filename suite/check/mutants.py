@@ -155,7 +155,7 @@ def _end_of_call(code: str, inside: int) -> int:
 
 
 def _right_end(code: str, begin: int) -> tuple[int, str]:
-    """Where the operand that ``begin`` lies in ends, and by what."""
+    """End of the operand that contains ``begin``, and its delimiter."""
     depth = 0
     at = begin
     while at < len(code):

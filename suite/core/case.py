@@ -86,7 +86,7 @@ EMULATOR_SLUG = "cpu-emulator"
 
 
 REFUSED = "refused"
-"""The ``operation`` of a case that stands for one that is not described."""
+"""The ``operation`` of a placeholder for a case that is not described."""
 
 
 class Role(Enum):
@@ -129,7 +129,7 @@ def _whole(value: object, least: int) -> bool:
 class Buffer:
     """A device array that a kernel receives as a pointer: row-major, ``shape`` in elements of type ``dtype``.
 
-    ValueError where shape or type are none, and for rows of an odd number of half bytes.
+    ValueError if shape or type are invalid, and for rows of an odd number of half bytes.
     """
 
     role: Role

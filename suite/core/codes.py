@@ -34,23 +34,27 @@ class Code(StrEnum):
     UNREADABLE = (
         "PG201",
         "a file that cannot be read: gone, too large, not regular, not UTF-8",
-        "name another, or write it anew",
+        "name another, or write it again",
     )
     MALFORMED = (
         "PG202",
-        "a file that is no whole JSON, TOML, gzip or array",
-        "the line it names, or write the file anew",
+        "a file that is not whole, valid JSON, TOML, gzip or array data",
+        "the line it names, or write the file again",
     )
     RECORD = "PG203", "a key or value that a file of this kind does not have", "the line and key it names"
     UNWRITABLE = "PG204", "a file or folder that cannot be written", "free or open it, or name another with `--out`"
-    TAKEN = "PG205", "an output that is there already, or that another run writes", "name another folder or file"
+    TAKEN = "PG205", "an output that exists already, or that another run writes", "name another folder or file"
     PROJECT = "PG206", "no project here, or one too many", "change to the project's folder; `peakgate init` makes one"
     SETTING = (
         "PG207",
         "a setting of the project that does not fit this machine or tree",
         "the line of the settings it names",
     )
-    CHANGED = "PG208", "something changed since what is to be continued or compared", "measure anew, without `--resume`"
+    CHANGED = (
+        "PG208",
+        "something changed since what is to be continued or compared",
+        "measure again, without `--resume`",
+    )
 
     # Cases and benchmark tests
     FAMILY = "PG301", "a `family.py` that cannot be imported, or describes no cases", "the file and line it names"
@@ -67,7 +71,7 @@ class Code(StrEnum):
 
     # Kernels
     BUILD = "PG401", "a kernel that does not compile", "the file and line it names"
-    SOURCE = "PG402", "a kernel's source that is no text, or has nothing of what was asked for", "the file it names"
+    SOURCE = "PG402", "a kernel's source that is not text, or lacks the requested kernel", "the file it names"
     ARGUMENTS = "PG403", "arguments or constants that do not fit the kernel's parameters", "`arguments` of the family"
     LAUNCH = "PG404", "a launch that no GPU can run", "grid, block or `shared_bytes` of the family"
     WRONG = "PG405", "a result that is wrong, where only right ones are recorded", "`peakgate check -k` that case"
@@ -92,7 +96,7 @@ class Code(StrEnum):
 
     # Saved runs and their judgement
     WHICH_RUN = "PG601", "no saved run, or several, where one is meant", "give more of its name; `--runs`"
-    NO_RUN = "PG602", "a file that is no whole run of this version", "name another, or measure again"
+    NO_RUN = "PG602", "a file that is not a whole run of this version", "name another, or measure again"
     GPU_MODELS = "PG603", "runs, floors or outputs of several or other GPUs", "name those of one GPU; `--gpu`"
     EMULATED = "PG604", "the emulator's times, where a GPU's are needed", "runs of a GPU"
     TOO_FEW = "PG605", "too few runs or cases to judge", "measure more"

@@ -154,7 +154,7 @@ def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG0
 
 
 def settings_in(folder: Path) -> ProjectSettings | None:
-    """The settings of the project with this root; None where it is none. PeakgateError as ``find`` raises it."""
+    """The settings of the project with this root; None if it is not one. PeakgateError as ``find`` raises it."""
     paths = [folder / name for name in (OWN_FILE, PYPROJECT) if (folder / name).is_file()]
     return next((settings for path in paths if (settings := _settings(path)) is not None), None)
 
@@ -228,7 +228,7 @@ def _check_version(path: Path, required: str | None) -> None:
     except InvalidSpecifier:
         where = records.place(path, "requires")
         raise PeakgateError(
-            f'{where}: requires is {required!r}; expected versions of peakgate, ">=0.2" say', Code.SETTING
+            f'{where}: requires is {required!r}; expected versions of peakgate, such as ">=0.2"', Code.SETTING
         ) from None
     installed = metadata.version("peakgate")
     if not wanted.contains(installed, prereleases=True):

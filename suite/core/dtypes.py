@@ -145,7 +145,7 @@ def scalar_type(dtype: str) -> np.dtype[Any]:
     """The type of what is passed by value; PeakgateError for one of half a byte."""
     if dtype in PACKED:
         raise PeakgateError(
-            f"a value of type {dtype}: half a byte is no argument by itself; expected int8 or uint8", Code.TYPE
+            f"a value of type {dtype}: half a byte cannot be an argument by itself; expected int8 or uint8", Code.TYPE
         )
     return storage(dtype)
 
@@ -226,7 +226,7 @@ def _format(dtype: str) -> _Format:
         magnitudes = values[: len(values) // 2].astype("float64")  # patterns of positive numbers are in order
     finite = magnitudes[np.isfinite(magnitudes)]
     if bits.itemsize == 2:
-        finite = np.append(finite, 2 * finite[-1] - finite[-2])  # what infinity stands for
+        finite = np.append(finite, 2 * finite[-1] - finite[-2])  # in place of infinity
     halfway = (finite[:-1] + finite[1:]) / 2
     # Halfway is rounded to the even one of two patterns: down from an even one, up from an odd one.
     starts = np.where(np.arange(len(halfway)) % 2, halfway, np.nextafter(halfway, np.inf))

@@ -54,7 +54,7 @@ class Tiling:
 
 
 def accepted(sized: Sized, numbers: SizeNumbers) -> Case | str:
-    """The problem of a size, or why there is none: what the family raises, nothing to launch, too large here."""
+    """The problem of a size, or why there is none: the family raises, nothing to launch, too large here."""
     try:
         case = sized.make(numbers)
     except _REFUSALS as error:

@@ -34,7 +34,7 @@ class PeakgateError(Exception):
 
     @classmethod
     def repeated(cls, text: str, otherwise: Code | None = None) -> Self:
-        """The error whose text this is, of another process say; with the code ``otherwise`` where the text has none."""
+        """The error with this text, such as another process's; with the code ``otherwise`` where the text has none."""
         message, _, code = text.removesuffix("]").rpartition(" [")
         known = next((each for each in Code if each == code), None)
         return cls(text, otherwise) if known is None else cls(message, known)
@@ -53,7 +53,7 @@ def refused(error: PeakgateError) -> ExitCode:
 
 
 def defect(command: str, error: Exception) -> ExitCode:
-    """Print where this tool failed, and return the exit code that is none of the verdicts."""
+    """Print where this tool failed, and return the exit code of an own defect."""
     warn("".join(traceback.format_exception(error)).rstrip())
     warn(f"{command}: a defect of peakgate: {described(error)}; report it with the lines above")
     return ExitCode.DEFECT

@@ -448,7 +448,7 @@ def kernel(
 
 
 def family(*kernels: Family, summary: str = "", headlines: Mapping[str, str] = MappingProxyType({})) -> Family:
-    """The kernels of one folder as one family, in this order: the stages of a ladder, say.
+    """The kernels of one folder as one family, in this order, such as the stages of a ladder.
 
     Kernels of one name are variants of one stage: built with other macros, launched with other blocks, at other sizes.
     ``headlines`` names, by stage, the case that stands for it in tables and pictures, as its id goes on after the

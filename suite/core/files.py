@@ -54,7 +54,7 @@ def read_limited(path: Path, limit_bytes: int, *, inside: Path | None = None) ->
 
 
 def read_text(path: Path) -> str:
-    """A text in UTF-8 with its line ends as they are, by ``read_limited``; UnreadableFile where it is none."""
+    """A text in UTF-8 with its line ends as they are, by ``read_limited``; UnreadableFile if it is not."""
     try:
         return read_limited(path, LARGEST_FILE_BYTES).decode()
     except UnicodeDecodeError:

@@ -64,7 +64,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     above = config.find(root)
     if above is not None and above.root != root:
         raise PeakgateError(
-            f"{root}: is inside the project {above.root}; run `peakgate init` in a repository of its own", Code.PROJECT
+            f"{root}: is inside the project {above.root}; run `peakgate init` in a separate repository", Code.PROJECT
         )
     written = [*_settings(root, above), *_ignored(root), *_examples(root)]
     written += [made for name in wanted for made in _workflow(root, WORKFLOWS[name], address)]
@@ -128,8 +128,8 @@ def _pinned(address: str | None) -> str:
     found = address if address is not None else _origin()
     if found is None:
         raise PeakgateError(
-            "--github, --gitlab: this peakgate was not installed from a commit or a hashed file; say what the workflow "
-            "installs with --peakgate git+URL@COMMIT or URL#sha256=HASH",
+            "--github, --gitlab: this peakgate was not installed from a commit or a hashed file; name what a workflow "
+            "installs: --peakgate git+URL@COMMIT or URL#sha256=HASH",
             Code.OPTION,
         )
     if not PINNED.fullmatch(found):

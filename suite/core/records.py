@@ -194,7 +194,7 @@ def _problem(document: Any, kind: type[Decoded], message: str) -> tuple[list[str
         expected = _expected(_below(known, field["name"]))
         return [*keys, field["name"]], f"{label} is missing{expected and ', expected '}{expected}"
     if " - at `key` in " in message:
-        return keys, f"{label} has a key that is none: {problem}"
+        return keys, f"{label} has an invalid key: {problem}"
     expected = _expected(known) or problem.removeprefix("Expected ").partition(", got ")[0].replace("`", "")
     return keys, f"{label} is {short(at)}, expected {expected}"
 

@@ -91,7 +91,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table besides the rows; a cell that is None is empty. ``folded``: of interest to few, not on a terminal."""
+    """A table besides the rows; a cell that is None is empty. ``folded``: collapsed in documents, not on a terminal."""
 
     title: str
     headings: Sequence[str]

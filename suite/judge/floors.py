@@ -77,7 +77,7 @@ def load_floors(path: Path, known_cases: Collection[str] | None = None, gpu: str
     """Read ``floors.toml``; no file gives no floors, ``present`` False.
 
     A PeakgateError names the line of an unknown key, another schema, a floor that is no number in (0, 1], and, when
-    ``known_cases`` or ``gpu`` (a slug) are given, a case id that is none of them, with the nearest that is, or floors
+    ``known_cases`` or ``gpu`` (a slug) are given, a case id that is not among them, with the nearest that is, or floors
     of another GPU. Floors of imported cases are not looked up.
     """
     found = records.read(path, FloorsFile, "correct it; see baselines/README.md", absent=FloorsFile(1, ""))

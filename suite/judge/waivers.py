@@ -161,7 +161,7 @@ def complaints(
         if not looked_at(key):
             continue
         if key not in found:
-            said.append(f"{WAIVERS_FILE}: {key}: accepted, but there is no such defect any more; delete the entry")
+            said.append(f"{WAIVERS_FILE}: {key}: accepted, but the defect no longer occurs; delete the entry")
         elif today > waiver.expires:
             said.append(
                 f"{WAIVERS_FILE}: {key}: was accepted until {waiver.expires}; mend it, or give it another last day"

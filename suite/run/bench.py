@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--baselines-from",
         metavar="REF",
-        help="judge by the floors of this commit, a change's base say, and the cases that it knows by its work, "
+        help="judge by the floors of this commit, such as a change's base, and the cases that it knows by its work, "
         "tolerance, reference and edge-size problems",
     )
     parser.add_argument("--cases", help="a file of case ids, one per line: run these, of any tier")

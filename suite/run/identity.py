@@ -193,8 +193,12 @@ def main(arguments: list[str]) -> int:
     """Print what was asked for; exit 2 on bad input."""
     parser = argparse.ArgumentParser(prog="python -m peakgate.run.identity", description=__doc__)
     parser.add_argument("--tier", default="gate", choices=[tier.value for tier in Tier])
-    parser.add_argument("--capability", default=None, help="compute capability, 9.0 say (default: of the first GPU)")
-    parser.add_argument("--case", default="", metavar="ID", help="only this case; without it, no case is no error")
+    parser.add_argument(
+        "--capability", default=None, help="compute capability, such as 9.0 (default: of the first GPU)"
+    )
+    parser.add_argument(
+        "--case", default="", metavar="ID", help="only this case; without it, an empty list is not an error"
+    )
     parser.add_argument("--terms", action="store_true", help="what every case promises, of any tier")
     parser.add_argument("--built", type=Path, metavar="FILE", help="what the compiler makes of the cases of this file")
     options = parser.parse_args(arguments)
@@ -247,12 +251,12 @@ def parse_capability(text: str | None) -> tuple[int, int]:
         found = driver.gpu_capability(0)
         if found is None:
             raise PeakgateError(
-                "no GPU answers, see nvidia-smi; without one, name the target: --capability 9.0 say", Code.NO_GPU
+                "no GPU answers, see nvidia-smi; without one, name the target, such as --capability 9.0", Code.NO_GPU
             )
         return found
     major, dot, minor = text.partition(".")
     if not (dot and major.isdigit() and minor.isdigit()):
-        raise PeakgateError(f"--capability {text!r}: expected two numbers and a dot, 9.0 say", Code.OPTION)
+        raise PeakgateError(f"--capability {text!r}: expected two numbers and a dot, such as 9.0", Code.OPTION)
     return int(major), int(minor)
 
 

@@ -57,7 +57,7 @@ def tree(project: Project, out: Path) -> dict[str, str | None]:
 
 def _packed_tree(packed: Path) -> dict[str, str | None]:
     try:
-        known = records.read(packed, Tree, "measure anew")
+        known = records.read(packed, Tree, "measure again")
     except PeakgateError:
         known = Tree()
     return {"commit": known.commit, "changes": known.changes}

@@ -119,7 +119,7 @@ class Journal:
         """
         if not self.records and b"\n" in read_limited(self.path, LARGEST_JOURNAL_BYTES):
             raise PeakgateError(
-                f"{self.path}: its first line is damaged or of another version; measure anew without --resume",
+                f"{self.path}: its first line is damaged or of another version; measure again without --resume",
                 Code.CHANGED,
             )
         before = self.records[0].get(KEY) or {} if self.records else key
@@ -127,7 +127,7 @@ class Journal:
         if changed:
             raise PeakgateError(
                 f"{self.path}: --resume continues a run only where {', '.join(changed)} is the same; "
-                "measure anew without it",
+                "measure again without it",
                 Code.CHANGED,
             )
         self._cut()
@@ -248,7 +248,7 @@ def _read(path: Path) -> _Read:
     digest, whole_bytes = "", 0
     for text in read_limited(path, LARGEST_JOURNAL_BYTES).split(b"\n")[:-1]:
         try:
-            record = decode(text, dict[str, Any], path, "measure anew")
+            record = decode(text, dict[str, Any], path, "measure again")
         except PeakgateError:
             break
         if record.pop(DIGEST, None) != _digest(record, digest):

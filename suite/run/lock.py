@@ -171,6 +171,6 @@ def _holder(descriptor: int) -> str:
     try:
         about = records.decode(os.pread(descriptor, 4096, 0), Holder, Path("the lock"), "wait for it")
     except (OSError, PeakgateError):
-        return "a run that did not say which"
+        return "a run that did not give its name"
     reported = f"pid {about.pid} (user {about.user}, `{about.command}`, since {about.since})"
     return "".join(letter if letter.isprintable() else "?" for letter in reported)

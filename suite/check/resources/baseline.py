@@ -24,7 +24,7 @@ from peakgate.core.verdict import ExitCode
 
 def read(path: Path) -> Survey:
     """Read a baseline; PeakgateError names a file that is missing, broken or of another schema."""
-    found = records.read(path, Baseline, f"write it anew with `peakgate resources --baseline {path} --update`")
+    found = records.read(path, Baseline, f"write it again with `peakgate resources --baseline {path} --update`")
     usage = {
         BuildTarget(kernel, int(name.removeprefix("sm_"))): line.usage
         for kernel, by_architecture in found.kernels.items()
@@ -235,7 +235,7 @@ def _new(usage: Usage) -> tuple[ResourceChange, str]:
 
 
 def _moved(before: Usage, after: Usage) -> tuple[ResourceChange, str] | None:
-    """The gravest kind of difference and all differences in words; None where there is none."""
+    """The most severe kind of difference and a text of all; None if there is none."""
     kinds, parts = [ResourceChange.CHANGED], []
     for field in fields(Resources):
         old, new = getattr(before.resources, field.name), getattr(after.resources, field.name)

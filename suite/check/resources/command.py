@@ -2,7 +2,7 @@
 
 Of every kernel the builds of the gate tier, with ``--tier full`` all of them. Exits 0 when nothing got worse, 1 on new
 spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3 when the baseline is of another compiler and
-nothing can be blamed on the kernels. ``--update`` writes the baseline of all builds anew, with ``-k`` only the entries
+nothing can be blamed on the kernels. ``--update`` rewrites the baseline of all builds, with ``-k`` only the entries
 of the chosen ones. The findings are left in ``resources.json`` as well.
 """
 
@@ -45,7 +45,7 @@ MOST_BY_LUCK = 12
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Compile everything, then compare with the baseline or write it anew."""
+    """Compile everything, then compare with the baseline or rewrite it."""
     parser = _parser()
     chosen = parser.parse_args(arguments)
     if chosen.update and chosen.architectures != ARCHITECTURES:
@@ -69,7 +69,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     known = known or Survey(current.nvrtc, current.options, {}, {})
     compared = {made.kernel for made in wanted}
     elsewhere = {made.kernel for made in every}
-    if chosen.text:  # which cases a build had that is no longer there, nobody knows
+    if chosen.text:  # the cases of a removed build are unknown
         elsewhere |= {target.kernel for target in known.usage}
     before = known.without(elsewhere - compared, set(ARCHITECTURES) - set(chosen.architectures))
     reason = incomparable(before, current)
@@ -160,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SM",
         help=f"compile for these alone (default: {' '.join(map(str, ARCHITECTURES))})",
     )
-    parser.add_argument("--update", action="store_true", help="write the baseline anew, and say what differs")
+    parser.add_argument("--update", action="store_true", help="write the baseline again, and report what differs")
     parser.add_argument(
         "--baseline", type=Path, help=f"the baseline file (default: {BASELINE} of the project's baselines)"
     )
@@ -192,7 +192,7 @@ def _update(
     if current.broken:
         return ExitCode.REGRESSION, f"{path} is left as it was: what is in a baseline must compile"
     if reason:
-        return ExitCode.UNDECIDED, f"{path} is left as it was: write all of it anew, --update without -k"
+        return ExitCode.UNDECIDED, f"{path} is unchanged: rewrite all of it, --update without -k"
     baseline.write(path, replace(current, usage={**others, **current.usage}))
     return ExitCode.OK, f"wrote {path}"
 
@@ -201,5 +201,5 @@ def _advice(code: ExitCode, path: Path) -> str:
     if code is ExitCode.OK:
         return f"nothing got worse than {path}"
     if code is ExitCode.UNDECIDED:
-        return f"could not decide: compare under the baseline's compiler and options, or write {path} anew: --update"
+        return f"could not decide: compare under the baseline's compiler and options, or rewrite {path}: --update"
     return f"worse than {path}: mend the kernels, or accept it with --update and have the diff reviewed"

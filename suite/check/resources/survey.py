@@ -28,7 +28,7 @@ class Build:
 def builds(cases: Iterable[Case]) -> list[Build]:
     """The distinct builds behind the cases, in order of name; operations of the device have none.
 
-    Of several launches with the same block, the one with the least dynamic shared memory stands for all.
+    Of several launches with the same block, the one with the least dynamic shared memory represents all.
     Each kernel of a stage that launches several is a build of its own.
     """
     stages: dict[str, tuple[Stage, Defines]] = {}

@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
             journal.write(json.dumps(entry) + "\n")
             journal.flush()
 
-        # Without a pool every buffer is an allocation of its own, and what is past its end belongs to nobody.
+        # Without a pool every buffer is an allocation of its own, and memory past its end is unallocated.
         cupy.cuda.set_allocator(None)
         device = GpuDevice(chosen.index, guarded=False)
         note({"machine": device.describe()})
