@@ -63,7 +63,7 @@ class ChangePoint:
     high: float
 
     @property
-    def percent(self) -> float:
+    def change_percent(self) -> float:
         """Change of the time in percent, positive when slower."""
         return 100 * math.expm1(self.log_ratio)
 

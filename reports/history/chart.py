@@ -30,7 +30,7 @@ def mark_line(mark: Mark, history: History) -> str:
 def size(change: ChangePoint) -> str:
     """``+2.10 % (1.85 to 2.35 %)``."""
     low, high = change.interval_percent
-    return f"{change.percent:+.2f} % ({low:.2f} to {high:.2f} %)"
+    return f"{change.change_percent:+.2f} % ({low:.2f} to {high:.2f} %)"
 
 
 def step_line(change: ChangePoint) -> str:

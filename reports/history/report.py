@@ -150,7 +150,7 @@ def change_record(change: ChangePoint, history: History) -> dict[str, Any]:
         "case": change.case,
         "gpu": change.uuid,
         "cause": change.cause,
-        "percent": change.percent,
+        "percent": change.change_percent,
         "interval_percent": [low, high],
         "sessions_since": change.since,
         "between": change.place.between,

@@ -190,13 +190,15 @@ def _finding(
         verdict, change, change_percent = Verdict.SLOWER, left.change, left.remaining_percent
     elif sum(each.log_ratio for each in recent) < -SMALLEST_SHIFT:
         change = min(recent, key=lambda each: each.log_ratio)
-        verdict, change_percent = Verdict.FASTER, change.percent
+        verdict, change_percent = Verdict.FASTER, change.change_percent
     else:
         text = f"since its last step or change of the environment too few sessions{of_gpu} to show another"
         if least is not None:
             text = f"one of {percent(least)} in the newest {scan.SHORTEST} sessions{of_gpu} would show"
         noise = ["too noisy to decide whether they moved"] if newest.doubtful else []
-        accepted = [f"{each.change.percent:+.2f} % accepted on {each.accepted.day}" for each in slower if each.accepted]
+        accepted = [
+            f"{each.change.change_percent:+.2f} % accepted on {each.accepted.day}" for each in slower if each.accepted
+        ]
         verdict = Verdict.INCONCLUSIVE if newest.doubtful else Verdict.SAME
         reason = "; ".join([f"no open step; {text}", *noise, *accepted])
         return CaseFinding(case, verdict, reason, (), newest.level_us, newest.level_us, 0.0, least)

@@ -39,7 +39,7 @@ from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import add_baselines, add_out, add_runs, verb_parser
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.runs.sessions import gpu_label
-from peakgate.reports.write.page import TEMPLATES, Address, page
+from peakgate.reports.write.page import TEMPLATES, PageLink, page
 
 INDEX = "index.html"
 HOME = ("All GPU models", "../index.html")
@@ -123,7 +123,7 @@ def _model(ledger: Ledger, trend: Trend, notes: list[str]) -> int:
 
 
 def _run(
-    ledger: Ledger, session: SessionFacts, name: str, links: dict[str, str], trail: Sequence[Address]
+    ledger: Ledger, session: SessionFacts, name: str, links: dict[str, str], trail: Sequence[PageLink]
 ) -> tuple[Verdict, bool]:
     """Write the page of one run unless it stands; its verdict, and whether it was written.
 
@@ -168,7 +168,7 @@ def index_page(trends: Sequence[tuple[Trend, str]], notes: Sequence[str]) -> str
     return page(found, title="Peakgate")
 
 
-def runs_page(slug: str, listed: Sequence[Row], trail: Sequence[Address]) -> str:
+def runs_page(slug: str, listed: Sequence[Row], trail: Sequence[PageLink]) -> str:
     """All runs of a GPU model, newest first."""
     rows = sorted(listed, key=lambda row: row.name, reverse=True)
     found = Report("site", ExitCode.OK, rows=rows, columns=RUN_LIST_COLUMNS, unit="run")
@@ -188,7 +188,7 @@ def listed_run(session: SessionFacts, cases: int, address: str, verdict: Verdict
 
 
 def case_page(
-    trend: Trend, case: str, times: NDArray[np.float64], sessions: Sequence[Row], trail: Sequence[Address]
+    trend: Trend, case: str, times: NDArray[np.float64], sessions: Sequence[Row], trail: Sequence[PageLink]
 ) -> str:
     """The page of one case: its picture, its change points, and its time in every session, newest first.
 

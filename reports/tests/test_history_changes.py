@@ -148,7 +148,7 @@ def test_a_regression_is_open_until_a_later_step_mends_it() -> None:
 def test_a_regression_that_was_mended_in_part_is_open_by_what_is_left_of_it() -> None:
     log_time = slowed(slowed(quiet(), 7, 30, 0.06), 7, 12, -0.03)
     (regression,) = open_regressions(find_changes(history(log_time)))
-    assert regression.change.percent == pytest.approx(6, abs=0.6)
+    assert regression.change.change_percent == pytest.approx(6, abs=0.6)
     assert regression.remaining_percent == pytest.approx(100 * (1.06 * 0.97 - 1), abs=0.6)
 
 

@@ -19,11 +19,11 @@ from peakgate.core.text import one_line
 
 TEMPLATES = Path(__file__).with_name("templates")
 
-Address = tuple[str, str]
+PageLink = tuple[str, str]
 """The name of a page and its address, relative to the page that leads to it."""
 
 
-def page(report: Report, trail: Sequence[Address] = (), title: str = "") -> str:
+def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str:
     """The whole page as text; ``trail`` are the pages above it, of a site, and ``title`` its own name there."""
     styles, script = _asset("page.css"), _asset("page.js")
     numeric = {name for row in report.rows for name, cell in row.cells.items() if number(cell)}

@@ -32,7 +32,7 @@ from peakgate.core import git, records
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 
-Table = TypeVar("Table")
+Of = TypeVar("Of")
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
 RUNS, CACHE = ".benchmarks", ".cache"
 SETTINGS_VARIABLE = "PEAKGATE_SETTINGS"
@@ -69,12 +69,12 @@ class ProjectSettings(Requirement, forbid_unknown_fields=True):
     build_timeout_s: Annotated[float, Meta(gt=0, le=86_400, description="seconds, above 0 and up to 86400")] = 600.0
 
 
-class _Tool(Struct, Generic[Table]):
-    peakgate: Table | None = None
+class _Tool(Struct, Generic[Of]):
+    peakgate: Of | None = None
 
 
-class _Pyproject(Struct, Generic[Table]):
-    tool: _Tool[Table] = field(default_factory=_Tool)
+class _Pyproject(Struct, Generic[Of]):
+    tool: _Tool[Of] = field(default_factory=_Tool)
 
 
 @dataclass(frozen=True, slots=True)
