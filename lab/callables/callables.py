@@ -27,7 +27,7 @@ from peakgate.device.call import Call
 from peakgate.device.callable import GpuCall, find_out, one_stream, stream_handle
 from peakgate.device.gpu import GpuDevice
 from peakgate.measure.sampling import SamplingPlan
-from peakgate.run.marker import case_of
+from peakgate.run.results import case_of
 
 ROUNDS = 5
 NVBENCH_LIMIT_S = 300

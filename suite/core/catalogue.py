@@ -7,17 +7,19 @@ import importlib.util
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 from peakgate.core import config
-from peakgate.core.case import MOST_FAMILY_CASES, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
+from peakgate.core.case import MOST_FAMILY_CASES, REFUSED, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
 from peakgate.core.codes import Code
 from peakgate.core.config import Project
 from peakgate.core.errors import PeakgateError, defined_at, raised_at
 from peakgate.core.errors import described as described_error
 from peakgate.core.selection import selector
+from peakgate.core.verdict import Judgement, Verdict
 
 FAMILY_FILE = "family.py"
 
@@ -335,3 +337,53 @@ def _why_none(text: str) -> str:
 def kernel_name(case: Case) -> str:
     """A kernel as reports name it, ``family.stage``."""
     return f"{case.family}.{case.stage.name}"
+
+
+def refusal_of(case: Case, refused: Sequence[RefusedCase]) -> Judgement | None:
+    """Why a side that does not have a case may have it all the same: it, or its family, is not described there."""
+    alike = (each for each in refused if each.case.id == case.id or (each.whole and each.case.family == case.family))
+    found = next(alike, None)
+    return Judgement(Verdict.INCONCLUSIVE, found.reason) if found else None
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The cases of a run: those of the project at hand, by its own terms.
+
+    ``new`` are cases that the base does not have, ``notes`` what a report says of the choice.
+    """
+
+    scale: Scale
+    new: Collection[str] = ()
+    notes: Sequence[str] = ()
+
+    @cached_property
+    def _own(self) -> Described:
+        return described(self.scale)
+
+    @property
+    def refused(self) -> Sequence[RefusedCase]:
+        """Placeholders of the cases that are not described."""
+        return self._own.refused
+
+    def listed(self, tier: Tier) -> list[Case]:
+        """Those of a tier, and what stands for those not described; FULL: all. Small problems have no tiers."""
+        every = tier is Tier.FULL or self.scale is Scale.SMALL
+        return [case for case in self._all() if every or case.tier is Tier.GATE]
+
+    def of_refused_family(self, case_id: str) -> Case | None:
+        """A stand-in for a case that is not known, where its family may have it; None where no family may."""
+        family, _, name = case_id.partition(".")
+        whole = next((each for each in self.refused if each.whole and each.case.family == family and name), None)
+        return RefusedCase.named(family, name, whole.reason).case if whole else None
+
+    def _all(self) -> Collection[Case]:
+        return [*self._own.cases, *(each.case for each in self.refused)]
+
+    def probes(self, case: Case) -> list[Case]:
+        """The edge-size problems that prove a case's build right."""
+        return probes(case, self._own.families)
+
+    def objection(self, case: Case) -> Judgement | None:
+        """Why a case cannot be measured; None where it can."""
+        return refusal_of(case, self.refused) if case.stage.operation == REFUSED else None

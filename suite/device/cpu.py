@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from peakgate import emulator
@@ -35,6 +35,9 @@ from peakgate.judge.peaks import Peaks
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
+
+if TYPE_CHECKING:
+    from peakgate.emulator.trace import Trace
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3
@@ -124,7 +127,7 @@ class CpuLaunchable:
     ) -> None:
         self.case = case
         self._nonfinite = nonfinite
-        self.trace: emulator.Trace | None = None
+        self.trace: Trace | None = None
         self._access_budget = access_budget
         self._secret = secret
         self._seed, self._draw = seed, draw or secrets.randbelow

@@ -5,7 +5,6 @@ from peakgate.emulator.build import DEFAULT_CAPABILITY, BuildOptions, prebuild
 from peakgate.emulator.compiler import Compiler, KernelBuildError, available_compilers, find_compiler
 from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect
 from peakgate.emulator.launch import ACCESS_BUDGET, MAX_COOPERATIVE_THREADS, EmulatedKernel, load
-from peakgate.emulator.trace import SharedAccess, Trace
 
 __all__ = [
     "ACCESS_BUDGET",
@@ -20,9 +19,7 @@ __all__ = [
     "KernelBuildError",
     "KernelDefect",
     "Pointing",
-    "SharedAccess",
     "TexelArray",
-    "Trace",
     "available_compilers",
     "find_compiler",
     "load",

@@ -6,7 +6,7 @@ import ctypes
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from peakgate.core.codes import Code
@@ -17,8 +17,10 @@ from peakgate.emulator.compiler import NEEDS_TWIN, KernelBuildError
 from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Triple, in_reading_order
 from peakgate.emulator.structures import LaunchStructure, Parameter, ReportStructure, VariableStructure
 from peakgate.emulator.symbols import guards_of, lines_of, symbols_of
-from peakgate.emulator.trace import Trace
 from peakgate.emulator.variables import variables_of
+
+if TYPE_CHECKING:
+    from peakgate.emulator.trace import Trace
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED
-from peakgate.run.callables import ReplayTimer, replay
 from peakgate.run.kernel_run import PLUGIN_NAME, KernelRun
+from peakgate.run.replay import ReplayTimer, replay
 from peakgate.run.results import Results
 from pytest_benchmark.fixture import BenchmarkFixture
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import pytest
 from peakgate.core import config
@@ -21,11 +22,13 @@ from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run.callables import GpuBenchmark, ReplayTimer
-from peakgate.run.marker import case_of, given_by
-from peakgate.run.results import Results
+from peakgate.run.replay import ReplayTimer
+from peakgate.run.results import Results, case_of
 from peakgate.run.session import Session, WrongResult
 from pytest_benchmark.fixture import BenchmarkFixture
+
+if TYPE_CHECKING:
+    from peakgate.run.callables import GpuBenchmark
 
 FIXTURE = "gpu_benchmark"
 TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
@@ -64,6 +67,8 @@ def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[
     for item in items:
         if FIXTURE not in getattr(item, "fixturenames", ()):
             continue
+        from peakgate.run.marker import given_by  # noqa: PLC0415  (families alone do without)
+
         given_by(item)
         case_id = case_of(item.nodeid).id
         if case_id in owners:
@@ -149,6 +154,8 @@ class BenchmarkTests(_Collecting):
 
     def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
         """The fixture of one test; from here on its case is answerable for what happens to the process."""
+        from peakgate.run.callables import GpuBenchmark  # noqa: PLC0415  (as above)
+
         self._run.session.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
         made = self._used[node.nodeid] = GpuBenchmark(node, self._run.session, benchmark, timer)
         return made
@@ -288,7 +295,9 @@ def begin(pytest_config: pytest.Config, run: Results) -> None:
 
 
 def fixture(request: pytest.FixtureRequest, timer: ReplayTimer, benchmark: BenchmarkFixture) -> GpuBenchmark:
-    """The fixture of one test, in a run of ``peakgate bench`` and in anybody's."""
+    """The fixture of one test, in a run of ``peakgate bench`` and in any other of pytest."""
+    from peakgate.run.callables import GpuBenchmark  # noqa: PLC0415  (as above)
+
     plugins = request.config.pluginmanager
     tests = plugins.get_plugin(TESTS_PLUGIN_NAME)
     if not gpu_count() and not plugins.has_plugin(SKIPS):

@@ -12,14 +12,13 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 from peakgate.core import catalogue, config
-from peakgate.core.case import REFUSED, Argument, Buffer, Case, RefusedCase, Role, Scale, Tier
-from peakgate.core.catalogue import Described
+from peakgate.core.case import Argument, Buffer, Case, RefusedCase, Role, Scale
+from peakgate.core.catalogue import Cases, refusal_of
 from peakgate.core.config import Project
 from peakgate.core.errors import PeakgateError
 from peakgate.core.texels import seen_as
@@ -27,49 +26,6 @@ from peakgate.core.verdict import Judgement, Verdict
 from peakgate.run import listing
 from peakgate.run.listing import Listed
 from peakgate.run.terms import KEPT, Contract, stated, summary
-
-
-@dataclass(frozen=True)
-class Cases:
-    """The cases of a run: those of the project at hand, by its own terms.
-
-    ``new`` are cases that the base does not have, ``notes`` what a report says of the choice.
-    """
-
-    scale: Scale
-    new: Collection[str] = ()
-    notes: Sequence[str] = ()
-
-    @cached_property
-    def _own(self) -> Described:
-        return catalogue.described(self.scale)
-
-    @property
-    def refused(self) -> Sequence[RefusedCase]:
-        """Placeholders of the cases that are not described."""
-        return self._own.refused
-
-    def listed(self, tier: Tier) -> list[Case]:
-        """Those of a tier, and what stands for those not described; FULL: all. Small problems have no tiers."""
-        every = tier is Tier.FULL or self.scale is Scale.SMALL
-        return [case for case in self._all() if every or case.tier is Tier.GATE]
-
-    def of_refused_family(self, case_id: str) -> Case | None:
-        """A stand-in for a case that is not known, where its family may have it; None where no family may."""
-        family, _, name = case_id.partition(".")
-        whole = next((each for each in self.refused if each.whole and each.case.family == family and name), None)
-        return RefusedCase.named(family, name, whole.reason).case if whole else None
-
-    def _all(self) -> Collection[Case]:
-        return [*self._own.cases, *(each.case for each in self.refused)]
-
-    def probes(self, case: Case) -> list[Case]:
-        """The edge-size problems that prove a case's build right."""
-        return catalogue.probes(case, self._own.families)
-
-    def objection(self, case: Case) -> Judgement | None:
-        """Why a case cannot be measured; None where it can."""
-        return _refusal_of(case, self.refused) if case.stage.operation == REFUSED else None
 
 
 @dataclass(frozen=True)
@@ -130,7 +86,7 @@ def _merged(
         head = heads.get(base.case.id)
         if head is None:
             missing = Judgement(Verdict.MISSING, f"in {name}, not in the change")
-            objections[base.case.id] = _refusal_of(base.case, refused_after) or missing
+            objections[base.case.id] = refusal_of(base.case, refused_after) or missing
             continue
         judged, found = judged_by(base, head)
         if isinstance(judged, Case) and refusal(base.case) is None and (why := refusal(judged)):
@@ -143,20 +99,13 @@ def _merged(
     cases |= {head.case.id: head.case for head in new}
     problems |= {head.case.id: head.probes for head in new}
     for head in new:
-        if not_described := _refusal_of(head.case, refused_before):
+        if not_described := refusal_of(head.case, refused_before):
             objections[head.case.id] = not_described
     stand_ins = [each for each in (*refused_after, *refused_before) if each.case.id not in cases]
     cases |= {each.case.id: each.case for each in reversed(stand_ins)}
     notes = [f"judged by {name}, without effect: {line}" for line in differences(known, heads)]
     ids = frozenset(head.case.id for head in new)
     return AgainstBase(scale, ids, notes, cases, problems, objections, stand_ins)
-
-
-def _refusal_of(case: Case, refused: Sequence[RefusedCase]) -> Judgement | None:
-    """Why a side that does not have a case may have it all the same: it, or its family, is not described there."""
-    alike = (each for each in refused if each.case.id == case.id or (each.whole and each.case.family == case.family))
-    found = next(alike, None)
-    return Judgement(Verdict.INCONCLUSIVE, found.reason) if found else None
 
 
 def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:

@@ -239,7 +239,7 @@ def _number(value: Any) -> Any:
 def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Contract]:
     """The project's benchmark tests, or one of them: no machine code is known, so they are always measured."""
     from peakgate.run.benchmark_tests import collected  # noqa: PLC0415  (pytest takes long to import)
-    from peakgate.run.marker import OPERATION  # noqa: PLC0415
+    from peakgate.run.results import OPERATION  # noqa: PLC0415
 
     called = collected(config.current(), kernels)
     return {case: Contract(operation=OPERATION) for case in called if wanted in ("", case)}

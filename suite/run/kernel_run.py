@@ -30,8 +30,7 @@ from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import remeasure, run_file
 from peakgate.run.ab_process import Mode, report_foreign_modules
 from peakgate.run.journal import AGAIN, Link
-from peakgate.run.marker import case_of
-from peakgate.run.results import Results
+from peakgate.run.results import Results, case_of
 from peakgate.run.run_file import VERDICT_FILE
 from peakgate.run.session import LostEarly, no_room
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 import pytest
-from peakgate.core.case import MATH, Array, Case, Launch, Stage, Tier, Work
+from peakgate.core.case import MATH, Array, Work
 from peakgate.core.codes import Code
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import PeakgateError
@@ -26,10 +24,6 @@ from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.run.session import Proof, WrongResult
 
 MARKER = "peakgate"
-OPERATION = "callable"
-"""In place of a source file, which a callable's case does not have."""
-
-_FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,34 +87,6 @@ def given_by(node: pytest.Item) -> Given:
             f"{node.nodeid}: pytest.mark.{MARKER} takes keywords only: {', '.join(NAMES)}", Code.BENCHMARK_TEST
         )
     return Given(**marker.kwargs)
-
-
-def case_parts(nodeid: str) -> tuple[str, str, str]:
-    """File, test and parameters of a test in the alphabet of case ids.
-
-    ``a/bench_b.py::T::test_c[1-d]`` is ``a-bench_b``, ``T.test_c`` and ``1-d``.
-    """
-    path, _, test = nodeid.partition("::")
-    name, _, parameters = test.partition("[")
-    file = "-".join(PurePosixPath(path).with_suffix("").parts).replace(".", "_")
-    parts = (file, name.replace("::", "."), parameters.removesuffix("]"))
-    spelled = [_FORBIDDEN.sub("_", part) for part in parts]
-    return spelled[0], spelled[1], spelled[2]
-
-
-def case_of(nodeid: str) -> Case:
-    """The case of a benchmark test, without what only its call provides: its work, its arrays."""
-    file, test, parameters = case_parts(nodeid)
-    return Case(
-        family=file,
-        stage=Stage(test, "a benchmark test", operation=OPERATION),
-        launch=Launch((1, 1, 1), (1, 1, 1)),
-        arguments=(),
-        work=Work(0),
-        reference=None,  # it takes the arguments of the callable
-        size=parameters,
-        tier=Tier.GATE,
-    )
 
 
 _SEED = 20_261_121

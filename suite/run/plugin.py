@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from peakgate.run.callables import GpuBenchmark, ReplayTimer
+    from peakgate.run.callables import GpuBenchmark
+    from peakgate.run.replay import ReplayTimer
     from pytest_benchmark.fixture import BenchmarkFixture
 
 MARKER_LINE = (
@@ -57,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
     """The clock of ``gpu_benchmark``: it plays back what the GPU's events measured."""
-    from peakgate.run.callables import install_timer  # noqa: PLC0415  (as above)
+    from peakgate.run.replay import install_timer  # noqa: PLC0415  (as above)
 
     return install_timer(request)
 

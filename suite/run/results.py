@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import secrets
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
 import pytest
 from peakgate.core import config
-from peakgate.core.case import Case, Tier
+from peakgate.core.case import Case, Launch, Stage, Tier, Work
+from peakgate.core.catalogue import Cases
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import UnreadableFile, read_text
@@ -23,10 +25,15 @@ from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
-from peakgate.run import contract, inputs, run_file
+from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
 from peakgate.run.journal import FRESH, Finished, Link, finished
 from peakgate.run.session import Outcome, Session
+
+OPERATION = "callable"
+"""In place of a source file, which a callable's case does not have."""
+
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
 
 PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
 
@@ -109,15 +116,17 @@ class Results:
         pytest.skip(f"{case.id}: {reason}")
 
 
-def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[Session, contract.Cases]:
+def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[Session, Cases]:
     """The session of this process and its cases; with ``later`` the device is opened when the GPU is free."""
     project = config.required()
     device, note = open_device(options.peakgate_device, later=later)
     baselines = options.peakgate_baselines or config.near(project.baselines)
-    cases = contract.Cases(device.scale)
+    cases = Cases(device.scale)
     ref, base = options.peakgate_baselines_from, os.environ.get(config.BASE_VARIABLE)
     if base:
-        cases = contract.against(Path(base), project, device.scale, ref or "the base", device.refusal)
+        from peakgate.run.contract import against  # noqa: PLC0415  (a run without a base needs none of it)
+
+        cases = against(Path(base), project, device.scale, ref or "the base", device.refusal)
     if ref:
         floors = inputs.floors_at(ref, baselines, device.slug)
     else:
@@ -143,7 +152,7 @@ def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[S
     return session, cases
 
 
-def _wanted(cases: contract.Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
+def _wanted(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
     """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
 
     Where the project has benchmark tests, an id that no family has may be one of theirs.
@@ -168,3 +177,31 @@ def _wanted(cases: contract.Cases, tier: Tier, listed: Path | None) -> tuple[dic
                 f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}", Code.SELECTION
             )
     return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted
+
+
+def case_parts(nodeid: str) -> tuple[str, str, str]:
+    """File, test and parameters of a test in the alphabet of case ids.
+
+    ``a/bench_b.py::T::test_c[1-d]`` is ``a-bench_b``, ``T.test_c`` and ``1-d``.
+    """
+    path, _, test = nodeid.partition("::")
+    name, _, parameters = test.partition("[")
+    file = "-".join(PurePosixPath(path).with_suffix("").parts).replace(".", "_")
+    parts = (file, name.replace("::", "."), parameters.removesuffix("]"))
+    spelled = [_FORBIDDEN.sub("_", part) for part in parts]
+    return spelled[0], spelled[1], spelled[2]
+
+
+def case_of(nodeid: str) -> Case:
+    """The case of a benchmark test, without what only its call provides: its work, its arrays."""
+    file, test, parameters = case_parts(nodeid)
+    return Case(
+        family=file,
+        stage=Stage(test, "a benchmark test", operation=OPERATION),
+        launch=Launch((1, 1, 1), (1, 1, 1)),
+        arguments=(),
+        work=Work(0),
+        reference=None,  # it takes the arguments of the callable
+        size=parameters,
+        tier=Tier.GATE,
+    )

@@ -12,7 +12,7 @@ from peakgate.device.call import Call
 from peakgate.device.interface import DeviceLost, Unmeasurable
 from peakgate.device.stream import Trial
 from peakgate.measure.sampling import SamplingPlan
-from peakgate.run.marker import case_of
+from peakgate.run.results import case_of
 
 PLAN = SamplingPlan(min_samples=4, max_samples=12)
 

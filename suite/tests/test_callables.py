@@ -23,7 +23,8 @@ from peakgate.judge.metrics import metrics
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import Samples
 from peakgate.run.callables import CpuCall, sized_input
-from peakgate.run.marker import Given, Proving, case_of, case_parts
+from peakgate.run.marker import Given, Proving
+from peakgate.run.results import case_of, case_parts
 from peakgate.run.session import WrongResult
 
 

@@ -8,7 +8,8 @@ from peakgate import cli
 from peakgate.check import command
 from peakgate.check.picture import MOST_ROWS, PICTURE_COLUMNS, picture_of
 from peakgate.core.codes import Code
-from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect, SharedAccess, Trace, load
+from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect, load
+from peakgate.emulator.trace import SharedAccess, Trace
 
 TURNED = """
 extern "C" __global__ void turned(float* out, const float* in, int n) {

@@ -9,7 +9,7 @@ pytest_plugins = ["pytester"]
 
 CONFTEST = """
 import pytest
-from peakgate.run.callables import install_timer
+from peakgate.run.replay import install_timer
 
 @pytest.fixture
 def replay_timer(request):
@@ -18,7 +18,7 @@ def replay_timer(request):
 
 TEST = """
 import pytest
-from peakgate.run.callables import replay
+from peakgate.run.replay import replay
 
 @pytest.mark.benchmark(group="kept")
 def test_played_back(replay_timer, benchmark):
