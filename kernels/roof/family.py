@@ -1,4 +1,4 @@
-"""What this GPU reaches at best: copies, one-way traffic, fused multiply-adds and tensor cores by type.
+"""Achievable limits of this GPU: copies, one-way traffic, fused multiply-adds and tensor cores by type.
 
 A size label is the bytes of the array that is read (or, where nothing is read, written). The sizes from 16MiB to 1GiB
 are those of square float32 matrices with sides from 2048 to 16384, so each such matrix has a copy of its own size.

@@ -22,7 +22,7 @@ from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.files import write_whole
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.causes import ExplainedSide, FindingCause, MachineCode
-from peakgate.reports.ab.explain import SIDES, Explained, KnownSide, compared
+from peakgate.reports.ab.explain import SIDES_FILE, Explained, KnownSide, compared
 
 from lab.injected import mutants
 from lab.injected.campaign import compared as measured
@@ -74,9 +74,9 @@ def figures(
 
 def explained(folder: Path) -> Explained:
     """Output of ``ab --explain`` in a folder or a packed record, explained again without a GPU."""
-    packed = folder / f"{SIDES}.xz"
+    packed = folder / f"{SIDES_FILE}.xz"
     return read_json(
-        packed if packed.exists() else folder / SIDES,
+        packed if packed.exists() else folder / SIDES_FILE,
         lambda content: Explained(tuple(compared(case, *map(_read, both)) for case, both in content.items())),
     )
 

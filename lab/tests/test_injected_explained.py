@@ -10,7 +10,7 @@ import pytest
 from peakgate.build.cubin import Resources
 from peakgate.core.errors import PeakgateError
 from peakgate.reports.ab.causes import ExplainedSide, FindingCause, MachineCode
-from peakgate.reports.ab.explain import SIDES, Explained, KnownSide
+from peakgate.reports.ab.explain import SIDES_FILE, Explained, KnownSide
 
 from lab.injected.explained import EXPECTED, explained, figures
 
@@ -37,7 +37,7 @@ def test_what_was_saved_is_explained_again_without_a_gpu(tmp_path: Path) -> None
         ("FADD",),
     )
     both = [plain, KnownSide(ExplainedSide(spilled, None, {}), "b", ())]
-    (tmp_path / SIDES).write_text(json.dumps({"k": [asdict(each) for each in both]}))
+    (tmp_path / SIDES_FILE).write_text(json.dumps({"k": [asdict(each) for each in both]}))
     (found,) = explained(tmp_path).cases
     assert found.findings[0].cause is FindingCause.SPILLS
     assert "24" in str(explained(tmp_path).table().rows)

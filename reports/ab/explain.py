@@ -27,7 +27,7 @@ from peakgate.reports.ab.plan import CODES_LIMIT_S
 MOST_CASES, LIMIT_S = 12, 300.0
 SIDE_NAMES = ("base", "head")
 SHOWN = 3
-SIDES = "sides.json"
+SIDES_FILE = "sides.json"
 """Data of both sides of each case: enough to rank the findings again."""
 
 NO_DISASSEMBLER = (
@@ -142,7 +142,9 @@ def explain(
             notes += [f"{which}: {problem}"] if problem else []
         sides.append((facts, counters))
     known = {case: [_known(facts.get(case), counters.get(case, {})) for facts, counters in sides] for case in chosen}
-    write_whole(out / SIDES, json.dumps({case: [asdict(each) for each in both] for case, both in known.items()}) + "\n")
+    write_whole(
+        out / SIDES_FILE, json.dumps({case: [asdict(each) for each in both] for case, both in known.items()}) + "\n"
+    )
     sources = {case: [facts.get(case, {}).get("source") for facts, _ in sides] for case in chosen}
     explained = [
         replace(compared(case, *both), place=place(projects[1].folder, *sources[case])) for case, both in known.items()

@@ -40,7 +40,7 @@ def test_what_was_written_is_found_right_and_not_written_again(
     written = everything()
     assert main(["ladder", str(RUNS / "gate.json")]) == 0
     assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
-    assert capsys.readouterr().out == "the ladder shows the run\n" * 2
+    assert "written: " not in capsys.readouterr().out
     assert everything() == written
     assert OVERVIEW.read_text().count("Before.\n<!-- ladder:") == len(NAMES)
 

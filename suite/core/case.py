@@ -76,7 +76,7 @@ ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)
 """The measured roofs that are rates of operations; all others are rates of bytes."""
 
 MATH_OF_INPUTS = {"bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
-"""What inputs of one type suggest. Not int8: arrays of bytes are images and masks too."""
+"""Type of operations that inputs of one type suggest. Not int8: arrays of bytes are images and masks too."""
 
 CASE_SCHEMA = 1
 """``peakgate_schema`` of a run file; a change of meaning raises it."""
@@ -211,7 +211,7 @@ def value_of(argument: Scalar | Struct) -> np.generic:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one launch must at least do: bytes through device memory, operations (those on int8 count as flops do).
+    """Minimum work of one launch: bytes through device memory, operations (those on int8 count as flops do).
 
     ``math`` is the type, one of MATH, whose peak its operations have; None: what the inputs suggest (``Case.math``).
     ``peak_tflops`` is that peak where it is no type's. ValueError for what is none.

@@ -10,7 +10,7 @@ HOT_C = 87
 """Above this an NVIDIA data-centre GPU is near its slow-down temperature."""
 
 IDLE, POWER_CAP = "idle", "software power cap"
-REASONS = {
+CLOCK_LIMITS = {
     0x01: IDLE,
     0x02: "applications clock setting",
     0x04: POWER_CAP,
@@ -72,8 +72,8 @@ class Preflight:
 
 def reasons(bits: int) -> tuple[str, ...]:
     """The names of the reasons set in NVML's bit mask; an unknown bit is named by its value."""
-    named = [name for bit, name in REASONS.items() if bits & bit]
-    unknown = bits & ~sum(REASONS)
+    named = [name for bit, name in CLOCK_LIMITS.items() if bits & bit]
+    unknown = bits & ~sum(CLOCK_LIMITS)
     return (*named, *((f"unknown reason {unknown:#x}",) if unknown else ()))
 
 

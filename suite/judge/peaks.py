@@ -1,4 +1,4 @@
-"""What a GPU can do at most by its own attributes: memory, the host link, FP32 and the tensor cores by type.
+"""Peaks of a GPU by its own attributes: memory, the host link, FP32 and the tensor cores by type.
 
 One clock for all: the highest that the SMs have. NVIDIA's data sheets give tensor cores at a lower one: 989 TFLOP/s of
 an H200 in bf16 are at 1830 MHz, at its highest, 1980 MHz, they are 1070.

@@ -277,7 +277,7 @@ class GpuBenchmark:
 
 
 def sized_input(array: Any, nbytes: int) -> Buffer:
-    """What a case says of a callable's array: its size, which chooses the roof, and a type that suggests its math."""
+    """A case's record of a callable's array: its size, which chooses the roof, and a type that suggests its math."""
     dtype = dtype_name(array)
     dtype = dtype if dtype in MATH_OF_INPUTS else "uint8"
     return Buffer(Role.IN, (nbytes // dtypes.storage(dtype).itemsize,), dtype)
