@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from msgspec.json import encode
 from peakgate.build import headers
 from peakgate.build.options import objection_to
-from peakgate.build.sources import MACRO, SourceFile, device_only, host_code, no_such_kernel, read_sources
+from peakgate.build.sources import MACRO, SourceFile, device_only, entry_of, host_code, no_such_kernel, read_sources
 from peakgate.core import records
 from peakgate.core.case import Launch, Stage
 from peakgate.core.codes import Code
@@ -201,7 +201,8 @@ class _Unit:
     @property
     def names(self) -> tuple[str, ...]:
         """The kernels and the constants, as C++ names them."""
-        return (*self.stage.kernels, *(f"&{name}" for name, _ in self.stage.constants))
+        kernels = (entry_of(name, self.files).expression for name in self.stage.kernels)
+        return (*kernels, *(f"&{name}" for name, _ in self.stage.constants))
 
     def key(self) -> str:
         nvrtc = installed_nvrtc()
@@ -233,12 +234,16 @@ class _Unit:
             f"--pre-include={headers.PRELUDE}",
             *(f"--include-path={folder}" for folder in folders),
         )
-        compiled_file = device_only(self.files, cache_folder() / "sources")
-        text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
-        try:
-            compiled = nvrtc_process.compile_to_cubin(text, self.file_name, options, given, self.names)
-        except nvrtc.CompilationFailed as failure:
-            raise BuildError(_first_error(str(failure), self.file_name, self.files, self.stage.kernels)) from None
+        refused = ""
+        for compiled_file in device_only(self.files, self.stage.functions, cache_folder() / "sources"):
+            text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
+            try:
+                compiled = nvrtc_process.compile_to_cubin(text, self.file_name, options, given, self.names)
+                break
+            except nvrtc.CompilationFailed as failure:
+                refused = _first_error(str(failure), self.file_name, self.files, self.stage.kernels)
+        else:
+            raise BuildError(refused)
         lowered = tuple(compiled.lowered[name] for name in self.names)
         kernels = lowered[: len(self.stage.kernels)]
         self._check_constants(compiled.machine_code, lowered[len(kernels) :])

@@ -103,14 +103,69 @@ def kernels(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+_ENTRY = re.compile(
+    r"(?P<kernel>(?P<scope>(?:::)?(?:[A-Za-z_]\w*::)*)(?P<name>[A-Za-z_]\w*)\s*(?:<[^;{}()]*>)?)\s*"
+    r"(?P<parameters>\([^;{}]*\))?"
+)
+_NAMESPACE = re.compile(r"\bnamespace\s*(?P<name>\w+(?:\s*::\s*\w+)*)?[^;{}()=]*\{")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A kernel as a stage's ``entry`` names it: ``name`` alone, ``kernel`` with namespaces and template arguments.
+
+    ``parameters`` are the types in brackets that choose one of several of that name, empty where none are given.
+    """
+
+    name: str
+    kernel: str
+    parameters: str
+
+    @property
+    def expression(self) -> str:
+        """The C++ expression that both builds name the kernel by."""
+        return f"static_cast<void (*){self.parameters}>(&{self.kernel})" if self.parameters else self.kernel
+
+
+def entry_of(written: str, files: Sequence[SourceFile]) -> Entry:
+    """What an ``entry`` names; without namespaces it means the kernel of that name in whatever namespace there is one.
+
+    Raises PeakgateError where it is no name of a kernel.
+    """
+    match = _ENTRY.fullmatch(written.strip())
+    if match is None:
+        raise PeakgateError(
+            f"{written!r} given as the name of a kernel in {files[0].path.name}; expected a C++ name, qualified, with "
+            "template arguments or with its parameters' types in brackets as it needs",
+            Code.SOURCE,
+        )
+    found = set() if match["scope"] else {scope for file in files for scope in _scopes(file.text, match["name"])}
+    (scope,) = found if len(found) == 1 else ("",)
+    return Entry(match["name"], scope + match["kernel"].strip(), match["parameters"] or "")
+
+
+def _scopes(text: str, kernel: str) -> Iterator[str]:
+    """The namespaces around each definition of a kernel, as ``outer::inner::``."""
+    code = _code(text)
+    for match in _KERNEL.finditer(code):
+        if match["name"] == kernel:
+            with suppress(_Unbalanced):
+                around = (each for each in _NAMESPACE.finditer(code, 0, match.start()) if each["name"])
+                yield "".join(
+                    "".join(each["name"].split()) + "::"
+                    for each in around
+                    if _closing(code, each.end() - 1, len(code)) > match.start()
+                )
+
+
 def no_such_kernel(files: Sequence[SourceFile], entry: str, detail: str = "") -> str:
     """The line for an entry that the files do not have: which kernels they have, and how to name one."""
     names = [name for file in files for name in kernels(file.text)]
     known = f"it has {', '.join(names)}" if names else "it defines no __global__ function"
     example = next((name.replace("...", "float, 256") for name in names if "<" in name), "softmax<float, 256>")
     return (
-        f"{files[0].path.name} has no entry point `{entry}`{detail}: {known}; give the stage's `entry` as "
-        f"a name, a qualified name or a template-id such as `{example}`"
+        f"{files[0].path.name} has no entry point `{entry}`{detail}: {known}; give the stage's `entry` as a name, a "
+        f"template-id such as `{example}`, or, of several of one name, as `{example}(float*, int)`"
     )
 
 
@@ -123,14 +178,24 @@ def host_code(text: str, line: int) -> str | None:
     return f"`{match['launch']}...>>>` is a launch" if match["launch"] else f"`{match[0].rstrip('( ')}` is host code"
 
 
-def device_only(files: Sequence[SourceFile], folder: Path, rewrite: Callable[[str], str] = str) -> Path:
-    """The file to compile: the source itself or, if host code surrounds its kernels, a copy without it in ``folder``.
+def device_only(
+    files: Sequence[SourceFile], kernels: Collection[str], folder: Path, rewrite: Callable[[str], str] = str
+) -> Iterator[Path]:
+    """The files to compile, until one does: what stays without host code, then what stays without other kernels too.
 
-    Taken out are functions and other declarations that use the host's libraries, and host functions that no kernel
-    mentions; lines stay where they are. Each text then goes through ``rewrite``, which keeps lines too. What is taken
-    out and needed after all is an error of the compiler.
+    Each is the source itself or a copy in ``folder``. Taken out are functions and other declarations that use the
+    host's libraries, and host functions that no kernel mentions; lines stay where they are. Each text then goes through
+    ``rewrite``, which keeps lines too. What is taken out and needed after all is an error of the compiler.
     """
-    blanked = [rewrite(text) for text in device_texts(files)]
+    first = _copied(files, device_texts(files), folder, rewrite)
+    yield first
+    if (alone := _copied(files, device_texts(files, kernels), folder, rewrite)) != first:
+        yield alone
+
+
+def _copied(files: Sequence[SourceFile], texts: Sequence[str], folder: Path, rewrite: Callable[[str], str]) -> Path:
+    """The first file with these texts for it and those it includes."""
+    blanked = [rewrite(text) for text in texts]
     if all(text == file.text for text, file in zip(blanked, files, strict=True)):
         return files[0].path
     key = hashlib.sha256(repr([[str(file.path) for file in files], blanked]).encode()).hexdigest()[:20]

@@ -268,12 +268,14 @@ class KernelLaunch:
 class Stage:
     """One step of a family's ladder.
 
-    ``source`` is its ``.cu`` file, ``entry`` the kernel in it that is launched: a name, a qualified name or a
-    template-id such as ``softmax<float, 256>``, by default the stage's name; ``more`` are the other kernels of that
-    file which its cases launch, where a case is several launches. ``include`` are folders in which it looks
-    for its includes beside its own, ``options`` what NVRTC is given beyond a plain build's; the emulator takes the
-    macros and the language standard among them. ``constants`` are ``__constant__`` or ``__device__`` variables that
-    are filled with input data before the launch: the reference receives them behind the arguments' inputs.
+    ``source`` is its ``.cu`` file, ``entry`` the kernel in it that is launched: a name or a template-id such as
+    ``softmax<float, 256>``, with namespaces where several have it that are in different ones, with the types of its
+    parameters where several in one have it (``scale<3>(float*, int)``), by default the stage's name; ``more`` are the
+    other kernels of that file which its cases launch, where a case is several launches. ``include`` are folders in
+    which it looks for its includes beside its own, ``options`` what NVRTC is given beyond a plain build's; the emulator
+    takes the macros and the language standard among them. ``constants`` are ``__constant__`` or ``__device__``
+    variables that are filled with input data before the launch: the reference receives them behind the arguments'
+    inputs.
     A stage without a source is an ``operation`` of the device itself (a memcpy, a vendor library call) that serves as
     a reference implementation.
     ``cooperative`` launches all blocks at once, so that they may wait for each other; the emulator does not run such a
@@ -310,7 +312,7 @@ class Stage:
     @property
     def functions(self) -> tuple[str, ...]:
         """The kernels' own names, without namespaces and template arguments."""
-        return tuple(name.partition("<")[0].strip().rpartition("::")[2] for name in self.kernels)
+        return tuple(re.split("[<(]", name)[0].strip().rpartition("::")[2] for name in self.kernels)
 
     @property
     def needs(self) -> str:

@@ -15,7 +15,7 @@ from typing import TypedDict, Unpack
 
 from peakgate.build import headers
 from peakgate.build.options import objection_to
-from peakgate.build.sources import SourceFile, device_only, kernels, read_sources
+from peakgate.build.sources import Entry, SourceFile, device_only, entry_of, kernels, read_sources
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import CACHE_VARIABLE, cache_folder
@@ -67,7 +67,6 @@ class BuildOptions(TypedDict, total=False):
     compiler: Compiler
 
 
-_ENTRY = re.compile(r"(?:::)?(?:[A-Za-z_]\w*::)*(?P<name>[A-Za-z_]\w*)\s*(?:<[^;{}]*>)?")
 _OPTION = re.compile(r"-D|-U|-I|-std=|--define-macro=|--undefine-macro=|--include-path=|--std=")
 _SPELLED = {"--define-macro=": "-D", "--undefine-macro=": "-U", "--include-path=": "-I", "--std=": "-std="}
 """NVRTC options translated for a C++ compiler."""
@@ -94,13 +93,6 @@ def build_kernel(
 
     Raises KernelBuildError if it does not compile, PeakgateError if a file or a compiler is missing.
     """
-    entry = _ENTRY.fullmatch(kernel)
-    if entry is None:
-        raise PeakgateError(
-            f"{kernel!r} given as the name of a kernel in {source.name}; expected a C++ name, qualified or with "
-            "template arguments as it needs",
-            Code.SOURCE,
-        )
     if objection := objection_to(options, source):
         raise KernelBuildError(objection)
     compiler = compiler or find_compiler()
@@ -121,12 +113,13 @@ def build_kernel(
         _directive(option) for option in (*(f"-D{macro}" for macro in given), *taken) if option[:2] in ("-D", "-U")
     ]
     files = read_sources(source, folders)
+    entry = entry_of(kernel, files)
     runtime = build_runtime(compiler)
     stand_ins = _stand_ins()
     texts = tuple((file.path.name, file.text) for file in files)
     key = _digest(
         (
-            kernel,
+            entry,
             source.name,
             flags,
             macros,
@@ -141,20 +134,22 @@ def build_kernel(
         return library
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
-        compiled = device_only(files, cache_folder() / "sources", _checked)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
         included += [
             RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(f.text) for f in files)
         ]
-        wrapper.write_text(_wrapper(compiled, included, macros, kernel, entry["name"]), encoding="utf-8")
         kernel_object = Path(scratch, "kernel.o")
-        # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
         searched = [f"-I{folder}" for folder in (*folders, stand_ins, RUNTIME_FOLDER)]
-        searched += [] if compiled == source else [f"-iquote{source.parent}"]
-        done = run([*compiler.command, *flags, *searched, "-c", str(wrapper), "-o", str(kernel_object)])
-        if done.returncode:
+        command = [*compiler.command, *flags, *searched, "-c", str(wrapper), "-o", str(kernel_object)]
+        for compiled in device_only(files, [entry.name], cache_folder() / "sources", _checked):
+            wrapper.write_text(_wrapper(compiled, included, macros, entry), encoding="utf-8")
+            # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
+            done = run(command if compiled == source else [*command, f"-iquote{source.parent}"])
+            if not done.returncode:
+                break
+        else:
             raise failed(done, files, kernel, wrapper)
-        names = _dynamic_shared_names(kernel_object, files, kernel, entry["name"])
+        names = _dynamic_shared_names(kernel_object, files, kernel, entry.name)
         described = _description(names, compiler, has_variables=spread(kernel_object))
         link((kernel_object, described, runtime), library, scratch, compiler)
     return library
@@ -248,21 +243,24 @@ def _directive(option: str) -> str:
     return f"#define {name} {value if '=' in option else 1}" if option.startswith("-D") else f"#undef {name}"
 
 
-def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], kernel: str, name: str) -> str:
+def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], entry: Entry) -> str:
     """The translation unit: the emulator's headers, the macros, the source, the entry point.
 
     The macros come behind the headers, which use short names of their own.
     The kernel gets a name of its own there, because ``fma`` or ``read`` would be that of a C library function; not one
     called like a member of CUDA's vectors, which would be renamed with it.
     """
-    own_name = name if name in ("x", "y", "z", "w") else f"peakgate_kernel_{name}"
+    own_name = entry.name if entry.name in ("x", "y", "z", "w") else f"peakgate_kernel_{entry.name}"
     return "\n".join(
         (
             *(f'#include "{header}"' for header in included),
             *macros,
-            f"#define {name} {own_name}",
+            f"#define {entry.name} {own_name}",
             f'#include "{source}"',
-            f"PEAKGATE_ENTRY({kernel})",
+            f"PEAKGATE_API void peakgate_call(void** arguments) {{ peakgate::call({entry.expression}, arguments); }}",
+            "PEAKGATE_API int peakgate_parameters(PeakgateParameter* described) {",
+            f"    return peakgate::describe_all({entry.expression}, described);",
+            "}",
             "",
         )
     )
@@ -272,7 +270,8 @@ def _dynamic_shared_names(built: Path, files: Sequence[SourceFile], kernel: str,
     """The ``extern __shared__`` arrays of an object file: they are its undefined thread-local symbols."""
     symbols = [symbol for symbol in symbols_of(built) if symbol.kind == "STT_TLS"]
     # The file's other kernels have variables too. Which functions this one calls is not known.
-    others = [f"{len(other)}{other}" for file in files for other in map(_plain, kernels(file.text)) if other != name]
+    known = {each.partition("<")[0] for file in files for each in kernels(file.text)}
+    others = [f"{len(other)}{other}" for other in known - {name}]
     static = sum(
         symbol.size
         for symbol in symbols
@@ -286,10 +285,6 @@ def _dynamic_shared_names(built: Path, files: Sequence[SourceFile], kernel: str,
             f"{MAX_STATIC_SHARED}; declare it 'extern __shared__' and give the size at launch"
         )
     return [symbol.name for symbol in symbols if not symbol.section]
-
-
-def _plain(kernel: str) -> str:
-    return kernel.partition("<")[0]
 
 
 def _description(names: Sequence[str], compiler: Compiler, *, has_variables: bool) -> Path:

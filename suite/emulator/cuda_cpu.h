@@ -313,10 +313,3 @@ template <class... A> int describe_all(void (*)(A...), PeakgateParameter* descri
     return sizeof...(A);
 }
 } // namespace peakgate
-
-// Variadic, because a template-id has commas.
-#define PEAKGATE_ENTRY(...)                                                                                            \
-    PEAKGATE_API void peakgate_call(void** arguments) { peakgate::call(&__VA_ARGS__, arguments); }                     \
-    PEAKGATE_API int peakgate_parameters(PeakgateParameter* described) {                                               \
-        return peakgate::describe_all(&__VA_ARGS__, described);                                                        \
-    }

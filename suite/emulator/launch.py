@@ -46,7 +46,7 @@ def load(
 ) -> EmulatedKernel:
     """Builds, or takes from the cache, the ``__global__`` function ``kernel`` of a ``.cu`` file.
 
-    ``kernel`` is a name, a qualified name or a template-id (``softmax<float, 256>``). ``include`` are folders in which
+    ``kernel`` names it as a stage's ``entry`` does (``softmax<float, 256>``). ``include`` are folders in which
     its includes are looked for beside its own; of ``options``, meant for NVRTC, macros and the language standard count.
     ``__CUDA_ARCH__`` is that of the compute ``capability``; ``specific`` defines the macros of its features too.
 

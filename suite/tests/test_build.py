@@ -182,6 +182,17 @@ def test_constants_are_known_by_their_lowered_names_and_must_have_room(tmp_path,
         cubin(larger, (), (9, 0))
 
 
+def test_an_entry_is_found_in_its_namespace_by_its_types_and_beside_a_kernel_that_does_not_compile(tmp_path, cache):
+    text = (
+        "namespace a {\ntemplate <int N> __global__ void fill(int* out) { out[0] = N; }\n"
+        "template <int N> __global__ void fill(float* out) { out[0] = N; }\n"
+        "__global__ void broken() { missing(); }\n}\n"
+    )
+    assert built(tmp_path / "k.cu", text, "fill<3>(float*)").entry == "_ZN1a4fillILi3EEEvPf"
+    with pytest.raises(BuildError, match=r'k\.cu:4: identifier "missing" is undefined'):
+        built(tmp_path / "k.cu", text, "broken")
+
+
 def test_an_entry_that_is_not_there_is_answered_with_those_that_are(tmp_path, cache):
     text = "template <class T> __global__ void sum(T* x) {}\n__global__ void other(int* x) {}\n"
     with pytest.raises(

@@ -54,6 +54,30 @@ def test_a_template_in_a_file_with_a_main_is_launched_by_its_template_id(compile
 
 
 @every_compiler
+def test_of_kernels_of_one_name_the_types_of_the_parameters_choose(compiler: Compiler, source: Path) -> None:
+    text = (
+        "namespace a {\ntemplate <int N> __global__ void fill(int* out) { out[0] = N; }\n"
+        "template <int N> __global__ void fill(int* out, float) { out[0] = N + 1; }\n}\n"
+    )
+    out = np.zeros(1, np.int32)
+    loaded(source, text, "fill<3>(int*)", compiler=compiler).launch(ONE, ONE, (out,))
+    assert out[0] == 3
+    loaded(source, text, "a::fill<3>(int*, float)", compiler=compiler).launch(ONE, ONE, (out, np.float32(0)))
+    assert out[0] == 4
+    with pytest.raises(KernelBuildError, match=r"^kernel\.cu has no entry point `fill<3>` "):
+        loaded(source, text, "fill<3>", compiler=compiler)
+
+
+def test_a_kernel_runs_beside_one_that_does_not_compile(source: Path) -> None:
+    text = "__global__ void kernel(int* out) { out[0] = 5; }\n__global__ void parent(int* out) { kernel<<<1, 1>>>(out); }\n"
+    out = np.zeros(1, np.int32)
+    loaded(source, text).launch(ONE, ONE, (out,))
+    assert out[0] == 5
+    with pytest.raises(KernelBuildError, match=r"^kernel\.cu:2: "):
+        loaded(source, text, "parent")
+
+
+@every_compiler
 def test_constant_memory_is_set_from_the_host_and_keeps_its_values(compiler: Compiler) -> None:
     kernel = emulator.load(FOREIGN, "scaling::by_constant", compiler=compiler)
     values, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from peakgate.build.sources import device_only, device_texts, host_code, kernels, read_sources
+from peakgate.build.sources import device_only, device_texts, entry_of, host_code, kernels, read_sources
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 
@@ -12,7 +12,7 @@ def left_of(tmp_path: Path, text: str) -> str:
     """What is compiled of a file."""
     source = tmp_path / "a.cu"
     source.write_text(text)
-    compiled = device_only(read_sources(source), tmp_path / "copies")
+    compiled = next(device_only(read_sources(source), (), tmp_path / "copies"))
     return compiled.read_text().removeprefix('#line 1 "a.cu"\n')
 
 
@@ -30,7 +30,47 @@ def test_a_file_without_host_code_is_compiled_as_it_is(tmp_path: Path) -> None:
     source.write_text(
         "float helper(float x) { return x; }\nint unused() { return 1; }\n__global__ void k(float* x) {}\n"
     )
-    assert device_only(read_sources(source), tmp_path / "copies") == source
+    assert next(device_only(read_sources(source), ["k"], tmp_path / "copies")) == source
+
+
+def test_a_file_is_tried_without_its_other_kernels_after_it_was_tried_with_them(tmp_path: Path) -> None:
+    lines = [
+        "template <int N> __global__ void other() {}",
+        "__global__ void k() {}",
+        "template __global__ void other<3>();",
+        "",
+    ]
+    source = tmp_path / "a.cu"
+    source.write_text("\n".join(lines))
+    whole, alone = device_only(read_sources(source), ["k"], tmp_path / "copies")
+    assert whole == source
+    assert [line.strip() for line in alone.read_text().splitlines()[1:]] == ["", lines[1], ""]
+
+
+@pytest.mark.parametrize(
+    ("written", "expression"),
+    [
+        ("one", "a::b::one"),
+        ("b::one", "b::one"),
+        ("hidden", "a::hidden"),
+        ("two<float, 16>", "a::b::two<float, 16>"),
+        ("two<float>(float*, int)", "static_cast<void (*)(float*, int)>(&a::b::two<float>)"),
+        ("twice", "twice"),
+        ("everywhere", "everywhere"),
+        ("gone", "gone"),
+    ],
+)
+def test_an_entry_without_namespaces_means_the_only_kernel_of_its_name(
+    tmp_path: Path, written: str, expression: str
+) -> None:
+    source = tmp_path / "a.cu"
+    source.write_text(
+        "namespace a { using namespace std;\nnamespace b {\n__global__ void one() {}\n"
+        "template <class T, int N = 1> __global__ void two(T* x) {}\n__global__ void twice() {}\n}\n"
+        "namespace { __global__ void hidden() {} }\n__global__ void twice() {}\n__global__ void everywhere() {}\n}\n"
+        "__global__ void everywhere() {}\n"
+    )
+    assert entry_of(written, read_sources(source)).expression == expression
 
 
 def test_host_functions_go_and_lines_stay(tmp_path: Path) -> None:
