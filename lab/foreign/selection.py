@@ -8,6 +8,9 @@ Each folder is named ``owner+repository``. The rule was written before a kernel 
 2. Every kernel that is defined there, but for templates with a pack of parameters or one that is a template itself.
    Kernels of equal text, but for blanks and comments, count once, the first by path.
 3. Of each repository the first 16 by the SHA-256 of ``repository/path:kernel``.
+4. Further ones, after that list had been tried, many of which are no programs: of each repository the first 8 that the
+   list lacks and that CUDA's own compiler takes (nvcc 13.4, ``-ptx -arch=sm_90 -std=c++17 -rdc=true``, the folders of
+   rule 1 as include, templates instantiated). ``chosen.json`` has what it refused too, with its error.
 
 In the list of chosen kernels 28 words are none: the rule took `__launch_bounds__`, `__cluster_dims__` or `main` for a
 kernel's name. It no longer does; the list stays as it was tried.
@@ -30,6 +33,8 @@ from peakgate.build.sources import masked, source_text
 from peakgate.core.errors import PeakgateError
 
 PER_REPOSITORY = 16
+FURTHER = 40
+"""Behind these, by the same order: the ones that rule 4 looks at."""
 MAX_BYTES = 200_000
 SHARED_FOLDERS = ("include", "inc", "common", "src")
 
@@ -139,7 +144,7 @@ def kernels_of(file: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def chosen_of(root: Path, known: frozenset[str]) -> tuple[list[Chosen], dict[str, int]]:
-    """The kernels of a repository that are tried, and how many files and kernels there were."""
+    """The kernels of a repository in the order of rule 3, and how many files and kernels there were."""
     repository = root.name.replace("+", "/")
     files = sorted(path for path in root.rglob("*.cu*") if path.suffix in (".cu", ".cuh") and path.is_file())
     counts = {"files": len(files), "need_another_library": 0, "kernels": 0, "distinct": 0}
@@ -157,7 +162,7 @@ def chosen_of(root: Path, known: frozenset[str]) -> tuple[list[Chosen], dict[str
             counts["kernels"] += 1
             distinct.setdefault(text, Chosen(repository, file.relative_to(root).as_posix(), name, entry))
     counts["distinct"] = len(distinct)
-    return sorted(distinct.values(), key=_order)[:PER_REPOSITORY], counts
+    return sorted(distinct.values(), key=_order), counts
 
 
 def _order(each: Chosen) -> str:
@@ -168,9 +173,12 @@ def main(folders: Sequence[str]) -> None:
     """Print what is chosen."""
     known = known_headers()
     found = {Path(folder).name.replace("+", "/"): chosen_of(Path(folder), known) for folder in folders}
-    counts = {name: {**numbers, "tried": len(chosen)} for name, (chosen, numbers) in found.items()}
-    every = [asdict(each) for chosen, _ in found.values() for each in chosen]
-    sys.stdout.write(json.dumps({"repositories": counts, "chosen": every}, indent=1) + "\n")
+    tried = {name: chosen[:PER_REPOSITORY] for name, (chosen, _) in found.items()}
+    counts = {name: {**numbers, "tried": len(tried[name])} for name, (_, numbers) in found.items()}
+    every = [asdict(each) for chosen in tried.values() for each in chosen]
+    last = PER_REPOSITORY + FURTHER
+    further = [asdict(each) for chosen, _ in found.values() for each in chosen[PER_REPOSITORY:last]]
+    sys.stdout.write(json.dumps({"repositories": counts, "chosen": every, "further": further}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

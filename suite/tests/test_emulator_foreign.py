@@ -69,7 +69,7 @@ def test_of_kernels_of_one_name_the_types_of_the_parameters_choose(compiler: Com
 
 
 def test_a_kernel_runs_beside_one_that_does_not_compile(source: Path) -> None:
-    text = "__global__ void kernel(int* out) { out[0] = 5; }\n__global__ void parent(int* out) { kernel<<<1, 1>>>(out); }\n"
+    text = "__global__ void kernel(int* out) { out[0] = 5; }\n__global__ void parent() { kernel<<<1, 1>>>(nullptr); }\n"
     out = np.zeros(1, np.int32)
     loaded(source, text).launch(ONE, ONE, (out,))
     assert out[0] == 5
