@@ -78,7 +78,16 @@ _EMPTY = (
         "channel_descriptor.h",
     ),
     *("texture_types.h", "surface_types.h", "cuda_texture_types.h", "texture_fetch_functions.h", "surface_functions.h"),
-    *("thrust/host_vector.h", "thrust/device_vector.h"),
+    *(
+        f"thrust/{name}.h"
+        for name in (
+            *("host_vector", "device_vector", "device_ptr", "device_malloc", "device_free", "execution_policy", "sort"),
+            *("reduce", "transform_reduce", "scan", "copy", "fill", "sequence", "transform", "for_each", "generate"),
+            *("extrema", "unique", "remove", "count", "find", "binary_search", "gather", "scatter", "merge"),
+            *("inner_product", "iterator/counting_iterator", "iterator/zip_iterator", "iterator/transform_iterator"),
+            *("iterator/constant_iterator", "iterator/discard_iterator", "system/cuda/execution_policy"),
+        )
+    ),
 )
 """Headers for host code only, or that NVRTC and the emulator provide themselves."""
 

@@ -27,6 +27,9 @@ def translated(text: str) -> str:
         # In the body of a macro every line but the last ends in a backslash.
         lines = "".join(re.findall(r"\\?\n", text[match.start() : end]))
         statement = _TOKENS.sub(lambda m: " " if m["comment"] else m[0], text[match.end() : end])
-        pieces += [text[at : match.start()], as_cpp(statement.replace("\\\n", " ")), lines]
+        code = as_cpp(statement.replace("\\\n", " "))
+        if "\n" in code:
+            lines = f"#line {text[:end].count(chr(10)) + 1}\n"
+        pieces += [text[at : match.start()], code, lines]
         at = end + 1
     return "".join((*pieces, text[at:]))

@@ -277,6 +277,8 @@ def _vote(instruction: Instruction, names: Names) -> str:
     calls |= {what: (f"__{what}_sync", "pred", "bool") for what in ("any", "all")}
     calls["uni"] = ("peakgate_ptx::uniform", "pred", "bool")
     sync, what, written = instruction.modifiers
+    if what == "sync":  # as CUB writes it
+        sync, what = what, sync
     call, kind, result = calls.get(what, ("", "", ""))
     if sync != "sync" or written != kind:
         raise Unknown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from peakgate.emulator.ptx_grammar import Instruction, Label, NotUnderstood, parsed
 from peakgate.emulator.ptx_instructions import statement
@@ -13,8 +14,34 @@ _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 _ESCAPES = {r"\n": "\n", r"\r": " ", r"\t": " ", r"\"": '"', "%%": "%"}
 
 
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?P<word>if|elif|else|endif)[^\n]*\n", re.MULTILINE)
+
+
 def as_cpp(text: str) -> str:
-    """The statement that does what ``asm(text)`` does; what is not known in it ends a launch that comes to it."""
+    """The statement that does what ``asm(text)`` does; what is not known in it ends a launch that comes to it.
+
+    Where there are conditions of the preprocessor in the text, one statement for each branch, on lines between theirs.
+    """
+    depth = 0
+    own: list[re.Match[str]] = []
+    for condition in _CONDITION.finditer(text):
+        depth += condition["word"] == "if"
+        if depth == 1:
+            own.append(condition)
+        depth -= condition["word"] == "endif"
+        if depth == 0:
+            break
+    if depth or not own:
+        return _statement(text)
+    before, behind = text[: own[0].start()], text[own[-1].end() :]
+    branches = [(here[0], text[here.end() : there.start()]) for here, there in pairwise(own)]
+    if all(condition["word"] != "else" for condition in own):
+        branches.append(("#else\n", ""))
+    statements = (f"{directive}{as_cpp(before + branch + behind)}\n" for directive, branch in branches)
+    return "\n".join(("", *(each.rstrip("\n") for each in statements), "#endif", ""))
+
+
+def _statement(text: str) -> str:
     template, outputs, inputs = _parts(text)
     if template is None:
         return _refusal("inline PTX whose text the preprocessor puts together")

@@ -211,6 +211,7 @@ T = np.arange(32)
          0 * T + 107),
         ("{ .reg .pred p; setp.lt.u32 p, %2, 5; vote.sync.uni.pred p, p, -1; selp.u32 %1, 1, 0, p; }", 0 * T + 7),
         ("{ .reg .pred p; setp.lt.u32 p, %2, 5; vote.sync.ballot.b32 %0, p, -1; }", 0 * T + 931),
+        ("{ .reg .pred p; setp.lt.u32 p, %2, 5; vote.ballot.sync.b32 %0, p, -1; }", 0 * T + 931),
         ("redux.sync.max.s32 %0, %2, -1;", 0 * T + 931),
         ("{ .reg .pred p; elect.sync %0|p, -1; selp.u32 %1, 1, 0, p; }", 100 * (T == 0)),
         # A register that is wider than what is loaded: the sign fills it.
@@ -260,6 +261,19 @@ def test_an_instruction_with_a_modifier_that_is_not_known_is_refused_by_name(ins
 def test_a_text_that_the_preprocessor_puts_together_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KernelBuildError, match="whose text the preprocessor puts together is not emulated"):
         launched(tmp_path, 'asm volatile("add.u32 %0, " SECOND ", %1;" : "=r"(result) : "r"(t));')
+
+
+def test_a_statement_with_conditions_of_the_preprocessor_is_that_of_the_branches_that_hold(tmp_path: Path) -> None:
+    body = (
+        'asm volatile("{ .reg .b32 r; mov.b32 r, %1;"\n'
+        "#if __CUDA_ARCH__ >= 800 && \\\n    __CUDA_ARCH__ < 1000\n"
+        '  " add.u32 r, r, 1;"\n'
+        '#ifdef NOWHERE\n  " bogus.u32 r;"\n#elif 1\n  " mul.lo.u32 r, r, 3;"\n#endif\n'
+        '#else\n  " mov.b32 r, 0;"\n#endif\n'
+        '#ifndef NOWHERE\n  " add.u32 r, r, 100;"\n#endif\n'
+        '  " mov.b32 %0, r; }" : "=r"(result) : "r"(t));\n    result += 1000 * (__LINE__ == 21);'
+    )
+    np.testing.assert_array_equal(launched(tmp_path, body), 3 * (T + 1) + 100 + 1000 + 900)
 
 
 def test_a_statement_in_a_macro_over_several_lines_is_translated_each_time_it_is_used(tmp_path: Path) -> None:
