@@ -38,7 +38,8 @@ from peakgate.emulator.variables import spread
 
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
-PTX_MODULES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")))
+REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "variables.py")
+"""Modules that change a kernel on its way to the shared object."""
 _ON_DEMAND = {
     "cuda_textures.h": re.compile(
         r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
@@ -124,7 +125,7 @@ def build_kernel(
             flags,
             macros,
             runtime.name,
-            _own_digest((*KERNEL_HEADERS, *PTX_MODULES)),
+            _own_digest((*KERNEL_HEADERS, *REWRITERS)),
             stand_ins.name,
             texts,
         )

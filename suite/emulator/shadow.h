@@ -54,7 +54,7 @@ inline bool ordered(const Access& earlier, Space space) {
     if (earlier.epoch < state.ordered_epoch || is_shared(space)) return true;
     // Of this block: a barrier came between.
     if (earlier.epoch - state.block_epoch < state.epoch - state.block_epoch) return true;
-    return ordered_across_blocks(earlier);
+    return state.released ? ordered_across_blocks(earlier) : block_of(earlier.epoch) == state.block->number;
 }
 
 inline bool same_block(const Access& earlier, Space space) {
@@ -201,20 +201,26 @@ PEAKGATE_RARE void write_meets_reads(Cell& cell, uint8_t bytes, Space space, uin
     race(reads, too_early ? READ_BEFORE_WRITE : WRITE_AFTER_READ, space, offset, caller);
 }
 
-// A read beside one that nothing orders with it.
+// A read beside one of the same block that nothing orders with it.
+inline void share(Access& reads, uint8_t bytes) {
+    if (!(reads.bytes & bytes)) return;
+    reads.details |= reads.bytes & bytes;
+    if (reads.thread / WARP != state.current / WARP) reads.details |= SEVERAL_WARPS;
+    reads.thread = static_cast<uint16_t>(state.current);
+    reads.stamp = current_thread().stamp;
+}
+
+// The same, rarely: of strong reads, and of several blocks.
 template <Manner manner> PEAKGATE_RARE void add_reader(Cell& cell, uint8_t bytes, uint8_t how, uintptr_t caller) {
     Access& reads = cell.read;
     const int more = reads.bytes & MORE_READERS;
     if (is_strong(manner) != !!(reads.details & STRONG_READ)) {
         if (!is_strong(manner)) reads = now(bytes | more, how, caller); // strong ones race with less
-    } else if (reads.epoch != state.epoch && state.released) {
+    } else if (reads.epoch == state.epoch) {
+        share(reads, bytes);
+    } else if (state.released) {
         keep_reader(&cell, reads);
         reads = now(bytes | MORE_READERS, how, caller);
-    } else if ((reads.bytes & bytes) && reads.epoch == state.epoch) {
-        reads.details |= reads.bytes & bytes;
-        if (reads.thread / WARP != state.current / WARP) reads.details |= SEVERAL_WARPS;
-        reads.thread = static_cast<uint16_t>(state.current);
-        reads.stamp = current_thread().stamp;
     }
 }
 
@@ -234,7 +240,9 @@ __attribute__((always_inline)) inline void note_read(Cell& cell, uint8_t bytes, 
         reads = now(reads.bytes | bytes, how, caller);
     else if (reads_ordered(reads, space))
         reads = now(bytes | (reads.bytes & MORE_READERS), how, caller);
-    else
+    else if (manner == PLAIN_READ && reads.epoch == state.epoch && !(reads.details & STRONG_READ))
+        share(reads, bytes);
+    else if (manner != PLAIN_READ || state.released || (reads.details & STRONG_READ))
         add_reader<manner>(cell, bytes, how, caller);
 }
 

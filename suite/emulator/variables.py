@@ -61,7 +61,9 @@ def variables_of(library: Path) -> ctypes.Array[VariableStructure]:
 
 
 def _is_variable(section: str) -> bool:
-    return section.startswith(tuple(f"{each}." for each in _WRITABLE)) and not section.startswith(".data.rel.ro")
+    own = tuple(f"{each}." for each in _WRITABLE)
+    # What the compiler's checks describe themselves by has local labels for names.
+    return section.startswith(own) and not section.startswith(".data.rel.ro") and "..L" not in section
 
 
 def _plain(name: str) -> str:

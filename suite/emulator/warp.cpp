@@ -22,6 +22,7 @@ struct Rendezvous {
 struct Warps {
     Rendezvous rendezvous[MAX_THREADS];
     unsigned living_lanes[MAX_THREADS / WARP];
+    bool in_use[MAX_THREADS / WARP]; // its lanes have met in this block
 };
 
 Warps* new_warps() { return static_cast<Warps*>(calloc(1, sizeof(Warps))); }
@@ -122,17 +123,18 @@ void begin_block_of_warps() {
     for (int warp = 0; warp * WARP < state.thread_count; ++warp) {
         const int lanes = state.thread_count - warp * WARP;
         warps.living_lanes[warp] = lanes >= WARP ? ~0u : (1u << lanes) - 1;
-        for (int lane = 0; lane < WARP; ++lane) {
+        for (int lane = 0; warps.in_use[warp] && lane < WARP; ++lane) {
             warps.rendezvous[warp * WARP + lane].arrived = 0;
             warps.rendezvous[warp * WARP + lane].leaving = 0;
         }
+        warps.in_use[warp] = false;
     }
 }
 
 void leave_warp(int thread) {
     const int warp = thread / WARP;
     here().living_lanes[warp] &= ~(1u << thread % WARP);
-    for (int lane = 0; lane < WARP; ++lane) {
+    for (int lane = 0; here().in_use[warp] && lane < WARP; ++lane) {
         Rendezvous& meeting = here().rendezvous[warp * WARP + lane];
         if (complete(meeting, warp)) let_go(meeting, warp);
     }
@@ -151,6 +153,7 @@ unsigned peakgate_warp(const PeakgateWarpCall* call, const void* caller) {
                lane, call->mask);
         abandon_launch();
     }
+    here().in_use[warp] = true;
     Rendezvous& meeting = find_rendezvous(call->mask, warp);
     join(meeting, *call, lane, called_at);
     if (complete(meeting, warp)) {
