@@ -40,6 +40,8 @@ namespace cuda {
 enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
 template <typename T, thread_scope = thread_scope_system> struct atomic {
     T value;
+    T operator=(T given) { return value = given; }
+    operator T() const { return value; }
 };
 } // namespace cuda
 

@@ -1,7 +1,7 @@
 """Judge a suite: ``python -m lab.suites.judge SUITE CHECKOUT`` fills SUITE.json beside this file.
 
 SUITE is ``scor``, ``indigo`` or ``gpuverify``, CHECKOUT the repository at the commit that README.md names; none of its
-code is kept here. What the record has already is not run again; ``--again`` runs everything.
+code is kept here. What the record has judged is not run again, what it has refused is; ``--again`` runs everything.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def main() -> None:
     todo = [
         (name, defective, judge)
         for name, defective, judge in programs(options.suite, options.checkout.resolve())
-        if options.only in name and (options.again or name not in known)
+        if options.only in name and (options.again or "refused" in known.get(name, {"refused": ""}))
     ]
     head = {"repository": COMMITS[options.suite]}
     with ThreadPoolExecutor(options.jobs) as pool:

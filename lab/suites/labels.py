@@ -9,12 +9,23 @@ import re
 
 UNINITIALISED = "adds 32 words of a shared array of which its 16 warps have written 16 (guide: no initial value)"
 EQUAL_STORES = "several threads store one value to one word by plain stores (PTX, data races)"
+PLAIN_RACE = "one thread stores to a word that another loads, both by plain accesses (PTX, data races)"
+UNORDERED_SUM = "reads a sum in shared memory to which other threads still add, without a barrier (PTX, data races)"
+LEFT_LOOP = "sums over a block whose other warps have left the loop: adds words that nobody wrote (guide, shuffles)"
+NO_EXCESS = "no access outside an array: the host launches a block for each element, so that the guard never fails"
+NO_BOUNDS = "no access outside an array: behind a node's neighbours are those of a node of a higher number"
 NO_SYNCWARP = "lanes of a warp exchange data without __syncwarp (guide, independent thread scheduling)"
 
 CORRECTED: tuple[tuple[str, str, bool, str], ...] = (
     ("indigo", r"TC_.*_Reduction_.*", True, UNINITIALISED),
     ("indigo", r"MST_CUDA_E_Topo_CudaAtomic_.*", True, EQUAL_STORES),
     ("indigo", r"(?:CC|SSSP)_CUDA_V_Data_.*_(?:Warp|Block)_.*", True, EQUAL_STORES),
+    ("indigo", r"PR_CUDA_Pull_.*_NonDeterm_.*", True, PLAIN_RACE),
+    ("indigo", r"PR_CUDA_.*_(?:Warp|Block)_(?:Determ|NoRaceBug)_.*", True, EQUAL_STORES),
+    ("indigo", r"PR_CUDA_Pull_.*_Thread_Determ_BlockAdd", True, UNORDERED_SUM),
+    ("indigo", r"PR_CUDA_.*_Thread_(?:Determ|NoRaceBug)_Reduction", True, LEFT_LOOP),
+    ("indigo", r".*_Block_.*_ExcessThreadsBug(?:_.*)?", False, NO_EXCESS),
+    ("indigo", r"TC_CUDA_E_.*_(?:BlockAdd|GlobalAdd)_.*_NbrBoundsBug_.*", False, NO_BOUNDS),
     ("gpuverify", r"pointertests/test(?:12|_copy_between_(?:memory_spaces|pointers))", True, EQUAL_STORES),
     (
         "gpuverify",
@@ -27,11 +38,6 @@ CORRECTED: tuple[tuple[str, str, bool, str], ...] = (
 """Suite, names, whether they are defective, and by what rule."""
 
 EXPLAINED: tuple[tuple[str, str, str], ...] = (
-    (
-        "indigo",
-        r".*_Block_.*_ExcessThreadsBug_.*",
-        "latent: a block for each element, so that the guard that is left out never fails",
-    ),
     (
         "indigo",
         r".*_Data_.*_BoundsBug_.*",

@@ -92,6 +92,7 @@ def _is_defective(entry: dict[str, Any]) -> bool:
 def _short(reason: str) -> str:
     for words, short in (
         ("host code", "its host code, or a header that it needs, is not known"),
+        ("did not end", "did not end in 300 s"),
         ("undefined symbol", "calls a function that is nowhere defined"),
         ("1024", "more threads in a block than CUDA takes"),
         ("static shared memory", "more static shared memory than CUDA allows"),
