@@ -77,6 +77,8 @@ def _product(instruction: Instruction, names: Names) -> str:
 def _matrices(modifiers: Sequence[str]) -> tuple[int, str, str]:
     """How many, whether transposed, and in which space, of ``.sync.aligned.m8n8.x4.trans.shared.b16``."""
     sync, aligned, shape, count, *others, kind = modifiers
+    if count == "m8n8":  # as CUTLASS writes it
+        shape, count = count, shape
     if (sync, aligned, shape, kind) != ("sync", "aligned", "m8n8", "b16") or count not in ("x1", "x2", "x4"):
         raise Unknown
     if not {*others} <= {"trans", "shared", "shared::cta"}:

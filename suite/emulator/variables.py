@@ -14,17 +14,24 @@ GAP_BYTES = 256
 """Behind each variable: an access that is farther off is taken for one of the next variable."""
 
 _WRITABLE = (".data", ".bss")
+_GUARD = ".tbss._ZGV"
 _SIZE_AT, _SIZE = 32, struct.Struct("<Q")  # of a section, in its header
-_OFFSET_AT = 24
+_OFFSET_AT, _ALIGNMENT_AT = 24, 48
+_LARGEST_VECTOR = 16
 
 
 def spread(built: Path) -> bool:
-    """Put a gap behind each variable of an object file, which has a section for each; whether there are any."""
+    """Put a gap behind each variable of an object file, which has a section for each; whether there are any.
+
+    The guards that g++ puts between shared arrays of half and the like become as long as the largest vector, so that
+    they move no array from where it could be read by vectors.
+    """
     from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # kernels from the cache do without elftools
 
     with built.open("rb") as stream:
         file = ELFFile(stream)
         headers = file["e_shoff"], file["e_shentsize"]
+        guards = [number for number, section in enumerate(file.iter_sections()) if section.name.startswith(_GUARD)]
         sections = [
             (
                 number,
@@ -43,7 +50,11 @@ def spread(built: Path) -> bool:
             _SIZE.pack_into(content, header + _OFFSET_AT, len(content))
             content += data + bytes(GAP_BYTES)
         _SIZE.pack_into(content, header + _SIZE_AT, size + GAP_BYTES)
-    if sections:
+    for number in guards:
+        header = headers[0] + number * headers[1]
+        _SIZE.pack_into(content, header + _SIZE_AT, _LARGEST_VECTOR)
+        _SIZE.pack_into(content, header + _ALIGNMENT_AT, _LARGEST_VECTOR)
+    if sections or guards:
         built.write_bytes(content)
     return bool(sections)
 

@@ -78,6 +78,20 @@ def test_a_kernel_runs_beside_one_that_does_not_compile(source: Path) -> None:
 
 
 @every_compiler
+def test_shared_arrays_of_half_are_read_by_vectors(compiler: Compiler, source: Path) -> None:
+    text = (
+        "#include <cuda_fp16.h>\n__global__ void kernel(float4* out, const float4* in) {\n"
+        "    __shared__ half a[64], b[64], c[64];\n    const int t = threadIdx.x;\n"
+        "    reinterpret_cast<float4*>(a)[t] = in[t];\n    reinterpret_cast<float4*>(b)[t] = in[t];\n"
+        "    reinterpret_cast<float4*>(c)[t] = in[t];\n"
+        "    out[t] = reinterpret_cast<float4*>(b)[t];\n}\n"
+    )
+    out, given = np.zeros(32, np.float32), np.arange(32, dtype=np.float32)
+    loaded(source, text, compiler=compiler).launch(ONE, (8, 1, 1), (out, given))
+    np.testing.assert_array_equal(out, given)
+
+
+@every_compiler
 def test_constant_memory_is_set_from_the_host_and_keeps_its_values(compiler: Compiler) -> None:
     kernel = emulator.load(FOREIGN, "scaling::by_constant", compiler=compiler)
     values, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)

@@ -145,7 +145,7 @@ extern "C" __global__ void moves(unsigned short* out, const unsigned short* in, 
         ((unsigned*)moved)[i * 32 + threadIdx.x] = t[i];
     }
     __syncthreads();
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+    asm volatile("stmatrix.sync.aligned.x4.m8n8.shared.b16 [%0], {%1, %2, %3, %4};"
                  :: "r"(at), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]));
     WAIT;
     for (int i = 0; i < 8; ++i) out[threadIdx.x * 8 + i] = tile[threadIdx.x * 8 + i];
