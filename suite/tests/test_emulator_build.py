@@ -17,6 +17,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.emulator import Compiler, KernelBuildError
 from peakgate.emulator import build as build_module
 from peakgate.emulator import compiler as compiler_module
+from peakgate.emulator import launch as launch_module
 
 COMPILERS = emulator.available_compilers()
 STORE = 'extern "C" __global__ void store(int* out) { out[threadIdx.x] = VALUE; }\n'
@@ -51,6 +52,21 @@ def stored(source: Path, defines: tuple[tuple[str, str], ...] = (), *, include: 
 
 def kernels_in(cache: Path) -> set[str]:
     return {path.name for path in cache.glob("store-*.so")}
+
+
+@every_compiler
+def test_the_symbols_of_a_kernel_without_variables_are_not_read(
+    compiler: Compiler, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = "{ __shared__ int tile[9]; tile[threadIdx.x] = 1; "  # the checks of its bounds have data of their own
+    source.write_text(STORE.replace("{ ", checked).replace("VALUE", "tile[threadIdx.x]"))
+    read: list[Path] = []
+    monkeypatch.setattr(launch_module, "variables_of", read.append)
+    emulator.load(source, "store", compiler=compiler)
+    assert read == []
+    source.write_text("__device__ int counter;\n" + STORE.replace("VALUE", "counter"))
+    emulator.load(source, "store", compiler=compiler)
+    assert len(read) == 1
 
 
 def test_a_second_load_takes_the_build_from_the_cache(
