@@ -312,7 +312,8 @@ def emulator_headers() -> dict[str, str]:
         **dict.fromkeys(_OF_CUB, '#include "cuda_cub.h"\n'),
         **dict.fromkeys(_OF_SYNC, '#include "cuda_sync.h"\n'),
         **dict.fromkeys(("cuda_pipeline.h", "cuda_pipeline_primitives.h"), ""),
-        "cuda.h": "#define CUDA_VERSION CUDART_VERSION\n",
+        "cuda.h": "#define CUDA_VERSION CUDART_VERSION\n"
+        "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n",
     }
     in_cuda_std = (
         *(

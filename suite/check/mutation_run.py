@@ -151,7 +151,7 @@ def _builds_and_sources(text: str, root: Path) -> list[tuple[list[Case], frozens
     """The problems of each build that the emulator can run, those with small arguments first, and its files."""
     found = []
     for cases in builds(text).values():
-        if not_emulated(cases[0]) is None and not cases[0].mapped:
+        if not_emulated(cases[0]) is None:
             stage = cases[0].stage
             sources = frozenset(source_files(stage.source, stage.include) if stage.source else ())
             found.append((sorted(cases, key=lambda case: case.buffer_bytes), sources))

@@ -424,11 +424,6 @@ class Case:
         return self.roof in ARITHMETIC_ROOFS
 
     @property
-    def mapped(self) -> bool:
-        """Whether a kernel of it takes a tensor map."""
-        return any(isinstance(argument, TensorMapArgument) for argument in self.arguments)
-
-    @property
     def id(self) -> str:
         """``family.stage-size-block-variant``, empty parts left out."""
         parts = (f"{self.family}.{self.stage.name}", self.size, self.block, self.variant)

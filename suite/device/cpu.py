@@ -135,8 +135,8 @@ class CpuLaunchable:
         self._pristine: dict[int, Array] = {}
         for position, argument in enumerate(case.arguments):
             if isinstance(argument, TensorMapArgument):
-                raise emulator.KernelBuildError(f"{case.id}: argument {position}: tensor maps are not emulated")
-            if not isinstance(argument, Buffer):
+                self._values.append(None)
+            elif not isinstance(argument, Buffer):
                 self._values.append(value_of(argument))
             elif argument.role in (Role.OUT, Role.SCRATCH, Role.TEMP):
                 self._values.append(np.zeros(*argument.storage))
@@ -191,12 +191,13 @@ class CpuLaunchable:
                 )
             operation(self._values)
             return
-        taken = Counter(at for each in self.case.launches for at in each.takes)
+        taken = Counter(at for each in self.case.launches for at in {self._array(at) for at in each.takes})
         buffers = dict(self._buffers()) if self._nonfinite else {}
         # What several launches take, either may write; the noise shows what neither wrote.
         outputs = {at for at, buffer in self._buffers() if buffer.role is Role.OUT and taken[at] == 1}
         try:
             for each in self.case.launches:
+                arrays = {place: self._array(at) for place, at in enumerate(each.takes)}
                 self._kernels[each.kernel].launch(
                     each.launch.grid,
                     each.launch.block,
@@ -206,15 +207,25 @@ class CpuLaunchable:
                     access_budget=self._access_budget,
                     constants=self._constants,
                     cooperative=self.case.stage.cooperative,
-                    nonfinite={place: buffers[at].dtype for place, at in enumerate(each.takes) if at in buffers},
+                    nonfinite={place: buffers[at].dtype for place, at in arrays.items() if at in buffers},
                     trace=self.trace,
-                    outputs=[place for place, at in enumerate(each.takes) if at in outputs],
+                    outputs=[place for place, at in arrays.items() if at in outputs],
                 )
         except emulator.KernelDefect as defect:
             raise _FAILURES.get(defect.kind, KernelFault)(str(defect)) from defect
 
+    def _array(self, position: int) -> int:
+        """The argument whose array this one is, or is a tensor map of."""
+        argument = self.case.arguments[position]
+        return argument.of if isinstance(argument, TensorMapArgument) else position
+
     def _given(self, position: int) -> emulator.GivenArgument:
         argument, value = self.case.arguments[position], self._values[position]
+        if isinstance(argument, TensorMapArgument):
+            buffer, array = self.case.arguments[argument.of], self._values[argument.of].view()
+            assert isinstance(buffer, Buffer)
+            array.flags.writeable = buffer.role is not Role.IN
+            return emulator.TileArray(array, argument, buffer.dtype)
         return emulator.TexelArray(value, argument) if isinstance(argument, TexelBuffer) else value
 
     def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:

@@ -1,6 +1,6 @@
 """Runs unmodified CUDA kernels on the CPU and finds what is wrong with them; README.md says how, and how far."""
 
-from peakgate.emulator.arguments import GivenArgument, Pointing, TexelArray
+from peakgate.emulator.arguments import GivenArgument, Pointing, TexelArray, TileArray
 from peakgate.emulator.build import DEFAULT_CAPABILITY, BuildOptions, prebuild
 from peakgate.emulator.compiler import Compiler, KernelBuildError, available_compilers, find_compiler
 from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect
@@ -20,6 +20,7 @@ __all__ = [
     "KernelDefect",
     "Pointing",
     "TexelArray",
+    "TileArray",
     "available_compilers",
     "find_compiler",
     "load",

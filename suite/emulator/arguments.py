@@ -11,8 +11,9 @@ import numpy as np
 from peakgate.core import dtypes, texels
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
+from peakgate.core.tensor_maps import TensorMapArgument, strides_bytes
 from peakgate.core.text import counted
-from peakgate.emulator.structures import BufferStructure, Parameter, SlotStructure, TextureStructure
+from peakgate.emulator.structures import BufferStructure, Parameter, SlotStructure, TensorMapStructure, TextureStructure
 
 MAX_ARGUMENTS = 64
 
@@ -33,12 +34,25 @@ class Pointing:
     pointers: Mapping[int, np.ndarray[Any, Any] | Pointing]
 
 
-GivenArgument = np.ndarray[Any, Any] | np.generic | bytes | TexelArray | Pointing | None
+@dataclass(frozen=True, slots=True)
+class TileArray:
+    """An array given through a tensor map; ``dtype`` is its elements' (peakgate.core.dtypes), as they are stored.
+
+    Copies write to it if it is writable.
+    """
+
+    array: np.ndarray[Any, Any]
+    described: TensorMapArgument
+    dtype: str
+
+
+GivenArgument = np.ndarray[Any, Any] | np.generic | bytes | TexelArray | TileArray | Pointing | None
 """An array for a pointer, None or an integer 0 of 8 bytes for a null one, a NumPy scalar for a value; for a struct by
-value a structured one, or its bytes; for a texture or surface object an array and how it is seen. Where pointers to
-arrays are in a value or in an array, that and the arrays."""
+value a structured one, or its bytes; for a texture or surface object or a tensor map an array and how it is seen. Where
+pointers to arrays are in a value or in an array, that and the arrays."""
 
 _OBJECT_BYTES = _POINTER_BYTES = 8
+_MAP_BYTES, _MAP_ALIGNMENT, _MAP_MARK = 128, 64, 0x70614D726F736E65
 _KINDS = {"u": 0, "i": 1, "f": 2}
 _ADDRESS = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
 
@@ -65,7 +79,10 @@ class Arguments:
         self.pointers = (ctypes.c_void_p * (len(given) + 1))()
         self.textures = (TextureStructure * (len(given) + 1))()
         self.texture_count = 0
+        self.tensor_maps = (TensorMapStructure * (len(given) + 1))()
+        self.tensor_map_count = 0
         self._scalars: list[ctypes.Array[ctypes.c_char]] = []
+        self._maps: list[ctypes.Array[ctypes.c_uint64]] = []
         self._by_place: dict[int, BufferStructure] = {}
         for place, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
             where = f"{kernel}: argument {place}"
@@ -73,6 +90,8 @@ class Arguments:
                 self.pointers[place] = self._pointing(where, place, value, parameter)
             elif isinstance(value, TexelArray):
                 self.pointers[place] = self._object(where, place, value, parameter)
+            elif isinstance(value, TileArray):
+                self.pointers[place] = self._tensor_map(where, place, value, parameter)
             elif parameter.is_pointer and _is_null(value):
                 self.pointers[place] = self._kept(bytes(_POINTER_BYTES))
             elif parameter.is_pointer:
@@ -177,6 +196,28 @@ class Arguments:
         described_at = _describe(self.textures[self.texture_count], value, buffer)
         self.texture_count += 1
         return self._scalar(where, np.uint64(described_at), parameter)
+
+    def _tensor_map(self, where: str, place: int, given: TileArray, parameter: Parameter) -> int:
+        """A ``CUtensorMap``, which the kernel takes by value: it names what the launch knows of it."""
+        array, described = given.array, given.described
+        if parameter.is_pointer or parameter.size != _MAP_BYTES:
+            raise PeakgateError(f"{where}: a tensor map given, the kernel takes none by value there", Code.ARGUMENTS)
+        if objection := described.objection(array.shape, given.dtype):
+            raise PeakgateError(f"{where}: a tensor map given {objection}", Code.ARGUMENTS)
+        tensor_map = self.tensor_maps[self.tensor_map_count]
+        self.tensor_map_count += 1
+        buffer = self._known(where, place, array, writable=bool(array.flags.writeable))
+        tensor_map.buffer = ctypes.pointer(buffer)
+        tensor_map.axes, tensor_map.element_bytes = array.ndim, array.itemsize
+        tensor_map.extents[: array.ndim] = array.shape[::-1]
+        tensor_map.strides[: array.ndim] = (array.itemsize, *strides_bytes(array.shape, given.dtype)[::-1])
+        tensor_map.box[: array.ndim] = described.box[::-1]
+        tensor_map.swizzle = described.swizzle
+        words = (ctypes.c_uint64 * ((_MAP_BYTES + _MAP_ALIGNMENT) // 8))()
+        first = -ctypes.addressof(words) % _MAP_ALIGNMENT // 8
+        words[first], words[first + 1] = _MAP_MARK, ctypes.addressof(tensor_map)
+        self._maps.append(words)
+        return ctypes.addressof(words) + 8 * first
 
     def _known(self, where: str, place: int, value: np.ndarray[Any, Any], *, writable: bool) -> BufferStructure:
         """The buffer of an array; the same one where it was given before."""

@@ -116,6 +116,13 @@ void peakgate_async_bind(const void* object) {
     }
 }
 
+void peakgate_async_bind_all(const void* object) {
+    Queue& queue = queue_of(state.current);
+    for (int i = 0; i < queue.count; ++i) {
+        if (!queue.copies[i].object) queue.copies[i].object = object;
+    }
+}
+
 void peakgate_async_commit() { ++queue_of(state.current).committed; }
 
 void peakgate_async_wait(int groups_left) {

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 namespace peakgate {
 namespace {
@@ -37,8 +38,10 @@ Block* new_block() {
     block->named_barriers = new_named_barriers();
     block->sync_objects = new_sync_objects();
     block->async_copies = new_async_copies();
-    const bool ready =
-        block->order && block->warps && block->named_barriers && block->sync_objects && block->async_copies;
+    block->bulk_copies = new_bulk_copies();
+    block->tensor_cores = new_tensor_cores();
+    const bool ready = block->order && block->warps && block->named_barriers && block->sync_objects &&
+                       block->async_copies && block->bulk_copies && block->tensor_cores;
     return ready ? block : nullptr;
 }
 
@@ -141,8 +144,13 @@ size_t count_threads(bool polling) {
             const size_t polling = count_threads(true), alive = count_threads(false);
             char others[80] = "";
             if (alive > polling) snprintf(others, sizeof others, ", %zu wait at barriers", alive - polling);
-            report(ENDLESS_LOOP, current_thread().waits_at, 0,
-                   "deadlock: %zu thread%s what nobody can change any more%s", polling, polling == 1 ? " polls" : "s poll", others);
+            char object[100] = "";
+            if (current_thread().polled_object) {
+                memcpy(object, ": ", 3);
+                describe_object(current_thread().polled_object - 1, object + 2, sizeof object - 2);
+            }
+            report(ENDLESS_LOOP, current_thread().waits_at, 0, "deadlock: %zu thread%s what nobody can change any more%s%s",
+                   polling, polling == 1 ? " polls" : "s poll", others, object);
             return;
         }
     }

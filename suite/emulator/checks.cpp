@@ -368,6 +368,49 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller) {
     access<ASYNC_ISSUE>(address, size, caller);
 }
 
+void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, uintptr_t caller) {
+    const auto address = reinterpret_cast<uintptr_t>(from);
+    if (!size) return;
+    if (address - state.shared >= state.shared_size) outside("asynchronous read of shared memory", address, size, caller);
+    access<PLAIN_READ>(address, size, caller);
+    const Access* fenced = nullptr; // neighbours most often have one writer
+    for (uintptr_t offset = address - state.shared; offset < address - state.shared + size; offset += 4) {
+        Cell& cell = shared_cells[offset / 4];
+        const Access& write = cell.write;
+        const bool known = fenced && fenced->thread == write.thread && fenced->epoch == write.epoch && fenced->stamp == write.stamp;
+        if (!known && write.thread < MAX_THREADS && write.epoch >= state.shared_since && (write.details & INITIALISED) &&
+            !fenced_for_agents(write, false)) {
+            report(SHARED_RACE, caller, state.image + write.address,
+                   "asynchronous read of shared memory (byte %ld) that a thread has written, and no fence.proxy.async is "
+                   "between the two",
+                   place(SHARED, offset));
+        }
+        fenced = &write;
+        Access& read = cell.read;
+        if (read.epoch == state.epoch && read.thread == state.current && read.stamp == current_thread().stamp) {
+            read.thread = static_cast<uint16_t>(agent);
+            read.stamp = stamp;
+        }
+    }
+}
+
+void check_agent_write(void* to, size_t size, int agent, uint32_t stamp, uintptr_t caller) {
+    check_async_destination(to, size, caller);
+    memset(to, 0xff, size);
+    for (uintptr_t offset = reinterpret_cast<uintptr_t>(to) - state.shared, end = offset + size; offset < end; offset += 4) {
+        Access& write = shared_cells[offset / 4].write;
+        write.thread = static_cast<uint16_t>(agent);
+        write.stamp = stamp;
+    }
+}
+
+void arrived(void* at, size_t size, int agent, uint32_t stamp) {
+    for (uintptr_t offset = reinterpret_cast<uintptr_t>(at) - state.shared, end = offset + size; offset < end; offset += 4) {
+        Access& write = shared_cells[offset / 4].write;
+        write = {state.epoch, stamp, write.address, static_cast<uint16_t>(agent), INITIALISED, INITIALISED};
+    }
+}
+
 void check_barrier_object(const void* address, uintptr_t caller) {
     const auto at = reinterpret_cast<uintptr_t>(address);
     check_aligned(at, 8, caller);

@@ -35,6 +35,24 @@ PEAKGATE_PTX_CALL inline void mbarrier_init(void* at, int count) { peakgate_sync
 PEAKGATE_PTX_CALL inline uint64_t mbarrier_arrive(void* at, int count, int leaves) {
     return peakgate_sync_arrive(at, count, leaves, __builtin_return_address(0));
 }
+PEAKGATE_PTX_CALL inline void mbarrier_bytes(void* at, unsigned bytes, int arrived) {
+    peakgate_sync_bytes(at, bytes, arrived, __builtin_return_address(0));
+}
+PEAKGATE_PTX_CALL inline void load_tile(void* to, const PeakgateTile* tile, const void* barrier) {
+    peakgate_load_tile(to, tile, barrier, __builtin_return_address(0));
+}
+PEAKGATE_PTX_CALL inline void store_tile(const PeakgateTile* tile, const void* from) {
+    peakgate_store_tile(tile, from, __builtin_return_address(0));
+}
+PEAKGATE_PTX_CALL inline void load_bulk(void* to, const void* from, unsigned bytes, const void* barrier) {
+    peakgate_load_bulk(to, from, bytes, barrier, __builtin_return_address(0));
+}
+PEAKGATE_PTX_CALL inline void store_bulk(void* to, const void* from, unsigned bytes) {
+    peakgate_store_bulk(to, from, bytes, __builtin_return_address(0));
+}
+// Of a cluster's blocks there is the own one alone.
+#define PEAKGATE_OWN_BLOCK(blocks)                                                                                     \
+    ((blocks) == 1u ? (void)0 : peakgate_not_emulated("an access to another block of a cluster"))
 PEAKGATE_PTX_CALL inline uint64_t mbarrier_phase(void* at, uint64_t phase) {
     return static_cast<uint64_t>(peakgate_sync_wait(at, phase, 0, __builtin_return_address(0)));
 }

@@ -141,6 +141,8 @@ class EmulatedKernel:
             slot_count=bound.slot_count,
             variables=ctypes.addressof(self._variables),
             variable_count=len(self._variables),
+            tensor_maps=ctypes.addressof(bound.tensor_maps),
+            tensor_map_count=bound.tensor_map_count,
         )
         if trace:
             trace.begin(request, self._library)

@@ -29,7 +29,12 @@
 //  __syncwarp, tile.sync                            | clocks and fences of the lanes that met are joined
 //  __shfl_sync, votes, match, reduce, __activemask  | none: the guide says that they imply no memory barrier
 //  grid.sync                                        | all that came before happened before all that follows
-//  cluster barriers                                 | not emulated
+//  fence.proxy.async, fence.mbarrier_init           | what its thread wrote to shared memory before it, and what that knew of
+//                                                   | others' writes, is there for asynchronous operations that come after it
+//  cluster barriers                                 | those of a cluster of one block: as __syncthreads, at the wait
+//
+// Copies by the copy engine and wgmma are done by agents, each with a stamp of its own as a thread has: nobody knows what
+// an agent did before waiting for it (bulk_copy.cpp, tensor_cores.cpp), and no barrier changes that.
 //
 // A strong load is ordered after the strong store that it saw, as regards that word alone (PTX's observation order).
 //
@@ -60,6 +65,7 @@ struct Clock {
 constexpr int PADDING = 16;  // or the rows would compete for the same few cache sets
 constexpr int SCOPES = 2;    // of a release: the block, the device
 constexpr int AWAITED = 8;   // words that a thread has read since it last acquired
+constexpr int FENCES = 8;    // between kinds of accesses, the last ones of a thread
 constexpr int OBSERVED = 64; // strong stores that a block has seen last
 
 // The releases that a word's value stands for, the latest first.
@@ -114,8 +120,17 @@ struct OfThread {
     bool listed;
 };
 
+// The last fences of a thread between its own accesses to shared memory and asynchronous ones.
+struct ProxyFences {
+    struct {
+        uint32_t epoch, stamp;
+        bool of_barriers; // only
+    } fences[FENCES];
+    uint32_t count;
+};
+
 struct Order {
-    uint32_t rows[MAX_THREADS][MAX_THREADS + PADDING];
+    uint32_t rows[MAX_THREADS][MAX_THREADS + AGENTS + PADDING];
     int used_rows; // the first so many may not be zero
     OfThread threads[MAX_THREADS];
     int listed[MAX_THREADS], listed_count; // threads that have something
@@ -125,6 +140,8 @@ struct Order {
     Locations locations; // in shared memory
     Observed observed[OBSERVED];
     unsigned observed_count;
+    uint32_t agent_stamps[AGENTS];
+    ProxyFences proxy_fences[MAX_THREADS];
 };
 
 namespace {
@@ -399,6 +416,13 @@ void await(Awaiting& awaiting, const Awaited& seen) {
     for (Link* link : added_one.released) keep(link);
 }
 
+// Of a row, where agents are at work: behind the last one.
+int end_of_agents() { return state.agents ? MAX_THREADS + AGENTS : MAX_THREADS; }
+
+void join_agents(uint32_t* into, const uint32_t* row) {
+    for (int i = MAX_THREADS; i < end_of_agents(); ++i) into[i] = row[i] > into[i] ? row[i] : into[i];
+}
+
 // All that a thread knows by now; what it does later has a later stamp.
 Clock* clock_of(int thread) {
     settle_block();
@@ -409,9 +433,13 @@ Clock* clock_of(int thread) {
     size_t count = 2;
     const bool alone = order.threads[thread].row_epoch != state.epoch;
     for (int i = 0; i < state.thread_count && !alone; ++i) count += i != thread && row[i];
+    for (int i = MAX_THREADS; i < end_of_agents() && !alone; ++i) count += row[i] != 0;
     Clock* clock = new_clock(count, others_of(thread));
     size_t at = 0;
     for (int i = alone ? thread : 0; i < (alone ? thread + 1 : state.thread_count); ++i) {
+        if (row[i]) clock->entries[at++] = {who(i), time_of(state.epoch, row[i])};
+    }
+    for (int i = MAX_THREADS; i < end_of_agents() && !alone; ++i) {
         if (row[i]) clock->entries[at++] = {who(i), time_of(state.epoch, row[i])};
     }
     clock->entries[at] = {who(0) | EVERYBODY, time_of(state.epoch, 0)};
@@ -533,8 +561,12 @@ void begin_block_of_order() {
     end_block_of_order(); // of an earlier launch that was abandoned
     Order& order = here();
     for (int i = 0; i < state.thread_count; ++i) state.threads[i].stamp = 0;
+    if (state.agents) {
+        memset(order.agent_stamps, 0, sizeof order.agent_stamps);
+        for (int i = 0; i < state.thread_count; ++i) order.proxy_fences[i].count = 0;
+    }
     for (int i = 0; i < order.used_rows; ++i) {
-        if (state.crossed)
+        if (state.crossed || state.agents)
             memset(order.rows[i], 0, sizeof order.rows[i]);
         else // only its own warp's have been in use
             memset(&order.rows[i][first_of_warp(i)], 0, WARP * sizeof(uint32_t));
@@ -546,6 +578,7 @@ void begin_block_of_order() {
 void begin_launch_of_order() {
     clear(global_locations);
     state.released = false;
+    state.agents = false;
     run_count = 0;
     scratch_count = 0;
 }
@@ -576,6 +609,10 @@ void block_met() {
         forget_thread(of);
     }
     order.listed_count = 0;
+    if (state.agents) {
+        for (int i = 1; i < state.thread_count; ++i) join_agents(order.rows[0], order.rows[i]);
+        for (int i = 1; i < state.thread_count; ++i) join_agents(order.rows[i], order.rows[0]);
+    }
     begin_epoch();
 }
 
@@ -613,6 +650,8 @@ void threads_met(const int* threads, int count) {
         }
     }
     for (int i = 0; i < count; ++i) joined_row[threads[i] - begin] = ++state.threads[threads[i]].stamp;
+    for (int i = 1; i < count && state.agents; ++i) join_agents(order.rows[threads[0]], order.rows[threads[i]]);
+    for (int i = 1; i < count && state.agents; ++i) join_agents(order.rows[threads[i]], order.rows[threads[0]]);
     for (int i = 0; i < count; ++i) {
         memcpy(&order.rows[threads[i]][begin], joined_row, static_cast<size_t>(columns) * sizeof *joined_row);
         order.threads[threads[i]].row_epoch = state.epoch;
@@ -640,6 +679,7 @@ void publish_to(Published& published) {
     row[self] = ++state.threads[self].stamp;
     for (int i = 0; i < state.thread_count; ++i)
         published.known[i] = row[i] > published.known[i] ? row[i] : published.known[i];
+    join_agents(published.known, row);
     join(published.others, others_of(self));
 }
 
@@ -650,6 +690,7 @@ void acquire_from(const Published& published, int thread) {
     state.threads[thread].met_stamp = state.threads[thread].stamp + 1;
     uint32_t* own = order.rows[thread];
     for (int i = 0; i < state.thread_count; ++i) own[i] = published.known[i] > own[i] ? published.known[i] : own[i];
+    join_agents(own, published.known);
     if (!published.others || published.others == others_of(thread)) return;
     settle_block();
     Clock* both = joined(others_of(thread), published.others);
@@ -661,6 +702,46 @@ void acquire_from(const Published& published, int thread) {
 void forget_published(Published& published) {
     memset(published.known, 0, sizeof published.known);
     drop(published.others);
+}
+
+// ---- agents ----
+
+uint32_t new_stamp_of(int agent) {
+    Order& order = here();
+    if (!state.agents) {
+        memset(order.agent_stamps, 0, sizeof order.agent_stamps);
+        state.agents = true;
+    }
+    state.crossed = true;
+    order.used_rows = state.thread_count;
+    return ++order.agent_stamps[agent - MAX_THREADS];
+}
+
+void learn(int thread, int agent, uint32_t stamp) {
+    Order& order = here();
+    order.threads[thread].row_epoch = state.epoch;
+    uint32_t& known = order.rows[thread][agent];
+    if (known <= stamp) known = stamp + 1;
+}
+
+bool fenced_for_agents(const Access& write, bool of_barriers) {
+    const Order& order = here();
+    const int self = state.current;
+    const ProxyFences& by_writer = order.proxy_fences[write.thread];
+    const uint32_t oldest = by_writer.count > FENCES ? by_writer.count - FENCES : 0;
+    for (uint32_t i = oldest; i < by_writer.count; ++i) {
+        const auto& fence = by_writer.fences[i % FENCES];
+        const bool later = fence.epoch == write.epoch ? fence.stamp >= write.stamp : fence.epoch > write.epoch;
+        if (!later || (fence.of_barriers && !of_barriers)) continue;
+        if (i == oldest && i > 0) return true; // one before it may have been the first behind the write
+        if (write.thread == self || fence.epoch != state.epoch || state.known[write.thread] > fence.stamp) return true;
+    }
+    // One of its own will do, once it had heard of the write.
+    const ProxyFences& own = order.proxy_fences[self];
+    if (!own.count) return false;
+    const auto& last = own.fences[(own.count - 1) % FENCES];
+    if (last.of_barriers && !of_barriers) return false;
+    return last.epoch > write.epoch || (last.epoch == write.epoch && last.stamp + 1 >= state.threads[self].met_stamp);
 }
 
 // ---- strong accesses ----
@@ -788,4 +869,10 @@ void peakgate_fence(int order, int scope) {
         own.fenced[which] = keep(clock);
     }
     drop(clock);
+}
+
+void peakgate_proxy_fence(int of_barriers) {
+    if (!state.checking) return;
+    ProxyFences& of = here().proxy_fences[state.current];
+    of.fences[of.count++ % FENCES] = {state.epoch, current_thread().stamp++, of_barriers != 0};
 }

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from peakgate.emulator import ptx_matrix
-from peakgate.emulator.ptx_grammar import Instruction, Negated, Operand, Pair, Vector
+from peakgate.emulator import ptx_async, ptx_matrix
+from peakgate.emulator.ptx_grammar import Instruction, Operand, Pair, Vector
 from peakgate.emulator.ptx_names import Names, Unknown
 from peakgate.emulator.ptx_values import DIRECTED, TYPES, Value, value_of
 
@@ -31,7 +31,7 @@ _NOTHING = {
 }  # fmt: skip
 """Hints, and what only costs time."""
 
-_SPACES = {"global", "shared", "local", "const", "shared::cta"}
+_SPACES = {"global", "local", "const", *ptx_async.SHARED}
 _ORDERS = {
     "weak": "",
     "volatile": "PEAKGATE_RELAXED",
@@ -192,10 +192,10 @@ def _atomic(instruction: Instruction, names: Names) -> str:
 
 
 def _fence(instruction: Instruction, _names: Names) -> str:
-    """``fence`` and ``membar``; one between kinds of memory, or behind a barrier's start, orders a block's accesses."""
+    """``fence`` and ``membar``."""
     modifiers = instruction.modifiers
     if modifiers[0] in ("proxy", "mbarrier_init"):
-        return "peakgate_fence(PEAKGATE_ACQ_REL, PEAKGATE_BLOCK);"
+        return ptx_async.proxy_fence(modifiers)
     _all_known(modifiers, *_SCOPES, "sc", "acq_rel", "acquire", "release")
     order = next((_ORDERS[modifier] for modifier in modifiers if modifier in _ORDERS), "PEAKGATE_ACQ_REL")
     scope = next((_SCOPES[modifier] for modifier in modifiers if modifier in _SCOPES), "PEAKGATE_DEVICE")
@@ -205,6 +205,9 @@ def _fence(instruction: Instruction, _names: Names) -> str:
 def _barrier(instruction: Instruction, names: Names) -> str:
     modifiers = [modifier for modifier in instruction.modifiers if modifier not in ("cta", "aligned")]
     operands = instruction.operands
+    if modifiers[0] == "cluster":  # of one block
+        _all_known(modifiers[2:], "release", "acquire", "relaxed")
+        return {"arrive": ";", "wait": "__syncthreads();"}[modifiers[1]]
     if modifiers == ["warp", "sync"]:
         return f"__syncwarp({names.value(operands[0], 'uint32_t')});"
     if modifiers not in (["sync"], ["arrive"]):
@@ -214,51 +217,6 @@ def _barrier(instruction: Instruction, names: Names) -> str:
     count = names.value(operands[1], "int32_t") if len(operands) > 1 else "0"
     waits = int(modifiers == ["sync"])
     return f"peakgate_ptx::named_barrier({names.value(operands[0], 'int32_t')}, {count}, {waits});"
-
-
-def _async_copy(instruction: Instruction, names: Names) -> str:
-    modifiers, operands = instruction.modifiers, instruction.operands
-    if modifiers == ("async", "commit_group"):
-        return "peakgate_async_commit();"
-    if modifiers == ("async", "wait_all"):
-        return "peakgate_async_commit(); peakgate_async_wait(0);"
-    if modifiers == ("async", "wait_group"):
-        return f"peakgate_async_wait({names.value(operands[0], 'int32_t')});"
-    known = [modifier for modifier in modifiers if not re.fullmatch(r"L2::\w+", modifier)]
-    if known not in (["async", at, to, "global"] for at in ("ca", "cg") for to in ("shared", "shared::cta")):
-        raise Unknown
-    to, source = names.address(operands[0], "shared"), names.address(operands[1], "global")
-    size = names.value(operands[2], "int32_t")
-    taken = size
-    further = operands[3:]
-    if further and (isinstance(further[0], Negated) or names.registers.get(str(further[0])) == "pred"):
-        taken = f"{names.value(further[0], 'bool')} ? 0 : {size}"
-    elif len(further) > ("L2::cache_hint" in modifiers):
-        taken = names.value(further[0], "int32_t")
-    return f"peakgate_async_copy({to}, {source}, {size}, {taken});"
-
-
-def _mbarrier(instruction: Instruction, names: Names) -> str:
-    what, *modifiers = instruction.modifiers
-    operands = instruction.operands
-    space = "shared" if {"shared", "shared::cta"} & {*modifiers} else "generic"
-    _all_known(modifiers, "shared", "shared::cta", "b64", "parity", "release", "acquire", "cta")
-
-    if what == "init":
-        at, count = names.address(operands[0], space), names.value(operands[1], "int32_t")
-        return f"peakgate_ptx::mbarrier_init({at}, {count});"
-    if what == "inval":
-        return ";"
-    if what in ("arrive", "arrive_drop"):
-        count = names.value(operands[2], "int32_t") if len(operands) > 2 else "1"
-        leaves = int(what == "arrive_drop")
-        call = f"peakgate_ptx::mbarrier_arrive({names.address(operands[1], space)}, {count}, {leaves})"
-        return names.put(operands[0], call, "uint64_t")
-    if what in ("try_wait", "test_wait"):
-        call = "mbarrier_parity" if "parity" in modifiers else "mbarrier_phase"
-        at, phase = names.address(operands[1], space), names.value(operands[2], "uint64_t")
-        return names.put(operands[0], f"peakgate_ptx::{call}({at}, {phase})", "bool")
-    raise Unknown
 
 
 def _shuffle(instruction: Instruction, names: Names) -> str:
@@ -389,7 +347,7 @@ def _to_space(instruction: Instruction, names: Names) -> str:
     _all_known(modifiers, "to", *_SPACES, "u32", "u64", "param")
     to, source = instruction.operands
     address = names.bits(source)
-    if {"shared", "shared::cta"} & {*modifiers}:
+    if ptx_async.SHARED & {*modifiers}:
         address = f"peakgate_ptx::{'shared_offset' if 'to' in modifiers else 'shared_pointer'}({address})"
     return f"{names.bits(to)} = {address};"
 
@@ -413,12 +371,11 @@ def _trap(_instruction: Instruction, _names: Names) -> str:
 
 _STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     **ptx_matrix.STATEMENTS,
+    **ptx_async.STATEMENTS,
     **dict.fromkeys(("ld", "ldu", "st"), _memory),
     **dict.fromkeys(("atom", "red"), _atomic),
     **dict.fromkeys(("membar", "fence"), _fence),
     **dict.fromkeys(("bar", "barrier"), _barrier),
-    "cp": _async_copy,
-    "mbarrier": _mbarrier,
     "shfl": _shuffle,
     "vote": _vote,
     "match": _match,

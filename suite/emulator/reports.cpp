@@ -55,15 +55,18 @@ void report_race(const Access& earlier, Clash clash, Space space, uintptr_t offs
                  const char* values) {
     constexpr const char* words[] = {"read after write", "write after write", "write after read", "read after write",
                                      "write after write"};
-    const bool other_block = block_of(earlier.epoch) != state.block->number;
+    const bool other_block = block_of(earlier.epoch) != state.block->number, by_agent = earlier.thread >= MAX_THREADS;
     const Kind kind = same ? SAME_VALUE_RACE : is_shared(space) ? SHARED_RACE : GLOBAL_RACE;
     const bool read_first = clash == READ_BEFORE_WRITE;
     const uintptr_t earlier_at = state.image + earlier.address;
     Report* noted = report(kind, read_first ? earlier_at : caller, read_first ? caller : earlier_at,
-                           "%s of the same %s word (byte %ld) by another %s, and nothing orders the two%s", words[clash],
+                           "%s of the same %s word (byte %ld) by %s, and nothing orders the two%s", words[clash],
                            is_shared(space) ? "shared" : "global", place(space, offset),
-                           other_block ? "block" : "thread", values);
-    if (noted && !other_block && earlier.thread != state.current) {
+                           by_agent      ? "an asynchronous operation"
+                           : other_block ? "another block"
+                                         : "another thread",
+                           values);
+    if (noted && !other_block && !by_agent && earlier.thread != state.current) {
         noted->has_other_thread = 1;
         (read_first ? noted->thread : noted->other_thread) = state.threads[earlier.thread].index;
         if (read_first) noted->other_thread = current_thread().index;

@@ -180,6 +180,7 @@ void run_thread() {
         state.launch.call(state.launch.arguments);
         spend_budget(0);
         settle_untested_reads();
+        end_thread_of_bulk_copies();
         const int ended = state.current;
         state.threads[ended].status = DONE;
         --state.block->alive;
@@ -253,6 +254,8 @@ void begin_threads() {
     begin_block_of_warps();
     begin_block_of_named_barriers();
     begin_block_of_sync_objects();
+    begin_block_of_bulk_copies();
+    begin_block_of_tensor_cores();
 }
 
 void run_threads() {
@@ -368,7 +371,8 @@ void peakgate_grid_barrier(const void* caller) {
     wait_as(AT_GRID_BARRIER, called_at);
 }
 
-char* peakgate_shared_base() { return reinterpret_cast<char*>(state.shared); }
+// A multiple of what shared memory is aligned to: offsets are aligned as addresses are.
+char* peakgate_shared_base() { return reinterpret_cast<char*>(state.shared & ~uintptr_t{1023}); }
 
 int peakgate_is_cooperative() { return state.launch.cooperative; }
 

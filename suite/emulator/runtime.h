@@ -10,6 +10,11 @@ namespace peakgate {
 
 constexpr int MAX_THREADS = 1024;
 constexpr int WARP = 32;
+// What works beside a thread once it was told to: it has a clock of its own, of which others know what they have waited for.
+// Copies to shared memory by barrier object, copies from it and products by warp.
+constexpr int AGENTS_OF_A_KIND = 32, AGENTS = 3 * AGENTS_OF_A_KIND;
+enum AgentKind { LOADS, STORES, PRODUCTS };
+constexpr int agent(AgentKind kind, int number) { return MAX_THREADS + kind * AGENTS_OF_A_KIND + number % AGENTS_OF_A_KIND; }
 constexpr int MAX_BUFFERS = 64;
 constexpr int MAX_REPORTS = 32;
 
@@ -80,6 +85,18 @@ struct Texture {
     int32_t linear, normalized_coordinates, normalized_values, is_surface;
 };
 
+// How the copy engine sees an array, filled in by launch.py; the kernel's argument names it. Axes count from the contiguous
+// one on.
+constexpr int MAX_AXES = 5;
+struct TensorMap {
+    Buffer* buffer;
+    int32_t axes, element_bytes;
+    uint64_t extents[MAX_AXES]; // in elements
+    uint64_t strides[MAX_AXES]; // in bytes
+    int32_t box[MAX_AXES];      // elements that one copy moves
+    int32_t swizzle;            // bytes within which units of 16 bytes change places; 0: none
+};
+
 // One access to the shared memory of the block that is traced; read by trace.py.
 struct Traced {
     uint32_t epoch, thread, offset, size, address;
@@ -118,6 +135,8 @@ struct Launch {
     int32_t slot_count;
     int32_t variable_count;
     const Variable* variables; // by their places in the image
+    const TensorMap* tensor_maps;
+    int32_t tensor_map_count;
 };
 
 enum Status : uint8_t {
@@ -148,6 +167,7 @@ struct Thread {
     uint64_t seen_progress; // the launch's, when it last polled
     int polls;              // since then
     int same_polls;         // polls running of one place that gave the same value
+    int polled_object;      // the barrier object that it polls, counted from 1; 0: none
     uintptr_t polled;
     uint64_t polled_value;
 };
@@ -158,12 +178,16 @@ struct Warps;         // warp.cpp
 struct NamedBarriers; // named_barriers.cpp
 struct SyncObjects;   // sync_objects.cpp
 struct AsyncCopies;   // async_copy.cpp
+struct BulkCopies;    // bulk_copy.cpp
+struct TensorCores;   // tensor_cores.cpp
 struct Cell;          // shadow.h
 Order* new_order();
 Warps* new_warps();
 NamedBarriers* new_named_barriers();
 SyncObjects* new_sync_objects();
 AsyncCopies* new_async_copies();
+BulkCopies* new_bulk_copies();
+TensorCores* new_tensor_cores();
 
 struct Block {
     uint3 index;
@@ -178,6 +202,8 @@ struct Block {
     NamedBarriers* named_barriers;
     SyncObjects* sync_objects;
     AsyncCopies* async_copies;
+    BulkCopies* bulk_copies;
+    TensorCores* tensor_cores;
     Cell* shadow; // of its shared memory
     size_t shadow_size;
     uint32_t shadow_since;
@@ -214,6 +240,7 @@ struct State {
     // it did with a smaller stamp has happened before.
     uint32_t* known;
     bool crossed; // threads of different warps have met in this block other than at the block's barrier
+    bool agents;  // some are at work in this launch
     int scope;     // of the strong access that is being checked
     bool released; // some word has a clock: readers of several blocks may be ordered with a later writer one by one
     // Count of strong stores that changed a value, stores to an array, and ended threads: a thread that
@@ -267,7 +294,7 @@ struct Access;
 struct Clock;
 // State that a thread releases and others acquire later (a barrier that is arrived at and waited for).
 struct Published {
-    uint32_t known[MAX_THREADS];
+    uint32_t known[MAX_THREADS + AGENTS];
     Clock* others;
 };
 void begin_launch_of_order();
@@ -284,6 +311,13 @@ void threads_met(const int* threads, int count);
 void publish_to(Published& published);
 void acquire_from(const Published& published, int thread);
 void forget_published(Published& published);
+// A new stamp of an agent: of what it does until its next one.
+uint32_t new_stamp_of(int agent);
+// A thread has waited for what an agent did with stamps up to this one.
+void learn(int thread, int agent, uint32_t stamp);
+// Whether what a thread wrote to shared memory is fenced for asynchronous operations that the current thread starts now.
+// `of_barriers`: a fence for barrier objects that were initialised will do.
+bool fenced_for_agents(const Access& write, bool of_barriers);
 // Ordering by an atomic, or a strong load or store, of the current thread.
 void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope);
 // True if the current thread has executed a fence that its next strong store releases.
@@ -376,6 +410,28 @@ uintptr_t interrupted_at(const void* context);
 // Watches over a launch; false if the system has no timer for it.
 bool start_watchdog();
 void stop_watchdog();
+
+// ---- sync_objects.cpp, for copies that count bytes ----
+// The number of the barrier object at this address, at which the current thread has so many bytes arrive.
+int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller);
+// They have been sent: the phase ends at the next look at it where nothing is missing any more.
+void settle_bytes(int object);
+// What of a barrier object is missing, in words.
+void describe_object(int object, char* words, size_t size);
+// ---- bulk_copy.cpp ----
+// Performs the copies whose bytes arrive at a barrier object; whether there were any.
+bool complete_bulk_copies(int object, Published& published);
+bool has_bulk_copies(int object);
+void begin_block_of_bulk_copies();
+// A thread ends: what it stores arrives all the same.
+void end_thread_of_bulk_copies();
+// ---- tensor_cores.cpp ----
+void begin_block_of_tensor_cores();
+// An asynchronous operation of an agent that the current thread starts: it reads shared memory until it is waited for.
+void check_agent_read(const void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
+// The same for one that writes: what is there is lost, and the new contents are there only once they `arrived`.
+void check_agent_write(void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
+void arrived(void* address, size_t size, int agent, uint32_t stamp);
 
 // Performs the copies that are there with a barrier object's phase; what it orders comes after them.
 void complete_async_copies(const void* object, Published& published);

@@ -80,6 +80,8 @@ PEAKGATE_API void peakgate_sync_init(void* object, int expected, const void* cal
 PEAKGATE_API uint64_t peakgate_sync_arrive(void* object, int count, int leaves, const void* caller);
 PEAKGATE_API int peakgate_sync_wait(void* object, uint64_t phase, int blocks, const void* caller);
 PEAKGATE_API int peakgate_sync_parity(void* object, int parity, int blocks, const void* caller);
+// Announces bytes that copies bring before the phase ends; `arrived` ones have come without one.
+PEAKGATE_API void peakgate_sync_bytes(void* object, unsigned bytes, int arrived, const void* caller);
 
 // The barrier of a cooperative launch's grid.
 PEAKGATE_API void peakgate_grid_barrier(const void* caller);
@@ -100,6 +102,8 @@ enum PeakgateStrong { PEAKGATE_LOAD, PEAKGATE_STORE, PEAKGATE_UPDATE };
 PEAKGATE_API void peakgate_strong(const void* address, int size, int what, int order, int scope, const void* expected,
                                   const void* caller);
 PEAKGATE_API void peakgate_fence(int order, int scope);
+// Between what the thread wrote to shared memory and asynchronous operations; `of_barriers`: of barrier objects alone.
+PEAKGATE_API void peakgate_proxy_fence(int of_barriers);
 // An access that the emulator's own headers make for the kernel's line that called them.
 PEAKGATE_API void peakgate_access(const void* address, size_t size, int writes, const void* caller);
 // The same of a row of a matrix, which has to begin on a multiple of `size`; `writes` of -1: nothing but that is checked.
@@ -143,4 +147,21 @@ PEAKGATE_API void peakgate_async_copy(void* shared_destination, const void* glob
 PEAKGATE_API void peakgate_async_commit();
 // Those that are in no group yet are there when this barrier object's phase ends.
 PEAKGATE_API void peakgate_async_bind(const void* object);
+PEAKGATE_API void peakgate_async_bind_all(const void* object); // the same of all that are not there yet
 PEAKGATE_API void peakgate_async_wait(int groups_left);
+
+// Copies by the copy engine, of bytes or of the tile that a tensor map has at these coordinates. Those to shared memory
+// are there when the barrier object's phase ends; those from it are performed when their group is waited for.
+#define PEAKGATE_TENSOR_MAP 0x70614d726f736e65ull // the first word of a CUtensorMap; the second is the launch's TensorMap
+struct PeakgateTile {
+    const void* map;
+    int axes;
+    int at[5];
+};
+PEAKGATE_API void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, const void* caller);
+PEAKGATE_API void peakgate_store_tile(const PeakgateTile* tile, const void* from, const void* caller);
+PEAKGATE_API void peakgate_load_bulk(void* to, const void* from, unsigned bytes, const void* barrier, const void* caller);
+PEAKGATE_API void peakgate_store_bulk(void* to, const void* from, unsigned bytes, const void* caller);
+PEAKGATE_API void peakgate_bulk_commit();
+// `reads_only`: until they have read shared memory.
+PEAKGATE_API void peakgate_bulk_wait(int groups_left, int reads_only);

@@ -51,7 +51,9 @@ inline bool is_shared(Space space) { return space == SHARED; }
 // Has what `earlier` notes happened before what the current thread does now?
 inline bool ordered(const Access& earlier, Space space) {
     if (earlier.epoch == state.epoch) return earlier.thread == state.current || met_since(earlier);
-    if (earlier.epoch < state.ordered_epoch || is_shared(space)) return true;
+    if (is_shared(space)) // no barrier waits for agents
+        return earlier.thread < MAX_THREADS || earlier.epoch < state.shared_since || met_since(earlier);
+    if (earlier.epoch < state.ordered_epoch) return true;
     // Of this block: a barrier came between.
     if (earlier.epoch - state.block_epoch < state.epoch - state.block_epoch) return true;
     return state.released ? ordered_across_blocks(earlier) : block_of(earlier.epoch) == state.block->number;

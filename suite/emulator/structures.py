@@ -91,6 +91,20 @@ class TextureStructure(ctypes.Structure):
     )
 
 
+class TensorMapStructure(ctypes.Structure):
+    """``TensorMap`` of runtime.h."""
+
+    _fields_ = (
+        ("buffer", ctypes.POINTER(BufferStructure)),
+        ("axes", ctypes.c_int32),
+        ("element_bytes", ctypes.c_int32),
+        ("extents", ctypes.c_uint64 * 5),
+        ("strides", ctypes.c_uint64 * 5),
+        ("box", ctypes.c_int32 * 5),
+        ("swizzle", ctypes.c_int32),
+    )
+
+
 class VariableStructure(ctypes.Structure):
     """``Variable`` of runtime.h."""
 
@@ -125,4 +139,6 @@ class LaunchStructure(ctypes.Structure):
         ("slot_count", ctypes.c_int32),
         ("variable_count", ctypes.c_int32),
         ("variables", ctypes.c_void_p),
+        ("tensor_maps", ctypes.c_void_p),
+        ("tensor_map_count", ctypes.c_int32),
     )

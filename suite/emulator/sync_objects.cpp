@@ -1,7 +1,11 @@
 // Objects in memory that threads of a block order themselves by: barriers that are arrived at and waited for
 // (cuda::barrier, mbarrier). Known by their address for as long as a block runs.
-#include "runtime.h"
+//
+// A phase ends when all arrivals are there and all bytes that were announced. Bytes count as soon as their copy is sent,
+// but the copies, and the end of the phase, only come when somebody looks at the barrier: until then nothing is there.
+#include "shadow.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +18,9 @@ struct SyncObject {
     uintptr_t address;
     int expected, pending; // arrivals of a phase, and how many of them are still missing
     uint64_t phase;
+    int64_t announced, sent; // bytes of a phase
+    Access initialised;      // by whom, and when
+    bool fenced;             // it is known to be visible to the copy engine
     Published published[PHASES]; // what those who arrived knew
 };
 
@@ -41,6 +48,8 @@ void reset(SyncObject& object, uintptr_t address) {
     object.address = address;
     object.expected = object.pending = 0;
     object.phase = 0;
+    object.announced = object.sent = 0;
+    object.fenced = false;
 }
 
 SyncObject& object_at(const void* address, uintptr_t caller) {
@@ -64,6 +73,41 @@ SyncObject& barrier_at(const void* address, uintptr_t caller) {
     return *known;
 }
 
+int number_of(const SyncObject& object) { return static_cast<int>(&object - here().objects); }
+
+long place_of(const SyncObject& object) { return place(SHARED, object.address - state.shared); }
+
+bool is_complete(const SyncObject& object) { return object.pending == 0 && object.announced == object.sent; }
+
+void end_phase(SyncObject& object) {
+    Published& published = object.published[object.phase % PHASES];
+    const int number = number_of(object);
+    complete_async_copies(reinterpret_cast<const void*>(object.address), published);
+    if (state.agents) complete_bulk_copies(number, published);
+    ++object.phase;
+    object.pending = object.expected;
+    object.announced = object.sent = 0;
+    ++state.progress;
+    forget_published(object.published[object.phase % PHASES]);
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status == AT_OBJECT && state.threads[i].barrier_site == number) state.threads[i].status = READY;
+    }
+}
+
+bool somebody_waits_at(int number) {
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status == AT_OBJECT && state.threads[i].barrier_site == number) return true;
+    }
+    return false;
+}
+
+void check_bytes(const SyncObject& object, uintptr_t caller) {
+    if (object.pending || object.sent <= object.announced) return;
+    report(DIVERGENT_BARRIER, caller, 0, "%lld bytes come to the barrier object at byte %ld of shared memory, whose phase expects %lld",
+           static_cast<long long>(object.sent), place_of(object), static_cast<long long>(object.announced));
+    abandon_launch();
+}
+
 } // namespace
 
 void begin_block_of_sync_objects() { here().count = 0; }
@@ -73,11 +117,41 @@ bool report_sync_objects() {
         if (state.threads[i].status != AT_OBJECT) continue;
         const SyncObject& object = here().objects[state.threads[i].barrier_site];
         state.current = i;
-        report(DIVERGENT_BARRIER, current_thread().waits_at, 0,
-               "a barrier object waits for %d arrivals, of which %d are missing", object.expected, object.pending);
+        char words[100];
+        describe_object(number_of(object), words, sizeof words);
+        report(DIVERGENT_BARRIER, current_thread().waits_at, 0, "%s", words);
         return true;
     }
     return false;
+}
+
+void describe_object(int number, char* words, size_t size) {
+    const SyncObject& object = here().objects[number];
+    const int written = snprintf(words, size, "a barrier object waits for %d arrivals, of which %d are missing", object.expected,
+                                 object.pending);
+    if (object.announced != object.sent && written > 0 && static_cast<size_t>(written) < size)
+        snprintf(words, size, "the barrier object at byte %ld of shared memory lacks %d arrivals and has %lld of %lld bytes",
+                 place_of(object), object.pending, static_cast<long long>(object.sent), static_cast<long long>(object.announced));
+}
+
+int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller) {
+    SyncObject& object = barrier_at(address, caller);
+    if (!object.fenced && !fenced_for_agents(object.initialised, true)) {
+        report(SHARED_RACE, caller, state.image + object.initialised.address,
+               "bytes are to arrive at the barrier object at byte %ld of shared memory, which was initialised with no "
+               "fence.mbarrier_init or fence.proxy.async after it",
+               place_of(object));
+    }
+    object.fenced = true;
+    object.sent += bytes;
+    check_bytes(object, caller);
+    return number_of(object);
+}
+
+void settle_bytes(int number) {
+    SyncObject& object = here().objects[number];
+    ++state.progress;
+    if (is_complete(object) && somebody_waits_at(number)) end_phase(object);
 }
 
 } // namespace peakgate
@@ -90,6 +164,15 @@ void peakgate_sync_init(void* address, int expected, const void* caller) {
     SyncObject& object = object_at(address, called_at);
     reset(object, object.address);
     object.expected = object.pending = expected;
+    object.initialised = now(INITIALISED, INITIALISED, called_at);
+}
+
+void peakgate_sync_bytes(void* address, unsigned bytes, int arrived, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    SyncObject& object = barrier_at(address, called_at);
+    (arrived ? object.sent : object.announced) += bytes;
+    check_bytes(object, called_at);
+    settle_bytes(number_of(object));
 }
 
 uint64_t peakgate_sync_arrive(void* address, int count, int leaves, const void* caller) {
@@ -103,16 +186,13 @@ uint64_t peakgate_sync_arrive(void* address, int count, int leaves, const void* 
     publish_to(object.published[phase % PHASES]);
     object.pending -= count;
     object.expected -= leaves ? count : 0;
-    if (object.pending == 0) {
-        complete_async_copies(address, object.published[phase % PHASES]);
-        ++object.phase;
-        object.pending = object.expected;
-        ++state.progress;
-        forget_published(object.published[object.phase % PHASES]);
-        const int number = static_cast<int>(&object - here().objects);
-        for (int i = 0; i < state.thread_count; ++i) {
-            if (state.threads[i].status == AT_OBJECT && state.threads[i].barrier_site == number) state.threads[i].status = READY;
-        }
+    check_bytes(object, called_at);
+    if (is_complete(object)) {
+        const int number = number_of(object);
+        if (!state.agents || !has_bulk_copies(number) || somebody_waits_at(number))
+            end_phase(object);
+        else
+            ++state.progress;
     }
     return phase;
 }
@@ -120,9 +200,14 @@ uint64_t peakgate_sync_arrive(void* address, int count, int leaves, const void* 
 int peakgate_sync_wait(void* address, uint64_t phase, int blocks, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
     SyncObject& object = barrier_at(address, called_at);
-    if (object.phase == phase && !blocks) poll(called_at);
+    if (object.phase == phase && !blocks) {
+        current_thread().polled_object = number_of(object) + 1;
+        poll(called_at);
+        current_thread().polled_object = 0;
+    }
+    if (object.phase == phase && is_complete(object)) end_phase(object);
     while (object.phase == phase && blocks) {
-        current_thread().barrier_site = static_cast<int>(&object - here().objects);
+        current_thread().barrier_site = number_of(object);
         wait_as(AT_OBJECT, called_at);
     }
     if (object.phase == phase) return 0;

@@ -1,0 +1,308 @@
+// Copies by the copy engine (TMA): bytes, or tiles of arrays that tensor maps describe, between global and shared memory.
+//
+// One to shared memory is sent when it is issued and arrives when the phase of its barrier object ends, which is when
+// somebody looks at the barrier and neither arrivals nor bytes are missing. Until then its destination is unwritten. Races
+// are looked for at the issue, for hardware may begin at once. One from shared memory reads until its group is waited for,
+// and has written when that wait is not for the reading alone; at the end of its thread it is performed without a wait.
+// Both are done by agents (order.cpp).
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+namespace peakgate {
+
+constexpr uintptr_t PIECE = 16, TILE_ALIGNMENT = 128;
+
+// What a tile is, of an array; or so many bytes from `linear` on.
+struct Extent {
+    const TensorMap* map; // null: bytes
+    int at[MAX_AXES];
+    char* linear;
+    uint32_t bytes; // in shared memory
+};
+
+struct Load {
+    Extent from;
+    char* to;
+    int object, agent, thread;
+    uintptr_t caller;
+};
+
+struct Store {
+    Extent to;
+    char* from;
+    char* staged; // what has been read; null: nothing yet
+    int thread, group, agent;
+    uint32_t stamp;
+    uintptr_t caller;
+};
+
+struct BulkCopies {
+    Load* loads;
+    size_t load_count, load_room;
+    Store* stores;
+    size_t store_count, store_room;
+    int committed[MAX_THREADS]; // groups of stores closed so far
+};
+
+BulkCopies* new_bulk_copies() { return static_cast<BulkCopies*>(calloc(1, sizeof(BulkCopies))); }
+
+namespace {
+
+BulkCopies& here() { return *state.block->bulk_copies; }
+
+template <class T> void append(T*& list, size_t& count, size_t& room, const T& item) {
+    if (count == room) {
+        room = room ? 2 * room : 16;
+        list = static_cast<T*>(realloc(list, room * sizeof(T)));
+        if (!list) abort();
+    }
+    list[count++] = item;
+}
+
+// The unit of 16 bytes that hardware has in place of this one.
+char* swizzled(char* place, int span) {
+    const auto address = reinterpret_cast<uintptr_t>(place);
+    const uintptr_t units = span ? static_cast<uintptr_t>(span) / PIECE - 1 : 0;
+    return reinterpret_cast<char*>(address ^ ((address >> 7 & units) << 4));
+}
+
+// Calls `row(in_shared, in_global, first, count)` for each row of a tile, in elements: of those the tile has, `count` from
+// `first` on are inside of the array.
+template <class F> void for_rows(const Extent& tile, F row) {
+    const TensorMap& map = *tile.map;
+    int rows = 1;
+    for (int axis = 1; axis < map.axes; ++axis) rows *= map.box[axis];
+    for (int number = 0; number < rows; ++number) {
+        bool inside = true;
+        int left = number;
+        int64_t offset = 0;
+        for (int axis = 1; axis < map.axes; ++axis) {
+            const int64_t at = static_cast<int64_t>(tile.at[axis]) + left % map.box[axis];
+            left /= map.box[axis];
+            inside &= at >= 0 && at < static_cast<int64_t>(map.extents[axis]);
+            offset += at * static_cast<int64_t>(map.strides[axis]);
+        }
+        const int64_t extent = static_cast<int64_t>(map.extents[0]) - tile.at[0];
+        const int first = tile.at[0] < 0 ? -tile.at[0] : 0;
+        const int end = extent < map.box[0] ? static_cast<int>(extent) : map.box[0];
+        const int count = inside && first < end ? end - first : 0;
+        char* global = static_cast<char*>(map.buffer->device) + offset +
+                       (static_cast<int64_t>(tile.at[0]) + first) * map.element_bytes;
+        row(static_cast<uintptr_t>(number) * static_cast<uintptr_t>(map.box[0] * map.element_bytes), global, first, count);
+    }
+}
+
+// Calls `piece(in_shared, in_global, bytes)` for what of a row is inside, no further than a unit of 16 bytes at once.
+template <class F> void for_pieces(const TensorMap& map, char* row, char* global, int first, int count, F piece) {
+    const auto begin = static_cast<uintptr_t>(first * map.element_bytes);
+    const auto end = begin + static_cast<uintptr_t>(count * map.element_bytes);
+    for (uintptr_t at = begin; at < end;) {
+        const uintptr_t next = (at / PIECE + 1) * PIECE < end ? (at / PIECE + 1) * PIECE : end;
+        piece(swizzled(row + at / PIECE * PIECE, map.swizzle) + at % PIECE, global + (at - begin), next - at);
+        at = next;
+    }
+}
+
+void check_alignment(const void* address, uintptr_t alignment, const char* what, uintptr_t caller) {
+    if (reinterpret_cast<uintptr_t>(address) % alignment == 0) return;
+    report(MISALIGNED, caller, 0, "bulk copy whose %s is not aligned to %lu bytes", what, static_cast<unsigned long>(alignment));
+    abandon_launch();
+}
+
+Extent tile_of(const PeakgateTile& asked, uintptr_t caller) {
+    const Launch& launch = state.launch;
+    const auto address = reinterpret_cast<uintptr_t>(asked.map);
+    const TensorMap* map = nullptr;
+    if (address % alignof(uint64_t) == 0) {
+        check_read(asked.map, 2 * sizeof(uint64_t), caller);
+        const auto* words = static_cast<const uint64_t*>(asked.map);
+        for (int i = 0; i < launch.tensor_map_count; ++i) {
+            if (words[0] == PEAKGATE_TENSOR_MAP && words[1] == reinterpret_cast<uintptr_t>(&launch.tensor_maps[i]))
+                map = &launch.tensor_maps[i];
+        }
+    }
+    if (!map) {
+        report(OUT_OF_BOUNDS, caller, 0, "copy of a tile by what is no tensor map of this launch");
+        abandon_launch();
+    }
+    if (asked.axes != map->axes) {
+        report(OUT_OF_BOUNDS, caller, 0, "copy of a tile by %d coordinates, its tensor map has %d axes", asked.axes, map->axes);
+        abandon_launch();
+    }
+    Extent tile = {map, {}, nullptr, static_cast<uint32_t>(map->element_bytes)};
+    for (int axis = 0; axis < map->axes; ++axis) {
+        tile.at[axis] = asked.at[axis];
+        tile.bytes *= static_cast<uint32_t>(map->box[axis]);
+    }
+    if (map->swizzle && map->box[0] * map->element_bytes != map->swizzle) {
+        report(NOT_EMULATED, caller, 0, "a box with rows of %d bytes in the %d-byte swizzle", map->box[0] * map->element_bytes,
+               map->swizzle);
+        abandon_launch();
+    }
+    return tile;
+}
+
+Extent bytes_of(const void* global, uint32_t bytes, uintptr_t caller) {
+    check_alignment(global, PIECE, "address in global memory", caller);
+    if (bytes % PIECE) {
+        report(MISALIGNED, caller, 0, "bulk copy of %u bytes; only multiples of 16 are possible", bytes);
+        abandon_launch();
+    }
+    return {nullptr, {}, static_cast<char*>(const_cast<void*>(global)), bytes};
+}
+
+void load(const Extent& from, void* to, const void* barrier, uintptr_t caller) {
+    check_alignment(to, from.map ? TILE_ALIGNMENT : PIECE, "address in shared memory", caller);
+    const int object = expect_arrival(barrier, from.bytes, caller);
+    if (from.map)
+        for_rows(from, [&](uintptr_t, char* global, int, int count) {
+            check_read(global, static_cast<size_t>(count * from.map->element_bytes), caller);
+        });
+    else
+        check_async_source(from.linear, from.bytes, caller), check_read(from.linear, from.bytes, caller);
+    const int by = agent(LOADS, object);
+    check_agent_write(to, from.bytes, by, new_stamp_of(by), caller);
+    BulkCopies& all = here();
+    append(all.loads, all.load_count, all.load_room, {from, static_cast<char*>(to), object, by, state.current, caller});
+    settle_bytes(object);
+}
+
+void perform(const Load& load) {
+    memset(load.to, 0, load.from.bytes);
+    if (!load.from.map)
+        memcpy(load.to, load.from.linear, load.from.bytes);
+    else
+        for_rows(load.from, [&](uintptr_t offset, char* global, int first, int count) {
+            for_pieces(*load.from.map, load.to + offset, global, first, count,
+                       [](char* to, const char* from, size_t bytes) { memcpy(to, from, bytes); });
+        });
+}
+
+void store(const Extent& to, const void* from, uintptr_t caller) {
+    check_alignment(from, to.map ? TILE_ALIGNMENT : PIECE, "address in shared memory", caller);
+    const int by = agent(STORES, state.current / WARP);
+    const uint32_t stamp = new_stamp_of(by);
+    check_agent_read(from, to.bytes, by, stamp, caller);
+    if (!to.map) check_async_source(to.linear, to.bytes, caller);
+    BulkCopies& all = here();
+    append(all.stores, all.store_count, all.store_room,
+           {to, static_cast<char*>(const_cast<void*>(from)), nullptr, state.current, all.committed[state.current], by, stamp, caller});
+}
+
+// What is in shared memory now is what will be stored.
+void read_shared(Store& store) {
+    if (store.staged) return;
+    store.staged = static_cast<char*>(malloc(store.to.bytes));
+    if (!store.staged) abort();
+    if (store.to.map)
+        for_rows(store.to, [&](uintptr_t offset, char*, int first, int count) {
+            for_pieces(*store.to.map, store.from + offset, store.staged + offset + first * store.to.map->element_bytes, first,
+                       count, [](const char* from, char* to, size_t bytes) { memcpy(to, from, bytes); });
+        });
+    else
+        memcpy(store.staged, store.from, store.to.bytes);
+    learn(store.thread, store.agent, store.stamp);
+}
+
+void write_global(Store& store) {
+    read_shared(store);
+    if (store.to.map)
+        for_rows(store.to, [&](uintptr_t offset, char* global, int first, int count) {
+            const auto bytes = static_cast<size_t>(count * store.to.map->element_bytes);
+            check_write(global, bytes, store.caller);
+            memcpy(global, store.staged + offset + first * store.to.map->element_bytes, bytes);
+        });
+    else {
+        check_write(store.to.linear, store.to.bytes, store.caller);
+        memcpy(store.to.linear, store.staged, store.to.bytes);
+    }
+    free(store.staged);
+    store.staged = nullptr;
+}
+
+// Those of the current thread in groups before this one.
+void perform_stores(int before, bool reads_only) {
+    BulkCopies& all = here();
+    size_t kept = 0;
+    for (size_t i = 0; i < all.store_count; ++i) {
+        Store& each = all.stores[i];
+        const bool is_due = each.thread == state.current && each.group < before;
+        if (is_due && reads_only) read_shared(each);
+        if (is_due && !reads_only)
+            write_global(each);
+        else
+            all.stores[kept++] = each;
+    }
+    all.store_count = kept;
+}
+
+} // namespace
+
+void begin_block_of_bulk_copies() {
+    BulkCopies& all = here();
+    for (size_t i = 0; i < all.store_count; ++i) free(all.stores[i].staged);
+    all.load_count = all.store_count = 0;
+    memset(all.committed, 0, sizeof all.committed);
+}
+
+void end_thread_of_bulk_copies() {
+    if (here().store_count) perform_stores(here().committed[state.current] + 1, false);
+}
+
+bool has_bulk_copies(int object) {
+    for (size_t i = 0; i < here().load_count; ++i) {
+        if (here().loads[i].object == object) return true;
+    }
+    return false;
+}
+
+bool complete_bulk_copies(int object, Published& published) {
+    BulkCopies& all = here();
+    size_t kept = 0;
+    for (size_t i = 0; i < all.load_count; ++i) {
+        const Load each = all.loads[i];
+        if (each.object != object) {
+            all.loads[kept++] = each;
+            continue;
+        }
+        perform(each);
+        const uint32_t stamp = new_stamp_of(each.agent);
+        arrived(each.to, each.from.bytes, each.agent, stamp);
+        published.known[each.agent] = stamp + 1;
+    }
+    const bool any = kept != all.load_count;
+    all.load_count = kept;
+    return any;
+}
+
+} // namespace peakgate
+
+using namespace peakgate;
+
+void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    load(tile_of(*tile, called_at), to, barrier, called_at);
+}
+
+void peakgate_store_tile(const PeakgateTile* tile, const void* from, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    store(tile_of(*tile, called_at), from, called_at);
+}
+
+void peakgate_load_bulk(void* to, const void* from, unsigned bytes, const void* barrier, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    load(bytes_of(from, bytes, called_at), to, barrier, called_at);
+}
+
+void peakgate_store_bulk(void* to, const void* from, unsigned bytes, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    store(bytes_of(to, bytes, called_at), from, called_at);
+}
+
+void peakgate_bulk_commit() { ++here().committed[state.current]; }
+
+void peakgate_bulk_wait(int groups_left, int reads_only) {
+    perform_stores(here().committed[state.current] - groups_left, reads_only != 0);
+}
