@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +33,7 @@ from peakgate.emulator.compiler import (
     run,
     runtime_flags,
 )
-from peakgate.emulator.ptx import translated
+from peakgate.emulator.ptx import preprocessed, put_together, translated
 from peakgate.emulator.symbols import symbols_of
 from peakgate.emulator.variables import spread
 
@@ -135,17 +136,24 @@ def build_kernel(
         return library
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
+        by_macros = any(put_together(file.text) for file in files)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
         included += [
             RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(f.text) for f in files)
         ]
         kernel_object = Path(scratch, "kernel.o")
         searched = [f"-I{folder}" for folder in (*folders, stand_ins, RUNTIME_FOLDER)]
-        command = [*compiler.command, *flags, *searched, "-c", str(wrapper), "-o", str(kernel_object)]
-        for compiled in device_only(files, [entry.name], cache_folder() / "sources", _checked):
+        command = [*compiler.command, *flags, *searched]
+        unit = Path(scratch, "unit.cpp") if by_macros else wrapper
+        rewritten = _watched if by_macros else _checked
+        for compiled in device_only(files, [entry.name], cache_folder() / "sources", rewritten):
             wrapper.write_text(_wrapper(compiled, included, macros, entry), encoding="utf-8")
             # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
-            done = run(command if compiled == source else [*command, f"-iquote{source.parent}"])
+            own = command if compiled == source else [*command, f"-iquote{source.parent}"]
+            compilation = [*own, "-c", str(unit), "-o", str(kernel_object)]
+            done = _preprocess(own, wrapper, unit, files) if by_macros else run(compilation)
+            if by_macros and not done.returncode:
+                done = run(compilation)
             if not done.returncode:
                 break
         else:
@@ -231,11 +239,25 @@ def prebuild(
             pass
 
 
-def _checked(text: str) -> str:
+def _watched(text: str) -> str:
     """The source in words whose memory accesses are seen: no compiler instruments its own ``memcpy``."""
-    return (
-        translated(text).replace("__builtin_memcpy", "peakgate_memcpy").replace("__builtin_memset", "peakgate_memset")
-    )
+    return text.replace("__builtin_memcpy", "peakgate_memcpy").replace("__builtin_memset", "peakgate_memset")
+
+
+def _checked(text: str) -> str:
+    """The same, with C++ in place of inline PTX."""
+    return _watched(translated(text))
+
+
+def _preprocess(
+    command: Sequence[str], wrapper: Path, unit: Path, files: Sequence[SourceFile]
+) -> subprocess.CompletedProcess[str]:
+    """Write a unit without macros, and with C++ in place of the inline PTX that they put together."""
+    done = run([*command, "-E", str(wrapper), "-o", str(unit)])
+    if not done.returncode:
+        text = unit.read_text(encoding="utf-8")
+        unit.write_text(preprocessed(text, {file.path.name for file in files}), encoding="utf-8")
+    return done
 
 
 def _directive(option: str) -> str:

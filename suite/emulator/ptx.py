@@ -1,35 +1,104 @@
-"""Finds inline PTX in a source and puts C++ in its place (``ptx_statement.py``)."""
+"""Finds inline PTX in a source and puts C++ in its place (``ptx_statement.py``).
+
+Where macros put the text of a statement together, the preprocessor comes first and this goes through its output.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
 
 _COMMENT = r"//[^\n]*|/\*.*?\*/"
 _TOKENS = re.compile(rf'(?P<comment>{_COMMENT})|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__volatile)\b)?\s*\(")
+_DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*\n", re.MULTILINE)
+_MARKER = re.compile(r'^# \d+ "(?P<file>[^"\n]*)"[^\n]*\n', re.MULTILINE)
+_LITERALS = r'(?:"(?:\\.|[^"\\\n])*"\s*)*'
+_GIVEN = r'\s*(?:\[\w+\]\s*)?"[^"\n]*"\s*(?P<bracket>\()'
+
+# What statements are made of and the preprocessor knows; its numbers of barriers begin anew in a second pass.
+_WORDS = """\
+#define PEAKGATE_OWN_BLOCK(blocks) \
+((blocks) == 1u ? (void)0 : peakgate_not_emulated("an access to another block of a cluster"))
+#define threadIdx (uint3{peakgate_thread_x, peakgate_thread_y, peakgate_thread_z})
+#define blockIdx (uint3{peakgate_block_x, peakgate_block_y, peakgate_block_z})
+#define blockDim (uint3{peakgate_block_size_x, peakgate_block_size_y, peakgate_block_size_z})
+#define gridDim (uint3{peakgate_grid_size_x, peakgate_grid_size_y, peakgate_grid_size_z})
+#define __syncthreads() ((void)peakgate_barrier(PEAKGATE_BARRIER_PLAIN, 0, 1000000 + __COUNTER__))
+#define __trap() peakgate_assertion("__trap()")
+"""
 
 
 def translated(text: str) -> str:
     """The source with C++ in place of its inline PTX; every line keeps its number."""
-    masked = _TOKENS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    return _translated(text, text)
+
+
+def preprocessed(text: str, names: Collection[str]) -> str:
+    """The same of a preprocessor's output, in the files of these names; its line markers stay."""
+    own, user = [], False
+    at = 0
+    for marker in (*_MARKER.finditer(text), None):
+        part = text[at : marker.start() if marker else len(text)]
+        own.append(part if user else re.sub(r"[^\n]+", lambda match: " " * len(match[0]), part))
+        if marker:
+            own.append(marker[0])
+            at, user = marker.end(), Path(marker["file"]).name in names
+    return _WORDS + _translated(text, "".join(own))
+
+
+def put_together(text: str) -> bool:
+    """Whether macros make a part of a statement's text or operands."""
+    found = _statements(text, _masked(text))
+    return any(not _is_literal(_DIRECTIVE.sub("", statement)) for _, _, statement in found)
+
+
+def _masked(text: str) -> str:
+    return _TOKENS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+
+
+def _statements(text: str, masked: str) -> Iterator[tuple[int, int, str]]:
+    """Where each ``asm`` statement begins and ends, and what is in its brackets, without comments."""
     found = list(_ASM.finditer(masked))
     if not found:
-        return text
+        return
     # The grammar's library takes a tenth of a second to import, which only sources with inline PTX need.
-    from peakgate.emulator.ptx_statement import as_cpp, closing  # noqa: PLC0415
+    from peakgate.emulator.ptx_statement import closing  # noqa: PLC0415
 
-    pieces: list[str] = []
     at = 0
     for match in found:
         if match.start() < at:
             continue
-        end = closing(masked, match.end() - 1)
+        at = closing(masked, match.end() - 1) + 1
+        statement = _TOKENS.sub(lambda m: " " if m["comment"] else m[0], text[match.end() : at - 1])
+        yield match.start(), at, statement.replace("\\\n", " ")
+
+
+def _is_literal(statement: str) -> bool:
+    from peakgate.emulator.ptx_statement import closing  # noqa: PLC0415
+
+    rest = statement[re.match(rf"\s*{_LITERALS}", statement).end() :]  # type: ignore[union-attr]
+    while found := re.match(rf"(?:\s*[:,])+{_GIVEN}", rest):
+        rest = rest[closing(_masked(rest), found.start("bracket")) + 1 :]
+    return not re.sub(_LITERALS, "", rest).replace(":", "").replace(",", "").strip()
+
+
+def _translated(text: str, own: str) -> str:
+    """The text with C++ in place of the statements that are in ``own`` too, which is as long."""
+    pieces: list[str] = []
+    last = 0
+    for start, end, statement in _statements(own, _masked(own)):
+        from peakgate.emulator.ptx_statement import as_cpp  # noqa: PLC0415
+
+        written = text[start:end]
         # In the body of a macro every line but the last ends in a backslash.
-        lines = "".join(re.findall(r"\\?\n", text[match.start() : end]))
-        statement = _TOKENS.sub(lambda m: " " if m["comment"] else m[0], text[match.end() : end])
-        code = as_cpp(statement.replace("\\\n", " "))
-        if "\n" in code:
-            lines = f"#line {text[:end].count(chr(10)) + 1}\n"
-        pieces += [text[at : match.start()], code, lines]
-        at = end + 1
-    return "".join((*pieces, text[at:]))
+        lines = "".join(re.findall(r"\\?\n", written))
+        code = as_cpp(_MARKER.sub("", statement))
+        if markers := list(_MARKER.finditer(written)):
+            lines = "\n" + markers[-1][0] + "\n" * written.count("\n", markers[-1].end())
+        elif "\n" in code:
+            lines = f"#line {text[: end - 1].count(chr(10)) + 1}\n"
+        pieces += [text[last:start], code, lines]
+        last = end
+    return "".join((*pieces, text[last:]))

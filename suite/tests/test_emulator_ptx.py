@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from peakgate import emulator
-from peakgate.emulator import KernelBuildError
+from peakgate.emulator import KernelBuildError, KernelDefect
 from peakgate.emulator.ptx import translated
 from peakgate.emulator.ptx_values import opcodes
 from ptx_exact import bits_of, exact, interesting, same, shape
@@ -175,11 +175,12 @@ def test_every_form_computes_what_exact_arithmetic_says(number: int, sources: li
     assert wrong(chosen, operands, results) == []
 
 
-def launched(tmp_path: Path, body: str, threads: int = 32) -> np.ndarray:
+def launched(tmp_path: Path, body: str, before: str = "", threads: int = 32) -> np.ndarray:
     """What each thread's ``result`` is behind some statements."""
     source = tmp_path / "kernel.cu"
     source.write_text(
-        "__global__ void kernel(unsigned* out, const signed char* in) {\n    const unsigned t = threadIdx.x;\n"
+        f"{before}__global__ void kernel(unsigned* out, const signed char* in) {{\n"
+        "    const unsigned t = threadIdx.x;\n"
         f"    unsigned result = 7;\n    unsigned other = 9;\n{body}\n    out[t] = result + 100 * other;\n}}\n"
     )
     out = np.zeros(threads, np.uint32)
@@ -258,9 +259,24 @@ def test_an_instruction_with_a_modifier_that_is_not_known_is_refused_by_name(ins
     assert "\n" not in str(caught.value)
 
 
-def test_a_text_that_the_preprocessor_puts_together_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KernelBuildError, match="whose text the preprocessor puts together is not emulated"):
-        launched(tmp_path, 'asm volatile("add.u32 %0, " SECOND ", %1;" : "=r"(result) : "r"(t));')
+PUT_TOGETHER = """
+#define SECOND "%1"
+#define GIVEN(x) "r"(x)
+#define ADD(NAME, TYPE, BEFORE)                                              \\
+    __device__ void NAME(unsigned& to, unsigned x) {                         \\
+        asm volatile("{ bar.sync 0;\\nadd." #TYPE " %0, " SECOND ", %%tid.x; }" \\
+                     : "=r"(to) : GIVEN(x));                                 \\
+    }
+ADD(added, u32, )
+"""
+
+
+def test_a_text_that_the_preprocessor_puts_together_is_understood(tmp_path: Path) -> None:
+    body = 'asm volatile("add.u32 %0, "\n SECOND\n ", %1;"\n : "=r"(result) : GIVEN(t));\nadded(result, result);'
+    np.testing.assert_array_equal(launched(tmp_path, body, PUT_TOGETHER), 3 * T + 900)
+    line = f"kernel.cu:{PUT_TOGETHER.count(chr(10)) + 5 + body.count(chr(10))}: out of bounds"
+    with pytest.raises(KernelDefect, match=f"^{line}"):
+        launched(tmp_path, body + " out[1 << 20] = 0;", PUT_TOGETHER)
 
 
 def test_a_statement_with_conditions_of_the_preprocessor_is_that_of_the_branches_that_hold(tmp_path: Path) -> None:
