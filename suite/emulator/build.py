@@ -50,6 +50,7 @@ _ON_DEMAND = {
     "cuda_ptx_values.h": re.compile(r"\b(?:asm|__asm__|__asm)\b"),
     "cuda_half.h": re.compile(r"\basm\b.*?\.b?f16", re.DOTALL),
     "cuda_matrix.h": re.compile(r"\b(?:mma|ldmatrix|stmatrix|movmatrix)\.sync\b"),
+    "cuda_wgmma.h": re.compile(r"\bwgmma\."),
 }
 """Rarely needed builtins, each of which would add 10 ms to every build."""
 RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp")))

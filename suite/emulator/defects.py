@@ -28,6 +28,7 @@ class DefectKind(IntEnum):
     SAME_VALUE_RACE = 14
     UNINITIALISED_GLOBAL = 15
     NONFINITE = 16
+    REGISTER_RACE = 18
 
     @property
     def words(self) -> str:

@@ -42,6 +42,11 @@ _DEPTHS: Mapping[tuple[str, int], tuple[int, ...]] = {
 """By type of A and rows of the product: how long its sums may be."""
 
 
+_DEPTHS_OF_GROUPS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+"""How long the sums of a group's products are, by the type of A."""
+_REGISTERS_OF_A = 4
+
+
 def _members(operand: Operand) -> Sequence[Operand]:
     return operand.members if isinstance(operand, Vector) else (operand,)
 
@@ -112,10 +117,58 @@ def _move(instruction: Instruction, names: Names) -> str:
     return names.put(to, f"peakgate_ptx::transposed_matrix({names.bits(source)})", "uint32_t")
 
 
+def _group(instruction: Instruction, names: Names) -> str:
+    """``wgmma``: products by a group of four warps, which are there once they are waited for."""
+    what, *modifiers = instruction.modifiers
+    if modifiers[:2] != ["sync", "aligned"]:
+        raise Unknown
+    if what in ("fence", "commit_group") and not modifiers[2:]:
+        return f"peakgate_ptx::group_{what.removesuffix('_group')}();"
+    if what == "wait_group" and not modifiers[2:]:
+        return f"peakgate_ptx::group_wait({names.value(instruction.operands[0], 'int32_t')});"
+    if what != "mma_async":
+        raise Unknown
+    return _group_product(modifiers[2:], instruction.operands, names)
+
+
+def _group_product(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) -> str:
+    """``.m64n128k16.f32.bf16.bf16`` and its like, behind ``wgmma.mma_async.sync.aligned``, of dense matrices."""
+    shape, sums, a, b, *clamps = modifiers
+    found = re.fullmatch(rf"m64n(\d+)k{_DEPTHS_OF_GROUPS.get(a)}", shape)
+    fits = a == b or any({a, b} <= kinds for kinds in _MIXED)
+    whole = sums == "s32"
+    if not found or not fits or sums not in _SUMS_OF[a] or clamps not in ([], ["satfinite"][: int(whole)]):
+        raise Unknown
+    columns = int(found[1])
+    if not 8 <= columns <= 256 or columns % (16 if whole and columns > 32 else 8):
+        raise Unknown
+    to, of_a, of_b, adds, *further = operands
+    in_registers = isinstance(of_a, Vector)
+    how = [names.value(operand, "int32_t") for operand in further]
+    transposes = a in ("f16", "bf16")
+    expected = 0 if whole else 2 + transposes * (1 if in_registers else 2)
+    if len(how) != expected or len(_members(to)) != columns // (4 if sums == "f16" else 2):
+        raise Unknown
+    if in_registers and len(_members(of_a)) != _REGISTERS_OF_A:
+        raise Unknown
+    scales, transposed = how[:2] or ["1", "1"], how[2:] or ["0", "0"]
+    places = ", ".join(f"(void*){names.place(member)}" for member in _members(to))
+    steps = [f"void* const sums[] = {{{places}}};"]
+    given = ["sums", "a", "0"] if in_registers else ["sums", "nullptr", names.bits(of_a)]
+    if in_registers:
+        registers = ", ".join(f"(uint32_t){names.bits(member)}" for member in _members(of_a))
+        steps.append(f"const uint32_t a[] = {{{registers}}};")
+        transposed = ["0", transposed[-1]]
+    given += [names.bits(of_b), names.value(adds, "bool"), *scales, *transposed, str(bool(clamps)).lower()]
+    types = f"peakgate_ptx::{_TYPES[a]}, peakgate_ptx::{_TYPES[b]}, peakgate_ptx::{_SUMS[sums]}"
+    return " ".join((*steps, f"peakgate_ptx::multiply_group<{columns}, {types}>({', '.join(given)});"))
+
+
 STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     "mma": _product,
     "ldmatrix": _load,
     "stmatrix": _store,
     "movmatrix": _move,
+    "wgmma": _group,
 }
 """By the instruction's name."""

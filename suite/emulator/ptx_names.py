@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from peakgate.emulator.ptx_grammar import Address, Negated, Operand
 
@@ -50,10 +50,14 @@ def variable(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Meaning of a statement's tokens: its operands by position, and the types of its registers."""
+    """Meaning of a statement's tokens: its operands by position, and the types of its registers.
+
+    ``lasting`` are the positions of outputs that are written after the statement.
+    """
 
     given: Sequence[str]
     registers: Mapping[str, str]
+    lasting: set[int] = field(default_factory=set)
 
     def bits(self, operand: Operand) -> str:
         """A word as 64 bits."""
@@ -72,6 +76,13 @@ class Names:
         if operand == "WARP_SZ":
             return "32ull"
         raise Unknown
+
+    def place(self, operand: Operand) -> str:
+        """A pointer to an operand that is an output: the statement leaves it alone until it is written."""
+        if not isinstance(operand, str) or not re.fullmatch(r"%\d+", operand):
+            raise Unknown
+        self.lasting.add(int(operand[1:]))
+        return f"peakgate_p{operand[1:]}"
 
     def value(self, operand: Operand, type_: str) -> str:
         """An operand as a value of a C++ type."""

@@ -49,17 +49,20 @@ def _statement(text: str) -> str:
         program = parsed(template)
     except NotUnderstood:
         return _refusal(f"PTX instruction {' '.join(template.split())}")
-    given, before, after = [], [], []
-    for place, (mode, expression) in enumerate((*outputs, *inputs)):
-        name = f"peakgate_o{place}"
-        given.append(name)
+    operands = (*outputs, *inputs)
+    names = Names([f"peakgate_o{place}" for place in range(len(operands))], program.registers)
+    body = [f"{step.name}: ;" if isinstance(step, Label) else _step(step, names) for step in program.body]
+    before, after = [], []
+    for place, (mode, expression) in enumerate(operands):
+        name = names.given[place]
+        if place in names.lasting:
+            before.append(f"auto* const peakgate_p{place} = &({expression});")
+            continue
         before.append(f"uint64_t {name} = {'0' if mode == '=' else f'peakgate_ptx::bits({expression})'};")
         if mode:
             after.append(f"peakgate_ptx::assign({expression}, {name});")
     declared = [f"__label__ {label};" for label in program.labels]
     declared += [f"uint64_t {variable(name)} = 0;" for name in program.registers]
-    names = Names(given, program.registers)
-    body = [f"{step.name}: ;" if isinstance(step, Label) else _step(step, names) for step in program.body]
     return " ".join(("do {", *declared, *before, *body, *after, "} while (0)"))
 
 

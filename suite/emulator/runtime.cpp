@@ -160,6 +160,12 @@ int next_thread() {
     if (at_grid_barrier == state.block->alive) return -1;
     if (report_named_barriers() || report_sync_objects()) abandon_launch();
     for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status != AT_PRODUCT) continue;
+        make_current(i);
+        report(WARP_MASK, current_thread().waits_at, 0, "waits for a product (wgmma) that not all four warps of its group issue");
+        abandon_launch();
+    }
+    for (int i = 0; i < state.thread_count; ++i) {
         if (state.threads[i].status != IN_WARP) continue;
         make_current(i);
         const unsigned mask = current_thread().warp_mask;
@@ -181,6 +187,7 @@ void run_thread() {
         spend_budget(0);
         settle_untested_reads();
         end_thread_of_bulk_copies();
+        end_thread_of_tensor_cores();
         const int ended = state.current;
         state.threads[ended].status = DONE;
         --state.block->alive;

@@ -37,6 +37,7 @@ enum Kind : int32_t {
     UNINITIALISED_GLOBAL,
     NONFINITE,
     NOT_EMULATED, // no defect of the kernel
+    REGISTER_RACE,
 };
 
 // Read by launch.py (structures.py). Code addresses are relative to the kernel's image, 0 if there is none.
@@ -148,6 +149,7 @@ enum Status : uint8_t {
     AT_NAMED_BARRIER,
     AT_OBJECT,
     AT_GRID_BARRIER,
+    AT_PRODUCT, // of a group of four warps
     POLLING, // it has read what nobody has changed since
     DONE
 };
@@ -427,6 +429,8 @@ void begin_block_of_bulk_copies();
 void end_thread_of_bulk_copies();
 // ---- tensor_cores.cpp ----
 void begin_block_of_tensor_cores();
+// A thread ends: its warp's products should have been waited for.
+void end_thread_of_tensor_cores();
 // An asynchronous operation of an agent that the current thread starts: it reads shared memory until it is waited for.
 void check_agent_read(const void* address, size_t size, int agent, uint32_t stamp, uintptr_t caller);
 // The same for one that writes: what is there is lost, and the new contents are there only once they `arrived`.

@@ -165,3 +165,20 @@ PEAKGATE_API void peakgate_store_bulk(void* to, const void* from, unsigned bytes
 PEAKGATE_API void peakgate_bulk_commit();
 // `reads_only`: until they have read shared memory.
 PEAKGATE_API void peakgate_bulk_wait(int groups_left, int reads_only);
+
+// Products by a group of four warps (tensor_cores.cpp), of which all lanes of a warp give theirs together.
+struct PeakgateProduct {
+    // Makes a warp's part, of rows of 32 bytes along k: `sums` are those of all lanes, and are added to where it `adds`.
+    void (*multiply)(const PeakgateProduct* product, const unsigned char* a, const unsigned char* b, uint32_t* sums, int adds);
+    void* const* sums;              // where the lane's registers are
+    const uint32_t* registers_of_a; // null: A is in shared memory
+    uint64_t a, b;                  // matrix descriptors
+    int columns, registers;
+    int adds, scale_a, scale_b, transposes_a, transposes_b, clamps;
+};
+PEAKGATE_API void peakgate_wgmma(const PeakgateProduct* product, const void* caller);
+PEAKGATE_API void peakgate_wgmma_fence(const void* caller);
+PEAKGATE_API void peakgate_wgmma_commit(const void* caller);
+PEAKGATE_API void peakgate_wgmma_wait(int groups_left, const void* caller);
+// sums += a . b, of 16 rows: `depth` numbers in each row of a, `columns` in each of b.
+PEAKGATE_API void peakgate_multiply(const double* a, const double* b, double* sums, int depth, int columns);

@@ -1,16 +1,335 @@
-// Products by a group of four warps (wgmma).
+// Products by a group of four warps (wgmma): every warp has its own rows of A and of the sums.
+//
+// Hardware reads both matrices and writes the sums at any time between issue and wait, and a wait of one warp is for the
+// product of all four: CUTLASS gives a slot back by one thread of the group. So a wait waits until all four have issued the
+// product, which is made then; its sums are NaNs until their own warp has waited, so that what is not waited for is not
+// there. An agent of each warp (order.cpp) reads shared memory from the issue on.
 #include "runtime.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 namespace peakgate {
 
+constexpr int ROW_BYTES = 32, ROWS_OF_WARP = 16, UNIT = 16, WARPS_OF_GROUP = 4;
+
+// One that a warp has issued. The sums of all lanes, one after the other: where they are, and what they were before.
+struct Pending {
+    PeakgateProduct product;
+    uint32_t registers_of_a[WARP][4];
+    void** sums;
+    uint32_t* values;
+    bool follows; // another one with the same sums, whose result is to come
+    bool made;    // `values` are its result
+    int group;
+    uintptr_t caller;
+    uint32_t number; // one less than the stamp of the agent, which does nothing else
+};
+
+struct OfWarp {
+    Pending* pending;
+    size_t count, room;
+    uint32_t issued;
+    int committed;
+    bool fenced, ended;
+    // The latest result, as long as no fence came after it.
+    void* written_to;
+    uint32_t* written;
+    size_t written_count, written_room;
+};
+
 struct TensorCores {
-    int unused;
+    OfWarp warps[MAX_THREADS / WARP];
+    bool used;
 };
 
 TensorCores* new_tensor_cores() { return static_cast<TensorCores*>(calloc(1, sizeof(TensorCores))); }
 
-void begin_block_of_tensor_cores() {}
+namespace {
+
+OfWarp& warp_of(int number) { return state.block->tensor_cores->warps[number]; }
+int own_number() { return state.current / WARP; }
+OfWarp& own_warp() { return warp_of(own_number()); }
+int first_of_group() { return own_number() / WARPS_OF_GROUP * WARPS_OF_GROUP; }
+
+// A matrix in shared memory as its descriptor has it.
+struct Matrix {
+    uint64_t descriptor;
+    bool transposed; // its rows run along the other axis than k
+
+    // Unit `number` of 16 bytes of row `row`; where it is transposed, of the eight rows from `row` on at k = `number`.
+    char* unit(int row, int number) const {
+        const auto field = [&](int shift) { return static_cast<int64_t>(descriptor >> shift & 0x3fff) << 4; };
+        const int64_t start = field(0), leading = field(16), stride = field(32);
+        constexpr int spans[] = {0, 128, 64, 32};
+        const int span = spans[descriptor >> 62];
+        int64_t offset = 0;
+        if (!transposed)
+            offset = row / 8 * stride + row % 8 * (span ? span : UNIT) + number * (span ? UNIT : leading);
+        else if (span)
+            offset = row / 8 % (span / UNIT) * UNIT + row / 8 / (span / UNIT) * leading + number % 8 * span + number / 8 * stride;
+        else
+            offset = row / 8 * stride + number % 8 * UNIT + number / 8 * leading;
+        const uintptr_t address = reinterpret_cast<uintptr_t>(peakgate_shared_base()) + static_cast<uintptr_t>(start + offset);
+        const uintptr_t units = span ? static_cast<uintptr_t>(span / UNIT) - 1 : 0;
+        return reinterpret_cast<char*>(address ^ ((address >> 7 & units) << 4));
+    }
+
+    // Calls `take(unit, row, number)` for all units of so many rows.
+    template <class F> void for_units(int first_row, int rows, F take) const {
+        const int step = transposed ? 8 : 1, units = transposed ? ROW_BYTES / 2 : ROW_BYTES / UNIT;
+        for (int row = 0; row < rows; row += step)
+            for (int number = 0; number < units; ++number) take(unit(first_row + row, number), row, number);
+    }
+
+    void gather(int first_row, int rows, unsigned char* to) const {
+        for_units(first_row, rows, [&](const char* from, int row, int number) {
+            if (!transposed) memcpy(to + row * ROW_BYTES + number * UNIT, from, UNIT);
+            for (int i = 0; i < 8 && transposed; ++i) memcpy(to + (row + i) * ROW_BYTES + number * 2, from + 2 * i, 2);
+        });
+    }
+
+    void check(int first_row, int rows, int agent, uint32_t stamp, uintptr_t caller) const {
+        if (descriptor >> 49 & 7) {
+            report(NOT_EMULATED, caller, 0, "a matrix descriptor with a base offset");
+            abandon_launch();
+        }
+        for_units(first_row, rows, [&](const char* from, int, int) { check_agent_read(from, UNIT, agent, stamp, caller); });
+    }
+};
+
+Matrix matrix_a(const PeakgateProduct& product) { return {product.a, product.transposes_a != 0}; }
+Matrix matrix_b(const PeakgateProduct& product) { return {product.b, product.transposes_b != 0}; }
+int first_row(int warp) { return warp % WARPS_OF_GROUP * ROWS_OF_WARP; }
+
+template <class T> T* grown(T* from, size_t count) {
+    auto* to = static_cast<T*>(realloc(from, count * sizeof(T)));
+    if (!to) abort();
+    return to;
+}
+
+void release(Pending& pending) {
+    free(pending.sums);
+    free(pending.values);
+}
+
+struct Brought {
+    const PeakgateProduct* product;
+    uintptr_t caller;
+};
+
+// Whether another operation has changed sums that the warp's last product wrote, and no fence came between.
+void check_registers(const OfWarp& warp, const Pending& issued, uintptr_t caller) {
+    if (!warp.fenced) {
+        report(REGISTER_RACE, caller, 0, "wgmma with no wgmma.fence before it, so that it need not see its registers as they are");
+        return;
+    }
+    const auto registers = static_cast<size_t>(issued.product.registers);
+    if (warp.written_to != issued.sums[0] || warp.written_count != registers * WARP || issued.follows || !issued.product.adds) return;
+    if (memcmp(warp.written, issued.values, registers * WARP * sizeof(uint32_t)) != 0)
+        report(REGISTER_RACE, caller, 0, "wgmma that adds to sums that were changed, with no wgmma.fence between the two");
+}
+
+// The last lane that comes does this for all.
+void issue(void* const* offered) {
+    const auto* const* lanes = reinterpret_cast<const Brought* const*>(offered);
+    const PeakgateProduct& product = *lanes[0]->product;
+    const uintptr_t caller = lanes[0]->caller;
+    OfWarp& warp = own_warp();
+    if (state.thread_count < (first_of_group() + WARPS_OF_GROUP) * WARP) {
+        report(WARP_MASK, caller, 0, "wgmma by a group of fewer than four warps");
+        abandon_launch();
+    }
+    for (int lane = 1; lane < WARP; ++lane) {
+        const PeakgateProduct& other = *lanes[lane]->product;
+        if (other.b == product.b && other.adds == product.adds && (product.registers_of_a || other.a == product.a)) continue;
+        report(WARP_MASK, caller, 0, "wgmma whose lanes give different matrices, or differ in whether they add");
+        abandon_launch();
+    }
+    for (int other = first_of_group(); other < first_of_group() + WARPS_OF_GROUP; ++other) {
+        const OfWarp& its = warp_of(other);
+        for (size_t i = 0; i < its.count; ++i) {
+            const PeakgateProduct& same = its.pending[i].product;
+            if (its.pending[i].number != warp.issued) continue;
+            if (same.b == product.b && same.columns == product.columns && (product.registers_of_a || same.a == product.a)) continue;
+            report(WARP_MASK, caller, 0, "wgmma for which the four warps of a group give different matrices");
+            abandon_launch();
+        }
+    }
+    const int by = agent(PRODUCTS, own_number());
+    const uint32_t stamp = new_stamp_of(by);
+    if (!product.registers_of_a) matrix_a(product).check(first_row(own_number()), ROWS_OF_WARP, by, stamp, caller);
+    matrix_b(product).check(0, product.columns, by, stamp, caller);
+
+    if (warp.count == warp.room) {
+        warp.room = warp.room ? 2 * warp.room : 8;
+        warp.pending = grown(warp.pending, warp.room);
+    }
+    Pending& issued = warp.pending[warp.count];
+    issued = {};
+    issued.product = product;
+    issued.group = warp.committed;
+    issued.caller = caller;
+    issued.number = warp.issued++;
+    const auto registers = static_cast<size_t>(product.registers);
+    issued.sums = grown<void*>(nullptr, registers * WARP);
+    issued.values = grown<uint32_t>(nullptr, registers * WARP);
+    for (size_t lane = 0; lane < WARP; ++lane) {
+        const PeakgateProduct& own = *lanes[lane]->product;
+        memcpy(issued.sums + lane * registers, own.sums, registers * sizeof(void*));
+        if (own.registers_of_a) memcpy(issued.registers_of_a[lane], own.registers_of_a, sizeof issued.registers_of_a[lane]);
+    }
+    const Pending* before = nullptr;
+    for (size_t i = 0; i < warp.count; ++i)
+        if (warp.pending[i].sums[0] == issued.sums[0] && warp.pending[i].product.registers == product.registers) before = &warp.pending[i];
+    issued.follows = before;
+    for (size_t i = 0; i < registers * WARP; ++i) {
+        memcpy(&issued.values[i], before && before->made ? static_cast<void*>(&before->values[i]) : issued.sums[i], sizeof(uint32_t));
+        memset(issued.sums[i], 0xff, sizeof(uint32_t));
+    }
+    check_registers(warp, issued, caller);
+    ++warp.count;
+    for (int i = first_of_group() * WARP; i < (first_of_group() + WARPS_OF_GROUP) * WARP; ++i)
+        if (state.threads[i].status == AT_PRODUCT) state.threads[i].status = READY;
+}
+
+void make(int number, size_t place) {
+    OfWarp& warp = warp_of(number);
+    Pending& done = warp.pending[place];
+    if (done.made) return;
+    done.made = true;
+    const PeakgateProduct& product = done.product;
+    unsigned char a[ROWS_OF_WARP * ROW_BYTES], b[256 * ROW_BYTES];
+    if (product.registers_of_a) {
+        // Register r has 4 bytes of row lane / 4, eight rows below where r is odd, the last two 16 bytes further along k.
+        for (int lane = 0; lane < WARP; ++lane)
+            for (int r = 0; r < 4; ++r)
+                memcpy(a + (lane / 4 + r % 2 * 8) * ROW_BYTES + r / 2 * UNIT + lane % 4 * 4, &done.registers_of_a[lane][r], 4);
+    } else {
+        matrix_a(product).gather(first_row(number), ROWS_OF_WARP, a);
+    }
+    matrix_b(product).gather(0, product.columns, b);
+    product.multiply(&product, a, b, done.values, product.adds);
+    const size_t count = static_cast<size_t>(product.registers) * WARP;
+    for (size_t i = place + 1; i < warp.count; ++i) { // the next one adds to what this one made
+        if (warp.pending[i].sums[0] != done.sums[0] || warp.pending[i].product.registers != product.registers) continue;
+        memcpy(warp.pending[i].values, done.values, count * sizeof(uint32_t));
+        return;
+    }
+}
+
+// The sums are there, unless another product writes them next.
+void hand_out(OfWarp& warp, size_t place) {
+    const Pending& done = warp.pending[place];
+    for (size_t i = place + 1; i < warp.count; ++i)
+        if (warp.pending[i].sums[0] == done.sums[0]) return;
+    const size_t count = static_cast<size_t>(done.product.registers) * WARP;
+    for (size_t i = 0; i < count; ++i) memcpy(done.sums[i], &done.values[i], sizeof(uint32_t));
+    if (warp.written_room < count) warp.written = grown(warp.written, warp.written_room = count);
+    memcpy(warp.written, done.values, count * sizeof(uint32_t));
+    warp.written_to = done.sums[0];
+    warp.written_count = count;
+}
+
+void fence(void* const*) {
+    OfWarp& warp = own_warp();
+    warp.fenced = true;
+    warp.written_to = nullptr;
+}
+
+void commit(void* const*) { ++own_warp().committed; }
+
+// How many of the warp's products a wait is for.
+size_t count_due(const OfWarp& warp, int groups_left) {
+    size_t due = 0;
+    while (due < warp.count && warp.pending[due].group < warp.committed - groups_left) ++due;
+    return due;
+}
+
+bool all_have_issued(uint32_t number) {
+    bool all = true;
+    for (int other = first_of_group(); other < first_of_group() + WARPS_OF_GROUP; ++other) all &= warp_of(other).issued > number;
+    return all;
+}
+
+void wait(void* const* offered) {
+    OfWarp& warp = own_warp();
+    const size_t due = count_due(warp, *static_cast<const int*>(offered[0]));
+    if (!due) return;
+    const uint32_t last = warp.pending[due - 1].number;
+    for (int other = first_of_group(); other < first_of_group() + WARPS_OF_GROUP; ++other) {
+        OfWarp& its = warp_of(other);
+        for (size_t i = 0; i < its.count && its.pending[i].number <= last; ++i) make(other, i);
+        for (int lane = 0; lane < WARP; ++lane) learn(own_number() * WARP + lane, agent(PRODUCTS, other), last + 1);
+    }
+    for (size_t i = 0; i < due; ++i) hand_out(warp, i);
+    for (size_t i = 0; i < due; ++i) release(warp.pending[i]);
+    warp.count -= due;
+    memmove(warp.pending, warp.pending + due, warp.count * sizeof(Pending));
+}
+
+void meet(void* brought, void (*together)(void* const*), const void* caller) {
+    state.block->tensor_cores->used = true;
+    const PeakgateWarpCall call = {PEAKGATE_WARP_TOGETHER, ~0u, &brought, nullptr, sizeof brought, 0, WARP, together};
+    peakgate_warp(&call, caller);
+}
+
+} // namespace
+
+void begin_block_of_tensor_cores() {
+    TensorCores& all = *state.block->tensor_cores;
+    if (!all.used) return;
+    for (OfWarp& warp : all.warps) {
+        for (size_t i = 0; i < warp.count; ++i) release(warp.pending[i]);
+        warp.count = 0;
+        warp.issued = 0;
+        warp.committed = 0;
+        warp.fenced = warp.ended = false;
+        warp.written_to = nullptr;
+    }
+    all.used = false;
+}
+
+void end_thread_of_tensor_cores() {
+    if (!state.block->tensor_cores->used) return;
+    OfWarp& warp = own_warp();
+    if (!warp.count || warp.ended) return;
+    warp.ended = true;
+    report(REGISTER_RACE, warp.pending[0].caller, 0, "the sums of %zu products (wgmma) of a warp are never waited for: %s", warp.count,
+           warp.pending[0].group == warp.committed ? "wgmma.commit_group is missing" : "wgmma.wait_group is missing");
+}
 
 } // namespace peakgate
+
+using namespace peakgate;
+
+void peakgate_wgmma(const PeakgateProduct* product, const void* caller) {
+    Brought brought = {product, reinterpret_cast<uintptr_t>(caller)};
+    meet(&brought, issue, caller);
+}
+void peakgate_wgmma_fence(const void* caller) { meet(nullptr, fence, caller); }
+void peakgate_wgmma_commit(const void* caller) { meet(nullptr, commit, caller); }
+void peakgate_wgmma_wait(int groups_left, const void* caller) {
+    const OfWarp& warp = own_warp();
+    while (const size_t due = count_due(warp, groups_left)) {
+        if (all_have_issued(warp.pending[due - 1].number)) break;
+        wait_as(AT_PRODUCT, reinterpret_cast<uintptr_t>(caller));
+    }
+    meet(&groups_left, wait, caller);
+}
+
+void peakgate_multiply(const double* a, const double* b, double* sums, int depth, int columns) {
+    typedef double Eight __attribute__((vector_size(64), aligned(8)));
+    for (int col = 0; col < columns; col += 8) {
+        for (int row = 0; row < ROWS_OF_WARP; ++row) {
+            Eight sum;
+            memcpy(&sum, sums + row * columns + col, sizeof sum);
+            for (int k = 0; k < depth; ++k) {
+                Eight of_b;
+                memcpy(&of_b, b + k * columns + col, sizeof of_b);
+                sum += a[row * depth + k] * of_b;
+            }
+            memcpy(sums + row * columns + col, &sum, sizeof sum);
+        }
+    }
+}
