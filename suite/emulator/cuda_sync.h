@@ -237,4 +237,58 @@ template <class D, thread_scope S> inline void memcpy_async(D* destination, cons
     peakgate_async_bind(&with.state);
 }
 
+// ---- copies by the copy engine, and barriers that count their bytes ----
+namespace device {
+template <thread_scope S> inline uint64_t* barrier_native_handle(barrier<S>& of) { return reinterpret_cast<uint64_t*>(&of.state); }
+template <thread_scope S> PEAKGATE_MEMBER void barrier_expect_tx(barrier<S>& at, ptrdiff_t bytes) {
+    peakgate_sync_bytes(&at.state, static_cast<unsigned>(bytes), 0, __builtin_return_address(0));
+}
+template <thread_scope S>
+PEAKGATE_MEMBER typename barrier<S>::arrival_token barrier_arrive_tx(barrier<S>& at, ptrdiff_t count, ptrdiff_t bytes) {
+    peakgate_sync_bytes(&at.state, static_cast<unsigned>(bytes), 0, __builtin_return_address(0));
+    return peakgate_sync_arrive(&at.state, static_cast<int>(count), 0, __builtin_return_address(0));
+}
+template <class D, class B, thread_scope S>
+PEAKGATE_MEMBER void memcpy_async_tx(D* to, const D* from, B bytes, barrier<S>& with) {
+    peakgate_load_bulk(to, from, static_cast<unsigned>(static_cast<size_t>(bytes)), &with.state, __builtin_return_address(0));
+}
+namespace experimental {
+inline void fence_proxy_async_shared_cta() {
+    peakgate_fence(PEAKGATE_ACQ_REL, PEAKGATE_BLOCK);
+    peakgate_proxy_fence(0);
+}
+#define PEAKGATE_TILES(axes, parameters, coordinates)                                                                  \
+    template <class M, thread_scope S>                                                                                 \
+    PEAKGATE_MEMBER void cp_async_bulk_tensor_##axes##d_global_to_shared(void* to, const M* map, PEAKGATE_ALL parameters, \
+                                                                         barrier<S>& with) {                           \
+        const PeakgateTile tile = {map, axes, {PEAKGATE_ALL coordinates}};                                             \
+        peakgate_load_tile(to, &tile, &with.state, __builtin_return_address(0));                                       \
+    }                                                                                                                  \
+    template <class M>                                                                                                 \
+    PEAKGATE_MEMBER void cp_async_bulk_tensor_##axes##d_shared_to_global(const M* map, PEAKGATE_ALL parameters,        \
+                                                                         const void* from) {                           \
+        const PeakgateTile tile = {map, axes, {PEAKGATE_ALL coordinates}};                                             \
+        peakgate_store_tile(&tile, from, __builtin_return_address(0));                                                 \
+    }
+#define PEAKGATE_ALL(...) __VA_ARGS__
+PEAKGATE_TILES(1, (int a), (a))
+PEAKGATE_TILES(2, (int a, int b), (a, b))
+PEAKGATE_TILES(3, (int a, int b, int c), (a, b, c))
+PEAKGATE_TILES(4, (int a, int b, int c, int d), (a, b, c, d))
+PEAKGATE_TILES(5, (int a, int b, int c, int d, int e), (a, b, c, d, e))
+#undef PEAKGATE_TILES
+#undef PEAKGATE_ALL
+template <thread_scope S>
+PEAKGATE_MEMBER void cp_async_bulk_global_to_shared(void* to, const void* from, unsigned bytes, barrier<S>& with) {
+    peakgate_load_bulk(to, from, bytes, &with.state, __builtin_return_address(0));
+}
+PEAKGATE_MEMBER inline void cp_async_bulk_shared_to_global(void* to, const void* from, unsigned bytes) {
+    peakgate_store_bulk(to, from, bytes, __builtin_return_address(0));
+}
+inline void cp_async_bulk_commit_group() { peakgate_bulk_commit(); }
+template <int left> inline void cp_async_bulk_wait_group() { peakgate_bulk_wait(left, 0); }
+template <int left> inline void cp_async_bulk_wait_group_read() { peakgate_bulk_wait(left, 1); }
+} // namespace experimental
+} // namespace device
+
 } // namespace cuda

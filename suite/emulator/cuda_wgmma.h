@@ -19,23 +19,29 @@ template <int COLS, class A, class B, class C> struct GroupProduct {
         return T::value(bits);
     }
 
+    // So many columns at once: a thread's stack is small.
+    static constexpr int AT_ONCE = COLS % 64 ? 8 : 64;
+
     __attribute__((no_sanitize("thread"))) static void multiply(const PeakgateProduct* product, const unsigned char* rows_of_a,
                                                                 const unsigned char* rows_of_b, uint32_t* sums, int adds) {
-        double a[16][K], b[K][COLS], out[16][COLS];
+        double a[16][K], b[K][AT_ONCE], out[16][AT_ONCE];
         const double scale = product->scale_a * product->scale_b;
         for (int row = 0; row < 16; ++row)
             for (int k = 0; k < K; ++k) a[row][k] = scale * decoded<A>(rows_of_a + row * 32, k);
-        for (int col = 0; col < COLS; ++col)
-            for (int k = 0; k < K; ++k) b[k][col] = decoded<B>(rows_of_b + col * 32, k);
-        for (int lane = 0; lane < LANES; ++lane)
-            for (int n = 0; n < COLS / 2; ++n)
-                out[lane / 4 + n % 4 / 2 * 8][place(lane, n)] = adds ? element<C>(sums[lane * REGISTERS + n / PER_C], n % PER_C) : 0;
-        peakgate_multiply(&a[0][0], &b[0][0], &out[0][0], K, COLS);
-        for (int lane = 0; lane < LANES; ++lane) {
-            for (int n = 0; n < COLS / 2; ++n) {
-                const uint64_t encoded = C::encoded(out[lane / 4 + n % 4 / 2 * 8][place(lane, n)], product->clamps);
-                uint32_t& to = sums[lane * REGISTERS + n / PER_C];
-                to = static_cast<uint32_t>(n % PER_C ? to | encoded << 16 : encoded);
+        for (int first = 0; first < COLS; first += AT_ONCE) {
+            for (int col = 0; col < AT_ONCE; ++col)
+                for (int k = 0; k < K; ++k) b[k][col] = decoded<B>(rows_of_b + (first + col) * 32, k);
+            for (int lane = 0; lane < LANES; ++lane)
+                for (int n = first / 2; n < (first + AT_ONCE) / 2; ++n)
+                    out[lane / 4 + n % 4 / 2 * 8][place(lane, n) - first] =
+                        adds ? element<C>(sums[lane * REGISTERS + n / PER_C], n % PER_C) : 0;
+            peakgate_multiply(&a[0][0], &b[0][0], &out[0][0], K, AT_ONCE);
+            for (int lane = 0; lane < LANES; ++lane) {
+                for (int n = first / 2; n < (first + AT_ONCE) / 2; ++n) {
+                    const uint64_t encoded = C::encoded(out[lane / 4 + n % 4 / 2 * 8][place(lane, n) - first], product->clamps);
+                    uint32_t& to = sums[lane * REGISTERS + n / PER_C];
+                    to = static_cast<uint32_t>(n % PER_C ? to | encoded << 16 : encoded);
+                }
             }
         }
     }

@@ -27,7 +27,7 @@ _ATOMICS = {
     "cas": "peakgate_atomicCAS",
 }
 _NOTHING = {
-    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "setmaxnreg", "pmevent",
+    "prefetch", "prefetchu", "discard", "applypriority", "nanosleep", "griddepcontrol", "pmevent",
 }  # fmt: skip
 """Hints, and what only costs time."""
 
@@ -365,6 +365,14 @@ def _policy(instruction: Instruction, names: Names) -> str:
     return names.put(instruction.operands[0], "0", "uint64_t")
 
 
+def _registers(instruction: Instruction, _names: Names) -> str:
+    """``setmaxnreg``: by whole warps; how many registers there are makes no difference here."""
+    how, *modifiers = instruction.modifiers
+    if how not in ("inc", "dec") or modifiers != ["sync", "aligned", "u32"]:
+        raise Unknown
+    return "(void)__any_sync(~0u, 0);"
+
+
 def _trap(_instruction: Instruction, _names: Names) -> str:
     return "__trap();"
 
@@ -386,5 +394,6 @@ _STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     "cvta": _to_space,
     "elect": _elect,
     "createpolicy": _policy,
+    "setmaxnreg": _registers,
     "trap": _trap,
 }

@@ -241,6 +241,68 @@ def test_a_barrier_object_waits_for_copies_of_its_threads(schedule: int, tmp_pat
     np.testing.assert_array_equal(out, given[::-1])
 
 
+GUIDE = """
+#include <cuda.h>
+#include <cuda/barrier>
+#include <utility>
+using barrier = cuda::barrier<cuda::thread_scope_block>;
+namespace cde = cuda::device::experimental;
+// As the programming guide has it: a tile comes, is counted up by one, and goes.
+extern "C" __global__ void guide(const __grid_constant__ CUtensorMap map, const int* ones, int x, int y) {
+    __shared__ alignas(128) int tile[8][32];
+    __shared__ alignas(16) int one[32];
+    __shared__ barrier bar;
+    if (threadIdx.x == 0) {
+        init(&bar, blockDim.x);
+        INIT_FENCE;
+    }
+    __syncthreads();
+    barrier::arrival_token token;
+    if (threadIdx.x == 0) {
+        cde::cp_async_bulk_tensor_2d_global_to_shared(&tile, &map, x, y, bar);
+        cuda::device::memcpy_async_tx(one, ones, cuda::aligned_size_t<16>(sizeof one), bar);
+        token = cuda::device::barrier_arrive_tx(bar, 1, sizeof tile + sizeof one);
+    } else {
+        token = bar.arrive();
+    }
+    bar.wait(std::move(token));
+    for (int row = 0; row < 8; ++row) tile[row][threadIdx.x] += one[threadIdx.x];
+    FENCE;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        cde::cp_async_bulk_tensor_2d_shared_to_global(&map, x, y, &tile);
+        cde::cp_async_bulk_commit_group();
+        cde::cp_async_bulk_wait_group_read<0>();
+    }
+}
+"""
+
+
+def guided(folder: Path, changes: dict[str, str], schedule: int = 0) -> np.ndarray:
+    source = folder / "guide.cu"
+    source.write_text(GUIDE, encoding="utf-8")
+    macros = dict.fromkeys(("INIT_FENCE", "FENCE"), "cde::fence_proxy_async_shared_cta()") | changes
+    kernel = emulator.load(source, "guide", tuple(macros.items()))
+    array = np.zeros((20, 64), np.int32)
+    given = (TileArray(array, TensorMapArgument(0, (8, 32)), "int32"), np.ones(32, np.int32), np.int32(32), np.int32(8))
+    kernel.launch((1, 1, 1), (32, 1, 1), given, schedule=schedule)
+    return array
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_the_guide_s_tile_is_counted_up(schedule: int, tmp_path: Path) -> None:
+    array = guided(tmp_path, {}, schedule)
+    assert array[8:16, 32:].all()
+    assert array.sum() == 8 * 32
+
+
+@pytest.mark.parametrize("what", ["INIT_FENCE", "FENCE"])
+def test_the_guide_s_fences_are_missed(what: str, tmp_path: Path) -> None:
+    with pytest.raises(KernelDefect) as caught:
+        guided(tmp_path, {what: ""})
+    assert caught.value.kind is RACE
+
+
 @pytest.mark.parametrize(
     "written",
     [

@@ -66,7 +66,7 @@ def test_a_barrier_object_that_never_fills_says_who_is_missing() -> None:
 
 def test_an_instruction_that_is_in_no_table_is_named_with_its_line() -> None:
     with pytest.raises(
-        KernelBuildError, match=r"^sync\.cu:\d+: PTX instruction wgmma\.fence\.sync\.aligned is not emul"
+        KernelBuildError, match=r"^sync\.cu:\d+: PTX instruction tcgen05\.wait::ld\.sync\.aligned is not emul"
     ):
         outcome("tensor")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -316,3 +317,14 @@ def test_a_product_that_is_not_known_is_refused_by_name(written: str) -> None:
     sums = ", ".join(f'"+f"(s[{i}])' for i in range(4))
     done = translated(f'void f() {{ asm("{written};" : {sums} : "l"(a), "l"(b), "r"(e)); }}')
     assert f'peakgate_not_emulated("PTX instruction {written.split(maxsplit=1)[0]}' in done
+
+
+@pytest.mark.parametrize(("who", "found"), [("threadIdx.x >= 32", False), ("threadIdx.x % 2", True)])
+def test_registers_are_given_away_by_whole_warps(who: str, found: bool, tmp_path: Path) -> None:
+    source = tmp_path / "give.cu"
+    text = f'if ({who}) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); out[threadIdx.x] = 1;'
+    source.write_text(f'extern "C" __global__ void give(int* out) {{ {text} __syncthreads(); }}', encoding="utf-8")
+    kernel, out = emulator.load(source, "give"), np.zeros(64, np.int32)
+    with pytest.raises(KernelDefect) if found else nullcontext() as caught:
+        kernel.launch((1, 1, 1), (64, 1, 1), (out,))
+    assert (caught is not None and caught.value.kind is DefectKind.WARP_MASK) == found

@@ -125,6 +125,6 @@ extern "C" __global__ void ptx(float* out, const float* in) {
 }
 
 extern "C" __global__ void tensor(float* out, const float* in) {
-    asm volatile("wgmma.fence.sync.aligned;");
+    asm volatile("tcgen05.wait::ld.sync.aligned;");
     out[threadIdx.x] = in[threadIdx.x];
 }
