@@ -82,7 +82,7 @@ class Arguments:
         self.tensor_maps = (TensorMapStructure * (len(given) + 1))()
         self.tensor_map_count = 0
         self._scalars: list[ctypes.Array[ctypes.c_char]] = []
-        self._maps: list[ctypes.Array[ctypes.c_uint64]] = []
+        self._maps: list[np.ndarray[Any, Any]] = []
         self._by_place: dict[int, BufferStructure] = {}
         for place, (value, parameter) in enumerate(zip(given, parameters, strict=True)):
             where = f"{kernel}: argument {place}"
@@ -198,10 +198,10 @@ class Arguments:
         return self._scalar(where, np.uint64(described_at), parameter)
 
     def _tensor_map(self, where: str, place: int, given: TileArray, parameter: Parameter) -> int:
-        """A ``CUtensorMap``, which the kernel takes by value: it names what the launch knows of it."""
+        """A ``CUtensorMap``, by value or by a pointer to global memory: it names what the launch knows of it."""
         array, described = given.array, given.described
-        if parameter.is_pointer or parameter.size != _MAP_BYTES:
-            raise PeakgateError(f"{where}: a tensor map given, the kernel takes none by value there", Code.ARGUMENTS)
+        if (parameter.element_size if parameter.is_pointer else parameter.size) != _MAP_BYTES:
+            raise PeakgateError(f"{where}: a tensor map given, the kernel takes none there", Code.ARGUMENTS)
         if objection := described.objection(array.shape, given.dtype):
             raise PeakgateError(f"{where}: a tensor map given {objection}", Code.ARGUMENTS)
         tensor_map = self.tensor_maps[self.tensor_map_count]
@@ -213,11 +213,15 @@ class Arguments:
         tensor_map.strides[: array.ndim] = (array.itemsize, *strides_bytes(array.shape, given.dtype)[::-1])
         tensor_map.box[: array.ndim] = described.box[::-1]
         tensor_map.swizzle = described.swizzle
-        words = (ctypes.c_uint64 * ((_MAP_BYTES + _MAP_ALIGNMENT) // 8))()
-        first = -ctypes.addressof(words) % _MAP_ALIGNMENT // 8
-        words[first], words[first + 1] = _MAP_MARK, ctypes.addressof(tensor_map)
+        room = np.zeros((_MAP_BYTES + _MAP_ALIGNMENT) // 8, np.uint64)
+        words = room[-room.ctypes.data % _MAP_ALIGNMENT // 8 :][: _MAP_BYTES // 8]
+        words[:2] = _MAP_MARK, ctypes.addressof(tensor_map)
         self._maps.append(words)
-        return ctypes.addressof(words) + 8 * first
+        if not parameter.is_pointer:
+            return words.ctypes.data
+        held = self._known(where, place, words, writable=False)
+        self._by_place[place] = buffer
+        return ctypes.addressof(held)
 
     def _known(self, where: str, place: int, value: np.ndarray[Any, Any], *, writable: bool) -> BufferStructure:
         """The buffer of an array; the same one where it was given before."""

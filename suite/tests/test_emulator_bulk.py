@@ -193,6 +193,18 @@ def test_bytes_are_copied_without_a_map_and_rows_with_one(tmp_path: Path) -> Non
     np.testing.assert_array_equal(out, 1)
 
 
+def test_a_map_may_be_in_global_memory(tmp_path: Path) -> None:
+    array = np.arange(64, dtype=np.float32).reshape(4, 16)
+    source = tmp_path / "pointer.cu"
+    text = BOXES.replace("const __grid_constant__ CUtensorMap in", "const CUtensorMap* in")
+    source.write_text(text.replace("TILE", f'"{LOAD.format("2d", "%2, %3")}"'), encoding="utf-8")
+    kernel = emulator.load(source, "boxes", (("LOADED", "256"), ("MAP", "in"), ("BLOCKS", "1")))
+    out = np.zeros_like(array)
+    given = TileArray(array, TensorMapArgument(1, (4, 16)), "float32")
+    kernel.launch((1, 1, 1), (1, 1, 1), (out.view(np.uint8), given, *map(np.int32, (0, 1, 0))), outputs=[0])
+    np.testing.assert_array_equal(out, np.concatenate((array[1:], np.zeros((1, 16)))))
+
+
 WRONG = {
     "another number of coordinates": (LOAD.format("1d", "%2"), "&in", DefectKind.OUT_OF_BOUNDS),
     "no map": (LOAD.format("2d", "%2, %3"), "&barrier", DefectKind.OUT_OF_BOUNDS),
