@@ -18,7 +18,7 @@ import numpy as np
 
 INSTALL = "install the extra nvrtc, or set CUDA_HOME to a toolkit"
 FURTHER_WHEELS = {"crt/": "nvidia-cuda-crt", "curand": "nvidia-curand"}
-"""Headers of CUDA that no extra brings, by how their names begin: wmma's, cuRAND's."""
+"""Headers of CUDA that not every extra brings, by how their names begin: wmma's, cuRAND's."""
 
 PRELUDE = "peakgate_prelude.h"
 

@@ -1,6 +1,7 @@
 // nvcuda::wmma, CUDA C++'s own interface to the tensor cores. Included in place of mma.h.
 //
-// Which element of a matrix a lane holds is not said by CUDA; here lane n has the n-th part of the elements, row by row.
+// Which elements of a matrix a lane holds is not said by CUDA; here, row by row, every 32nd, from its own number on. Loads
+// and stores order nothing between lanes.
 #pragma once
 
 #include "cuda_matrix.h"
@@ -70,7 +71,7 @@ namespace details {
 
 // Where element `i` of the lane's fragment lies.
 template <class Fragment> inline size_t place(int i, unsigned leading, bool by_columns) {
-    const int at = lane() * Fragment::num_elements + i;
+    const int at = i * 32 + lane();
     const auto row = static_cast<size_t>(at / Fragment::cols_), col = static_cast<size_t>(at % Fragment::cols_);
     return by_columns ? col * leading + row : row * leading + col;
 }
@@ -88,7 +89,6 @@ __attribute__((no_sanitize("thread"))) inline void load(Fragment& to, const Type
         peakgate_access(element, sizeof(Type), 0, caller);
         to.x[i] = *element;
     }
-    __syncwarp();
 }
 
 template <class Left, class Right, class Sums> struct Multiplied {
@@ -103,13 +103,13 @@ __attribute__((no_sanitize("thread"))) inline void together(void* const* all) {
     auto* const* lanes = reinterpret_cast<Multiplied<Left, Right, Sums>* const*>(all);
     double a[Left::rows_ * Left::cols_], b[Right::rows_ * Right::cols_];
     for (int n = 0; n < 32; ++n) {
-        for (int i = 0; i < Left::num_elements; ++i) a[n * Left::num_elements + i] = Element<of_a>::value(lanes[n]->a->x[i]);
-        for (int i = 0; i < Right::num_elements; ++i) b[n * Right::num_elements + i] = Element<of_b>::value(lanes[n]->b->x[i]);
+        for (int i = 0; i < Left::num_elements; ++i) a[i * 32 + n] = Element<of_a>::value(lanes[n]->a->x[i]);
+        for (int i = 0; i < Right::num_elements; ++i) b[i * 32 + n] = Element<of_b>::value(lanes[n]->b->x[i]);
     }
     using Sum = typename Sums::element_type;
     for (int n = 0; n < 32; ++n) {
         for (int i = 0; i < Sums::num_elements; ++i) {
-            const int at = n * Sums::num_elements + i, row = at / Sums::cols_, col = at % Sums::cols_;
+            const int at = i * 32 + n, row = at / Sums::cols_, col = at % Sums::cols_;
             double sum = Element<Sum>::value(lanes[n]->c->x[i]);
             for (int k = 0; k < Left::cols_; ++k) sum += a[row * Left::cols_ + k] * b[k * Right::cols_ + col];
             lanes[n]->d->x[i] = static_cast<Sum>(sum);
@@ -133,7 +133,6 @@ PEAKGATE_PTX_CALL void store_matrix_sync(Type* to, const fragment<accumulator, m
     using Fragment = fragment<accumulator, m_, n_, k_, Type>;
     const void* const caller = __builtin_return_address(0);
     details::require_aligned(to, leading, caller);
-    __syncwarp();
     for (int i = 0; i < Fragment::num_elements; ++i) {
         Type* const element = to + details::place<Fragment>(i, leading, layout == mem_col_major);
         peakgate_access(element, sizeof(Type), 1, caller);
