@@ -8,6 +8,6 @@ from peakgate.core.catalogue import module_at
 
 KERNELS = Path(__file__).parents[1]
 
-access, occupancy, roof, sgemm, transpose = (
-    module_at(KERNELS / name / "family.py") for name in ("access", "occupancy", "roof", "sgemm", "transpose")
+access, hgemm, occupancy, roof, sgemm, transpose = (
+    module_at(KERNELS / name / "family.py") for name in ("access", "hgemm", "occupancy", "roof", "sgemm", "transpose")
 )

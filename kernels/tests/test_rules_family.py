@@ -13,7 +13,7 @@ FAMILIES = catalogue.families()
 STAGES = {stage.source: stage.name for family in FAMILIES for stage in family.stages if stage.source is not None}
 SOURCES = sorted(path for path in KERNELS.glob("*/*.cu") if path.parent.name != "common")
 ENTRY_POINT = re.compile(
-    r'^extern "C" __global__ void\s+(?:__launch_bounds__\([^()]*\)\s*)?(?P<name>\w+)\(', re.MULTILINE
+    r'^extern "C" __global__ (?:TOGETHER )?void\s+(?:__launch_bounds__\([^()]*\)\s*)?(?P<name>\w+)\(', re.MULTILINE
 )
 CASE_ID = re.compile(r"[a-z0-9]+\.[a-z0-9_]+(-[A-Za-z0-9_.]+)*")
 MAX_THREADS_A_BLOCK = 1024
@@ -72,10 +72,10 @@ def test_a_kernel_file_opens_with_its_stages_name_and_what_it_teaches(source: Pa
 
 
 @each_source
-def test_a_kernel_file_needs_no_system_header_and_keeps_ptx_in_shared_headers(source: Path) -> None:
+def test_a_kernel_file_needs_no_header_of_the_host_and_keeps_ptx_in_shared_headers(source: Path) -> None:
     text = source.read_text(encoding="utf-8")
-    assert re.findall(r"^\s*#\s*include\s*<.*", text, re.MULTILINE) == []
-    assert re.findall(r"\basm\b", text) == [], "inline PTX goes behind a header of kernels/common with an emulated twin"
+    assert re.findall(r"^\s*#\s*include\s*<(?!mma\.h>).*", text, re.MULTILINE) == []
+    assert re.findall(r"\basm\b", text) == [], "inline PTX goes behind a header"
 
 
 @each_source
@@ -97,7 +97,7 @@ def test_case_ids_are_unique_and_well_formed(family: Family) -> None:
 def test_every_stage_has_cases_at_both_scales_and_in_the_gate(family: Family) -> None:
     names = {stage.name for stage in family.stages}
     emulated = {stage.name for stage in family.stages if not stage.specific}
-    assert {case.stage.name for case in family.cases(Scale.SMALL)} == emulated
+    assert emulated <= {case.stage.name for case in family.cases(Scale.SMALL)}
     assert {case.stage.name for case in family.cases(Scale.BENCH)} == names
     gate = {case.stage.name for case in family.cases(Scale.BENCH) if case.tier is Tier.GATE}
     of_tensor_cores = {

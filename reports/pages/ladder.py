@@ -23,7 +23,9 @@ from peakgate.reports.pages.tables import (
     find_run,
     ladder_run,
     naming,
+    on_the_page,
     read_documents,
+    require_blocks,
     show,
     stages,
     terminal,
@@ -88,9 +90,11 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
     the one that block names, or the ladder's. A PeakgateError names a run that cannot be shown, and wrong or missing
     markers; then nothing is written.
     """
-    listed = families()
-    documents = read_documents([family.name for family in listed])
-    shown = show(ladder_run(documents) if wanted is None else find_run(wanted, archive), listed)
+    documents = read_documents()
+    run = ladder_run(documents) if wanted is None else find_run(wanted, archive)
+    listed = [family for family in families() if on_the_page(family.name, run, documents)]
+    require_blocks(documents, [family.name for family in listed])
+    shown = show(run, listed)
     output = find_run(bench, archive) if bench is not None else bench_run(documents) or shown.run
     texts: dict[Path, str] = {}
     found = []

@@ -174,22 +174,30 @@ class LadderPicture:
     svg: Callable[[], str]
 
 
-def read_documents(required: Iterable[str]) -> dict[Path, str]:
-    """The documents that may hold ladders; a PeakgateError unless OVERVIEW holds one of each family required."""
-    there = OVERVIEW.exists()
-    texts = {OVERVIEW: read_document(OVERVIEW) if there else ""}
-    missing = [name for name in required if name not in inside(texts[OVERVIEW], OVERVIEW)]
-    if missing or not there:
-        name = missing[0] if missing else "FAMILY"
-        markers = f"<!-- ladder:{name} --> and <!-- /ladder:{name} --> on lines of their own"
-        what = (
-            f"no block for {name}; put {markers}"
-            if there
-            else f"no such file; write one with {markers} for each family"
-        )
+def read_documents() -> dict[Path, str]:
+    """The documents that may hold ladders; a PeakgateError where OVERVIEW is not there."""
+    if not OVERVIEW.exists():
+        what = f"no such file; write one with {_markers('FAMILY')} for each family"
         raise PeakgateError(f"{OVERVIEW}: {what}", Code.PAGE)
-    others = [*sorted(KERNELS_FOLDER.glob("*/README.md")), Path("README.md")]
-    return texts | {path: read_document(path) for path in others if path.is_file()}
+    paths = [OVERVIEW, *sorted(KERNELS_FOLDER.glob("*/README.md")), Path("README.md")]
+    return {path: read_document(path) for path in paths if path.is_file()}
+
+
+def on_the_page(family: str, run: Run, documents: Mapping[Path, str]) -> bool:
+    """Whether a family is to be shown: it has a block, or the run has cases of it. A new one has neither yet."""
+    has_cases = any(case_id.startswith(f"{family}.") for case_id in (*run.cases, *run.unmeasured))
+    return has_cases or family in inside(documents[OVERVIEW], OVERVIEW)
+
+
+def require_blocks(documents: Mapping[Path, str], required: Iterable[str]) -> None:
+    """Raise a PeakgateError unless OVERVIEW holds a block of each family required."""
+    missing = [name for name in required if name not in inside(documents[OVERVIEW], OVERVIEW)]
+    if missing:
+        raise PeakgateError(f"{OVERVIEW}: no block for {missing[0]}; put {_markers(missing[0])}", Code.PAGE)
+
+
+def _markers(name: str) -> str:
+    return f"<!-- ladder:{name} --> and <!-- /ladder:{name} --> on lines of their own"
 
 
 def ladder_run(documents: Mapping[Path, str]) -> Run:

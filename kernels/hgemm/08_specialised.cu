@@ -1,0 +1,37 @@
+// specialised: warps that only bring slices, and groups of warps that only multiply (specialised.cuh).
+//
+// Against tma: no __syncthreads() is left in the loop. A producer waits until a slot is empty and orders the next slice;
+// the groups wait until a slot is full, multiply, and say that it is empty. setmaxnreg moves registers from the
+// producer, which needs 40, to the groups, which need 128 for sums alone. C leaves through shared memory and the copy
+// engine. Expect about the vendor's library; what is left is the start and the end of each block, when the tensor
+// cores have nothing to do: one block fills an SM.
+//
+// Launch: THREADS threads, grid (ceil(N / COLS), ceil(M / ROWS)), dynamic shared memory BYTES. Maps of C with boxes of
+// 64 x STORE_COLS, of A with ROWS x 64 and of B with COLS x 64, in the 128-byte swizzle.
+
+#include "specialised.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    specialised(const __grid_constant__ CUtensorMap c, const __grid_constant__ CUtensorMap a,
+                const __grid_constant__ CUtensorMap b, int M, int N, int K) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+
+    const Ring ring = new_ring(memory);
+    const int slices = (K + DEPTH - 1) / DEPTH;
+    const int first_row = blockIdx.y * ROWS;
+    const int first_col = blockIdx.x * COLS;
+    const unsigned group = threadIdx.x / 128;
+
+    Turn turn;
+    if (group == GROUPS) {
+        give_registers<PRODUCER_REGISTERS>();
+        if (threadIdx.x % 128 == 0) {
+            bring_slices(ring, turn, &a, &b, first_row, first_col, 0, slices);
+        }
+    } else {
+        take_registers<GROUP_REGISTERS>();
+        float sums[SUMS];
+        multiply_slices(sums, ring, turn, group, slices);
+        store_sums(sums, ring, &c, group, first_row, first_col);
+    }
+}

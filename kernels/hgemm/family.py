@@ -1,0 +1,287 @@
+"""Matrix product C = A.B^T in bfloat16 with float sums: from one thread an element to the vendor's library and past it.
+
+A is ``m x k``, B is ``n x k``, as a linear layer of a model keeps its weights, C is ``m x n``, all row-major; 8 divides
+each of the three numbers. A size label is ``<m>x<n>x<k>``, or the side alone where all are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import Any
+
+from peakgate.family import Array, Buffer, Family, In, Out, TensorMap, Value, family, kernel
+
+Size = tuple[int, int, int]
+"""Rows of C, columns of C, and the length of the sums."""
+SIDES = (256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
+LAYERS: tuple[Size, ...] = (
+    (16, 4096, 4096),  # one token for each of 16 requests: the weights are all that is read
+    (64, 4096, 14336),
+    (128, 28672, 4096),
+    (512, 4096, 4096),
+    (4096, 6144, 4096),  # queries, keys and values of 4096 tokens
+    (4096, 4096, 14336),  # back from the wide layer
+    (8192, 1024, 8192),
+    (2048, 128256, 4096),  # a vocabulary
+)
+"""Shapes of layers of language models: tall, wide and deep."""
+GATE: tuple[Size, ...] = ((256, 256, 256), (1024, 1024, 1024), (4096, 4096, 4096), (64, 4096, 14336))
+SMALL_SIZES: tuple[Size, ...] = ((128, 256, 128), (72, 136, 40))
+PROBE_SIZES: tuple[Size, ...] = ((8, 8, 8), (136, 264, 72), (129, 256, 192), (1, 8, 264))
+"""Less than a tile and just past one in each direction, sums that end inside a slice, and more slices than slots."""
+MANY_TILES: Size = (1032, 264, 72)
+FEW_BLOCKS = 4
+"""A persistent grid on MANY_TILES: every block takes several tiles, some one more than others."""
+BLOCKS_OF_A_FULL_GPU = 132
+"""About one block for each SM of a large GPU."""
+SLICE_BYTES = 128
+"""Of each row in a slice of k: the width of the widest swizzle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """The part of C a block makes and the ring of slices that feeds it, of the stages whose warps have one job each.
+
+    A block has four warps for each 64 rows and four that bring slices. ``stores`` pieces of ``store_cols`` columns per
+    group wait in shared memory for the copy engine. ``split`` blocks share a tile along k and add up through shared
+    memory instead.
+    """
+
+    rows: int = 128
+    cols: int = 256
+    slots: int = 4
+    stores: int = 2
+    store_cols: int = 64
+    cluster: int = 1
+    split: int = 0
+
+    @property
+    def block(self) -> int:
+        """Threads."""
+        return 128 * (self.rows // 64 + 1)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Slices, what leaves for C, and two barriers for each slot."""
+        pieces = 2 * self.rows * self.stores * self.store_cols
+        sums = 4 * self.rows * (self.cols + 4) if self.split > 1 else 0
+        leaving = sums if self.split else pieces
+        return self.slots * (self.rows + self.cols) * SLICE_BYTES + leaving + 16 * self.slots
+
+    @property
+    def macros(self) -> dict[str, int]:
+        """What the kernel is built with."""
+        tile = {"ROWS": self.rows, "COLS": self.cols, "SLOTS": self.slots}
+        if self.split:
+            return tile | {"SPLIT": self.split}
+        return tile | {
+            "STORES": self.stores,
+            "STORE_COLS": self.store_cols,
+            "CLUSTER": self.cluster,
+        }
+
+    def tiles(self, m: int, n: int) -> tuple[int, int]:
+        """Tiles along the columns and the rows of C that cover it; a cluster's are one."""
+        return ceil(n / self.cols), ceil(m / (self.rows * self.cluster))
+
+    def grid(self, m: int, n: int, _: int) -> tuple[int, ...]:
+        """A block for each tile, or for each part of it along k."""
+        return (*self.tiles(m, n), *([self.split] if self.split else []))
+
+    def persistent_grid(self, *size: int) -> int:
+        """Blocks of a grid that takes all tiles, at most as many as a full GPU has."""
+        across, down = self.tiles(*size[:2])
+        most = FEW_BLOCKS if size == MANY_TILES else BLOCKS_OF_A_FULL_GPU
+        return min(across * down, most // self.cluster) * self.cluster
+
+    def maps(self, m: int, n: int, k: int) -> list[Any]:
+        """The arguments of a kernel that copies by maps: C by a map too where it is not split."""
+        c, a, b = matrices(m, n, k)
+        to = TensorMap(c, box=(64, self.store_cols), swizzle=128 if self.store_cols == 64 else 0)
+        of_a = TensorMap(a, box=(self.rows, 64), swizzle=128)
+        of_b = TensorMap(b, box=(self.cols // self.cluster, 64), swizzle=128)
+        return [c if self.split else to, of_a, of_b, Value(m), Value(n), Value(k)]
+
+
+def matrices(m: int, n: int, k: int) -> list[Buffer]:
+    """C, A and B."""
+    bf16 = "bfloat16"
+    return [Out(m, n, dtype=bf16), In(m, k, dtype=bf16), In(n, k, dtype=bf16)]
+
+
+def by_pointers(m: int, n: int, k: int) -> list[Any]:
+    """The arguments of a kernel that copies by itself."""
+    return [*matrices(m, n, k), Value(m), Value(n), Value(k)]
+
+
+def product(xp: Any, a: Array, b: Array) -> Array:
+    """A.B^T of float64 inputs."""
+    return xp.matmul(a, b.T)
+
+
+def magnitude(xp: Any, a: Array, b: Array) -> Array:
+    """About ``sqrt(sum of the squared products)`` of each element: the norms of its rows over sqrt(k)."""
+    weights = xp.full((a.shape[1], 1), a.shape[1] ** -0.5)
+    rows, columns = (a * a) @ weights, (b * b) @ weights  # by a library: CuPy compiles no reduction
+    return xp.sqrt(rows * columns.T)
+
+
+def _labelled(sizes: Iterable[Size]) -> dict[str, Size]:
+    return {str(size[0]) if len({*size}) == 1 else "x".join(map(str, size)): size for size in sizes}
+
+
+SIZES: tuple[Size, ...] = (*((side, side, side) for side in SIDES), *LAYERS)
+PRODUCT: dict[str, Any] = {
+    # Each of the m.n elements of C is a sum of k products: a multiplication and an addition each. A and B are read
+    # at least once and C is written once, 2 bytes per element.
+    "bytes": lambda m, n, k: 2 * (m * k + n * k + m * n),
+    "flops": lambda m, n, k: 2 * m * n * k,
+    "reference": product,
+    "scale": magnitude,
+    "terms": lambda *size: size[2],
+    "math": "bf16",
+    "gate": lambda *size: size in GATE,
+}
+"""What is common to all stages."""
+
+
+def _stage(
+    number: int,
+    name: str,
+    lesson: str,
+    cols: int,
+    rows: int,
+    *,
+    sizes: Iterable[Size] = SIZES,
+    small: Iterable[Size] = SMALL_SIZES,
+    edges: Iterable[Size] = PROBE_SIZES,
+    **more: Any,
+) -> Family:
+    """A stage on the sizes that it takes; where nothing else is said, a block makes rows x cols of C."""
+    given = {"arguments": by_pointers, "grid": lambda m, n, _: (ceil(n / cols), ceil(m / rows)), "block": 256} | more
+    return kernel(
+        f"{number:02}_{name}.cu",
+        name=name,
+        lesson=lesson,
+        sizes=_labelled(sizes),
+        small_sizes=_labelled(small) or None,
+        edges=_labelled(edges),
+        **PRODUCT,
+        **given,
+    )
+
+
+def _up_to(most: int) -> list[Size]:
+    return [size for size in SIZES if prod(size) <= most**3]
+
+
+def _by_tiling(number: int, name: str, lesson: str, chosen: Mapping[Tiling, Iterable[Size]]) -> Iterator[Family]:
+    """A stage that is built with several tilings, each for the sizes that take it."""
+    for tiling, sizes in chosen.items():
+        small = (*(SMALL_SIZES if tiling == _USUAL else ()), (tiling.rows + 8, tiling.cols + 8, 136))
+        yield _stage(
+            number,
+            name,
+            lesson,
+            tiling.cols,
+            tiling.rows,
+            sizes=sizes,
+            small=() if max(tiling.cluster, tiling.split) > 1 else small,  # blocks that work together are not emulated
+            edges=(*PROBE_SIZES, *([MANY_TILES] if name == "clusters" else [])),
+            arguments=tiling.maps,
+            grid=tiling.persistent_grid if name == "clusters" else tiling.grid,
+            block=tiling.block,
+            shared_bytes=tiling.shared_bytes,
+            defines=tiling.macros,
+            min_capability="9.0a",
+        )
+
+
+def _square(*sides: int) -> list[Size]:
+    return [(side, side, side) for side in sides]
+
+
+_USUAL = Tiling()
+_SPECIALISED = {_USUAL: SIZES}
+_CLUSTERS = {
+    Tiling(64, 128, slots=7): _square(768, 1024),  # 72 and 128 tiles
+    Tiling(128, 144, store_cols=48): _square(1536),  # 132 tiles: one for each SM
+    Tiling(128, 192): _square(3072, 6144, 8192),  # 384 tiles at 3072: 2.9 waves where wider ones take 2.2
+    Tiling(128, 128, slots=6): [LAYERS[3]],  # 128 tiles
+    _USUAL: [*_square(2048, 4096, 12288), *(size for size in LAYERS if size not in (*LAYERS[:2], LAYERS[3]))],
+    Tiling(cluster=2): _square(16384),
+}
+_SPLIT = {
+    Tiling(64, 64, slots=6, split=1): _square(256),  # for comparison
+    Tiling(64, 64, slots=8, split=2): [*LAYERS[:2], *_square(512)],
+}
+
+FAMILY = family(
+    _stage(1, "naive", "One thread an element.", 32, 32, block=(32, 32), sizes=_up_to(4096)),
+    _stage(
+        2,
+        "tiled",
+        "Tiles in shared memory, multiply-adds of the FP32 units.",
+        128,
+        128,
+        sizes=_up_to(8192),
+        min_capability=(8, 0),
+    ),
+    _stage(3, "wmma", "Tensor cores by CUDA C++'s own interface.", 128, 128, min_capability=(8, 0)),
+    _stage(4, "mma_sync", "Tensor cores by mma.sync, swizzled tiles.", 128, 128, min_capability=(8, 0)),
+    _stage(
+        5,
+        "copy_stages",
+        "A ring of slices filled by asynchronous copies.",
+        256,
+        128,
+        shared_bytes=3 * 384 * SLICE_BYTES,
+        min_capability=(8, 0),
+    ),
+    _stage(
+        6,
+        "wgmma",
+        "Four warps multiply with one instruction, from shared memory.",
+        256,
+        128,
+        shared_bytes=4 * 384 * SLICE_BYTES,
+        min_capability="9.0a",
+    ),
+    _stage(
+        7,
+        "tma",
+        "One thread tells the copy engine what to bring.",
+        256,
+        128,
+        arguments=lambda *size: [matrices(*size)[0], *_USUAL.maps(*size)[1:]],
+        shared_bytes=4 * (384 * SLICE_BYTES + 8),
+        min_capability="9.0a",
+    ),
+    *_by_tiling(8, "specialised", "Warps that bring slices, and warps that multiply.", _SPECIALISED),
+    *_by_tiling(9, "clusters", "A persistent grid, and pairs of blocks that share slices of B.", _CLUSTERS),
+    *_by_tiling(10, "split_k", "Blocks of a cluster share a tile along k.", _SPLIT),
+    _stage(
+        11,
+        "direct",
+        "Fragments straight from device memory; a block's warps share out k.",
+        32,
+        32,
+        sizes=_square(256, 384, 512),
+        shared_bytes=8 * 32 * 36 * 4,
+        min_capability=(8, 0),
+    ),
+    kernel(
+        operation="cublas_bf16_nt",
+        name="cublas",
+        lesson="The vendor library, sums in float.",
+        arguments=matrices,
+        sizes=_labelled(SIZES),
+        small_sizes=_labelled(SMALL_SIZES),
+        edges=_labelled(PROBE_SIZES),
+        **PRODUCT,
+    ),
+    summary="matrix product in bfloat16",
+    headlines={"naive": "4096"},
+)
