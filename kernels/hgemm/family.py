@@ -160,7 +160,11 @@ def _stage(
     **more: Any,
 ) -> Family:
     """A stage on the sizes that it takes; where nothing else is said, a block makes rows x cols of C."""
-    given = {"arguments": by_pointers, "grid": lambda m, n, _: (ceil(n / cols), ceil(m / rows)), "block": 256} | more
+    given: dict[str, Any] = {
+        "arguments": by_pointers,
+        "grid": lambda m, n, _: (ceil(n / cols), ceil(m / rows)),
+        "block": 256,
+    } | more
     return kernel(
         f"{number:02}_{name}.cu",
         name=name,
