@@ -28,10 +28,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const int slices = (K + DEPTH - 1) / DEPTH;
 
     const auto copy = [&](int slice) {  // past the last one zeros, which nobody reads
-        unsigned char* const slot = slots + slice % SLOTS * BYTES_OF_SLOT;
-        copy_slice<ROWS>(slot, A, first_row, M, slice * DEPTH, K);
-        copy_slice<COLS>(slot + BYTES_OF_A, B, first_col, N, slice * DEPTH, K);
-        copy_async_commit();
+        copy_slot<ROWS, COLS>(slots + slice % SLOTS * BYTES_OF_SLOT, A, B, first_row, first_col, M, N, slice * DEPTH, K);
     };
     for (int slice = 0; slice < SLOTS - 2; ++slice) {
         copy(slice);

@@ -19,3 +19,13 @@ __device__ __forceinline__ void copy_slice(unsigned char* tile, const __nv_bfloa
         copy_async<16>(tile + place_of(row, piece), source, inside ? 16 : 0);
     }
 }
+
+// Begins to copy the slice at `k` to a slot, its TILE_ROWS rows of A and behind them TILE_COLS rows of B, as one group.
+template <int TILE_ROWS, int TILE_COLS>
+__device__ __forceinline__ void copy_slot(unsigned char* slot, const __nv_bfloat16* __restrict__ A,
+                                          const __nv_bfloat16* __restrict__ B, int first_row, int first_col, int M,
+                                          int N, int k, int K) {
+    copy_slice<TILE_ROWS>(slot, A, first_row, M, k, K);
+    copy_slice<TILE_COLS>(slot + TILE_ROWS * ROW_BYTES, B, first_col, N, k, K);
+    copy_async_commit();
+}

@@ -10,7 +10,7 @@ namespace peakgate {
 
 constexpr int MAX_THREADS = 1024;
 constexpr int WARP = 32;
-// What works beside a thread once it was told to: it has a clock of its own, of which others know what they have waited for.
+// An engine that performs asynchronous operations: it has a clock of its own, which others join by waiting for it.
 // Copies to shared memory by barrier object, copies from it and products by warp.
 constexpr int AGENTS_OF_A_KIND = 32, AGENTS = 3 * AGENTS_OF_A_KIND;
 enum AgentKind { LOADS, STORES, PRODUCTS };
