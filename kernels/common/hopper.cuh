@@ -210,21 +210,22 @@ __device__ __forceinline__ void wgmma_wait() {
     ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 // sums = a . b^T (+ sums where `add`): 64 rows of `a`, COLS rows of `b`, 32 bytes of k.
-#define HOPPER_PRODUCT(NAME, SHAPE, TYPES, SUMS, TRANSPOSED, A, B, ADD)                                        \
-    __device__ __forceinline__ void NAME(float (&sums)[SUMS], unsigned long long a, unsigned long long b,      \
-                                         bool add) {                                                          \
-        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\nwgmma.mma_async.sync.aligned." SHAPE TYPES \
-                     " {" HOPPER_NAMES_##SUMS "}, " A ", " B ", add, 1, 1" TRANSPOSED ";\n}"                   \
+#define HOPPER_PRODUCT(SHAPE, SUMS, A, B, ADD)                                                                 \
+    __device__ __forceinline__ void multiply_bf16(float (&sums)[SUMS], unsigned long long a, unsigned long long b, \
+                                                  bool add) {                                                  \
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\n"                                      \
+                     "wgmma.mma_async.sync.aligned." SHAPE ".f32.bf16.bf16 {" HOPPER_NAMES_##SUMS "}, " A ", " B   \
+                     ", add, 1, 1, 0, 0;\n}"                                                                   \
                      : HOPPER_SUMS_##SUMS(sums, 0)                                                             \
                      : "l"(a), "l"(b), "r"(static_cast<int>(add)));                                            \
     }
 
-HOPPER_PRODUCT(multiply_bf16, "m64n32k16", ".f32.bf16.bf16", 16, ", 0, 0", "%16", "%17", "%18")
-HOPPER_PRODUCT(multiply_bf16, "m64n64k16", ".f32.bf16.bf16", 32, ", 0, 0", "%32", "%33", "%34")
-HOPPER_PRODUCT(multiply_bf16, "m64n128k16", ".f32.bf16.bf16", 64, ", 0, 0", "%64", "%65", "%66")
-HOPPER_PRODUCT(multiply_bf16, "m64n144k16", ".f32.bf16.bf16", 72, ", 0, 0", "%72", "%73", "%74")
-HOPPER_PRODUCT(multiply_bf16, "m64n192k16", ".f32.bf16.bf16", 96, ", 0, 0", "%96", "%97", "%98")
-HOPPER_PRODUCT(multiply_bf16, "m64n256k16", ".f32.bf16.bf16", 128, ", 0, 0", "%128", "%129", "%130")
+HOPPER_PRODUCT("m64n32k16", 16, "%16", "%17", "%18")
+HOPPER_PRODUCT("m64n64k16", 32, "%32", "%33", "%34")
+HOPPER_PRODUCT("m64n128k16", 64, "%64", "%65", "%66")
+HOPPER_PRODUCT("m64n144k16", 72, "%72", "%73", "%74")
+HOPPER_PRODUCT("m64n192k16", 96, "%96", "%97", "%98")
+HOPPER_PRODUCT("m64n256k16", 128, "%128", "%129", "%130")
 
 // Four matrices of 8 x 8 16-bit elements, the rows of matrix i to the addresses that lanes 8 i to 8 i + 7 give.
 __device__ __forceinline__ void store_matrices(unsigned address, unsigned a, unsigned b, unsigned c, unsigned d) {
