@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from peakgate.device import driver
-from peakgate.device.preflight import POWER_CAP, SLOWDOWNS, Load, Preflight, reasons
+from peakgate.device.preflight import IDLE, POWER_CAP, Load, Preflight, reasons
 from peakgate.measure.sampling import PowerReading
 
 
@@ -133,11 +133,11 @@ def load(index: int) -> Load:
 
     nvml = handle(index)
     processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(nvml)) or []
-    return Load(frozenset(process.pid for process in processes), _reasons_now(nvml))
+    return Load(frozenset(process.pid for process in processes), _reasons_now(nvml) or ())
 
 
 class PowerMeter:
-    """Reads what a GPU draws and whether its power cap lowers its clocks, between one reading and the next.
+    """Reads what a GPU draws and whether anything but power lowers its clocks, between one reading and the next.
 
     The reasons for lowered clocks are those of a moment, in which the GPU may be idle again; the driver counts for how
     long each of them held, where it counts them.
@@ -150,14 +150,13 @@ class PowerMeter:
     def __call__(self) -> PowerReading:
         """The state since the last reading."""
         before, self._before = self._before, self._fields()
-        power, cap, *slowdowns = zip(before, self._before, strict=True)
-        now = {*_reasons_now(self._handle)}
-        capped = _grown(*cap) or POWER_CAP in now
-        slowed = any(_grown(*each) for each in slowdowns) or bool(SLOWDOWNS & now)
-        return PowerReading(None if power[1] is None else power[1] / 1e3, capped and not slowed)
+        power, *slowdowns = zip(before, self._before, strict=True)
+        now = _reasons_now(self._handle)
+        steady = now is not None and {*now} <= {IDLE, POWER_CAP} and not any(_grown(*each) for each in slowdowns)
+        return PowerReading(None if power[1] is None else power[1] / 1e3, steady)
 
     def _fields(self) -> list[int | None]:
-        """Power in mW, and for how long the power cap and each slowdown lowered clocks so far, in ns.
+        """Power in mW, and for how long each slowdown lowered clocks so far, in ns.
 
         None for what the driver does not report. The power is that of this moment: nvmlDeviceGetPowerUsage gives a mean
         over a second.
@@ -166,7 +165,6 @@ class PowerMeter:
 
         wanted = [
             pynvml.NVML_FI_DEV_POWER_INSTANT,
-            pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP,
             pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
             pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
             pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
@@ -188,12 +186,12 @@ def _grown(before: int | None, now: int | None) -> bool:
     return before is not None and now is not None and now > before
 
 
-def _reasons_now(handle: Any) -> tuple[str, ...]:
-    """Why its clocks are not at their highest."""
+def _reasons_now(handle: Any) -> tuple[str, ...] | None:
+    """Why its clocks are not at their highest; None where the driver does not say."""
     import pynvml
 
     bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-    return () if bits is None else reasons(bits)
+    return None if bits is None else reasons(bits)
 
 
 def state(handle: Any) -> Preflight:
@@ -207,7 +205,7 @@ def state(handle: Any) -> Preflight:
     mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
     return Preflight(
         other_processes=None if processes is None else sum(process.pid != os.getpid() for process in processes),
-        throttle_reasons=_reasons_now(handle),
+        throttle_reasons=_reasons_now(handle) or (),
         power_limit_w=None if limit is None else limit / 1e3,
         default_power_limit_w=None if default is None else default / 1e3,
         temperature_c=ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),

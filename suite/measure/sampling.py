@@ -81,13 +81,15 @@ Batch = Sequence[tuple[float, float | None]]
 
 @dataclass(frozen=True, slots=True)
 class PowerReading:
-    """A GPU's power in W, None where the driver does not report it, and whether the power cap alone lowers its clocks.
+    """A GPU's power in W, None where the driver does not report it, and whether nothing but power lowers its clocks.
 
-    ``capped`` is False where a thermal slowdown, or one of the hardware, lowers them as well.
+    ``steady`` is False where heat, the hardware or a setting lowers them, or where the driver gives no reasons. It does
+    not ask for the power cap to be named: the clock falls with the current within microseconds, and the driver counts
+    and reads power about ten times a second (seen on an H200), when most cases are over.
     """
 
     power_w: float | None
-    capped: bool
+    steady: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,8 @@ class Samples:
 
     ``control_us`` is the trimmed mean of the control kernel right after them; None where it was not timed.
     ``activity_us`` is what the second clock measured of some of them, None without one; ``doubt`` why it contradicts.
-    ``power_w`` is the median power drawn, None where it was not read; ``capped_below_mhz`` the GPU's highest clock
-    where its power cap lowered clocks, None where it did not.
+    ``power_w`` is the median power drawn, None where it was not read; ``steady_below_mhz`` the GPU's highest clock
+    where nothing but power can have lowered that of the samples, None elsewhere.
     """
 
     times_us: tuple[float, ...]
@@ -108,7 +110,7 @@ class Samples:
     activity_us: float | None = None
     doubt: str | None = None
     power_w: float | None = None
-    capped_below_mhz: float | None = None
+    steady_below_mhz: float | None = None
 
     @property
     def median_us(self) -> float:
@@ -131,7 +133,7 @@ class Samples:
     @property
     def power_bound(self) -> bool:
         """Whether the power cap kept the clock under the GPU's highest."""
-        clock, highest = self.median_sm_clock_mhz, self.capped_below_mhz
+        clock, highest = self.median_sm_clock_mhz, self.steady_below_mhz
         return clock is not None and highest is not None and clock < AT_HIGHEST * highest
 
     @property
@@ -140,7 +142,7 @@ class Samples:
         if self.median_sm_clock_mhz is None:
             return None
         if self.power_bound:
-            return f"clock {self.median_sm_clock_mhz:.0f} of {self.capped_below_mhz:.0f} MHz: bound by power"
+            return f"clock {self.median_sm_clock_mhz:.0f} of {self.steady_below_mhz:.0f} MHz: bound by power"
         return f"{self.median_sm_clock_mhz:.0f} MHz"
 
     @property
@@ -162,8 +164,8 @@ def gather(
     """Take batches until the plan is satisfied, and keep the undisturbed samples.
 
     ``batch(index)`` measures one, ``control()`` one of the control kernel, None where there is none to compare with.
-    ``method()`` is read last. ``power()`` is read after each batch, where one is given: of a batch in which the power
-    cap alone lowered clocks all samples are kept.
+    ``method()`` is read last. ``power()`` is read after each batch, where one is given: of a batch in which nothing
+    but power can have lowered clocks all samples are kept.
     """
     batches_us: list[list[float]] = []
     clocks_mhz: list[float | None] = []
@@ -173,9 +175,9 @@ def gather(
         kept = []
         timed = batch(len(batches_us))
         readings += [power()] if power else []
-        capped = bool(readings) and readings[-1].capped
+        steady = bool(readings) and readings[-1].steady
         for time_us, clock_mhz in timed:
-            if capped or undisturbed(clock_mhz, highest_sm_clock_mhz):
+            if steady or undisturbed(clock_mhz, highest_sm_clock_mhz):
                 kept.append(time_us)
                 clocks_mhz.append(clock_mhz)
             else:
@@ -194,7 +196,7 @@ def gather(
         method(),
         control_us,
         power_w=statistics.median(drawn_w) if drawn_w else None,
-        capped_below_mhz=highest_sm_clock_mhz if any(each.capped for each in readings) else None,
+        steady_below_mhz=highest_sm_clock_mhz if readings and all(each.steady for each in readings) else None,
     )
 
 

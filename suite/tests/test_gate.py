@@ -14,7 +14,7 @@ from peakgate.measure.sampling import Samples
 from peakgate.run.remeasure import judge_again
 
 SAMPLES = Samples((160.0,) * 40, (1980.0,) * 40, 0, "events")
-POWER_BOUND = Samples((160.0,) * 40, (1590.0,) * 40, 0, "events", power_w=699.0, capped_below_mhz=1980.0)
+POWER_BOUND = Samples((160.0,) * 40, (1590.0,) * 40, 0, "events", power_w=699.0, steady_below_mhz=1980.0)
 
 
 def measured(peak_fraction: float, bound: Bottleneck = "memory") -> Metrics:

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import pytest
 from peakgate.device import nvml
 
-POWER_CAP, THERMAL, IDLE = 0x04, 0x20, 0x01
+IDLE, SETTING, POWER_CAP, THERMAL = 0x01, 0x02, 0x04, 0x20
 
 
 class NvmlError(Exception):
     """NVML's own."""
 
 
-FIELDS = ("POWER_INSTANT", "SW_POWER_CAP", "SW_THERM_SLOWDOWN", "HW_THERM_SLOWDOWN", "HW_POWER_BRAKE_SLOWDOWN")
+FIELDS = ("POWER_INSTANT", "SW_THERM_SLOWDOWN", "HW_THERM_SLOWDOWN", "HW_POWER_BRAKE_SLOWDOWN")
 
 
 @pytest.fixture
@@ -52,33 +52,26 @@ def gpu(monkeypatch):
     return state
 
 
-def test_the_cap_shows_in_the_reasons_of_the_moment(gpu):
-    meter = nvml.PowerMeter(0)
-    gpu["bits"] = POWER_CAP
-    assert meter() == nvml.PowerReading(700.0, capped=True)
+@pytest.mark.parametrize("bits", [0, IDLE, POWER_CAP, IDLE | POWER_CAP])
+def test_clocks_that_nothing_but_power_lowers_are_steady(gpu, bits):
+    gpu["bits"] = bits
+    assert nvml.PowerMeter(0)() == nvml.PowerReading(700.0, steady=True)
 
 
-def test_the_cap_shows_in_the_counted_time_where_the_gpu_is_idle_again(gpu):
-    meter = nvml.PowerMeter(0)
-    gpu["SW_POWER_CAP"] = 5_000_000
-    assert meter().capped
-    assert not meter().capped  # nothing was counted since
+@pytest.mark.parametrize("bits", [POWER_CAP | THERMAL, THERMAL, 0x08, 0x80, SETTING])
+def test_heat_the_hardware_or_a_setting_is_no_steady_state(gpu, bits):
+    gpu["bits"] = bits
+    assert not nvml.PowerMeter(0)().steady
 
 
-@pytest.mark.parametrize("bits", [POWER_CAP | THERMAL, THERMAL, 0x08, 0x80])
-def test_a_slowdown_beside_the_cap_is_no_steady_state(gpu, bits):
-    meter = nvml.PowerMeter(0)
-    gpu |= {"bits": bits, "SW_POWER_CAP": 1}
-    assert not meter().capped
-
-
-@pytest.mark.parametrize("counter", FIELDS[2:])
+@pytest.mark.parametrize("counter", FIELDS[1:])
 def test_a_slowdown_that_is_over_is_known_from_its_counted_time(gpu, counter):
     meter = nvml.PowerMeter(0)
-    gpu |= {"SW_POWER_CAP": 1, counter: 1}
-    assert not meter().capped
+    gpu[counter] = 1
+    assert not meter().steady
+    assert meter().steady  # nothing was counted since
 
 
 def test_a_driver_that_reports_nothing_says_nothing_of_power(gpu):
     gpu |= dict.fromkeys((*FIELDS, "bits"))
-    assert nvml.PowerMeter(0)() == nvml.PowerReading(None, capped=False)
+    assert nvml.PowerMeter(0)() == nvml.PowerReading(None, steady=False)

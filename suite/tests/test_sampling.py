@@ -95,28 +95,29 @@ def test_batches_are_taken_until_the_plan_is_satisfied_and_throttled_samples_are
     assert samples == Samples((10.0, 11.0, 12.0, 13.0, 14.0), (1980.0, None, 1800.0, 1980.0, 1980.0), 1, "3 batches")
 
 
-def capped_batches(*readings, clock_mhz=1590.0):
+def tensor_batches(*readings, clock_mhz=1590.0):
     """Samples of three batches at a clock that is too low, with what the power meter reads after each."""
     left = iter(readings)
     plan = SamplingPlan(min_samples=6, max_samples=6)
     return gather(plan, 1980.0, lambda _: [(10.0, clock_mhz)] * 2, lambda: "events", power=lambda: next(left))
 
 
-def test_samples_that_the_power_cap_alone_slowed_are_kept_and_said_to_be_bound_by_power():
-    samples = capped_batches(PowerReading(690.0, True), PowerReading(700.0, True), PowerReading(None, True))
+def test_samples_that_nothing_but_power_slowed_are_kept_and_said_to_be_bound_by_power():
+    samples = tensor_batches(PowerReading(690.0, True), PowerReading(700.0, True), PowerReading(None, True))
     assert (len(samples.times_us), samples.discarded, samples.power_w) == (6, 0, 695.0)
     assert samples.power_bound
     assert samples.clock == "clock 1590 of 1980 MHz: bound by power"
 
 
-def test_batches_in_which_more_than_the_power_cap_slowed_the_clock_are_dropped():
-    slowed, capped = PowerReading(700.0, False), PowerReading(700.0, True)
-    samples = capped_batches(capped, slowed, capped, capped)
+def test_batches_in_which_something_else_slowed_the_clock_are_dropped_and_the_case_is_not_bound_by_power():
+    slowed, steady = PowerReading(700.0, False), PowerReading(700.0, True)
+    samples = tensor_batches(steady, slowed, steady, steady)
     assert (len(samples.times_us), samples.discarded) == (6, 2)
+    assert not samples.power_bound
 
 
-def test_a_cap_that_does_not_lower_the_clock_binds_nothing():
-    samples = capped_batches(*[PowerReading(700.0, True)] * 3, clock_mhz=1975.0)
+def test_power_that_does_not_lower_the_clock_binds_nothing():
+    samples = tensor_batches(*[PowerReading(700.0, True)] * 3, clock_mhz=1975.0)
     assert not samples.power_bound
     assert samples.clock == "1975 MHz"
 
