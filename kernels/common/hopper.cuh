@@ -193,6 +193,14 @@ __device__ __forceinline__ void wgmma_wait() {
     HOPPER_NAMES_32     \
     ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
     ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define HOPPER_SUMS_24(s, i) HOPPER_SUMS_16(s, i), HOPPER_SUMS_4(s, i + 16), HOPPER_SUMS_4(s, i + 20)
+#define HOPPER_SUMS_48(s, i) HOPPER_SUMS_32(s, i), HOPPER_SUMS_16(s, i + 32)
+#define HOPPER_NAMES_24 \
+    HOPPER_NAMES_16     \
+    ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define HOPPER_NAMES_48 \
+    HOPPER_NAMES_32     \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define HOPPER_SUMS_72(s, i) HOPPER_SUMS_64(s, i), HOPPER_SUMS_4(s, i + 64), HOPPER_SUMS_4(s, i + 68)
 #define HOPPER_SUMS_96(s, i) HOPPER_SUMS_64(s, i), HOPPER_SUMS_32(s, i + 64)
 #define HOPPER_NAMES_72 \
@@ -210,22 +218,27 @@ __device__ __forceinline__ void wgmma_wait() {
     ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 // sums = a . b^T (+ sums where `add`): 64 rows of `a`, COLS rows of `b`, 32 bytes of k.
-#define HOPPER_PRODUCT(SHAPE, SUMS, A, B, ADD)                                                                 \
-    __device__ __forceinline__ void multiply_bf16(float (&sums)[SUMS], unsigned long long a, unsigned long long b, \
-                                                  bool add) {                                                  \
+#define HOPPER_PRODUCT(NAME, SHAPE, TYPES, SUMS, A, B, ADD, LAYOUT)                                            \
+    __device__ __forceinline__ void NAME(float (&sums)[SUMS], unsigned long long a, unsigned long long b,      \
+                                         bool add) {                                                           \
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\n"                                      \
-                     "wgmma.mma_async.sync.aligned." SHAPE ".f32.bf16.bf16 {" HOPPER_NAMES_##SUMS "}, " A ", " B   \
-                     ", add, 1, 1, 0, 0;\n}"                                                                   \
+                     "wgmma.mma_async.sync.aligned." SHAPE ".f32." TYPES " {" HOPPER_NAMES_##SUMS "}, " A ", " B  \
+                     ", add, 1, 1" LAYOUT ";\n}"                                                               \
                      : HOPPER_SUMS_##SUMS(sums, 0)                                                             \
                      : "l"(a), "l"(b), "r"(static_cast<int>(add)));                                            \
     }
+#define HOPPER_BF16(SHAPE, SUMS, A, B, ADD) \
+    HOPPER_PRODUCT(multiply_bf16, SHAPE, "bf16.bf16", SUMS, A, B, ADD, ", 0, 0")
 
-HOPPER_PRODUCT("m64n32k16", 16, "%16", "%17", "%18")
-HOPPER_PRODUCT("m64n64k16", 32, "%32", "%33", "%34")
-HOPPER_PRODUCT("m64n128k16", 64, "%64", "%65", "%66")
-HOPPER_PRODUCT("m64n144k16", 72, "%72", "%73", "%74")
-HOPPER_PRODUCT("m64n192k16", 96, "%96", "%97", "%98")
-HOPPER_PRODUCT("m64n256k16", 128, "%128", "%129", "%130")
+HOPPER_BF16("m64n32k16", 16, "%16", "%17", "%18")
+HOPPER_BF16("m64n48k16", 24, "%24", "%25", "%26")
+HOPPER_BF16("m64n64k16", 32, "%32", "%33", "%34")
+HOPPER_BF16("m64n96k16", 48, "%48", "%49", "%50")
+HOPPER_BF16("m64n128k16", 64, "%64", "%65", "%66")
+HOPPER_BF16("m64n144k16", 72, "%72", "%73", "%74")
+HOPPER_BF16("m64n192k16", 96, "%96", "%97", "%98")
+HOPPER_BF16("m64n256k16", 128, "%128", "%129", "%130")
+HOPPER_PRODUCT(multiply_e4m3, "m64n256k32", "e4m3.e4m3", 128, "%128", "%129", "%130", "")
 
 // Four matrices of 8 x 8 16-bit elements, the rows of matrix i to the addresses that lanes 8 i to 8 i + 7 give.
 __device__ __forceinline__ void store_matrices(unsigned address, unsigned a, unsigned b, unsigned c, unsigned d) {

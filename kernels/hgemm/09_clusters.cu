@@ -4,8 +4,8 @@
 // store the sums of the last one, and tiles are taken in bands (raster.cuh), so that the blocks of a wave find each
 // other's rows and columns in L2. With CLUSTER 2 the two blocks of a pair make tiles above one another: each brings
 // half of the slice of B to both (multicast), and a slot is empty when the groups of both blocks are done with it. That
-// takes a third off what the SMs read from L2. Expect a few percent where power limits the clock, none where the tiles
-// of a wave do; where the number of tiles is just past a whole wave, another shape of tile helps more.
+// takes a third off what the SMs read from L2. Expect a few percent from 3072 on, less where power limits the clock; up to
+// one tile for each SM there is no next tile, and the bookkeeping costs what it gives.
 //
 // Launch: THREADS threads, a multiple of CLUSTER blocks in x, dynamic shared memory BYTES. Maps of C with boxes of
 // 64 x STORE_COLS, of A with ROWS x 64 and of B with COLS / CLUSTER x 64, in the 128-byte swizzle; C's without one where
@@ -19,6 +19,10 @@ extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
              const __grid_constant__ CUtensorMap b, int M, int N, int K) {
     extern __shared__ __align__(1024) unsigned char memory[];
 
+    if (threadIdx.x == 128 * GROUPS) {
+        prefetch_map(&a);
+        prefetch_map(&b);
+    }
     const Ring ring = new_ring(memory);
     const int tiles_down = (M + ROWS * CLUSTER - 1) / (ROWS * CLUSTER);
     const int tiles_across = (N + COLS - 1) / COLS;
@@ -34,14 +38,14 @@ extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
         give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x % 128 == 0) {
             for (int tile = first_tile; tile < tiles; tile += step) {
-                const TileIndex at = raster(tile, tiles_down, tiles_across);
+                const TileIndex at = raster<16>(tile, tiles_down, tiles_across);
                 bring_slices(ring, turn, &a, &b, (at.row * CLUSTER + rank) * ROWS, at.col * COLS, 0, slices);
             }
         }
     } else {
         take_registers<GROUP_REGISTERS>();
         for (int tile = first_tile; tile < tiles; tile += step) {
-            const TileIndex at = raster(tile, tiles_down, tiles_across);
+            const TileIndex at = raster<16>(tile, tiles_down, tiles_across);
             float sums[SUMS];
             multiply_slices(sums, ring, turn, group, slices);
             store_sums(sums, ring, &c, group, (at.row * CLUSTER + rank) * ROWS, at.col * COLS);

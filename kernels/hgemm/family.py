@@ -6,7 +6,7 @@ each of the three numbers. A size label is ``<m>x<n>x<k>``, or the side alone wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
@@ -27,15 +27,19 @@ LAYERS: tuple[Size, ...] = (
     (2048, 128256, 4096),  # a vocabulary
 )
 """Shapes of layers of language models: tall, wide and deep."""
-GATE: tuple[Size, ...] = ((256, 256, 256), (1024, 1024, 1024), (4096, 4096, 4096), (64, 4096, 14336))
+GATE: tuple[Size, ...] = ((4096, 4096, 4096),)
+MORE_GATE: tuple[Size, ...] = (*GATE, (1024, 1024, 1024), (64, 4096, 14336))
+"""Of the stages that are built with several tiles, and the library beside them."""
 SMALL_SIZES: tuple[Size, ...] = ((128, 256, 128), (72, 136, 40))
 PROBE_SIZES: tuple[Size, ...] = ((8, 8, 8), (136, 264, 72), (129, 256, 192), (1, 8, 264))
 """Less than a tile and just past one in each direction, sums that end inside a slice, and more slices than slots."""
 MANY_TILES: Size = (1032, 264, 72)
+MANY_TILES_OF_FP8: Size = (1032, 264, 80)
 FEW_BLOCKS = 4
-"""A persistent grid on MANY_TILES: every block takes several tiles, some one more than others."""
+"""A persistent grid on such sizes: every block takes several tiles, some one more than others."""
 BLOCKS_OF_A_FULL_GPU = 132
 """About one block for each SM of a large GPU."""
+BF16, FP8 = "bfloat16", "float8_e4m3fn"
 SLICE_BYTES = 128
 """Of each row in a slice of k: the width of the widest swizzle."""
 
@@ -93,22 +97,27 @@ class Tiling:
     def persistent_grid(self, *size: int) -> int:
         """Blocks of a grid that takes all tiles, at most as many as a full GPU has."""
         across, down = self.tiles(*size[:2])
-        most = FEW_BLOCKS if size == MANY_TILES else BLOCKS_OF_A_FULL_GPU
+        most = FEW_BLOCKS if size in (MANY_TILES, MANY_TILES_OF_FP8) else BLOCKS_OF_A_FULL_GPU
         return min(across * down, most // self.cluster) * self.cluster
 
-    def maps(self, m: int, n: int, k: int) -> list[Any]:
+    def maps(self, m: int, n: int, k: int, of: str = BF16) -> list[Any]:
         """The arguments of a kernel that copies by maps: C by a map too where it is not split."""
-        c, a, b = matrices(m, n, k)
+        c, a, b = matrices(m, n, k, of)
+        across = SLICE_BYTES // (2 if of == BF16 else 1)
         to = TensorMap(c, box=(64, self.store_cols), swizzle=128 if self.store_cols == 64 else 0)
-        of_a = TensorMap(a, box=(self.rows, 64), swizzle=128)
-        of_b = TensorMap(b, box=(self.cols // self.cluster, 64), swizzle=128)
+        of_a = TensorMap(a, box=(self.rows, across), swizzle=128)
+        of_b = TensorMap(b, box=(self.cols // self.cluster, across), swizzle=128)
         return [c if self.split else to, of_a, of_b, Value(m), Value(n), Value(k)]
 
 
-def matrices(m: int, n: int, k: int) -> list[Buffer]:
+def matrices(m: int, n: int, k: int, of: str = BF16) -> list[Buffer]:
     """C, A and B."""
-    bf16 = "bfloat16"
-    return [Out(m, n, dtype=bf16), In(m, k, dtype=bf16), In(n, k, dtype=bf16)]
+    return [Out(m, n, dtype=BF16), In(m, k, dtype=of), In(n, k, dtype=of)]
+
+
+def matrices_of_fp8(m: int, n: int, k: int) -> list[Buffer]:
+    """C in bfloat16, A and B in 8-bit floats."""
+    return matrices(m, n, k, FP8)
 
 
 def by_pointers(m: int, n: int, k: int) -> list[Any]:
@@ -142,9 +151,24 @@ PRODUCT: dict[str, Any] = {
     "scale": magnitude,
     "terms": lambda *size: size[2],
     "math": "bf16",
-    "gate": lambda *size: size in GATE,
 }
 """What is common to all stages."""
+PRODUCT_OF_FP8: dict[str, Any] = PRODUCT | {
+    "bytes": lambda m, n, k: m * k + n * k + 2 * m * n,
+    # Tensor cores cut what they add at 13 bits below the largest term (DeepSeek-V3's report, arXiv:2412.19437, section
+    # 3.3.2, counts 14 with the leading one), half of the last bit on average: k / 32 = 256 times at 8192.
+    "tolerance": 256 * 2**-13 / 2,
+    "terms": None,
+    "math": "fp8",
+}
+"""The same on 8-bit floats."""
+SIZES_OF_FP8 = ((1024, 1024, 1024), (4096, 4096, 4096), (8192, 8192, 8192))
+PROBE_SIZES_OF_FP8: tuple[Size, ...] = ((8, 8, 16), (136, 264, 80), (129, 256, 192), (1, 8, 528))
+"""As PROBE_SIZES; 16 divides k, as tensor maps need it."""
+
+
+def _square(*sides: int) -> list[Size]:
+    return [(side, side, side) for side in sides]
 
 
 def _stage(
@@ -157,6 +181,7 @@ def _stage(
     sizes: Iterable[Size] = SIZES,
     small: Iterable[Size] = SMALL_SIZES,
     edges: Iterable[Size] = PROBE_SIZES,
+    gate: Collection[Size] = GATE,
     **more: Any,
 ) -> Family:
     """A stage on the sizes that it takes; where nothing else is said, a block makes rows x cols of C."""
@@ -172,8 +197,8 @@ def _stage(
         sizes=_labelled(sizes),
         small_sizes=_labelled(small) or None,
         edges=_labelled(edges),
-        **PRODUCT,
-        **given,
+        gate=lambda *size: size in gate,
+        **(PRODUCT | given),
     )
 
 
@@ -181,7 +206,9 @@ def _up_to(most: int) -> list[Size]:
     return [size for size in SIZES if prod(size) <= most**3]
 
 
-def _by_tiling(number: int, name: str, lesson: str, chosen: Mapping[Tiling, Iterable[Size]]) -> Iterator[Family]:
+def _by_tiling(
+    number: int, name: str, lesson: str, chosen: Mapping[Tiling, Iterable[Size]], gate: Collection[Size]
+) -> Iterator[Family]:
     """A stage that is built with several tilings, each for the sizes that take it."""
     for tiling, sizes in chosen.items():
         small = (*(SMALL_SIZES if tiling == _USUAL else ()), (tiling.rows + 8, tiling.cols + 8, 136))
@@ -194,6 +221,7 @@ def _by_tiling(number: int, name: str, lesson: str, chosen: Mapping[Tiling, Iter
             sizes=sizes,
             small=() if max(tiling.cluster, tiling.split) > 1 else small,  # blocks that work together are not emulated
             edges=(*PROBE_SIZES, *([MANY_TILES] if name == "clusters" else [])),
+            gate=gate,
             arguments=tiling.maps,
             grid=tiling.persistent_grid if name == "clusters" else tiling.grid,
             block=tiling.block,
@@ -203,27 +231,27 @@ def _by_tiling(number: int, name: str, lesson: str, chosen: Mapping[Tiling, Iter
         )
 
 
-def _square(*sides: int) -> list[Size]:
-    return [(side, side, side) for side in sides]
-
-
 _USUAL = Tiling()
-_SPECIALISED = {_USUAL: SIZES}
+_SPECIALISED = {
+    # Up to 1536 all tiles are one wave: 32, 48, 64, 96, 128 and 132 of them.
+    Tiling(64, 32, slots=4, store_cols=32): _square(256),
+    Tiling(64, 48, slots=6, store_cols=48): _square(384),
+    Tiling(64, 64, slots=8): _square(512),
+    Tiling(64, 96, slots=8, store_cols=48): _square(768),
+    Tiling(64, 128, slots=8): _square(1024),
+    Tiling(128, 144, slots=5, stores=3, store_cols=48): _square(1536),
+    _USUAL: [size for size in SIZES if size not in _square(256, 384, 512, 768, 1024, 1536)],
+}
 _CLUSTERS = {
-    Tiling(64, 128, slots=7): _square(768, 1024),  # 72 and 128 tiles
-    Tiling(128, 144, store_cols=48): _square(1536),  # 132 tiles: one for each SM
-    Tiling(128, 192): _square(3072, 6144, 8192),  # 384 tiles at 3072: 2.9 waves where wider ones take 2.2
+    _USUAL: [size for size in SIZES if prod(size) >= 2048**3 and size not in (*_square(3072, 16384), LAYERS[3])],
+    Tiling(192, 192, stores=1): _square(3072),  # 256 tiles: 1.94 waves
     Tiling(128, 128, slots=6): [LAYERS[3]],  # 128 tiles
-    _USUAL: [*_square(2048, 4096, 12288), *(size for size in LAYERS if size not in (*LAYERS[:2], LAYERS[3]))],
     Tiling(cluster=2): _square(16384),
 }
-_SPLIT = {
-    Tiling(64, 64, slots=6, split=1): _square(256),  # for comparison
-    Tiling(64, 64, slots=8, split=2): [*LAYERS[:2], *_square(512)],
-}
+_SPLIT = {Tiling(64, 64, slots=12, split=2): LAYERS[:2]}
 
 FAMILY = family(
-    _stage(1, "naive", "One thread an element.", 32, 32, block=(32, 32), sizes=_up_to(4096)),
+    _stage(1, "naive", "One thread an element.", 32, 32, block=(32, 32), sizes=_up_to(4096), gate=MORE_GATE[1:2]),
     _stage(
         2,
         "tiled",
@@ -263,18 +291,25 @@ FAMILY = family(
         shared_bytes=4 * (384 * SLICE_BYTES + 8),
         min_capability="9.0a",
     ),
-    *_by_tiling(8, "specialised", "Warps that bring slices, and warps that multiply.", _SPECIALISED),
-    *_by_tiling(9, "clusters", "A persistent grid, and pairs of blocks that share slices of B.", _CLUSTERS),
-    *_by_tiling(10, "split_k", "Blocks of a cluster share a tile along k.", _SPLIT),
+    *_by_tiling(8, "specialised", "Warps that bring slices, and warps that multiply.", _SPECIALISED, MORE_GATE[:2]),
+    *_by_tiling(9, "clusters", "A persistent grid, and pairs of blocks that share slices of B.", _CLUSTERS, GATE),
+    *_by_tiling(10, "split_k", "Blocks of a cluster share a tile along k.", _SPLIT, MORE_GATE[2:]),
     _stage(
         11,
-        "direct",
-        "Fragments straight from device memory; a block's warps share out k.",
-        32,
-        32,
-        sizes=_square(256, 384, 512),
-        shared_bytes=8 * 32 * 36 * 4,
-        min_capability=(8, 0),
+        "fp8",
+        "The same on 8-bit floats: twice the products of a byte.",
+        256,
+        128,
+        sizes=SIZES_OF_FP8,
+        small=SMALL_SIZES[:1],
+        edges=(*PROBE_SIZES_OF_FP8, MANY_TILES_OF_FP8),
+        entry="clusters",
+        arguments=lambda *size: _USUAL.maps(*size, of=FP8),
+        grid=_USUAL.persistent_grid,
+        block=_USUAL.block,
+        shared_bytes=_USUAL.shared_bytes,
+        min_capability="9.0a",
+        **PRODUCT_OF_FP8,
     ),
     kernel(
         operation="cublas_bf16_nt",
@@ -284,8 +319,21 @@ FAMILY = family(
         sizes=_labelled(SIZES),
         small_sizes=_labelled(SMALL_SIZES),
         edges=_labelled(PROBE_SIZES),
+        gate=lambda *size: size in MORE_GATE,
         **PRODUCT,
     ),
+    kernel(
+        operation="cublaslt_e4m3_nt",
+        name="cublaslt",
+        lesson="The vendor library on 8-bit floats, sums kept in the tensor cores.",
+        arguments=matrices_of_fp8,
+        sizes=_labelled(SIZES_OF_FP8),
+        small_sizes=_labelled(SMALL_SIZES[:1]),
+        edges=_labelled(PROBE_SIZES_OF_FP8),
+        gate=lambda *size: size in GATE,
+        min_capability=(8, 9),
+        **PRODUCT_OF_FP8,
+    ),
     summary="matrix product in bfloat16",
-    headlines={"naive": "4096"},
+    headlines={"naive": "1024", "split_k": "64x4096x14336"},
 )

@@ -29,7 +29,13 @@
 #define TOGETHER
 #endif
 #define THREADS (128 * (GROUPS + 1))
+#ifdef E4M3
+#define DEPTH 128
+#define MULTIPLY multiply_e4m3
+#else
 #define DEPTH 64
+#define MULTIPLY multiply_bf16
+#endif
 #define BYTES_OF_A (ROWS * 128)
 #define BYTES_OF_B (COLS * 128)
 #ifndef STORE_COLS
@@ -145,7 +151,7 @@ __device__ __forceinline__ void multiply_slices(float (&sums)[SUMS], const Ring&
         wgmma_fence();
 #pragma unroll
         for (int step = 0; step < 4; ++step) {
-            multiply_bf16(sums, a + 2 * step, b + 2 * step, slice > 0 || step > 0);
+            MULTIPLY(sums, a + 2 * step, b + 2 * step, slice > 0 || step > 0);
         }
         wgmma_commit();
         wgmma_wait<1>();

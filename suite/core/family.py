@@ -344,9 +344,10 @@ def kernel(
     values or functions of a size.
 
     An ``operation`` of the device in place of ``source`` is what kernels are compared with: memcpy, cublas_sgemm,
-    cublas_bf16_nt, h2d_pageable, h2d_pinned, d2h_pageable or d2h_pinned; its first argument is the output. All matrices
-    are row-major; cublas_bf16_nt is C = A.B^T of A m x k and B n x k in bfloat16, with float32 sums. ``host_bound``
-    marks one whose time is the host's as much as the GPU's: it is in the full tier.
+    cublas_bf16_nt, cublaslt_e4m3_nt, h2d_pageable, h2d_pinned, d2h_pageable or d2h_pinned; its first argument is the
+    output. All matrices are row-major; the two that end in nt are C = A.B^T of A m x k and B n x k with C in bfloat16,
+    of bfloat16 with float32 sums and of float8_e4m3fn with sums in the tensor cores. ``host_bound`` marks one whose
+    time is the host's as much as the GPU's: it is in the full tier.
     """
     folder, called_at = _caller()
     if operation:

@@ -9,7 +9,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,8 +59,8 @@ def _matrix_product(arguments: Sequence[Array]) -> None:
     np.matmul(left, right, out=product)
 
 
-def _bf16_product_nt(arguments: Sequence[Array]) -> None:
-    left, right = (dtypes.decoded(np, each, "bfloat16") for each in arguments[1:3])
+def _product_nt(arguments: Sequence[Array], *, of: str) -> None:
+    left, right = (dtypes.decoded(np, each, of) for each in arguments[1:3])
     np.copyto(arguments[0], dtypes.encoded(np, left @ right.T, "bfloat16"))
 
 
@@ -75,7 +75,8 @@ _OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
     "d2h_pageable": _copy,
     "d2h_pinned": _copy,
     "cublas_sgemm": _matrix_product,
-    "cublas_bf16_nt": _bf16_product_nt,
+    "cublas_bf16_nt": partial(_product_nt, of="bfloat16"),
+    "cublaslt_e4m3_nt": partial(_product_nt, of="float8_e4m3fn"),
 }
 """NumPy twins of the GPU's own operations, so that their cases run everywhere."""
 

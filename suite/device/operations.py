@@ -12,6 +12,7 @@ import cupy
 import numpy as np
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
+from peakgate.device import cublas_lt
 
 _HOST_TO_DEVICE, _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 1, 2, 3  # cudaMemcpyKind
 _OP_N, _OP_T = 0, 1  # cublasOperation_t: the operand as it is, transposed
@@ -144,6 +145,11 @@ def _cublas_bf16_nt(arguments: Sequence[Any]) -> Operation:
     )
 
 
+def _cublaslt_e4m3_nt(arguments: Sequence[Any]) -> Operation:
+    """C = A.B^T of e4m3 in bfloat16, by the algorithm that cuBLASLt ranks first; all three are row-major."""
+    return Operation(cublas_lt.product_nt(*arguments[:3]), movable=True)
+
+
 def _cublas_call(function: str, math_mode: int, *arguments: Any) -> Operation:
     """A call of cuBLAS in a math mode, which operations that share the handle set for themselves."""
     library, handle = _cublas(), ctypes.c_void_p(cupy.cuda.get_cublas_handle())
@@ -176,4 +182,5 @@ _OPERATIONS: dict[str, Callable[[Sequence[Any]], Operation]] = {
     "d2h_pinned": partial(_device_to_host, pinned=True),
     "cublas_sgemm": _cublas_sgemm,
     "cublas_bf16_nt": _cublas_bf16_nt,
+    "cublaslt_e4m3_nt": _cublaslt_e4m3_nt,
 }
