@@ -16,10 +16,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 const __grid_constant__ CUtensorMap b, int M, int N, int K) {
     extern __shared__ __align__(1024) unsigned char memory[];
 
-    if (threadIdx.x == 128 * GROUPS) {
-        prefetch_map(&a);
-        prefetch_map(&b);
-    }
+    prefetch_maps(&a, &b);
     const Ring ring = new_ring(memory);
     const int slices = (K + DEPTH - 1) / DEPTH;
     const int first_row = blockIdx.y * ROWS;

@@ -19,10 +19,7 @@ extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
              const __grid_constant__ CUtensorMap b, int M, int N, int K) {
     extern __shared__ __align__(1024) unsigned char memory[];
 
-    if (threadIdx.x == 128 * GROUPS) {
-        prefetch_map(&a);
-        prefetch_map(&b);
-    }
+    prefetch_maps(&a, &b);
     const Ring ring = new_ring(memory);
     const int tiles_down = (M + ROWS * CLUSTER - 1) / (ROWS * CLUSTER);
     const int tiles_across = (N + COLS - 1) / COLS;

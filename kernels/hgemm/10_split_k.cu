@@ -7,21 +7,17 @@
 // and writes them. No memory of the device, no flags, no second launch. Expect the time that the bytes of B take.
 //
 // Launch: THREADS threads, grid (ceil(N / COLS), ceil(M / ROWS), SPLIT), dynamic shared memory for SLOTS slices, the
-// sums of a tile where SPLIT > 1, and two barriers for each slot. Maps of A with boxes of ROWS x 64 and of B with
+// sums of a tile, and two barriers for each slot. Maps of A with boxes of ROWS x 64 and of B with
 // COLS x 64, in the 128-byte swizzle.
 
 #ifndef SPLIT
 #define SPLIT 4
 #endif
 #define PITCH (COLS + 4)  // rows of sums in shared memory begin 4 banks apart
-#define BYTES_BESIDE (SPLIT > 1 ? ROWS * PITCH * 4 : 0)
+#define BYTES_BESIDE (ROWS * PITCH * 4)
 
 #include "specialised.cuh"
 
-#if SPLIT > 1
-#undef TOGETHER
-#define TOGETHER __cluster_dims__(1, 1, SPLIT)
-#endif
 #define SHARE (ROWS / SPLIT)  // rows of a tile that a block adds up
 
 // The group's sums to the blocks that add them up: block r has SHARE rows of each block's.
@@ -63,18 +59,13 @@ __device__ __forceinline__ void add_shares(const float* shares, __nv_bfloat16* _
     }
 }
 
-extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
+extern "C" __global__ __cluster_dims__(1, 1, SPLIT) void __launch_bounds__(THREADS, 1)
     split_k(__nv_bfloat16* __restrict__ C, const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, int M,
             int N, int K) {
     extern __shared__ __align__(1024) unsigned char memory[];
 
-#if SPLIT > 1
     cluster_arrive();
-#endif
-    if (threadIdx.x == 32 * 4 * GROUPS) {
-        prefetch_map(&a);
-        prefetch_map(&b);
-    }
+    prefetch_maps(&a, &b);
     const Ring ring = new_ring(memory);
     const int first_row = blockIdx.y * ROWS;
     const int first_col = blockIdx.x * COLS;
@@ -89,9 +80,7 @@ extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
         if (threadIdx.x % 128 == 0) {
             bring_slices(ring, turn, &a, &b, first_row, first_col, first_slice, end_slice);
         }
-#if SPLIT > 1
         cluster_wait();
-#endif
     } else {
         float sums[SUMS];
         if (first_slice < end_slice) {
@@ -101,15 +90,9 @@ extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
                 sum = 0.0f;
             }
         }
-#if SPLIT == 1
-        store_group(sums, C, M, N, first_row + group * 64, first_col);
-#else
         cluster_wait();
         send_sums(sums, shares, blockIdx.z, group);
-#endif
     }
-#if SPLIT > 1
     cluster_sync();
     add_shares(shares, C, M, N, first_row + blockIdx.z * SHARE, first_col);
-#endif
 }

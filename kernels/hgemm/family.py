@@ -70,7 +70,7 @@ class Tiling:
     def shared_bytes(self) -> int:
         """Slices, what leaves for C, and two barriers for each slot."""
         pieces = 2 * self.rows * self.stores * self.store_cols
-        sums = 4 * self.rows * (self.cols + 4) if self.split > 1 else 0
+        sums = 4 * self.rows * (self.cols + 4)
         leaving = sums if self.split else pieces
         return self.slots * (self.rows + self.cols) * SLICE_BYTES + leaving + 16 * self.slots
 

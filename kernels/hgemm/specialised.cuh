@@ -92,6 +92,14 @@ struct Turn {
     }
 };
 
+// The producer's thread has the maps brought while the barriers are made: they lie in device memory.
+__device__ __forceinline__ void prefetch_maps(const CUtensorMap* a, const CUtensorMap* b) {
+    if (threadIdx.x == 128 * GROUPS) {
+        prefetch_map(a);
+        prefetch_map(b);
+    }
+}
+
 // Every thread of the block calls it, once.
 __device__ __forceinline__ Ring new_ring(unsigned char* memory) {
     const Ring ring = {memory};
