@@ -11,44 +11,12 @@
 // 64 x STORE_COLS, of A with ROWS x 64 and of B with COLS / CLUSTER x 64, in the 128-byte swizzle; C's without one where
 // STORE_COLS is not 64.
 
-#include "../sgemm/raster.cuh"
-#include "specialised.cuh"
+#include "persistent.cuh"
 
 extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
     clusters(const __grid_constant__ CUtensorMap c, const __grid_constant__ CUtensorMap a,
              const __grid_constant__ CUtensorMap b, int M, int N, int K) {
     extern __shared__ __align__(1024) unsigned char memory[];
 
-    prefetch_maps(&a, &b);
-    const Ring ring = new_ring(memory);
-    const int tiles_down = (M + ROWS * CLUSTER - 1) / (ROWS * CLUSTER);
-    const int tiles_across = (N + COLS - 1) / COLS;
-    const int tiles = tiles_down * tiles_across;
-    const int slices = (K + DEPTH - 1) / DEPTH;
-    const int first_tile = blockIdx.x / CLUSTER;
-    const int step = gridDim.x / CLUSTER;
-    const int rank = blockIdx.x % CLUSTER;
-    const unsigned group = threadIdx.x / 128;
-
-    Turn turn;
-    if (group == GROUPS) {
-        give_registers<PRODUCER_REGISTERS>();
-        if (threadIdx.x % 128 == 0) {
-            for (int tile = first_tile; tile < tiles; tile += step) {
-                const TileIndex at = raster<16>(tile, tiles_down, tiles_across);
-                bring_slices(ring, turn, &a, &b, (at.row * CLUSTER + rank) * ROWS, at.col * COLS, 0, slices);
-            }
-        }
-    } else {
-        take_registers<GROUP_REGISTERS>();
-        for (int tile = first_tile; tile < tiles; tile += step) {
-            const TileIndex at = raster<16>(tile, tiles_down, tiles_across);
-            float sums[SUMS];
-            multiply_slices(sums, ring, turn, group, slices);
-            store_sums(sums, ring, &c, group, (at.row * CLUSTER + rank) * ROWS, at.col * COLS);
-        }
-    }
-#if CLUSTER > 1
-    cluster_sync();  // a block that has ended takes no bytes and no arrivals
-#endif
+    take_tiles(memory, &c, &a, &b, M, N, K);
 }

@@ -15,6 +15,7 @@
 #endif
 #define PITCH (COLS + 4)  // rows of sums in shared memory begin 4 banks apart
 #define BYTES_BESIDE (ROWS * PITCH * 4)
+#define TOGETHER __cluster_dims__(1, 1, SPLIT)
 
 #include "specialised.cuh"
 
@@ -59,7 +60,7 @@ __device__ __forceinline__ void add_shares(const float* shares, __nv_bfloat16* _
     }
 }
 
-extern "C" __global__ __cluster_dims__(1, 1, SPLIT) void __launch_bounds__(THREADS, 1)
+extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
     split_k(__nv_bfloat16* __restrict__ C, const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b, int M,
             int N, int K) {
     extern __shared__ __align__(1024) unsigned char memory[];

@@ -8,4 +8,13 @@
 // Launch: as clusters; maps of A and B with boxes of 128 columns.
 
 #define E4M3
-#include "09_clusters.cu"
+
+#include "persistent.cuh"
+
+extern "C" __global__ TOGETHER void __launch_bounds__(THREADS, 1)
+    fp8(const __grid_constant__ CUtensorMap c, const __grid_constant__ CUtensorMap a,
+        const __grid_constant__ CUtensorMap b, int M, int N, int K) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+
+    take_tiles(memory, &c, &a, &b, M, N, K);
+}

@@ -303,7 +303,6 @@ FAMILY = family(
         sizes=SIZES_OF_FP8,
         small=SMALL_SIZES[:1],
         edges=(*PROBE_SIZES_OF_FP8, MANY_TILES_OF_FP8),
-        entry="clusters",
         arguments=lambda *size: _USUAL.maps(*size, of=FP8),
         grid=_USUAL.persistent_grid,
         block=_USUAL.block,

@@ -1,5 +1,5 @@
 // A block whose warps have one job each: a producer that keeps the copy engine busy, and groups of four warps that
-// multiply. specialised, clusters and split_k share it.
+// multiply. All stages from specialised on share it.
 //
 // Slices of k, 128 bytes of each row, go round a ring of slots. Each slot has two barriers: `full`, on which the copy
 // engine reports the bytes of the slice, and `empty`, at which each group arrives when it is done with it. Nobody waits
@@ -23,10 +23,12 @@
 #endif
 
 #define GROUPS (ROWS / 64)
+#ifndef TOGETHER
 #if CLUSTER > 1
 #define TOGETHER __cluster_dims__(CLUSTER, 1, 1)
 #else
 #define TOGETHER
+#endif
 #endif
 #define THREADS (128 * (GROUPS + 1))
 #ifdef E4M3
