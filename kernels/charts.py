@@ -226,8 +226,15 @@ def _draw_groups(figure: Figure, picture: Groups) -> None:
     figure.set_size_inches(10, 1.4 + 2.6 * len(starts))
     for axes, start in zip(figure.subplots(len(starts), squeeze=False)[:, 0], starts, strict=True):
         _draw_group_row(axes, picture, range(start, min(start + GROUPS_A_ROW, len(picture.sizes))))
-    entries = zip(*figure.axes[0].get_legend_handles_labels(), strict=True)
-    handles, labels = zip(*sorted(entries, key=lambda entry: entry[1] == picture.reference[0]), strict=True)
+    # A stage without a bar in one row has its colour from another.
+    entries = {
+        label: handle
+        for axes in figure.axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        if getattr(handle, "patches", True)
+    }
+    labels = [label for label in (*dict(picture.stages), picture.reference[0]) if label in entries]
+    handles = [entries[label] for label in labels]
     figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=9)
 
 

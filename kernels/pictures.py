@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from peakgate.core.case import Case
 from peakgate.core.catalogue import module_at
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
@@ -18,8 +20,7 @@ from .charts import Bar, Bars, Chart, Curve, Curves, Groups
 
 access = module_at(Path(__file__).parent / "access" / "family.py")
 
-ACCESS, OCCUPANCY, SGEMM, TRANSPOSE = "access", "occupancy", "sgemm", "transpose"
-REFERENCE = "cublas"
+ACCESS, HGEMM, OCCUPANCY, SGEMM, TRANSPOSE = "access", "hgemm", "occupancy", "sgemm", "transpose"
 
 WORTH_A_MARK = 1.02
 """In the picture of the transpose, another shape is marked where it is faster than the headline by this factor."""
@@ -42,9 +43,11 @@ def drawn(shown: Shown) -> dict[str, Chart]:
         "access_stride": _access_stride(shown.timed[ACCESS], note),
         "access_offset": _access_offset(shown.timed[ACCESS], note),
         "occupancy": _occupancy(shown.timed[OCCUPANCY], note, _roof(shown.run, "copy_256MiB")),
-        "sgemm": sgemm_by_size(shown),
+        "sgemm": SGEMM_SIZES.groups(shown),
         "transpose": _transpose(shown),
     }
+    if HGEMM in shown.timed:
+        found["hgemm"] = HGEMM_SIZES.groups(shown)
     for name, chart in found.items():
         if charts.is_empty(chart):
             raise PeakgateError(f"{shown.run.path}: nothing for the picture {name}; name a whole run", Code.PAGE)
@@ -125,41 +128,85 @@ def _occupancy(measured: Sequence[TimedCase], note: str, roof: tuple[str, float]
     )
 
 
-def sgemm_by_size(shown: Shown) -> Groups:
-    """TFLOP/s of each stage of sgemm on each size that the run has, cuBLAS as the reference."""
-    timed = sorted(shown.timed[SGEMM], key=lambda pair: pair[0].work.flops)
-    sizes = tuple(dict.fromkeys(case.size for case, _ in timed))
-    tflops = {(case.stage.name, case.size): result.tflops for case, result in timed}
-    names = (entry.stage.name for entry in shown.entries[SGEMM])
-    rows = {name: tuple(tflops.get((name, size)) for size in sizes) for name in names}
-    reference = rows.pop(REFERENCE)
-    return Groups(
-        title="SGEMM: the stages on each size",
-        note=", ".join(machine(shown.run)),
-        y_label="TFLOP/s",
-        sizes=sizes,
-        stages=tuple(rows.items()),
-        reference=("cuBLAS", reference),
-    )
+@dataclass(frozen=True, slots=True)
+class BySize:
+    """TFLOP/s of each stage of a family on each size that the run has of the ``kept`` cases, beside a library's."""
 
+    family: str
+    title: str
+    reference: tuple[str, str]
+    """The library's stage and name."""
+    kept: Callable[[Case], bool] = lambda _: True
 
-def sgemm_sizes(shown: Shown) -> Iterator[str]:
-    """TFLOP/s of each stage on each size, the best of a size in bold, and the ratio of our best to the reference."""
-    groups = sgemm_by_size(shown)
-    name, reference = groups.reference
-    ours = [_best(column) for column in zip(*(figures for _, figures in groups.stages), strict=True)]
-    best = [_best(pair) for pair in zip(ours, reference, strict=True)]
-    yield table_line(("stage", *groups.sizes))
-    yield table_line(("---", *["--:"] * len(groups.sizes)))
-    for stage, figures in (*groups.stages, groups.reference):
-        cells = map(figure, figures)
-        marked = (
-            f"**{cell}**" if value and value == top else cell
-            for cell, value, top in zip(cells, figures, best, strict=True)
+    def groups(self, shown: Shown) -> Groups:
+        """The figures, sizes in the order of their work."""
+        found = [(case, result) for case, result in shown.timed.get(self.family, ()) if self.kept(case)]
+        timed = sorted(found, key=lambda pair: pair[0].work.flops)
+        sizes = tuple(dict.fromkeys(case.size for case, _ in timed))
+        tflops = {(case.stage.name, case.size): result.tflops for case, result in timed}
+        known = {stage for stage, _ in tflops}
+        names = (entry.stage.name for entry in shown.entries.get(self.family, ()) if entry.stage.name in known)
+        rows = {name: tuple(tflops.get((name, size)) for size in sizes) for name in names}
+        stage, library = self.reference
+        return Groups(
+            title=self.title,
+            note=", ".join(machine(shown.run)),
+            y_label="TFLOP/s",
+            sizes=sizes,
+            reference=(library, rows.pop(stage, ())),
+            stages=tuple(rows.items()),
         )
-        yield table_line((stage, *marked))
-    ratios = (f"{our / their:.2f}" if our and their else "–" for our, their in zip(ours, reference, strict=True))
-    yield table_line((f"best of ours / {name}", *ratios))
+
+    def table(self, shown: Shown) -> Iterator[str]:
+        """A row a stage, the best of a size in bold, and the ratio of our best to the library."""
+        groups = self.groups(shown)
+        name, reference = groups.reference
+        ours = [_best(column) for column in zip(*(figures for _, figures in groups.stages), strict=True)]
+        best = [_best(pair) for pair in zip(ours, reference, strict=True)]
+        yield table_line(("stage", *groups.sizes))
+        yield table_line(("---", *["--:"] * len(groups.sizes)))
+        for stage, figures in (*groups.stages, groups.reference):
+            cells = map(figure, figures)
+            marked = (
+                f"**{cell}**" if value and value == top else cell
+                for cell, value, top in zip(cells, figures, best, strict=True)
+            )
+            yield table_line((stage, *marked))
+        ratios = (f"{our / their:.2f}" if our and their else "–" for our, their in zip(ours, reference, strict=True))
+        yield table_line((f"best of ours / {name}", *ratios))
+
+
+def hgemm_clocks(shown: Shown) -> Iterator[str]:
+    """SM clock of our best and of the library by size, and each one's share of the tensor cores' peak at that clock."""
+    timed = [(case, result) for case, result in shown.timed.get(HGEMM, ()) if case.math == "bf16"]
+    highest = shown.run.gpu.get("sm_clock_max_mhz")
+    yield table_line(
+        ("size", "stage", "SM clock (MHz)", "of the peak at that clock", "cuBLAS's clock (MHz)", "its share")
+    )
+    yield table_line(("---", "---", *["--:"] * 4))
+    for size in HGEMM_SIZES.groups(shown).sizes + HGEMM_LAYERS.groups(shown).sizes:
+        here = [(case, result) for case, result in timed if case.size == size]
+        ours = max((pair for pair in here if pair[0].stage.name != "cublas"), key=rate, default=None)
+        theirs = next((pair for pair in here if pair[0].stage.name == "cublas"), None)
+        if ours is None or theirs is None or not highest:
+            continue
+        cells = [ours[0].stage.name]
+        for _, result in (ours, theirs):
+            clock, share = result.sm_clock_mhz, result.peak_fraction
+            cells.append("–" if clock is None else f"{clock:.0f}")
+            cells.append("–" if clock is None or share is None else f"{100 * share * highest / clock:.1f} %")
+        yield table_line((size, *cells))
+
+
+SGEMM_SIZES = BySize(SGEMM, "SGEMM: the stages on each size", ("cublas", "cuBLAS"))
+HGEMM_SIZES = BySize(
+    HGEMM,
+    "Matrix product in bfloat16: the stages on each side",
+    ("cublas", "cuBLAS"),
+    lambda case: case.math == "bf16" and "x" not in case.size,
+)
+HGEMM_LAYERS = replace(HGEMM_SIZES, kept=lambda case: case.math == "bf16" and "x" in case.size)
+HGEMM_FP8 = BySize(HGEMM, "", ("cublaslt", "cuBLASLt"), lambda case: case.math == "fp8")
 
 
 def _best(figures: Iterable[float | None]) -> float | None:
@@ -199,5 +246,11 @@ def _roof(run: Run, name: str | None) -> tuple[str, float] | None:
     return None if gbs is None else (f"best copy of the same size ({gbs:,.0f} GB/s)", gbs)
 
 
-TABLES = {"sgemm-sizes": sgemm_sizes}
-"""Blocks of the documents besides one per family: a table of stages and sizes."""
+TABLES = {
+    "sgemm-sizes": SGEMM_SIZES.table,
+    "hgemm-sizes": HGEMM_SIZES.table,
+    "hgemm-layers": HGEMM_LAYERS.table,
+    "hgemm-fp8": HGEMM_FP8.table,
+    "hgemm-clocks": hgemm_clocks,
+}
+"""Blocks of the documents besides one per family: tables of stages and sizes."""
