@@ -18,7 +18,7 @@ from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunch, Unmeasurable, Witness
 from peakgate.device.stream import SampleStream, Trial
 from peakgate.measure.refill import SEEDS
-from peakgate.measure.sampling import Samples, SamplingPlan, gather
+from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
 
 TRIAL_LIMIT_NS = 200_000_000
 """So long a trial blocks the GPU for calls that wait for the host."""
@@ -193,6 +193,7 @@ class GpuCall(CallableLaunchable):
             lambda: ", ".join([self._stream.method(held=hold, moved=False), *notes]),
             self._stream.control if hold else None,
             power=nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None,
+            rest=let_clock_recover,
         )
         if hold and taken.times_us and taken.median_us < EARLY_SHARE * self._behaviour.event_us - EARLY_US:
             raise Unmeasurable(

@@ -20,7 +20,7 @@ from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
-from peakgate.measure.sampling import Samples, SamplingPlan, gather
+from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
 
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 """How CuPy reports what went wrong on the device."""
@@ -304,6 +304,7 @@ class GpuLaunchable:
                 lambda: self._method(stream, sets),
                 stream.control if hold else None,
                 power=nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None,
+                rest=let_clock_recover,
             )
             again = sets[0].launch
             return stream.with_second_clock(samples, again, plan.batch) if hold and witness else samples

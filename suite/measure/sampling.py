@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,9 @@ that they meet is what a case before them left."""
 
 AT_HIGHEST = 0.98
 """A clock from this fraction of the highest up is the highest: stamps read it to a percent."""
+
+RECOVERY_S = 0.03
+"""Waited after a batch of which no sample is kept: a quarter of a second before a case is given up."""
 
 MOST_DISCARDED = 0.5
 """With more than this share of its samples discarded a case is inconclusive."""
@@ -160,12 +164,13 @@ def gather(
     control: Callable[[], Batch] | None = None,
     *,
     power: Callable[[], PowerReading] | None = None,
+    rest: Callable[[], None] | None = None,
 ) -> Samples:
     """Take batches until the plan is satisfied, and keep the undisturbed samples.
 
     ``batch(index)`` measures one, ``control()`` one of the control kernel, None where there is none to compare with.
     ``method()`` is read last. ``power()`` is read after each batch, where one is given: of a batch in which nothing
-    but power can have lowered clocks all samples are kept.
+    but power can have lowered clocks all samples are kept. ``rest()`` is called after a batch of which none is kept.
     """
     batches_us: list[list[float]] = []
     clocks_mhz: list[float | None] = []
@@ -183,6 +188,8 @@ def gather(
             else:
                 discarded += 1
         batches_us.append(kept)
+        if rest and not kept:
+            rest()
     times_us = tuple(time_us for taken in batches_us for time_us in taken)
     control_us = None
     if control and plan.control_batches and times_us and statistics.median(times_us) < CONTROLLED_BELOW_US:
@@ -198,6 +205,15 @@ def gather(
         power_w=statistics.median(drawn_w) if drawn_w else None,
         steady_below_mhz=highest_sm_clock_mhz if readings and all(each.steady for each in readings) else None,
     )
+
+
+def let_clock_recover() -> None:
+    """Wait while a clock that a case before lowered rises again.
+
+    After two seconds of a matrix product at its power cap an H200 was too slow for the samples of the next two cases,
+    some tens of milliseconds, and at its highest clock in the third.
+    """
+    time.sleep(RECOVERY_S)
 
 
 def trimmed_mean(values: Sequence[float]) -> float:

@@ -122,6 +122,18 @@ def test_power_that_does_not_lower_the_clock_binds_nothing():
     assert samples.clock == "1975 MHz"
 
 
+def test_the_clock_may_recover_after_a_batch_without_a_sample_to_keep():
+    rests = []
+    samples = gather(
+        SamplingPlan(min_samples=4, max_samples=4),
+        1980.0,
+        lambda _: [(10.0, 1980.0)] * 2 if len(rests) == 2 else [(10.0, 100.0)],
+        lambda: "events",
+        rest=lambda: rests.append(None),
+    )
+    assert (len(samples.times_us), samples.discarded, len(rests)) == (4, 2, 2)
+
+
 def test_a_case_of_throttled_samples_alone_ends_and_is_not_conclusive():
     samples = gather(SamplingPlan(max_samples=6), 1980.0, lambda _: [(10.0, 100.0)] * 2, lambda: "events")
     assert samples == Samples((), (), 6, "events")
