@@ -155,9 +155,10 @@ PRODUCT: dict[str, Any] = {
 """What is common to all stages."""
 PRODUCT_OF_FP8: dict[str, Any] = PRODUCT | {
     "bytes": lambda m, n, k: m * k + n * k + 2 * m * n,
-    # Tensor cores cut what they add at 13 bits below the largest term (DeepSeek-V3's report, arXiv:2412.19437, section
-    # 3.3.2, counts 14 with the leading one): at most the last bit, k / 32 = 256 times at 8192.
-    "tolerance": 256 * 2**-13,
+    # That of sums in float (peakgate.family.tolerance_of_sums) with the unit of the tensor cores, which cut what they
+    # add at 13 bits below the largest term (DeepSeek-V3's report, arXiv:2412.19437, section 3.3.2, counts 14 with the
+    # leading one), for the longest sums.
+    "tolerance": 2**-13 * (8 + 5 * 8192**0.5),
     "terms": None,
     "math": "fp8",
 }

@@ -48,7 +48,7 @@ while [ "$1" != -- ]; do
     else
         if [ -d "$1" ]; then mkdir -p "$new$1"; else : > "$new$1"; fi
         mount --rbind "$1" "$new$1"
-        [ "$1" = "$WRITABLE" ] || mount -o remount,bind,ro,nosuid,nodev "$new$1"
+        [ "$1" = "${WRITABLE-}" ] || mount -o remount,bind,ro,nosuid,nodev "$new$1"
     fi
     shift
 done
