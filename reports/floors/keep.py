@@ -18,7 +18,7 @@ from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.options import add_baselines, add_run_names, named_runs, verb_parser
 from peakgate.reports.runs.runfile import REMEDY, Run, load_run
 
-LARGEST_KEPT_BYTES = 2_000_000
+LARGEST_KEPT_BYTES = 4_000_000
 """A repository holds many runs; one larger than this is not for it."""
 
 
