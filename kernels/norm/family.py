@@ -1,0 +1,215 @@
+"""Softmax, RMS norm and layer norm of the rows of a matrix: one read and one write of each element is the aim.
+
+Rows of 128 to 65536 elements in bfloat16 or float32; sums, and all that is computed, in float32. RMS norm has a weight
+for each column, layer norm a bias too, in the type of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import ceil
+from types import MappingProxyType
+from typing import Any
+
+from peakgate.family import Array, Family, In, Out, Value, family, kernel
+
+EPSILON = 1e-5
+TOLERANCE = 1e-5
+"""Of what float32 sums and exponentials of float32 give, besides the rounding to the type of the rows."""
+
+MIB = 1 << 20
+TYPES = {"bf16": ("bfloat16", "bfloat16", 2), "f32": ("float32", "float", 4)}
+"""By label: Peakgate's name, the kernels' name, bytes."""
+VECTOR_BYTES = 16
+FULL_BYTES, MORE_BYTES = 256 * MIB, 64 * MIB
+"""Of the matrix that is read."""
+
+WARP, BLOCK, LEAST_BLOCK = 32, 256, 128
+SHORT, USUAL, LONG = 128, 4096, 65536
+REGISTERS = dict.fromkeys((SHORT, 1024, USUAL, 16384), 1)
+IN_GATE = {("softmax", "bf16"), ("layer", "f32")}
+CLUSTERS = {1024: 1, 16384: 2, LONG: 8}
+"""Blocks that share a row of so many elements. Of one block it runs in the emulator too."""
+RESIDENT = 1024
+"""Threads for which an SM is to have registers, in several blocks: 64 for each thread of 65536 in all."""
+SMALL = (37, 260)
+PROBES: tuple[tuple[int, int], ...] = ((1, 1), (3, 127), (5, 264), (2, 1000))
+
+
+def softmax(xp: Any, x: Array) -> Array:
+    """``exp(x) / sum(exp(x))`` of each row, about its largest element."""
+    powers = xp.exp(x - x.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def rms_norm(xp: Any, x: Array, weight: Array) -> Array:
+    """Each row over the root of its mean square."""
+    return x / xp.sqrt((x * x).mean(axis=1, keepdims=True) + EPSILON) * weight
+
+
+def layer_norm(xp: Any, x: Array, weight: Array, bias: Array) -> Array:
+    """Each row less its mean, over its standard deviation."""
+    off = x - x.mean(axis=1, keepdims=True)
+    return off / xp.sqrt((off * off).mean(axis=1, keepdims=True) + EPSILON) * weight + bias
+
+
+def layer_magnitude(xp: Any, x: Array, weight: Array, bias: Array) -> Array:
+    """The sizes of the terms of an element: of the difference from the mean, and of the bias."""
+    mean = x.mean(axis=1, keepdims=True)
+    deviation = xp.sqrt(((x - mean) ** 2).mean(axis=1, keepdims=True) + EPSILON)
+    return (xp.abs(x) + xp.abs(mean)) / deviation * xp.abs(weight) + xp.abs(bias)
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """A norm: the kernels' name, its reference, and how many parameters it has for each column."""
+
+    name: str
+    reference: Any
+    parameters: int
+    magnitude: Any = None
+
+
+NORMS = {
+    "softmax": Norm("Softmax", softmax, 0),
+    "rms": Norm("RmsNorm", rms_norm, 1),
+    "layer": Norm("LayerNorm", layer_norm, 2, layer_magnitude),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """How a row is held: ``cluster`` blocks, each with ``threads`` threads a row, of ``vectors`` vectors each."""
+
+    threads: int
+    vectors: int
+    cluster: int = 1
+
+    @staticmethod
+    def of_row(row_bytes: int, cluster: int = 1) -> Tile:
+        """That of a row of whole vectors: a warp's up to 128 of them, up to 1024 two for each thread, else four."""
+        vectors = row_bytes // VECTOR_BYTES // cluster
+        threads = min(vectors, WARP) if vectors <= 128 else vectors // (2 if vectors <= 1024 else 4)
+        return Tile(threads, vectors // threads, cluster)
+
+
+def _stage(
+    number: int,
+    name: str,
+    lesson: str,
+    *,
+    norm: str,
+    of: str,
+    lengths: Iterable[int],
+    matrices: Iterable[int] = (FULL_BYTES,),
+    gate: int = 0,
+    longest: int = 1 << 20,
+    probes: Iterable[tuple[int, int]] = PROBES,
+    defines: Mapping[str, object] = MappingProxyType({}),
+    **launched: Any,
+) -> Family:
+    """A stage for one norm and one type, on rows of ``lengths`` in ``matrices`` of so many bytes.
+
+    Rows of ``gate`` elements in the largest matrix are in the gate; a build holds rows of up to ``longest``.
+    """
+    chosen, (dtype, element, element_bytes) = NORMS[norm], TYPES[of]
+
+    def arguments(rows: int, n: int) -> list[Any]:
+        if n > longest:
+            raise ValueError(f"rows of {n} elements; this build holds {longest}")
+        given = [In(n, dtype=dtype, data=(0.5, 1.5)), In(n, dtype=dtype)][: chosen.parameters]
+        absent = [Value(0, "uint64")] * (2 - chosen.parameters)  # null pointers
+        out, matrix = Out(rows, n, dtype=dtype), In(rows, n, dtype=dtype, data=(-4, 4))
+        return [out, matrix, *given, *absent, Value(rows), Value(n)]
+
+    return kernel(
+        f"{number:02}_{name}.cu",
+        name=name,
+        lesson=lesson,
+        arguments=arguments,
+        # Each element is read once and written once, a parameter read once.
+        bytes=lambda rows, n: element_bytes * (2 * rows * n + chosen.parameters * n),
+        reference=chosen.reference,
+        scale=chosen.magnitude,
+        tolerance=TOLERANCE,
+        defines={"NORM": chosen.name, "ELEMENT": element} | dict(defines),
+        variant=f"{norm}-{of}",
+        sizes=[(nbytes // (n * element_bytes), n) for n in lengths for nbytes in matrices],
+        edges=[(rows, n) for rows, n in probes if n <= longest],
+        gate=lambda rows, n: n == gate and rows * n * element_bytes == FULL_BYTES,
+        **launched,
+    )
+
+
+def _plain(number: int, name: str, lesson: str, **launched: Any) -> Iterator[Family]:
+    """A stage that takes rows of any length, for each norm in bfloat16."""
+    for norm in NORMS:
+        yield _stage(
+            number,
+            name,
+            lesson,
+            norm=norm,
+            of="bf16",
+            lengths=(USUAL, LONG),
+            gate=USUAL if norm == "softmax" else 0,
+            small_sizes=[SMALL],
+            min_capability=(8, 0),
+            block=BLOCK,
+            **launched,
+        )
+
+
+def _held(number: int, name: str, lesson: str, rows: Mapping[int, int], gate: int, **launched: Any) -> Iterator[Family]:
+    """A stage that is built for rows of one length, by the number of blocks that share a row."""
+    for norm, of, (n, cluster) in product(NORMS, TYPES, rows.items()):
+        element_bytes = TYPES[of][2]
+        tile = Tile.of_row(n * element_bytes, cluster)
+        if name == "clusters":
+            block, shape = tile.threads, {"CLUSTER": cluster}
+        else:
+            block, shape = max(tile.threads, LEAST_BLOCK), {"THREADS": tile.threads}
+        together = block // tile.threads
+        yield _stage(
+            number,
+            name,
+            lesson,
+            norm=norm,
+            of=of,
+            lengths=(n,),
+            matrices=(FULL_BYTES, MORE_BYTES),
+            gate=gate if (norm, of) in IN_GATE else 0,
+            longest=n,
+            probes=(*PROBES, (together + 1, n), (together, n - 1)),
+            small_sizes=[SMALL] if n == 1024 else None,
+            defines={"BLOCK": block, "VECTORS": tile.vectors, "MIN_BLOCKS": max(RESIDENT // block, 1)} | shape,
+            grid=lambda rows, _, tile=tile, together=together: ceil(rows / together) * tile.cluster,
+            block=block,
+            **launched,
+        )
+
+
+def blocks_of_threads(rows: int, _: int) -> int:
+    """A thread for each row."""
+    return ceil(rows / BLOCK)
+
+
+def blocks_of_warps(rows: int, _: int) -> int:
+    """A warp for each row."""
+    return ceil(rows * WARP / BLOCK)
+
+
+FAMILY = family(
+    *_plain(1, "naive", "One thread a row.", grid=blocks_of_threads),
+    *_plain(2, "warp_per_row", "A warp a row, shuffles between its lanes.", grid=blocks_of_warps),
+    *_plain(3, "online", "Statistics in one pass, merged element by element.", grid=blocks_of_warps),
+    *_plain(4, "vectors", "A block a row, 16 bytes a load.", grid=lambda rows, _: rows, defines={"BLOCK": BLOCK}),
+    *_held(5, "registers", "A row waits in registers: one read.", REGISTERS, USUAL, min_capability=(8, 0)),
+    *_held(6, "clusters", "Blocks of a cluster share a row.", CLUSTERS, LONG, min_capability=(9, 0)),
+    summary="softmax, RMS norm and layer norm",
+    headlines={
+        **dict.fromkeys(("naive", "warp_per_row", "online", "vectors", "registers"), "32768x4096-softmax-bf16"),
+        "clusters": "2048x65536-softmax-bf16",
+    },
+)
