@@ -1,0 +1,32 @@
+// shared_tree: a block halves its elements in shared memory until one is left, and only that is an atomic operation.
+//
+// Against atomics there is one of them for BLOCK elements. In return there is a barrier for each halving, at which more
+// and more threads have nothing to do, and a thread still loads only 4 bytes. Expect a third of the roof at best.
+//
+// The sum is not repeatable to the last bits: blocks come in any order.
+
+#include "operations.cuh"
+
+#ifndef OPERATION
+#define OPERATION Sum
+#endif
+#ifndef BLOCK
+#define BLOCK 256
+#endif
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    shared_tree(float* __restrict__ result, const float* __restrict__ in, size_t n) {
+    __shared__ float parts[BLOCK];
+    const size_t i = static_cast<size_t>(blockIdx.x) * BLOCK + threadIdx.x;
+    parts[threadIdx.x] = i < n ? in[i] : OPERATION::START;
+    __syncthreads();
+    for (unsigned half = BLOCK / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) {
+            parts[threadIdx.x] = OPERATION::combine(parts[threadIdx.x], parts[threadIdx.x + half]);
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        OPERATION::into(result, parts[0]);
+    }
+}

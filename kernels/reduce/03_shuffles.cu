@@ -1,0 +1,20 @@
+// shuffles: a fixed grid walks the array with four loads of 16 bytes under way, and warps end by shuffles.
+//
+// Against shared_tree a thread combines many elements in a register before anybody waits; then five shuffles, one barrier
+// and five shuffles more make one number of a block's. There are as many atomic operations as blocks, a thousand or two,
+// instead of one for 256 elements. Expect the roof but for the start and the end of the grid.
+//
+// The sum is not repeatable to the last bits: blocks come in any order.
+
+#include "block_reduction.cuh"
+
+#ifndef OPERATION
+#define OPERATION Sum
+#endif
+
+extern "C" __global__ void shuffles(float* __restrict__ result, const float* __restrict__ in, size_t n) {
+    const float block = of_block<OPERATION>(share_of_thread<OPERATION>(in, n));
+    if (threadIdx.x == 0) {
+        OPERATION::into(result, block);
+    }
+}

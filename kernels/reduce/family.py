@@ -1,0 +1,206 @@
+"""One number, running sums, or counts of an array: what each element is read for once, and what blocks tell each other.
+
+Sum and maximum are of float32, running sums of int32 (so that every order gives the same), the histogram of float32
+into 256 equal bins. A size label is the bytes of the array that is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from peakgate.family import Array, Family, In, InOut, Out, Scratch, Temp, Value, family, kernel
+
+ELEMENT_BYTES = 4
+MIB = 1 << 20
+SIZES = {f"{size}MiB": size * MIB // ELEMENT_BYTES for size in (64, 256)}
+SLOW = {"16MiB": 16 * MIB // ELEMENT_BYTES}
+"""Of stages that take milliseconds for more."""
+
+BLOCK = 256
+MOST_BLOCKS = 1056
+"""Of a grid that walks over the array: eight for each SM of a large GPU, which holds them all at once."""
+QUADS_OF_A_THREAD = 4
+
+SCAN_BLOCK, SCAN_VECTORS = 256, 4
+TILE = SCAN_BLOCK * SCAN_VECTORS * 4
+
+BINS = 256
+LANES_BLOCK, LANES_MOST_BLOCKS = 1024, 264
+
+LOWEST = -3.4028234663852886e38
+SUM_TOLERANCE = 1e-5
+PROBES = (1, 3, 255, 1027, 4098, 9001)
+SCAN_PROBES = (1, 3, TILE - 1, TILE, TILE + 5, 40 * TILE + 3)
+"""The last: more tiles than a warp looks back over at once."""
+
+
+def total(xp: Any, before: Array, values: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)
+    """What was there, and the sum."""
+    return before + values.sum(dtype="float64")
+
+
+def largest(xp: Any, before: Array, values: Array) -> Array:
+    """What was there, or the largest element."""
+    return xp.maximum(before, values.max())
+
+
+def magnitude(xp: Any, *inputs: Array) -> Array:
+    """The root of the sum of squares of the last input."""
+    values = inputs[-1].astype("float64")
+    return xp.sqrt((values * values).sum()).reshape(1)
+
+
+def running_sums(xp: Any, values: Array) -> Array:
+    """Each element and all before it, modulo 2^32."""
+    return xp.cumsum(values, dtype="int64").astype("int32")
+
+
+def counts(xp: Any, before: Array, values: Array) -> Array:
+    """What was there, and how many elements of each bin; those outside 0 to 1 are in none."""
+    inside = values[(values >= 0) & (values < 1)]
+    found = xp.bincount((inside * xp.float32(BINS)).astype("int32"), minlength=BINS)
+    return before + found.astype("uint32")
+
+
+def grid_stride(n: int) -> int:
+    """Blocks whose threads walk over the array."""
+    return min(ceil(n / (4 * BLOCK * QUADS_OF_A_THREAD)), MOST_BLOCKS)
+
+
+def few_blocks(n: int) -> int:
+    """The same of large blocks."""
+    return min(ceil(n / (4 * LANES_BLOCK * QUADS_OF_A_THREAD)), LANES_MOST_BLOCKS)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What one number is made by: the kernels' name, what it starts from, reference, and the size of what is summed."""
+
+    name: str
+    start: float
+    reference: Callable[..., Array]
+    magnitude: Callable[..., Array] | None
+
+    def of_start(self, xp: Any, values: Array) -> Array:
+        """The reference of a kernel that sets its result."""
+        return self.reference(xp, xp.full(1, self.start, dtype=values.dtype), values)
+
+    @property
+    def tolerance(self) -> float:
+        """A sum is rounded, the largest element is one of them."""
+        return SUM_TOLERANCE if self.magnitude else 0.0
+
+
+REDUCTIONS = {
+    "sum": Reduction("Sum", 0.0, total, magnitude),
+    "max": Reduction("Max", LOWEST, largest, None),
+}
+
+
+def _stage(number: int, name: str, lesson: str, **more: Any) -> Family:
+    given: dict[str, Any] = {
+        "block": BLOCK,
+        "sizes": SIZES,
+        "small_sizes": {"n5003": 5003},
+        "edges": {f"n{n}": n for n in PROBES},
+        "gate": lambda n: n == max(SIZES.values()),
+        "min_capability": (8, 0),
+    } | more
+    return kernel(f"{number:02}_{name}.cu", name=name, lesson=lesson, **given)
+
+
+def _reductions(number: int, name: str, lesson: str, *, sets: bool = False, **more: Any) -> Iterator[Family]:
+    """A stage that updates a sum and one that updates a maximum; with ``sets``, by the last block, which sets it."""
+    for variant, made in REDUCTIONS.items():
+
+        def arguments(n: int, start: float = made.start) -> list[Any]:
+            if sets:
+                parts, finished = Temp(grid_stride(n)), Scratch(1, dtype="uint32")
+                return [Out(1), In(n), parts, finished, Value(n, "uint64")]
+            return [InOut(1, data=start), In(n), Value(n, "uint64")]
+
+        given: dict[str, Any] = {"defines": {}} | more
+        yield _stage(
+            number,
+            name,
+            lesson,
+            arguments=arguments,
+            # Every float is read once; one is written.
+            bytes=lambda n: ELEMENT_BYTES * (n + 1),
+            reference=made.of_start if sets else made.reference,
+            scale=made.magnitude,
+            tolerance=made.tolerance,
+            roof="read",
+            variant=variant,
+            **given | {"defines": {"OPERATION": made.name} | given["defines"]},
+        )
+
+
+def _scan(number: int, name: str, lesson: str, tile: int = TILE, **more: Any) -> Family:
+    """A stage of running sums: tiles have a word each for what they publish."""
+
+    def arguments(n: int) -> list[Any]:
+        states, tickets = Scratch(ceil(n / tile), dtype="uint64"), Scratch(1, dtype="uint64")
+        return [Out(n, dtype="int32"), In(n, dtype="int32", data=(-1000, 1000)), states, tickets, Value(n, "uint64")]
+
+    return _stage(
+        number,
+        name,
+        lesson,
+        arguments=arguments,
+        grid=lambda n: ceil(n / tile),
+        block=SCAN_BLOCK,
+        # Every element is read once and written once.
+        bytes=lambda n: 2 * ELEMENT_BYTES * n,
+        reference=running_sums,
+        defines={"BLOCK": SCAN_BLOCK, "VECTORS": SCAN_VECTORS},
+        small_sizes={"n9001": 9001},
+        edges={f"n{n}": n for n in SCAN_PROBES},
+        **more,
+    )
+
+
+def _histograms(number: int, name: str, lesson: str, **more: Any) -> Iterator[Family]:
+    """A stage that counts values spread over all bins, and one that counts equal ones."""
+    for variant, data in {"spread": (-0.1, 1.1), "equal": 0.5}.items():
+
+        def arguments(n: int, data: Any = data) -> list[Any]:
+            return [InOut(BINS, dtype="uint32", data=0), In(n, data=data), Value(n, "uint64")]
+
+        yield _stage(
+            number,
+            name,
+            lesson,
+            arguments=arguments,
+            # Every float is read once, every count read and written.
+            bytes=lambda n: ELEMENT_BYTES * (n + 2 * BINS),
+            reference=counts,
+            roof="read",
+            variant=variant,
+            **more,
+        )
+
+
+FAMILY = family(
+    *_reductions(
+        1, "atomics", "One atomic operation for each element.", grid=lambda n: ceil(n / BLOCK), sizes=SLOW, gate=True
+    ),
+    *_reductions(
+        2,
+        "shared_tree",
+        "A tree in shared memory, one atomic operation for each block.",
+        grid=lambda n: ceil(n / BLOCK),
+        defines={"BLOCK": BLOCK},
+    ),
+    *_reductions(3, "shuffles", "A fixed grid, 16 bytes a load, shuffles.", grid=grid_stride),
+    *_reductions(4, "last_block", "The last block combines what all left: repeatable.", grid=grid_stride, sets=True),
+    _scan(5, "scan_chained", "Running sums: each tile waits for the one before.", sizes=SIZES),
+    _scan(6, "scan_lookback", "Running sums: a tile looks back over as many as it must."),
+    *_histograms(7, "histogram_global", "Counts in memory.", grid=lambda n: ceil(n / BLOCK), sizes=SLOW, gate=True),
+    *_histograms(8, "histogram_shared", "Counts in shared memory, a histogram for each block.", grid=grid_stride),
+    *_histograms(9, "histogram_lanes", "A histogram for each lane: no two meet.", grid=few_blocks, block=LANES_BLOCK),
+    summary="sum, maximum, running sums and histogram",
+)

@@ -1,0 +1,138 @@
+// The inclusive scan of a tile of integers, held in registers, and what tiles tell each other through memory.
+//
+// A tile is BLOCK * VECTORS int4. A warp has a part of it that lies together, a lane every 32nd int4 of that: loads and
+// stores are whole lines, and no element moves to another thread.
+#pragma once
+
+#ifndef BLOCK
+#define BLOCK 256
+#endif
+#ifndef VECTORS
+#define VECTORS 4
+#endif
+
+constexpr int WARPS = BLOCK / 32;
+constexpr int TILE = BLOCK * VECTORS * 4;
+
+// The state of a tile in one word, so that it is read and written at once: what it has published in this launch, above
+// the number itself.
+using TileState = unsigned long long;
+constexpr unsigned SUM_OF_TILE = 1, SUM_TO_TILE = 2, STATES = 3;
+
+// What is unlike in every launch is kept in memory: blocks draw tickets, and never give them back. So tiles are taken in
+// their order, whichever block is started first, and who waits for an earlier tile waits for a block that runs; and the
+// states of the launch before need not be cleared, for they bear another number.
+struct Ticket {
+    unsigned tile, launch;
+};
+
+// All threads of a block must call it, once.
+__device__ __forceinline__ Ticket draw_ticket(unsigned long long* tickets) {
+    __shared__ Ticket drawn;
+    if (threadIdx.x == 0) {
+        const unsigned long long ticket = atomicAdd(tickets, 1ull);
+        drawn = {static_cast<unsigned>(ticket % gridDim.x), static_cast<unsigned>(ticket / gridDim.x) * STATES};
+    }
+    __syncthreads();
+    return drawn;
+}
+
+__device__ __forceinline__ void publish(volatile TileState* state, unsigned kind, unsigned launch, int sum) {
+    *state = static_cast<TileState>(launch + kind) << 32 | static_cast<unsigned>(sum);
+}
+
+// What a tile has published in this launch, 0 for nothing.
+__device__ __forceinline__ unsigned kind_of(TileState state, unsigned launch) {
+    const unsigned kind = static_cast<unsigned>(state >> 32) - launch;
+    return kind < STATES ? kind : 0;
+}
+
+struct TileScan {
+    int4 values[VECTORS];  // of this thread, each scanned within its own part of the warp's
+    int before[VECTORS];   // what precedes each of them in its tile
+    int sum;               // of the tile
+};
+
+__device__ __forceinline__ int scanned_lanes(int own) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const int left = __shfl_up_sync(0xffffffffu, own, distance);
+        own += lane >= distance ? left : 0;
+    }
+    return own;
+}
+
+// The element of this thread's vector k, in the array.
+__device__ __forceinline__ size_t place_of(unsigned tile, int k) {
+    return static_cast<size_t>(tile) * TILE + ((threadIdx.x / 32 * VECTORS + k) * 32 + threadIdx.x % 32) * 4;
+}
+
+__device__ __forceinline__ int4 load_four(const int* __restrict__ in, size_t i, size_t n) {
+    if (i + 4 <= n) {
+        return *reinterpret_cast<const int4*>(in + i);
+    }
+    return make_int4(i < n ? in[i] : 0, i + 1 < n ? in[i + 1] : 0, i + 2 < n ? in[i + 2] : 0, 0);
+}
+
+__device__ __forceinline__ void store_four(int* __restrict__ out, size_t i, size_t n, int4 value) {
+    if (i + 4 <= n) {
+        *reinterpret_cast<int4*>(out + i) = value;
+        return;
+    }
+    if (i < n) {
+        out[i] = value.x;
+    }
+    if (i + 1 < n) {
+        out[i + 1] = value.y;
+    }
+    if (i + 2 < n) {
+        out[i + 2] = value.z;
+    }
+}
+
+// All threads of a block must call it, once.
+__device__ __forceinline__ TileScan scan_tile(const int* __restrict__ in, unsigned tile, size_t n) {
+    __shared__ int of_warps[WARPS];
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
+    TileScan scan;
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        scan.values[k] = load_four(in, place_of(tile, k), n);
+    }
+    int of_warp = 0;
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        int4& value = scan.values[k];
+        value.y += value.x;
+        value.z += value.y;
+        value.w += value.z;
+        const int scanned = scanned_lanes(value.w);
+        scan.before[k] = of_warp + scanned - value.w;
+        of_warp += __shfl_sync(0xffffffffu, scanned, 31);
+    }
+    if (lane == 0) {
+        of_warps[warp] = of_warp;
+    }
+    __syncthreads();
+    const int scanned = scanned_lanes(lane < WARPS ? of_warps[lane] : 0);
+    scan.sum = __shfl_sync(0xffffffffu, scanned, 31);
+    const int of_earlier_warps = __shfl_sync(0xffffffffu, scanned, warp) - of_warp;
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        scan.before[k] += of_earlier_warps;
+    }
+    return scan;
+}
+
+// Stores the tile, `before` being the sum of all elements before it.
+__device__ __forceinline__ void store_tile(int* __restrict__ out, const TileScan& scan, int before, unsigned tile,
+                                           size_t n) {
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        const int add = before + scan.before[k];
+        const int4 value = scan.values[k];
+        store_four(out, place_of(tile, k), n, make_int4(value.x + add, value.y + add, value.z + add, value.w + add));
+    }
+}
