@@ -1,0 +1,49 @@
+// restore: eight codes a load, 16 bytes a store, and VECTORS of them under way for each thread.
+//
+// Against restore_naive the store is as wide as it can be, the group is found once for eight elements, and the loads,
+// which are half as wide, are two at a time, so that as many bytes are in flight as of a copy. Expect the roof.
+//
+// 8 divides `group`, or it is a row.
+
+#include "codes.cuh"
+
+#ifndef KIND
+#define KIND E4m3
+#endif
+#ifndef BLOCK
+#define BLOCK 256
+#endif
+#ifndef VECTORS
+#define VECTORS 2
+#endif
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    restore(bfloat16* __restrict__ out, const unsigned char* __restrict__ codes, const float* __restrict__ scales, int rows,
+            int n, int group) {
+    const unsigned in_row = (n + 7) / 8;
+    const unsigned groups = (n + group - 1) / group;
+    const unsigned slot = blockIdx.x * (BLOCK * VECTORS) + threadIdx.x;
+    uint2 held[VECTORS];
+    float scale[VECTORS];
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        const unsigned row = (slot + k * BLOCK) / in_row;
+        const int first = (slot + k * BLOCK) % in_row * 8;
+        const int length = row < rows ? n : 0;
+        held[k] = load_codes(codes + static_cast<size_t>(row) * n, first, length);
+        scale[k] = row < rows ? scales[static_cast<size_t>(row) * groups + first / group] : 0.0f;
+    }
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        const unsigned row = (slot + k * BLOCK) / in_row;
+        const int first = (slot + k * BLOCK) % in_row * 8;
+        float x[8];
+        KIND::values(x, held[k].x);
+        KIND::values(x + 4, held[k].y);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            x[i] *= scale[k];
+        }
+        store_vector(out + static_cast<size_t>(row) * n, first, row < rows ? n : 0, x);
+    }
+}
