@@ -8,6 +8,7 @@ from peakgate.core.catalogue import module_at
 
 KERNELS = Path(__file__).parents[1]
 
-access, hgemm, occupancy, roof, sgemm, transpose = (
-    module_at(KERNELS / name / "family.py") for name in ("access", "hgemm", "occupancy", "roof", "sgemm", "transpose")
+access, hgemm, norm, occupancy, quantize, reduce, roof, sgemm, transpose = (
+    module_at(KERNELS / name / "family.py")
+    for name in ("access", "hgemm", "norm", "occupancy", "quantize", "reduce", "roof", "sgemm", "transpose")
 )
