@@ -18,7 +18,7 @@ from peakgate.reports.runs.frame import records
 WORST_FIRST = (
     *(Verdict.CRASHED, Verdict.TIMEOUT, Verdict.WRONG, Verdict.IMPOSSIBLE),
     *(Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING),
-    *(Verdict.INCOMPARABLE, Verdict.INCONCLUSIVE, Verdict.NO_FLOOR),
+    *(Verdict.INCOMPARABLE, Verdict.UNCONFIRMED, Verdict.INCONCLUSIVE, Verdict.NO_FLOOR),
     *(Verdict.FASTER, Verdict.NEW, Verdict.SAME, Verdict.PASS),
 )
 

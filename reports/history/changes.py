@@ -23,6 +23,7 @@ from peakgate.reports.comparison.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history import scan
+from peakgate.reports.history.newest_sessions import MOST, Known, Surprises, newest_step
 from peakgate.reports.history.series import History, Place, last_known, locate
 from peakgate.reports.runs.sessions import ENVIRONMENT
 
@@ -98,11 +99,22 @@ class NewestLevel(NamedTuple):
     doubtful: bool
 
 
+class Unconfirmed(NamedTuple):
+    """A step of the newest sessions, too few to be a change point; ``older_us`` is the level before it."""
+
+    sessions: int
+    log_ratio: float
+    older_us: float
+    cause: Cause
+    place: Place
+
+
 class Changes(NamedTuple):
-    """Every change point of a history, newest first, and the newest level by case and GPU."""
+    """Every change point of a history, newest first; by case and GPU, the newest level and what may have left it."""
 
     points: tuple[ChangePoint, ...]
     newest: Mapping[tuple[str, str | None], NewestLevel]
+    unconfirmed: Mapping[tuple[str, str | None], Unconfirmed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +166,53 @@ def find_changes(history: History) -> Changes:
     limits = [gpu.limits(series) for gpu in gpus]
     points: list[ChangePoint] = []
     newest: dict[tuple[str, str | None], NewestLevel] = {}
-    for row, case in enumerate(history.cases):
+    unconfirmed: dict[tuple[str, str | None], Unconfirmed] = {}
+    kept = []
+    for row in range(len(history.cases)):
         levels = [_levels(gpu, row, of_gpu) for gpu, of_gpu in zip(gpus, limits, strict=True)]
-        sds = [math.sqrt(gpu.variance[row]) for gpu in gpus]
-        for gpu, sd, own in zip(gpus, sds, _without_chance(levels, sds, series), strict=True):
+        kept.append(_without_chance(levels, [math.sqrt(gpu.variance[row]) for gpu in gpus], series))
+    off = [[_off(own) for own in of_case] for of_case in kept]
+    surprises = Surprises.of(itertools.chain.from_iterable(off))
+    for row, (case, of_case) in enumerate(zip(history.cases, kept, strict=True)):
+        anywhere = np.concatenate([np.empty(0), *off[row]])
+        for gpu, own, here in zip(gpus, of_case, off[row], strict=True):
             if own:
-                points += _steps(history, row, own, (sd, float(gpu.df[row])), series)
-                newest[case, gpu.uuid] = _newest(own[-1], sd, float(gpu.df[row]))
+                sd, df = math.sqrt(gpu.variance[row]), float(gpu.df[row])
+                points += _steps(history, row, own, (sd, df), series)
+                newest[case, gpu.uuid] = _newest(own[-1], sd, df)
+                known = Known(sd, df, here, anywhere, surprises, series)
+                if step := _unconfirmed(history, row, own, known):
+                    unconfirmed[case, gpu.uuid] = step
     points.sort(key=lambda each: (-each.number, -abs(each.log_ratio), each.case))
-    return Changes(tuple(points), newest)
+    return Changes(tuple(points), newest, unconfirmed)
+
+
+def _off(levels: Sequence[_Level]) -> Floats:
+    """How far each session of a case on one GPU is above its level, oldest first, without the newest few."""
+    if not levels:
+        return np.empty(0)
+    parts = [each.values - each.level for each in levels]
+    return np.concatenate([*parts[:-1], parts[-1][:-MOST]])
+
+
+def _unconfirmed(history: History, row: int, levels: Sequence[_Level], known: Known) -> Unconfirmed | None:
+    """What the newest sessions of one case on one GPU show, against the level before them or before the border."""
+    last = levels[-1]
+    after_border = last.border and len(last.values) <= MOST and len(levels) > 1
+    before, values, numbers = last.values[:-MOST], last.values[-MOST:], last.numbers
+    if after_border:
+        before, values = levels[-2].values, last.values
+        numbers = np.concatenate([levels[-2].numbers, numbers])
+    found = newest_step(before, values, known)
+    if found is None:
+        return None
+    beside = numbers[-MOST_BESIDE:]
+    place = locate(history, row, beside, known.sd, len(beside) - found.sessions)
+    at_border = after_border and found.sessions == len(last.values)
+    cause = Cause.ENVIRONMENT if at_border or place.command is None else Cause.COMMITS
+    level, _, _ = scan.level(np.concatenate([before, values[: len(values) - found.sessions]]), known.sd)
+    place = place._replace(command=None) if at_border else place
+    return Unconfirmed(found.sessions, found.log_ratio, math.exp(level), cause, place)
 
 
 def _newest(level: _Level, sd: float, df: float) -> NewestLevel:

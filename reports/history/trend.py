@@ -3,8 +3,9 @@
 Change points alone decide, those of the GPU that measured a case last: SLOWER while one of its last RECENT sessions
 began a regression that is open and not accepted, FASTER where the steps among them add up to less time. Other
 cases are SAME within the smallest step that their newest sessions would have shown, INCONCLUSIVE where that is over
-15 % and those sessions moved by more than their noise explains once in a hundred times. Nothing is subtracted from the
-cases; what moved all of them at once is a series of its own, judged by the same rule.
+15 % and those sessions moved by more than their noise explains once in a hundred times. UNCONFIRMED is a case whose
+newest sessions are slower by more than noise, and too few to be a change point. Nothing is subtracted from the cases;
+what moved all of them at once is a series of its own, judged by the same rule.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from peakgate.reports.history.changes import (
     Changes,
     NewestLevel,
     OpenRegression,
+    Unconfirmed,
     find_changes,
     open_regressions,
 )
@@ -43,6 +45,7 @@ FEWEST_TO_JUDGE = 2 * scan.SHORTEST
 """So many sessions of one GPU a case needs, five on either side of a step."""
 
 MOST_COMMANDS = 3
+SETTLED_BY_A_COMMAND = (Verdict.SLOWER, Verdict.UNCONFIRMED)
 TREND_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("case", "verdict", "reason", "where"), "string"),
     **dict.fromkeys(("older_time_us", "newest_time_us"), "float64"),
@@ -113,19 +116,21 @@ class Trend:
 
     @property
     def exit_code(self) -> ExitCode:
-        return exit_code(self._verdicts())
+        found = self._verdicts()
+        waiting = {Verdict.INCONCLUSIVE} if self.fail_on_open and Verdict.UNCONFIRMED in found else set()
+        return exit_code(found | waiting)
 
     @property
     def verdict(self) -> Verdict:
         """The history in one word: its worst finding, PASS when none is a regression or undecided."""
-        counted = self._verdicts() & (REGRESSIONS | UNDECIDED)
+        counted = self._verdicts() & (REGRESSIONS | UNDECIDED | {Verdict.UNCONFIRMED})
         return next((verdict for verdict in WORST_FIRST if verdict in counted), Verdict.PASS)
 
     @property
     def commands(self) -> list[str]:
         """The commands that would settle what got slower, each once, worst first, at most ``MOST_COMMANDS``."""
         findings = [*self.findings, *([self.together] if self.together else [])]
-        slower = [each.command for each in findings if each.command and each.verdict is Verdict.SLOWER]
+        slower = [each.command for each in findings if each.command and each.verdict in SETTLED_BY_A_COMMAND]
         return list(dict.fromkeys(slower))[:MOST_COMMANDS]
 
     def _verdicts(self) -> set[Verdict]:
@@ -170,7 +175,10 @@ def _findings(history: History, changes: Changes, regressions: Sequence[OpenRegr
             continue
         points = [each for each in changes.points if (each.case, each.uuid) == key]
         left = [each for each in regressions if (each.change.case, each.change.uuid) == key]
+        step = changes.unconfirmed.get(key)
         finding = _finding(case, changes.newest[key], points, left, of_gpu)
+        if step and finding.verdict is not Verdict.SLOWER:
+            finding = _not_confirmed(finding, step, of_gpu)
         found.append(finding._replace(recent_us=recent))
     return tuple(sorted(found, key=_badness))
 
@@ -209,6 +217,28 @@ def _finding(
         *(case, verdict, "; ".join([text, *change.place.facts]), ()),
         *(change.older_us, newest.level_us, change_percent, least),
         *(change.place.where, change.place.good, change.place.bad, change.place.command),
+    )
+
+
+def _not_confirmed(finding: CaseFinding, step: Unconfirmed, of_gpu: str) -> CaseFinding:
+    """The same case with what its newest sessions show."""
+    change_percent = 100 * math.expm1(step.log_ratio)
+    more = counted(scan.SHORTEST - step.sessions, "more session")
+    settle = f"{more}{of_gpu} will settle it" + (f", or {step.place.command}" if step.place.command else "")
+    text = (
+        f"{change_text(change_percent)} in the newest {counted(step.sessions, 'session')}{of_gpu}, more than its noise "
+        f"explains, if it stays attributed to {step.cause}; {settle}"
+    )
+    return finding._replace(
+        verdict=Verdict.UNCONFIRMED,
+        reason="; ".join([text, *step.place.facts]),
+        older_time_us=step.older_us,
+        newest_time_us=step.older_us * math.exp(step.log_ratio),
+        change_percent=change_percent,
+        where=step.place.where,
+        good=step.place.good,
+        bad=step.place.bad,
+        command=step.place.command,
     )
 
 

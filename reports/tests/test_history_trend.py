@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peakgate.core.verdict import Verdict
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history.series import History, of_sessions
@@ -122,10 +122,7 @@ def test_a_commit_that_a_faster_driver_hides_is_still_slower() -> None:
     assert found.change_percent == pytest.approx(3, abs=0.6)
 
 
-def test_one_slow_session_and_equal_times_are_the_same() -> None:
-    log_time = quiet()
-    log_time[:, -1] += 0.05
-    assert verdicts(log_time) == {}
+def test_equal_times_are_the_same() -> None:
     assert verdicts(np.ones((CASES, SESSIONS))) == {}
 
 
@@ -202,6 +199,54 @@ def test_the_order_of_the_cases_changes_nothing(order: list[int]) -> None:
     assert find_trend(shuffled).findings == find_trend(history(log_time)).findings
 
 
+@pytest.mark.parametrize(("by", "age"), [(0.05, 1), (0.1, 2), (1.0, 1), (0.02, 3)])
+def test_a_step_too_young_to_be_confirmed_is_reported_with_what_would_settle_it(by: float, age: int) -> None:
+    trend = find_trend(history(slowed(quiet() / 5, 7, age, by)), fail_on_open=True)
+    found = trend.findings[0]
+    assert (found.case, found.verdict) == (CASE, Verdict.UNCONFIRMED)
+    assert found.change_percent == pytest.approx(100 * by, abs=0.5)
+    before, after = (f"{number:02x}" * 6 for number in (SESSIONS - age - 1, SESSIONS - age))
+    assert found.command == f"peakgate ab {before} {after}"
+    assert (trend.verdict, trend.exit_code) == (Verdict.UNCONFIRMED, ExitCode.UNDECIDED)
+    assert find_trend(trend.history).exit_code is ExitCode.OK
+    assert [each.verdict for each in trend.findings[1:]] == [Verdict.SAME] * (CASES - 1)
+
+
+def test_a_young_step_that_mends_itself_or_is_confirmed_is_no_longer_unconfirmed() -> None:
+    log_time = quiet() / 5
+    log_time[7, -2] += 0.05
+    assert CASE not in verdicts(log_time)
+    assert verdicts(slowed(quiet() / 5, 7, 5, 0.05)) == {CASE: Verdict.SLOWER}
+
+
+def test_a_case_of_two_levels_and_a_suite_with_odd_sessions_report_no_young_step() -> None:
+    rng = np.random.default_rng(3)
+    two_levels = quiet() / 5
+    two_levels[7] += 0.05 * rng.integers(0, 2, SESSIONS)
+    two_levels[7, -1] = two_levels[7].max()
+    assert Verdict.UNCONFIRMED not in verdicts(two_levels).values()
+    odd = quiet() / 5 + 0.05 * (rng.random((CASES, SESSIONS)) < 0.05)
+    odd[7, -1] += 0.05
+    assert Verdict.UNCONFIRMED not in verdicts(odd).values()
+
+
+def test_every_case_slower_in_the_newest_two_sessions_is_unconfirmed_and_so_is_the_suite() -> None:
+    log_time = quiet() / 5
+    log_time[:, -2:] += np.log(1.1)
+    trend = find_trend(history(log_time))
+    assert {each.verdict for each in trend.findings} == {Verdict.UNCONFIRMED}
+    assert trend.together is not None
+    assert trend.together.verdict is Verdict.UNCONFIRMED
+
+
+def test_a_young_step_after_a_new_driver_is_put_down_to_the_environment() -> None:
+    sessions = [session(number, driver="581" if number >= SESSIONS - 2 else "580") for number in range(SESSIONS)]
+    log_time = quiet() / 5
+    log_time[7, -2:] += np.log(1.1)
+    found = find_trend(history(log_time, sessions)).findings[0]
+    assert (found.verdict, found.command) == (Verdict.UNCONFIRMED, None)
+
+
 @settings(max_examples=8)
 @given(st.integers(0, 1000))
 def test_what_is_slower_is_faster_in_the_mirror(seed: int) -> None:
@@ -220,7 +265,7 @@ def test_false_positives_and_power_are_what_the_page_promises() -> None:
         noise = sd * rng.standard_normal((200, 36)) + 0.03 * (rng.random((200, 36)) < 0.02)
         log_time = rng.uniform(1, 8, (200, 1)) + noise
         log_time[:5, -8:] += np.log1p(0.02)
-        flagged = set(verdicts(log_time))
+        flagged = {case for case, verdict in verdicts(log_time).items() if verdict is not Verdict.UNCONFIRMED}
         wrong += bool(flagged - changed)
         hits += len(flagged & changed)
     assert wrong <= 1

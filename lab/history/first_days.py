@@ -1,0 +1,173 @@
+"""How soon `history` reports a step, and how often it reports one in an unchanged history.
+
+``python -m lab.history.first_days FILE`` draws histories of 60 cases and 30 sessions by generators of its own, which
+share nothing with what judges them, and writes the rates; ``--page PAGE`` fills a page's table from FILE. Real sessions
+are those below baselines/, each GPU's walked day by day.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peakgate.core.files import write_whole
+from peakgate.core.verdict import Verdict
+from peakgate.reports.history.series import history, of_sessions
+from peakgate.reports.history.trend import find_trend
+from peakgate.reports.runs.sessions import SavedSession, read_session
+from peakgate.reports.write.markdown import table_line
+
+from lab.pages import fill_page, percent
+
+CASES, SESSIONS, STEPPED = 60, 30, 6
+RUNS = Path("baselines/nvidia-h200/runs")
+STEPS = ((0.05, 1), (0.10, 1), (0.10, 2), (1.00, 1), (0.02, 3), (0.02, 4))
+"""Size, and sessions since."""
+
+SEEN = (Verdict.UNCONFIRMED, Verdict.SLOWER)
+
+
+def normal(rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Independent sessions; SD of a case 0.1 to 0.5 %."""
+    sd = np.exp(rng.uniform(np.log(0.001), np.log(0.005), (CASES, 1)))
+    return sd * rng.standard_normal((CASES, SESSIONS))
+
+
+def with_odd_sessions(rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """The same, and one session in fifty of a case 3 % slow."""
+    return normal(rng) + 0.03 * (rng.random((CASES, SESSIONS)) < 0.02)
+
+
+def with_two_levels(rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """The same as ``normal``, and four cases at one of two levels 2 % apart, by a fair coin in each session."""
+    found = normal(rng)
+    found[:4] += 0.02 * rng.integers(0, 2, (4, SESSIONS))
+    return found
+
+
+def with_memory(rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """States that last: noise whose neighbours are correlated by 0.6."""
+    found = normal(rng)
+    for session in range(1, SESSIONS):
+        found[:, session] = 0.6 * found[:, session - 1] + 0.8 * found[:, session]
+    return found
+
+
+NOISES: dict[str, Callable[[np.random.Generator], np.ndarray[Any, Any]]] = {
+    "independent": normal,
+    "one session in fifty 3 % slow": with_odd_sessions,
+    "four cases with two levels": with_two_levels,
+    "correlated by 0.6": with_memory,
+}
+
+
+def sessions_of(log_time: np.ndarray[Any, Any]) -> Iterator[SavedSession]:
+    """A day and a commit for each column."""
+    names = [f"drawn.case{row:03d}" for row in range(len(log_time))]
+    for number, column in enumerate(np.exp(log_time.T).tolist()):
+        yield SavedSession(
+            path=f"{number:04d}.json",
+            taken=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number),
+            commit=f"{number + 1:040x}",
+            dirty=False,
+            slug="drawn",
+            uuid="GPU-1",
+            driver="580",
+            tier="gate",
+            whole=True,
+            times_us=dict(zip(names, column, strict=True)),
+            fingerprints={},
+        )
+
+
+def judged(sessions: Sequence[SavedSession]) -> dict[str, Verdict]:
+    """The verdict of each case at the end of these sessions."""
+    return {each.case: each.verdict for each in find_trend(history(of_sessions(sessions))).findings}
+
+
+def one(noise: str, seed: int) -> dict[str, Any]:
+    """A drawn history unchanged, and once more with each of STEPS in a tenth of its cases."""
+    rng = np.random.default_rng([seed, list(NOISES).index(noise)])
+    base = np.log(rng.uniform(5, 5000, (CASES, 1))) + NOISES[noise](rng)
+    found: dict[str, Any] = {"unconfirmed": 0, "slower": 0, "seen": []}
+    verdicts = judged(list(sessions_of(base))).values()
+    found["unconfirmed"] = int(Verdict.UNCONFIRMED in verdicts)
+    found["slower"] = int(Verdict.SLOWER in verdicts)
+    rows = rng.choice(CASES, STEPPED, replace=False)
+    for size, age in STEPS:
+        stepped = base.copy()
+        stepped[rows, SESSIONS - age :] += np.log1p(size)
+        verdict = judged(list(sessions_of(stepped)))
+        found["seen"].append(sum(verdict[f"drawn.case{row:03d}"] in SEEN for row in rows))
+    return found
+
+
+def real_days() -> dict[str, Any]:
+    """Each GPU's saved sessions, day by day from the tenth on: in how many a case is UNCONFIRMED."""
+    kept = sorted((read_session(path) for path in sorted(RUNS.glob("*.json*"))), key=lambda each: each.taken)
+    days = reported = 0
+    cases: list[str] = []
+    for uuid in sorted({each.uuid or "" for each in kept}):
+        own = [each for each in kept if each.uuid == uuid]
+        for end in range(10, len(own) + 1):
+            verdicts = judged(own[:end])
+            open_now = [case for case, verdict in verdicts.items() if verdict is Verdict.UNCONFIRMED]
+            days, reported = days + 1, reported + bool(open_now)
+            cases += open_now
+    return {"sessions": days, "with_unconfirmed": reported, "cases": cases}
+
+
+def study(histories: int) -> dict[str, Any]:
+    """Every rate."""
+    found: dict[str, Any] = {"histories": histories, "steps": STEPS, "noises": {}}
+    with ProcessPoolExecutor() as pool:
+        for noise in NOISES:
+            drawn = list(pool.map(one, [noise] * histories, range(histories), chunksize=4))
+            seen = np.sum([each["seen"] for each in drawn], axis=0) / (STEPPED * histories)
+            found["noises"][noise] = {
+                "unconfirmed": sum(each["unconfirmed"] for each in drawn),
+                "slower": sum(each["slower"] for each in drawn),
+                "seen": seen.round(4).tolist(),
+            }
+    found["real"] = real_days()
+    return found
+
+
+def table(record: dict[str, Any]) -> Iterator[str]:
+    """A row for each kind of noise."""
+    steps = [f"{100 * size:.0f} %, {age}" for size, age in record["steps"]]
+    yield table_line(("noise", "unchanged: UNCONFIRMED", *(f"seen: {each}" for each in steps)))
+    yield table_line(("---", *["--:"] * (1 + len(steps))))
+    for noise, each in record["noises"].items():
+        rate = f"{each['unconfirmed']} of {record['histories']}"
+        yield table_line((noise, rate, *map(percent, each["seen"])))
+    real = record["real"]
+    yield ""
+    named = f": {', '.join(sorted({*real['cases']}))}" if real["cases"] else ""
+    yield f"Of {real['sessions']} sessions of H200s below `baselines/` {real['with_unconfirmed']} have one{named}."
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the study, or fill the page from its record."""
+    parser = argparse.ArgumentParser(prog="python -m lab.history.first_days", description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--histories", type=int, default=200)
+    parser.add_argument("--page", type=Path, help="fill its block from FILE, without drawing anew")
+    options = parser.parse_args(arguments)
+    if options.page is None:
+        write_whole(options.file, json.dumps(study(options.histories)) + "\n")
+    else:
+        record = json.loads(options.file.read_text(encoding="utf-8"))
+        fill_page(options.page, {"history-first-days": "\n".join(table(record))})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
