@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from peakgate.core.files import write_whole
 from peakgate.core.verdict import Verdict
+from peakgate.reports.history import scan
 from peakgate.reports.history.series import history, of_sessions
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs.sessions import SavedSession, read_session
@@ -28,9 +29,10 @@ from lab.pages import fill_page, percent
 
 CASES, SESSIONS, STEPPED = 60, 30, 6
 RUNS = Path("baselines/nvidia-h200/runs")
-STEPS = ((0.05, 1), (0.10, 1), (0.10, 2), (1.00, 1), (0.02, 3), (0.02, 4))
-"""Size, and sessions since."""
+STEPS = ((0.05, 1), (0.10, 1), (1.00, 1), (0.02, 3), (0.02, 10))
+"""Size, and sessions since; the last is for a change point."""
 
+Draw = Callable[[np.random.Generator], np.ndarray[Any, Any]]
 SEEN = (Verdict.UNCONFIRMED, Verdict.SLOWER)
 
 
@@ -52,19 +54,24 @@ def with_two_levels(rng: np.random.Generator) -> np.ndarray[Any, Any]:
     return found
 
 
-def with_memory(rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """States that last: noise whose neighbours are correlated by 0.6."""
-    found = normal(rng)
-    for session in range(1, SESSIONS):
-        found[:, session] = 0.6 * found[:, session - 1] + 0.8 * found[:, session]
-    return found
+def with_memory(correlation: float) -> Draw:
+    """States that last: noise whose neighbours are correlated; SD of a case 0.1 to 0.2 %."""
+
+    def draw(rng: np.random.Generator) -> np.ndarray[Any, Any]:
+        found = rng.uniform(0.001, 0.002, (CASES, 1)) * rng.standard_normal((CASES, SESSIONS))
+        for session in range(1, SESSIONS):
+            new = np.sqrt(1 - correlation**2) * found[:, session]
+            found[:, session] = correlation * found[:, session - 1] + new
+        return found
+
+    return draw
 
 
-NOISES: dict[str, Callable[[np.random.Generator], np.ndarray[Any, Any]]] = {
+NOISES: dict[str, Draw] = {
     "independent": normal,
     "one session in fifty 3 % slow": with_odd_sessions,
     "four cases with two levels": with_two_levels,
-    "correlated by 0.6": with_memory,
+    **{f"correlated by {correlation}": with_memory(correlation) for correlation in (0.3, 0.6, 0.8)},
 }
 
 
@@ -96,16 +103,16 @@ def one(noise: str, seed: int) -> dict[str, Any]:
     """A drawn history unchanged, and once more with each of STEPS in a tenth of its cases."""
     rng = np.random.default_rng([seed, list(NOISES).index(noise)])
     base = np.log(rng.uniform(5, 5000, (CASES, 1))) + NOISES[noise](rng)
-    found: dict[str, Any] = {"unconfirmed": 0, "slower": 0, "seen": []}
-    verdicts = judged(list(sessions_of(base))).values()
-    found["unconfirmed"] = int(Verdict.UNCONFIRMED in verdicts)
-    found["slower"] = int(Verdict.SLOWER in verdicts)
+    verdicts = {*judged(list(sessions_of(base))).values()}
+    found: dict[str, Any] = {"unconfirmed": int(Verdict.UNCONFIRMED in verdicts), "seen": []}
+    found["changed"] = int(bool(verdicts & {Verdict.SLOWER, Verdict.FASTER}))
     rows = rng.choice(CASES, STEPPED, replace=False)
     for size, age in STEPS:
         stepped = base.copy()
         stepped[rows, SESSIONS - age :] += np.log1p(size)
         verdict = judged(list(sessions_of(stepped)))
-        found["seen"].append(sum(verdict[f"drawn.case{row:03d}"] in SEEN for row in rows))
+        wanted = SEEN if age < scan.SHORTEST else SEEN[1:]
+        found["seen"].append(sum(verdict[f"drawn.case{row:03d}"] in wanted for row in rows))
     return found
 
 
@@ -133,7 +140,7 @@ def study(histories: int) -> dict[str, Any]:
             seen = np.sum([each["seen"] for each in drawn], axis=0) / (STEPPED * histories)
             found["noises"][noise] = {
                 "unconfirmed": sum(each["unconfirmed"] for each in drawn),
-                "slower": sum(each["slower"] for each in drawn),
+                "changed": sum(each["changed"] for each in drawn),
                 "seen": seen.round(4).tolist(),
             }
     found["real"] = real_days()
@@ -143,11 +150,11 @@ def study(histories: int) -> dict[str, Any]:
 def table(record: dict[str, Any]) -> Iterator[str]:
     """A row for each kind of noise."""
     steps = [f"{100 * size:.0f} %, {age}" for size, age in record["steps"]]
-    yield table_line(("noise", "unchanged: UNCONFIRMED", *(f"seen: {each}" for each in steps)))
-    yield table_line(("---", *["--:"] * (1 + len(steps))))
+    yield table_line(("noise", "unchanged: UNCONFIRMED", "a change point", *(f"seen: {each}" for each in steps)))
+    yield table_line(("---", *["--:"] * (2 + len(steps))))
     for noise, each in record["noises"].items():
-        rate = f"{each['unconfirmed']} of {record['histories']}"
-        yield table_line((noise, rate, *map(percent, each["seen"])))
+        rates = (f"{each[name]} of {record['histories']}" for name in ("unconfirmed", "changed"))
+        yield table_line((noise, *rates, *map(percent, each["seen"])))
     real = record["real"]
     yield ""
     named = f": {', '.join(sorted({*real['cases']}))}" if real["cases"] else ""

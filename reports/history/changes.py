@@ -304,7 +304,10 @@ def _without_chance(gpus: Sequence[list[_Level]], sds: Sequence[float], series: 
             own, every = _towards([of_gpu], before, after), _towards(kept, before, after)
             places = series * (1 if index == len(of_gpu) - 1 else len(own))
             run, shift = min(before.agreeing, after.agreeing), after.level - before.level
-            if after.border or not scan.is_chance((own, every), sd, shift, run, places):
+            up = math.copysign(1.0, shift)
+            off = up * (before.values - before.level), up * (after.level - after.values)
+            mixed = scan.is_mixture(*off, sd, shift, series * len(own))
+            if after.border or not (mixed or scan.is_chance((own, every), sd, shift, run, places)):
                 index += 1
                 continue
             values = np.concatenate([before.values, after.values])
@@ -326,19 +329,25 @@ def _towards(gpus: Sequence[Sequence[_Level]], before: _Level, after: _Level) ->
 
 
 def _noise(blocks: Sequence[_Block]) -> tuple[Floats, Floats, list[list[scan.Segments]]]:
-    """Variance of a session's log time and its degrees of freedom for each case, and the proposed segments."""
+    """Variance of a session's log time and its degrees of freedom for each case, and the proposed segments.
+
+    Where sessions are alike for a while (`scan.correlation`), a mean of n has the variance of fewer independent ones:
+    the variance is that of such sessions, larger by (1 + r) / (1 - r), and known from (1 - r^2) / (1 + r^2) of them.
+    """
+    alike = scan.correlation([block.values for block in blocks])
+    fewer, told = (1 + alike) / (1 - alike), (1 - alike**2) / (1 + alike**2)
     typical = pd.DataFrame(np.hstack([block.values for block in blocks])).median(axis=1).fillna(0.0).to_numpy()
     first = [scan.first_variance(block.values, block.counts) for block in blocks]
     weights = np.sum([df for _, df in first], axis=0)
     pooled = np.sum([variance * df for variance, df in first], axis=0) / np.maximum(weights, 1e-9)
-    variance, df = noise.squeeze(pooled, weights, typical)
+    variance, df = noise.squeeze(pooled / (1 - alike) * fewer, weights, typical)
     segments: list[list[scan.Segments]] = []
     for _ in range(2 if max(block.values.shape[1] for block in blocks) < LONG else 1):
         sds = np.sqrt(np.where(df > 0, variance, 1.0))
         segments = [scan.propose(block.values, sds) for block in blocks]
         squares = [scan.residuals(block.values, own, sds) for block, own in zip(blocks, segments, strict=True)]
         totals, degrees = np.sum(squares, axis=0)
-        variance, df = noise.squeeze(totals / np.maximum(degrees, 1.0), degrees, typical)
+        variance, df = noise.squeeze(fewer * totals / np.maximum(degrees, 1.0), degrees * told, typical)
     return np.where(df > 0, variance, 1.0), np.maximum(df, 1.0), segments
 
 

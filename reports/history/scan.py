@@ -73,6 +73,32 @@ def first_variance(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
     return sds**2, np.maximum(0.25 * (counts - 1), 0.0)
 
 
+LAG = 6
+_CORRELATIONS = np.linspace(0.0, 0.95, 96)
+_NEAR_TO_FAR = np.sqrt((1 - _CORRELATIONS) / (1 - _CORRELATIONS**LAG))
+
+
+def correlation(blocks: Sequence[Floats]) -> float:
+    """Correlation of a session's noise with the next one's, of all series together; 0 where none is seen.
+
+    Of noise whose correlation falls by this factor a session (AR(1)), neighbours differ less than sessions LAG apart:
+    by sqrt((1 - r) / (1 - r^LAG)). Medians over all series, in units of each one's own, are not moved by steps.
+    """
+    near, far = [], []
+    for values in blocks:
+        if values.shape[1] <= LAG:
+            continue
+        apart = np.abs(values[:, LAG:] - values[:, :-LAG])
+        unit = np.nanmedian(np.where(np.isfinite(apart).any(axis=1, keepdims=True), apart, 1.0), axis=1, keepdims=True)
+        usable = unit[:, 0] > 0
+        far.append((apart / np.where(unit > 0, unit, 1.0))[usable].ravel())
+        near.append((np.abs(np.diff(values)) / np.where(unit > 0, unit, 1.0))[usable].ravel())
+    if not far or not np.isfinite(np.concatenate(far)).any():
+        return 0.0
+    ratio = float(np.nanmedian(np.concatenate(near)) / np.nanmedian(np.concatenate(far)))
+    return float(np.interp(-ratio, -_NEAR_TO_FAR, _CORRELATIONS))
+
+
 def packed(log_time: Floats) -> tuple[Floats, Floats]:
     """Each row's values moved to the front, NaN after them, and how many there are; no column without any value."""
     counts = np.isfinite(log_time).sum(axis=1)
@@ -281,6 +307,9 @@ MOST_PROBABLE = 0.003
 """Largest chance of such a run in any of the series at which it still counts as a step."""
 
 
+MIXED = 3
+
+
 def visits(towards: Floats, sd: float, shift: float) -> int:
     """Sessions off their level, towards the other one, by at least half the shift and more than the noise explains."""
     return int((towards >= max(abs(shift) / 2, ALIKE_WITHIN * sd)).sum())
@@ -290,6 +319,23 @@ def chance(run: int, visited: int, sessions: int) -> float:
     """Probability of ``run`` visits in a row where ``visited`` of ``sessions`` others were (beta-binomial)."""
     there, elsewhere = PRIOR[0] + visited, PRIOR[1] + sessions - visited
     return float(np.exp(special.betaln(there + run, elsewhere) - special.betaln(there, elsewhere)))
+
+
+def is_mixture(before: Floats, after: Floats, sd: float, shift: float, places: int) -> bool:
+    """Whether a case that is at either of two levels in any session may well show such a cut in one of so many places.
+
+    ``before`` and ``after`` are how far sessions are off their own level towards the other one. Only where at least
+    MIXED visit that. The chance is that of a hypergeometric draw: so many of the sessions at the second level come
+    after the cut, were all of them in random order.
+    """
+    early, back = visits(before, sd, shift), visits(after, sd, shift)
+    if early + back < MIXED:
+        return False
+    total, late = len(before) + len(after), len(after) - back
+    there = early + late
+    drawn = np.arange(late, min(there, len(after)) + 1)
+    ways = special.comb(there, drawn) * special.comb(total - there, len(after) - drawn)
+    return places * float(ways.sum() / special.comb(total, len(after))) > MOST_PROBABLE
 
 
 def is_chance(known: Sequence[Floats], sd: float, shift: float, run: int, places: int) -> bool:
