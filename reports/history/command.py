@@ -47,7 +47,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         help="only cases with PART in their id; again for more",
     )
     parser.add_argument(
-        "--fail-on-open", action="store_true", help="exit 1 while a regression is open; otherwise a warning"
+        "--fail-on-open",
+        action="store_true",
+        help="exit 1 while a regression is open, 3 while a young step is unconfirmed; otherwise a warning",
     )
     add_baselines(parser)
     add_out(parser)

@@ -362,3 +362,39 @@ def test_a_newest_step_of_exactly_the_large_size_has_the_critical_value_of_the_n
     values = np.array([0.0] * 10 + [1.0] * 5)
     assert scan.tested(values, ((0, 10), (10, 15)), 0.1, 2.0, 1e6) == ((0, 10), (10, 15))
     assert scan.tested(0.99 * values, ((0, 10), (10, 15)), 0.1, 2.0, 1e6) == ((0, 15),)
+
+
+def correlated(rng: np.random.Generator, by: float, cases: int = 60, sessions: int = 30) -> Floats:
+    """Noise of a standard deviation of its own in each case, neighbours correlated by so much."""
+    values = rng.uniform(0.001, 0.005, (cases, 1)) * rng.standard_normal((cases, sessions))
+    for session in range(1, sessions):
+        values[:, session] = by * values[:, session - 1] + np.sqrt(1 - by**2) * values[:, session]
+    return values
+
+
+@pytest.mark.parametrize("by", [0.0, 0.3, 0.6, 0.8])
+def test_the_correlation_of_neighbours_is_estimated_whatever_steps_there_are(by: float) -> None:
+    values = correlated(np.random.default_rng(4), by)
+    assert scan.correlation([values]) == pytest.approx(by, abs=0.08)
+    values[:10, 12:] += 0.05
+    values[3, 5:9] = np.nan
+    assert scan.correlation([values[:, :15], values[:, 15:]]) == pytest.approx(by, abs=0.15)
+
+
+def test_equal_times_and_short_histories_tell_of_no_correlation() -> None:
+    assert scan.correlation([np.ones((5, 30))]) == 0
+    assert scan.correlation([np.ones((5, 4)), np.full((5, 9), np.nan)]) == 0
+
+
+def test_a_cut_of_a_case_that_changes_between_two_levels_is_chance_and_a_clean_one_is_not() -> None:
+    coin = np.array([0.0, 0.02] * 6)
+    assert scan.is_mixture(coin, coin[:8], 0.001, 0.02, places=60)
+    assert not scan.is_mixture(np.zeros(12), np.zeros(8), 0.001, 0.02, places=60)
+    one_odd = np.append(np.zeros(24), 0.02)
+    assert not scan.is_mixture(one_odd, np.zeros(8), 0.001, 0.02, places=60)
+
+
+def test_rare_visits_on_both_sides_of_a_long_run_do_not_hide_it() -> None:
+    before, after = np.zeros(40), np.zeros(30)
+    before[[3, 20]] = after[11] = 0.02
+    assert not scan.is_mixture(before, after, 0.001, 0.02, places=60)
