@@ -304,7 +304,7 @@ FAMILY = family(
         sizes=SIZES_OF_FP8,
         small=SMALL_SIZES[:1],
         edges=(*PROBE_SIZES_OF_FP8, MANY_TILES_OF_FP8),
-        arguments=lambda *size: _USUAL.maps(*size, of=FP8),
+        arguments=lambda m, n, k: _USUAL.maps(m, n, k, FP8),
         grid=_USUAL.persistent_grid,
         block=_USUAL.block,
         shared_bytes=_USUAL.shared_bytes,

@@ -39,12 +39,15 @@ SEEN = (Verdict.UNCONFIRMED, Verdict.SLOWER)
 def normal(rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """Independent sessions; SD of a case 0.1 to 0.5 %."""
     sd = np.exp(rng.uniform(np.log(0.001), np.log(0.005), (CASES, 1)))
-    return sd * rng.standard_normal((CASES, SESSIONS))
+    found: np.ndarray[Any, Any] = sd * rng.standard_normal((CASES, SESSIONS))
+    return found
 
 
 def with_odd_sessions(rng: np.random.Generator) -> np.ndarray[Any, Any]:
     """The same, and one session in fifty of a case 3 % slow."""
-    return normal(rng) + 0.03 * (rng.random((CASES, SESSIONS)) < 0.02)
+    found = normal(rng)
+    found += 0.03 * (rng.random((CASES, SESSIONS)) < 0.02)
+    return found
 
 
 def with_two_levels(rng: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -118,7 +121,8 @@ def one(noise: str, seed: int) -> dict[str, Any]:
 
 def real_days() -> dict[str, Any]:
     """Each GPU's saved sessions, day by day from the tenth on: in how many a case is UNCONFIRMED."""
-    kept = sorted((read_session(path) for path in sorted(RUNS.glob("*.json*"))), key=lambda each: each.taken)
+    read = [read_session(path) for path in RUNS.glob("*.json*")]
+    kept = sorted((each for each in read if isinstance(each, SavedSession)), key=lambda each: each.taken)
     days = reported = 0
     cases: list[str] = []
     for uuid in sorted({each.uuid or "" for each in kept}):
