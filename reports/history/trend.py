@@ -224,10 +224,11 @@ def _not_confirmed(finding: CaseFinding, step: Unconfirmed, of_gpu: str) -> Case
     """The same case with what its newest sessions show."""
     change_percent = 100 * math.expm1(step.log_ratio)
     more = counted(scan.SHORTEST - step.sessions, "more session")
-    settle = f"{more}{of_gpu} will settle it" + (f", or {step.place.command}" if step.place.command else "")
+    settled = f"{more} will settle it" + (f", or {step.place.command}" if step.place.command else "")
+    newest = "newest session" if step.sessions == 1 else f"newest {step.sessions} sessions"
     text = (
-        f"{change_text(change_percent)} in the newest {counted(step.sessions, 'session')}{of_gpu}, more than its noise "
-        f"explains, if it stays attributed to {step.cause}; {settle}"
+        f"{change_text(change_percent)} in the {newest}{of_gpu}, more than its noise explains; attributed to "
+        f"{step.cause} if it stays; {settled}"
     )
     return finding._replace(
         verdict=Verdict.UNCONFIRMED,

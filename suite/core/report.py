@@ -35,7 +35,7 @@ class Tone(StrEnum):
 
 _TONES: Mapping[str, Tone] = {
     **dict.fromkeys(("", *(verdict for verdict in Verdict if verdict not in REGRESSIONS | UNDECIDED)), Tone.SAME),
-    **dict.fromkeys(UNDECIDED, Tone.OPEN),
+    **dict.fromkeys((*UNDECIDED, Verdict.UNCONFIRMED), Tone.OPEN),
     **dict.fromkeys(("LOST", "UNFIT", "UNDECIDED"), Tone.OPEN),  # of a GPU of a fleet
     "OK": Tone.SAME,
     **dict.fromkeys((Verdict.FASTER, Verdict.NEW), Tone.GOOD),
