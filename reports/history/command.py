@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 from peakgate.core import terminal
 from peakgate.core.files import write_whole
+from peakgate.core.text import nearest
 from peakgate.core.verdict import Verdict
-from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, load_regressions
+from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, Accepted, load_regressions
 from peakgate.reports.history.report import report, series_csv
-from peakgate.reports.history.series import history, of_sessions
+from peakgate.reports.history.series import WHOLE_SESSIONS_TO_RETIRE, History, history, of_sessions
 from peakgate.reports.history.trend import RECENT, find_trend
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
@@ -19,8 +20,8 @@ from peakgate.reports.write import files
 
 MOST_NAMED_CASES = 3
 BAD = (Verdict.WRONG, Verdict.MISSING, Verdict.INCONCLUSIVE)
-SEARCHED = 6
-"""The newest session and those before it, among which one of its tier is searched."""
+SEARCHED = WHOLE_SESSIONS_TO_RETIRE
+"""The newest session and those before it, whose cases it must have."""
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -63,7 +64,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     missed = _untimed(newest, earlier)
     archive.check_nothing_newer_is_broken(sessions[-1])
     accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
-    notes = (*filter(None, [_line(missed)]), *archive.notes())
+    notes = (*filter(None, [_line(missed), "" if options.parts else _unknown(accepted, found)]), *archive.notes())
     trend = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)
     record = report(trend)
     terminal.show(record, everything=options.all)
@@ -74,19 +75,29 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def _untimed(newest: Run, earlier: Sequence[Run]) -> dict[Verdict, tuple[str, ...]]:
-    """The cases of each of the three verdicts, sorted; MISSING are those of the whole run of its tier just before."""
+    """The cases of each of the three verdicts, sorted; MISSING are those that a whole run of its tier before it has.
+
+    Of the few before that are searched: a case that is away for longer is no longer measured, and named as such.
+    """
     found: dict[str, Verdict] = {case: each.verdict for case, each in newest.unmeasured.items()}
     found |= {case: each.verdict for case, each in newest.cases.items() if each.verdict in BAD}
     comparable = [run for run in earlier if run.whole and run.tier == newest.tier and run.slug == newest.slug]
     if newest.whole and comparable:
-        before = max(comparable, key=lambda run: run.taken)
-        there = newest.cases.keys() | newest.unmeasured.keys()
-        found |= dict.fromkeys((before.cases.keys() | before.unmeasured.keys()) - there, Verdict.MISSING)
+        before = {case for run in comparable for case in (*run.cases, *run.unmeasured)}
+        found |= dict.fromkeys(before - newest.cases.keys() - newest.unmeasured.keys(), Verdict.MISSING)
     return {
         verdict: cases
         for verdict in BAD
         if (cases := tuple(sorted(case for case, each in found.items() if each is verdict)))
     }
+
+
+def _unknown(accepted: Sequence[Accepted], found: History) -> str:
+    """Accepted regressions of cases that the history does not have; empty where it has all."""
+    known = {*found.cases, *found.retired}
+    missing = sorted({each.case for each in accepted} - known)
+    named = [f"{case}{nearest(case, sorted(known))}" for case in missing]
+    return f"{ACKNOWLEDGED_FILE} accepts a regression of no case of this history: {', '.join(named)}" if named else ""
 
 
 def _line(found: Mapping[Verdict, Sequence[str]]) -> str:

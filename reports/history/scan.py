@@ -84,18 +84,16 @@ def correlation(blocks: Sequence[Floats]) -> float:
     Of noise whose correlation falls by this factor a session (AR(1)), neighbours differ less than sessions LAG apart:
     by sqrt((1 - r) / (1 - r^LAG)). Medians over all series, in units of each one's own, are not moved by steps.
     """
-    near, far = [], []
+    farther = [np.empty(0)]
     for values in blocks:
         if values.shape[1] <= LAG:
             continue
-        apart = np.abs(values[:, LAG:] - values[:, :-LAG])
-        unit = np.nanmedian(np.where(np.isfinite(apart).any(axis=1, keepdims=True), apart, 1.0), axis=1, keepdims=True)
-        usable = unit[:, 0] > 0
-        far.append((apart / np.where(unit > 0, unit, 1.0))[usable].ravel())
-        near.append((np.abs(np.diff(values)) / np.where(unit > 0, unit, 1.0))[usable].ravel())
-    if not far or not np.isfinite(np.concatenate(far)).any():
-        return 0.0
-    ratio = float(np.nanmedian(np.concatenate(near)) / np.nanmedian(np.concatenate(far)))
+        near, far = np.abs(np.diff(values)), np.abs(values[:, LAG:] - values[:, :-LAG])
+        unit = np.nanmedian(np.where(np.isfinite(near).any(axis=1, keepdims=True), near, 0.0), axis=1)
+        farther.append((far[unit > 0] / unit[unit > 0, None]).ravel())
+    known = np.concatenate(farther)
+    known = known[np.isfinite(known)]
+    ratio = 1 / float(np.median(known)) if len(known) else 1.0
     return float(np.interp(-ratio, -_NEAR_TO_FAR, _CORRELATIONS))
 
 

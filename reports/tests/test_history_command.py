@@ -109,6 +109,31 @@ def test_what_the_newest_session_could_not_time_is_reported_and_decides(tmp_path
     assert f"1 MISSING ({PAD})" in capsys.readouterr().out
 
 
+def test_a_case_that_vanished_is_missing_until_it_counts_as_no_longer_measured(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    rest = {case: us for case, us in LADDER.items() if case != PAD}
+    for day in range(1, 13):
+        save(tmp_path / "runs", f"r{day:02d}", document(day=day))
+    codes = []
+    for day in range(13, 18):
+        save(tmp_path / "runs", f"r{day:02d}", document(rest, day=day))
+        codes.append(main(["history", "--runs", "runs", "--out", "out"]))
+    assert codes == [1, 1, 1, 1, 0]
+    assert f"no longer measured: {PAD}" in capsys.readouterr().out
+
+
+def test_an_accepted_regression_of_no_case_is_named_with_the_nearest(tmp_path: Path, capsys: Captured) -> None:
+    for day in range(1, 13):
+        save(tmp_path / "runs", f"r{day:02d}", document(day=day))
+    accepted = tmp_path / "baselines" / "nvidia-h200" / "acknowledged.toml"
+    accepted.parent.mkdir(parents=True)
+    entry = f'[[regression]]\ncase = "{PAD}x"\npercent = 2.0\nreason = "a check"\ndate = 2026-11-02\n'
+    accepted.write_text(f"schema = 1\n{entry}")
+    assert main(["history", "--runs", "runs", "--out", "out", "--baselines", "baselines"]) == 0
+    assert f"{PAD}x, did you mean '{PAD}'" in capsys.readouterr().out
+
+
 def test_a_regression_on_the_gpu_measured_last_is_told_of_its_own_sessions(tmp_path: Path, capsys: Captured) -> None:
     """Two GPUs take turns, the first of them 4 % slower in every case."""
     first, second = gpus()
