@@ -1,8 +1,8 @@
 """How soon `history` reports a step, and how often it reports one in an unchanged history.
 
 ``python -m lab.history.first_days FILE`` draws histories of 60 cases and 30 sessions by generators of its own, which
-share nothing with what judges them, and writes the rates; ``--page PAGE`` fills a page's table from FILE. Real sessions
-are those below baselines/, each GPU's walked day by day.
+share nothing with what judges them, and writes the rates; `lab.history.study` shows them on its page. Real sessions are
+those below baselines/, each GPU's walked day by day.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs.sessions import SavedSession, read_session
 from peakgate.reports.write.markdown import table_line
 
-from lab.pages import fill_page, percent
+from lab.pages import percent
 
 CASES, SESSIONS, STEPPED = 60, 30, 6
 RUNS = Path("baselines/nvidia-h200/runs")
@@ -166,17 +166,12 @@ def table(record: dict[str, Any]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the study, or fill the page from its record."""
+    """Run the study and write its record."""
     parser = argparse.ArgumentParser(prog="python -m lab.history.first_days", description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--histories", type=int, default=200)
-    parser.add_argument("--page", type=Path, help="fill its block from FILE, without drawing anew")
     options = parser.parse_args(arguments)
-    if options.page is None:
-        write_whole(options.file, json.dumps(study(options.histories)) + "\n")
-    else:
-        record = json.loads(options.file.read_text(encoding="utf-8"))
-        fill_page(options.page, {"history-first-days": "\n".join(table(record))})
+    write_whole(options.file, json.dumps(study(options.histories)) + "\n")
     return 0
 
 

@@ -27,6 +27,7 @@ from peakgate.reports.history.series import history as of_runs
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs.sessions import SavedSession, read_session
 
+from lab.history import first_days
 from lab.pages import fill_page
 
 CASES, SESSIONS = 200, 35
@@ -38,6 +39,7 @@ CELL = 2
 ODD_SHARE, ODD = 0.02, 0.03
 RUNS = Path("baselines/nvidia-h200/runs")
 GPU_SESSIONS = 30
+FIRST_DAYS = Path(__file__).with_name("first_days.json")
 SUITE = -1
 """Stands for the suite as a whole among the rows that a rule finds."""
 
@@ -192,7 +194,12 @@ def _parts(options: argparse.Namespace, each_of: EachOf) -> Iterator[tuple[str, 
 
 def blocks(record: dict[str, Any]) -> dict[str, str]:
     """The blocks of the page."""
-    return {"history-study": table(record), "history-resampled": sentence(record)}
+    young = json.loads(FIRST_DAYS.read_text(encoding="utf-8"))
+    return {
+        "history-study": table(record),
+        "history-resampled": sentence(record),
+        "history-first-days": "\n".join(first_days.table(young)),
+    }
 
 
 def table(record: dict[str, Any]) -> str:
