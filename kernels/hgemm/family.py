@@ -212,7 +212,7 @@ def _by_tiling(
 ) -> Iterator[Family]:
     """A stage that is built with several tilings, each for the sizes that take it."""
     for tiling, sizes in chosen.items():
-        small = (*(SMALL_SIZES if tiling == _USUAL else ()), (tiling.rows + 8, tiling.cols + 8, 136))
+        small = (*(SMALL_SIZES if tiling == _USUAL else ()), (tiling.rows * tiling.cluster + 8, tiling.cols + 8, 136))
         yield _stage(
             number,
             name,
@@ -220,7 +220,7 @@ def _by_tiling(
             tiling.cols,
             tiling.rows,
             sizes=sizes,
-            small=() if max(tiling.cluster, tiling.split) > 1 else small,  # blocks that work together are not emulated
+            small=small,
             edges=(*PROBE_SIZES, *([MANY_TILES] if name == "clusters" else [])),
             gate=gate,
             arguments=tiling.maps,

@@ -60,6 +60,16 @@ void drop_async_copies() {
     }
 }
 
+bool has_async_copies(const Block& block, const void* object) {
+    for (int thread = 0; thread < state.thread_count; ++thread) {
+        const Queue& queue = block.async_copies->queues[thread];
+        for (int i = 0; i < queue.count; ++i) {
+            if (queue.copies[i].object == object) return true;
+        }
+    }
+    return false;
+}
+
 void complete_async_copies(const void* object, Published& published) {
     const int self = state.current;
     for (int thread = 0; thread < state.thread_count; ++thread) {

@@ -29,6 +29,13 @@ Block** grown(Block** list, size_t count, size_t& room) {
     return longer;
 }
 
+} // namespace
+
+void give_back(Block* block) {
+    spare = grown(spare, spare_count, spare_room);
+    spare[spare_count++] = block;
+}
+
 Block* new_block() {
     if (spare_count) return spare[--spare_count];
     auto* block = static_cast<Block*>(calloc(1, sizeof(Block)));
@@ -45,9 +52,12 @@ Block* new_block() {
     return ready ? block : nullptr;
 }
 
+namespace {
+
 void make_current(Block& block) {
     state.block = &block;
     state.threads = block.threads;
+    state.cluster = block.cluster;
     peakgate_block_x = block.index.x;
     peakgate_block_y = block.index.y;
     peakgate_block_z = block.index.z;
@@ -64,6 +74,8 @@ bool set_aside(Block& block) {
 // In shuffled orders of threads blocks change places too, among four or two neighbours.
 uint32_t shuffled(uint32_t number, uint32_t total) {
     if (state.launch.schedule < 2) return number;
+    if (const uint32_t size = cluster_blocks(); size > 1) // those of one cluster begin one after the other
+        return number / size * size + (number + state.launch.schedule) % size;
     if ((number | 3) < total) return number ^ (1 + state.launch.schedule % 3);
     return (number | 1) < total ? number ^ 1 : number;
 }
@@ -71,8 +83,10 @@ uint32_t shuffled(uint32_t number, uint32_t total) {
 bool begin_block(uint32_t number) {
     const uint32_t* grid = state.launch.grid;
     if (state.block && state.block->alive && !set_aside(*state.block)) return false;
-    Block* block = new_block();
+    const bool alone = cluster_blocks() == 1;
+    Block* block = alone ? new_block() : block_of_cluster(number);
     if (!block) return false;
+    if (alone) block->index = {number % grid[0], number / grid[0] % grid[1], number / (grid[0] * grid[1])};
     size_t slot = 0; // the first stacks that no other block has
     for (bool taken = true; taken; slot += taken) {
         taken = false;
@@ -80,7 +94,6 @@ bool begin_block(uint32_t number) {
             taken |= blocks[i]->first_stack == static_cast<int>(slot) * state.thread_count;
     }
     block->first_stack = static_cast<int>(slot) * state.thread_count;
-    block->index = {number % grid[0], number / grid[0] % grid[1], number / (grid[0] * grid[1])};
     block->number = number;
     block->waits_for_grid = false;
     if (!ready_stacks(static_cast<size_t>(block->first_stack), static_cast<size_t>(state.thread_count))) return false;
@@ -106,8 +119,8 @@ bool take_up(Block& block) {
 }
 
 void retire(size_t place) {
-    spare = grown(spare, spare_count, spare_room);
-    spare[spare_count++] = blocks[place];
+    if (blocks[place]->cluster) leave_cluster(*blocks[place]);
+    give_back(blocks[place]);
     for (size_t i = place; i + 1 < block_count; ++i) blocks[i] = blocks[i + 1];
     --block_count;
 }
@@ -128,6 +141,14 @@ size_t count_threads(bool polling) {
             count += polling ? blocks[i]->threads[t].status == POLLING : blocks[i]->threads[t].status != DONE;
     }
     return count;
+}
+
+bool waits_for_itself(const Block& block) {
+    for (int t = 0; t < state.thread_count; ++t) {
+        const Status status = block.threads[t].status;
+        if (status != DONE && status != AT_CLUSTER_BARRIER) return true;
+    }
+    return false;
 }
 
 [[gnu::noinline]] void report_deadlock(bool more_to_begin) {
@@ -219,6 +240,14 @@ bool run_blocks(uint32_t total) {
         seen = state.progress;
         if (!block_count || (begun < total && block_count < most_alive) || idle < ROUNDS * block_count) continue;
         const size_t polling = count_threads(true);
+        if (!polling && block_count && state.cluster) {
+            for (size_t i = 0; i < block_count; ++i) { // most often the others wait for this one
+                if (waits_for_itself(*blocks[i])) place = i;
+            }
+            if (!take_up(*blocks[place < block_count ? place : 0])) return false;
+            abandon_stuck();
+            break;
+        }
         if (!polling || idle < (ROUNDS + POLLS / polling) * block_count) continue;
         report_deadlock(begun < total);
         break;
@@ -228,13 +257,29 @@ bool run_blocks(uint32_t total) {
 
 } // namespace
 
+InBlock::InBlock(Block& block) : from(state.block), thread(state.current) {
+    if (!take_up(block)) abort();
+}
+
+InBlock::~InBlock() {
+    if (!take_up(*from)) abort();
+    state.current = thread;
+    use_clock_of(thread);
+}
+
 bool run_grid() {
     const uint32_t* grid = state.launch.grid;
-    begun = 0;
-    state.block = nullptr;
-    while (block_count) retire(block_count - 1); // of a launch that was abandoned
-    most_alive = MAX_LIVE_THREADS / static_cast<size_t>(state.thread_count);
-    return run_blocks(grid[0] * grid[1] * grid[2]);
+    bool ready = true;
+    do {
+        begun = 0;
+        state.block = nullptr;
+        state.cluster = nullptr;
+        while (block_count) retire(block_count - 1); // of a launch that was abandoned
+        forget_clusters();
+        most_alive = MAX_LIVE_THREADS / static_cast<size_t>(state.thread_count);
+        ready = run_blocks(grid[0] * grid[1] * grid[2]);
+    } while (ready && take_restart());
+    return ready;
 }
 
 } // namespace peakgate

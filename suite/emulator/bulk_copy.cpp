@@ -20,12 +20,14 @@ struct Extent {
     int at[MAX_AXES];
     char* linear;
     uint32_t bytes; // in shared memory
+    char* sent;     // a copy of what another block sends, made at the issue; null: it comes from global memory
 };
 
 struct Load {
     Extent from;
     char* to;
-    int object, agent, thread;
+    int object, agent;
+    const Block* issued_by;
     uintptr_t caller;
 };
 
@@ -131,7 +133,7 @@ Extent tile_of(const PeakgateTile& asked, uintptr_t caller) {
         report(OUT_OF_BOUNDS, caller, 0, "copy of a tile by %d coordinates, its tensor map has %d axes", asked.axes, map->axes);
         abandon_launch();
     }
-    Extent tile = {map, {}, nullptr, static_cast<uint32_t>(map->element_bytes)};
+    Extent tile = {map, {}, nullptr, static_cast<uint32_t>(map->element_bytes), nullptr};
     for (int axis = 0; axis < map->axes; ++axis) {
         tile.at[axis] = asked.at[axis];
         tile.bytes *= static_cast<uint32_t>(map->box[axis]);
@@ -150,29 +152,56 @@ Extent bytes_of(const void* global, uint32_t bytes, uintptr_t caller) {
         report(MISALIGNED, caller, 0, "bulk copy of %u bytes; only multiples of 16 are possible", bytes);
         abandon_launch();
     }
-    return {nullptr, {}, static_cast<char*>(const_cast<void*>(global)), bytes};
+    return {nullptr, {}, static_cast<char*>(const_cast<void*>(global)), bytes, nullptr};
 }
 
-void load(const Extent& from, void* to, const void* barrier, uintptr_t caller) {
-    check_alignment(to, from.map ? TILE_ALIGNMENT : PIECE, "address in shared memory", caller);
+// To one place, with its bytes to one barrier object, both of the same block.
+void send(const Extent& from, void* to, const void* barrier, uintptr_t caller) {
+    state.sending = true;
     const int object = expect_arrival(barrier, from.bytes, caller);
+    const Place place = place_in_cluster(reinterpret_cast<uintptr_t>(to));
+    if (place_in_cluster(reinterpret_cast<uintptr_t>(barrier)).block != place.block) {
+        report(OUT_OF_BOUNDS, caller, 0, "copy to one block of the cluster whose barrier object is in another one");
+        abandon_launch();
+    }
+    const int by = agent(LOADS, object);
+    check_agent_write(to, from.bytes, by, new_stamp_of(by), caller);
+    state.sending = false;
+    BulkCopies& all = *place.block->bulk_copies;
+    append(all.loads, all.load_count, all.load_room,
+           {from, reinterpret_cast<char*>(place.address), object, by, state.block, caller});
+    settle_bytes(*place.block, object);
+}
+
+void load(const Extent& from, void* to, const void* barrier, unsigned blocks, uintptr_t caller) {
+    check_alignment(to, from.map ? TILE_ALIGNMENT : PIECE, "address in shared memory", caller);
     if (from.map)
         for_rows(from, [&](uintptr_t, char* global, int, int count) {
             check_read(global, static_cast<size_t>(count * from.map->element_bytes), caller);
         });
     else
         check_async_source(from.linear, from.bytes, caller), check_read(from.linear, from.bytes, caller);
-    const int by = agent(LOADS, object);
-    check_agent_write(to, from.bytes, by, new_stamp_of(by), caller);
-    BulkCopies& all = here();
-    append(all.loads, all.load_count, all.load_room, {from, static_cast<char*>(to), object, by, state.current, caller});
-    settle_bytes(object);
+    if (!blocks) send(from, to, barrier, caller);
+    for (unsigned left = blocks; left; left &= left - 1) {
+        const auto there = [&](const void* own) {
+            return peakgate_map_shared(own, static_cast<unsigned>(__builtin_ctz(left)), reinterpret_cast<const void*>(caller));
+        };
+        send(from, there(to), there(barrier), caller);
+    }
+}
+
+// What is in shared memory or registers now, to another block.
+Extent sent_bytes(const void* from, uint32_t bytes) {
+    auto* copy = static_cast<char*>(malloc(bytes));
+    if (!copy) abort();
+    memcpy(copy, from, bytes);
+    return {nullptr, {}, copy, bytes, copy};
 }
 
 void perform(const Load& load) {
     memset(load.to, 0, load.from.bytes);
     if (!load.from.map)
-        memcpy(load.to, load.from.linear, load.from.bytes);
+        memcpy(load.to, load.from.linear, load.from.bytes), free(load.from.sent);
     else
         for_rows(load.from, [&](uintptr_t offset, char* global, int first, int count) {
             for_pieces(*load.from.map, load.to + offset, global, first, count,
@@ -243,6 +272,7 @@ void perform_stores(int before, bool reads_only) {
 void begin_block_of_bulk_copies() {
     BulkCopies& all = here();
     for (size_t i = 0; i < all.store_count; ++i) free(all.stores[i].staged);
+    for (size_t i = 0; i < all.load_count; ++i) free(all.loads[i].from.sent);
     all.load_count = all.store_count = 0;
     memset(all.committed, 0, sizeof all.committed);
 }
@@ -251,9 +281,20 @@ void end_thread_of_bulk_copies() {
     if (here().store_count) perform_stores(here().committed[state.current] + 1, false);
 }
 
-bool has_bulk_copies(int object) {
+bool has_bulk_copies(const Block& block, int object) {
+    const BulkCopies& all = *block.bulk_copies;
+    for (size_t i = 0; i < all.load_count; ++i) {
+        if (all.loads[i].object == object) return true;
+    }
+    return false;
+}
+
+bool awaits_copies_of_others(uintptr_t& issued_at) {
     for (size_t i = 0; i < here().load_count; ++i) {
-        if (here().loads[i].object == object) return true;
+        const Load& each = here().loads[i];
+        if (each.issued_by == state.block) continue;
+        issued_at = each.caller;
+        return true;
     }
     return false;
 }
@@ -281,9 +322,9 @@ bool complete_bulk_copies(int object, Published& published) {
 
 using namespace peakgate;
 
-void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, const void* caller) {
+void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, unsigned blocks, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
-    load(tile_of(*tile, called_at), to, barrier, called_at);
+    load(tile_of(*tile, called_at), to, barrier, blocks, called_at);
 }
 
 void peakgate_store_tile(const PeakgateTile* tile, const void* from, const void* caller) {
@@ -291,9 +332,24 @@ void peakgate_store_tile(const PeakgateTile* tile, const void* from, const void*
     store(tile_of(*tile, called_at), from, called_at);
 }
 
-void peakgate_load_bulk(void* to, const void* from, unsigned bytes, const void* barrier, const void* caller) {
+void peakgate_load_bulk(void* to, const void* from, unsigned bytes, const void* barrier, unsigned blocks, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
-    load(bytes_of(from, bytes, called_at), to, barrier, called_at);
+    load(bytes_of(from, bytes, called_at), to, barrier, blocks, called_at);
+}
+
+void peakgate_send_bulk(void* to, const void* from, unsigned bytes, const void* barrier, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    bytes_of(from, bytes, called_at);
+    check_alignment(to, PIECE, "destination", called_at);
+    const int by = agent(STORES, state.current / WARP);
+    check_agent_read(from, bytes, by, new_stamp_of(by), called_at);
+    send(sent_bytes(from, bytes), to, barrier, called_at);
+}
+
+void peakgate_send_value(void* to, const void* value, unsigned bytes, const void* barrier, const void* caller) {
+    const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    check_alignment(to, bytes, "destination", called_at);
+    send(sent_bytes(value, bytes), to, barrier, called_at);
 }
 
 void peakgate_store_bulk(void* to, const void* from, unsigned bytes, const void* caller) {

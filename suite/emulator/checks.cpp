@@ -165,6 +165,21 @@ __attribute__((noinline)) void access_beside(Manner manner, uintptr_t address, s
                         manners[manner] | (dynamic ? 8u : 0u)};
 }
 
+// Of shared memory of another block; false if it is none.
+template <Manner manner> __attribute__((noinline)) bool access_in_cluster(uintptr_t address, size_t size, uintptr_t caller) {
+    const int rank = rank_reached(address);
+    if (rank < 0) return false;
+    const Block& block = visit(rank, caller);
+    const uintptr_t offset = address - reinterpret_cast<uintptr_t>(window_of(block));
+    const uintptr_t in_dynamic = offset - (state.dynamic_shared - state.shared);
+    if (in_dynamic < PEAKGATE_MAX_DYNAMIC_SHARED && in_dynamic + size > state.launch.shared_bytes)
+        out_of_bounds(is_read(manner) ? "read" : "write", size, static_cast<long>(in_dynamic), "dynamic shared memory of another block",
+                      state.launch.shared_bytes, caller);
+    note<manner>(block.shadow, offset, size, SHARED, caller);
+    if (manner == PLAIN_WRITE) ++state.progress;
+    return true;
+}
+
 // One function for each manner, to which the hooks jump.
 template <Manner manner> __attribute__((noinline)) void access(uintptr_t address, size_t size, uintptr_t caller) {
     constexpr const char* what = is_read(manner) ? "read" : "write";
@@ -184,6 +199,7 @@ template <Manner manner> __attribute__((noinline)) void access(uintptr_t address
         note<manner>(shared_cells, in_shared, size, SHARED, caller);
         return;
     }
+    if (__builtin_expect(state.cluster != nullptr, 0) && access_in_cluster<manner>(address, size, caller)) return;
     if (address - state.stacks < state.stacks_size) return;
     for (int tried = 0, i = last_region; tried < region_count; ++tried, i = i + 1 == region_count ? 0 : i + 1) {
         const Region& region = regions[i];
@@ -240,6 +256,7 @@ void end_checks() {
 uintptr_t word_of(const Cell* cell) {
     if (shared_cells && cell >= shared_cells && cell <= shared_cells + state.shared_size / 4)
         return state.shared + static_cast<uintptr_t>(cell - shared_cells) * 4;
+    if (const uintptr_t word = state.cluster ? word_in_cluster(cell) : 0) return word;
     for (int i = 0; i < region_count; ++i) {
         const Region& region = regions[i];
         if (region.cells && cell >= region.cells && cell <= region.cells + region.size / 4)
@@ -249,7 +266,8 @@ uintptr_t word_of(const Cell* cell) {
 }
 
 Cell* cell_of(uintptr_t address) {
-    if (address - state.shared < state.shared_size) return shared_cells + (address - state.shared) / 4;
+    const Place place = place_in_cluster(address);
+    if (place.address - state.shared < state.shared_size) return place.block->shadow + (place.address - state.shared) / 4;
     for (int i = 0; i < region_count; ++i) {
         const Region& region = regions[i];
         if (region.cells && address - region.start < region.size) return region.cells + (address - region.start) / 4;
@@ -363,7 +381,7 @@ void check_async_source(const void* source, size_t size, uintptr_t caller) {
 
 void check_async_destination(void* destination, size_t size, uintptr_t caller) {
     const auto address = reinterpret_cast<uintptr_t>(destination);
-    if (state.checking && address - state.shared >= state.shared_size)
+    if (state.checking && place_in_cluster(address).address - state.shared >= state.shared_size)
         outside("asynchronous copy to shared memory", address, size, caller);
     access<ASYNC_ISSUE>(address, size, caller);
 }
@@ -379,7 +397,7 @@ void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, 
         const Access& write = cell.write;
         const bool known = fenced && fenced->thread == write.thread && fenced->epoch == write.epoch && fenced->stamp == write.stamp;
         if (!known && write.thread < MAX_THREADS && write.epoch >= state.shared_since && (write.details & INITIALISED) &&
-            !fenced_for_agents(write, false)) {
+            block_of(write.epoch) == state.block->number && !fenced_for_agents(*state.block, write, false)) {
             report(SHARED_RACE, caller, state.image + write.address,
                    "asynchronous read of shared memory (byte %ld) that a thread has written, and no fence.proxy.async is "
                    "between the two",
@@ -397,8 +415,9 @@ void check_agent_read(const void* from, size_t size, int agent, uint32_t stamp, 
 void check_agent_write(void* to, size_t size, int agent, uint32_t stamp, uintptr_t caller) {
     check_async_destination(to, size, caller);
     memset(to, 0xff, size);
-    for (uintptr_t offset = reinterpret_cast<uintptr_t>(to) - state.shared, end = offset + size; offset < end; offset += 4) {
-        Access& write = shared_cells[offset / 4].write;
+    Cell* cells = cell_of(reinterpret_cast<uintptr_t>(to));
+    for (size_t word = 0; word < (size + 3) / 4; ++word) {
+        Access& write = cells[word].write;
         write.thread = static_cast<uint16_t>(agent);
         write.stamp = stamp;
     }
@@ -414,7 +433,7 @@ void arrived(void* at, size_t size, int agent, uint32_t stamp) {
 void check_barrier_object(const void* address, uintptr_t caller) {
     const auto at = reinterpret_cast<uintptr_t>(address);
     check_aligned(at, 8, caller);
-    state.scope = PEAKGATE_BLOCK;
+    state.scope = state.cluster ? PEAKGATE_DEVICE : PEAKGATE_BLOCK;
     access<ATOMIC_UPDATE>(at, 8, caller);
 }
 

@@ -79,6 +79,42 @@ struct grid_group {
 };
 inline grid_group this_grid() { return {}; }
 
+// The blocks of a cluster.
+struct cluster_group {
+    using arrival_token = struct {};
+    PEAKGATE_MEMBER void sync(PEAKGATE_SITE) const {
+        peakgate_cluster_arrive(1, __builtin_return_address(0));
+        peakgate_cluster_wait(site, __builtin_return_address(0));
+    }
+    PEAKGATE_MEMBER arrival_token barrier_arrive() const {
+        peakgate_cluster_arrive(1, __builtin_return_address(0));
+        return {};
+    }
+    PEAKGATE_MEMBER void barrier_wait(PEAKGATE_SITE) const { peakgate_cluster_wait(site, __builtin_return_address(0)); }
+    PEAKGATE_MEMBER void barrier_wait(arrival_token&&, PEAKGATE_SITE) const {
+        peakgate_cluster_wait(site, __builtin_return_address(0));
+    }
+    static dim3 dim_blocks() { return dim3(peakgate_cluster_size_x, peakgate_cluster_size_y, peakgate_cluster_size_z); }
+    static unsigned num_blocks() { return peakgate_cluster_size_x * peakgate_cluster_size_y * peakgate_cluster_size_z; }
+    static dim3 block_index() {
+        return dim3(blockIdx.x % peakgate_cluster_size_x, blockIdx.y % peakgate_cluster_size_y, blockIdx.z % peakgate_cluster_size_z);
+    }
+    static unsigned block_rank() { return peakgate_cluster_rank(); }
+    static dim3 dim_threads() {
+        return dim3(blockDim.x * peakgate_cluster_size_x, blockDim.y * peakgate_cluster_size_y, blockDim.z * peakgate_cluster_size_z);
+    }
+    static unsigned num_threads() { return num_blocks() * details::block_threads(); }
+    static unsigned size() { return num_threads(); }
+    static unsigned thread_rank() { return block_rank() * details::block_threads() + details::rank_in_block(); }
+    template <class T> PEAKGATE_MEMBER T* map_shared_rank(T* pointer, int rank) const {
+        return static_cast<T*>(peakgate_map_shared(pointer, static_cast<unsigned>(rank), __builtin_return_address(0)));
+    }
+    static unsigned query_shared_rank(const void* pointer) {
+        return peakgate_ptx::rank_of(peakgate_ptx::shared_offset(reinterpret_cast<uint64_t>(pointer)));
+    }
+};
+inline cluster_group this_cluster() { return {}; }
+
 // Some lanes of a warp: what tiles, coalesced groups and thread groups have in common.
 struct lane_group {
     unsigned mask = 0;
@@ -218,6 +254,10 @@ inline void meet(const thread_block& group, int site, const void* caller) { grou
 inline void meet(const thread_group& group, int site, const void* caller) { group.sync_from(site, caller); }
 inline void meet(const lane_group& group, int, const void* caller) { meet(group.mask, caller); }
 inline void meet(const grid_group&, int, const void* caller) { peakgate_grid_barrier(caller); }
+inline void meet(const cluster_group&, int site, const void* caller) {
+    peakgate_cluster_arrive(1, caller);
+    peakgate_cluster_wait(site, caller);
+}
 } // namespace details
 
 template <class G> PEAKGATE_MEMBER void sync(const G& group, PEAKGATE_SITE) {

@@ -22,9 +22,16 @@ template <class T> inline void assign(T& to, uint64_t from) { to = get<T>(from);
 inline unsigned rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
 // An address in shared memory is an offset of 32 bits, as on a GPU.
-inline char* shared(uint64_t offset) { return peakgate_shared_base() + static_cast<uint32_t>(offset); }
+// Above the offset stands which block of the cluster, if it is another one.
+inline char* shared(uint64_t offset) {
+    const auto address = static_cast<uint32_t>(offset);
+    return address >> PEAKGATE_RANK_SHIFT ? peakgate_cluster_pointer(address) : peakgate_shared_base() + address;
+}
 inline char* generic(uint64_t address) { return reinterpret_cast<char*>(address); }
-inline uint64_t shared_offset(uint64_t pointer) { return pointer - reinterpret_cast<uint64_t>(peakgate_shared_base()); }
+inline uint64_t shared_offset(uint64_t pointer) {
+    const uint64_t offset = pointer - reinterpret_cast<uint64_t>(peakgate_shared_base());
+    return offset >> PEAKGATE_RANK_SHIFT ? peakgate_cluster_address(reinterpret_cast<const void*>(pointer)) : offset;
+}
 inline uint64_t shared_pointer(uint64_t offset) { return reinterpret_cast<uint64_t>(shared(offset)); }
 
 #define PEAKGATE_PTX_CALL __attribute__((noinline, no_sanitize("thread")))
@@ -38,21 +45,38 @@ PEAKGATE_PTX_CALL inline uint64_t mbarrier_arrive(void* at, int count, int leave
 PEAKGATE_PTX_CALL inline void mbarrier_bytes(void* at, unsigned bytes, int arrived) {
     peakgate_sync_bytes(at, bytes, arrived, __builtin_return_address(0));
 }
-PEAKGATE_PTX_CALL inline void load_tile(void* to, const PeakgateTile* tile, const void* barrier) {
-    peakgate_load_tile(to, tile, barrier, __builtin_return_address(0));
+PEAKGATE_PTX_CALL inline void load_tile(void* to, const PeakgateTile* tile, const void* barrier, unsigned blocks) {
+    peakgate_load_tile(to, tile, barrier, blocks, __builtin_return_address(0));
 }
 PEAKGATE_PTX_CALL inline void store_tile(const PeakgateTile* tile, const void* from) {
     peakgate_store_tile(tile, from, __builtin_return_address(0));
 }
-PEAKGATE_PTX_CALL inline void load_bulk(void* to, const void* from, unsigned bytes, const void* barrier) {
-    peakgate_load_bulk(to, from, bytes, barrier, __builtin_return_address(0));
+PEAKGATE_PTX_CALL inline void load_bulk(void* to, const void* from, unsigned bytes, const void* barrier, unsigned blocks) {
+    peakgate_load_bulk(to, from, bytes, barrier, blocks, __builtin_return_address(0));
+}
+PEAKGATE_PTX_CALL inline void send_bulk(void* to, const void* from, unsigned bytes, const void* barrier) {
+    peakgate_send_bulk(to, from, bytes, barrier, __builtin_return_address(0));
+}
+PEAKGATE_PTX_CALL inline void send_value(void* to, const void* value, unsigned bytes, const void* barrier) {
+    peakgate_send_value(to, value, bytes, barrier, __builtin_return_address(0));
 }
 PEAKGATE_PTX_CALL inline void store_bulk(void* to, const void* from, unsigned bytes) {
     peakgate_store_bulk(to, from, bytes, __builtin_return_address(0));
 }
-// Of a cluster's blocks there is the own one alone.
-#define PEAKGATE_OWN_BLOCK(blocks)                                                                                     \
-    ((blocks) == 1u ? (void)0 : peakgate_not_emulated("an access to another block of a cluster"))
+PEAKGATE_PTX_CALL inline void cluster_arrive(int releases) { peakgate_cluster_arrive(releases, __builtin_return_address(0)); }
+PEAKGATE_PTX_CALL inline void cluster_wait(int site) { peakgate_cluster_wait(site, __builtin_return_address(0)); }
+// The same place in another block, of a pointer or of an address in shared memory.
+PEAKGATE_PTX_CALL inline uint64_t mapped(uint64_t pointer, unsigned rank) {
+    return reinterpret_cast<uint64_t>(peakgate_map_shared(generic(pointer), rank, __builtin_return_address(0)));
+}
+PEAKGATE_PTX_CALL inline uint64_t mapped_shared(uint64_t address, unsigned rank) {
+    return shared_offset(reinterpret_cast<uint64_t>(peakgate_map_shared(shared(address), rank, __builtin_return_address(0))));
+}
+// The rank of the block whose shared memory an address is in.
+inline unsigned rank_of(uint64_t address) {
+    const unsigned rank = static_cast<unsigned>(address) >> PEAKGATE_RANK_SHIFT;
+    return rank ? rank - 1 : peakgate_cluster_rank();
+}
 PEAKGATE_PTX_CALL inline uint64_t mbarrier_phase(void* at, uint64_t phase) {
     return static_cast<uint64_t>(peakgate_sync_wait(at, phase, 0, __builtin_return_address(0)));
 }

@@ -250,7 +250,7 @@ PEAKGATE_MEMBER typename barrier<S>::arrival_token barrier_arrive_tx(barrier<S>&
 }
 template <class D, class B, thread_scope S>
 PEAKGATE_MEMBER void memcpy_async_tx(D* to, const D* from, B bytes, barrier<S>& with) {
-    peakgate_load_bulk(to, from, static_cast<unsigned>(static_cast<size_t>(bytes)), &with.state, __builtin_return_address(0));
+    peakgate_load_bulk(to, from, static_cast<unsigned>(static_cast<size_t>(bytes)), &with.state, 0, __builtin_return_address(0));
 }
 namespace experimental {
 inline void fence_proxy_async_shared_cta() {
@@ -262,7 +262,7 @@ inline void fence_proxy_async_shared_cta() {
     PEAKGATE_MEMBER void cp_async_bulk_tensor_##axes##d_global_to_shared(void* to, const M* map, PEAKGATE_ALL parameters, \
                                                                          barrier<S>& with) {                           \
         const PeakgateTile tile = {map, axes, {PEAKGATE_ALL coordinates}};                                             \
-        peakgate_load_tile(to, &tile, &with.state, __builtin_return_address(0));                                       \
+        peakgate_load_tile(to, &tile, &with.state, 0, __builtin_return_address(0));                                       \
     }                                                                                                                  \
     template <class M>                                                                                                 \
     PEAKGATE_MEMBER void cp_async_bulk_tensor_##axes##d_shared_to_global(const M* map, PEAKGATE_ALL parameters,        \
@@ -280,7 +280,7 @@ PEAKGATE_TILES(5, (int a, int b, int c, int d, int e), (a, b, c, d, e))
 #undef PEAKGATE_ALL
 template <thread_scope S>
 PEAKGATE_MEMBER void cp_async_bulk_global_to_shared(void* to, const void* from, unsigned bytes, barrier<S>& with) {
-    peakgate_load_bulk(to, from, bytes, &with.state, __builtin_return_address(0));
+    peakgate_load_bulk(to, from, bytes, &with.state, 0, __builtin_return_address(0));
 }
 PEAKGATE_MEMBER inline void cp_async_bulk_shared_to_global(void* to, const void* from, unsigned bytes) {
     peakgate_store_bulk(to, from, bytes, __builtin_return_address(0));

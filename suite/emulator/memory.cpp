@@ -206,29 +206,35 @@ void poison_shared() {
     initialise_guards(); // as they are now, no constructor runs, and a GPU runs none either
 }
 
+char* shared_copy(char* from, size_t& room) {
+    constexpr uintptr_t ALIGNMENT = 1024; // what addresses are looked at for, as by swizzles
+    if (from && state.shared_size <= room && reinterpret_cast<uintptr_t>(from) % ALIGNMENT == state.shared % ALIGNMENT) return from;
+    if (from) munmap(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(from) & ~(ALIGNMENT - 1)), room + ALIGNMENT);
+    room = state.shared_size;
+    void* mapped = mmap(nullptr, room + ALIGNMENT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return mapped == MAP_FAILED ? nullptr : static_cast<char*>(mapped) + state.shared % ALIGNMENT;
+}
+
+namespace {
+
+char* place_to_keep(const Block& block) { return block.cluster ? window_of(block) : block.shared; }
+
+} // namespace
+
 bool save_shared(Block& block) {
-    const Parts parts = shared_parts();
-    const size_t size = parts.part[0].size + parts.part[1].size + parts.part[2].size;
-    if (size > block.shared_room) {
-        void* grown = realloc(block.shared, size);
-        if (!grown) return false;
-        block.shared = static_cast<char*>(grown);
-        block.shared_room = size;
-    }
-    char* to = block.shared;
-    for (const Part& part : parts.part) {
-        if (part.size) memcpy(to, part.start, part.size);
-        to += part.size;
+    if (!block.cluster) block.shared = shared_copy(block.shared, block.shared_room);
+    char* kept = place_to_keep(block);
+    if (!kept) return false;
+    for (const Part& part : shared_parts().part) {
+        if (part.size) memcpy(kept + (part.start - reinterpret_cast<char*>(state.shared)), part.start, part.size);
     }
     return true;
 }
 
 void load_shared(const Block& block) {
-    const Parts parts = shared_parts();
-    const char* from = block.shared;
-    for (const Part& part : parts.part) {
-        if (part.size) memcpy(part.start, from, part.size);
-        from += part.size;
+    const char* kept = place_to_keep(block);
+    for (const Part& part : shared_parts().part) {
+        if (part.size) memcpy(part.start, kept + (part.start - reinterpret_cast<char*>(state.shared)), part.size);
     }
 }
 

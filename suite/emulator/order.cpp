@@ -31,7 +31,8 @@
 //  grid.sync                                        | all that came before happened before all that follows
 //  fence.proxy.async, fence.mbarrier_init           | what its thread wrote to shared memory before it, and what that knew of
 //                                                   | others' writes, is there for asynchronous operations that come after it
-//  cluster barriers                                 | those of a cluster of one block: as __syncthreads, at the wait
+//  barrier.cluster, cluster.sync                    | arrival releases (`.relaxed`: what was fenced), wait acquires, among
+//                                                   | all blocks of the cluster; of one block: as __syncthreads, at the wait
 //
 // Copies by the copy engine and wgmma are done by agents, each with a stamp of its own as a thread has: nobody knows what
 // an agent did before waiting for it (bulk_copy.cpp, tensor_cores.cpp), and no barrier changes that.
@@ -220,8 +221,16 @@ uint64_t known_until(const Clock& clock, uint64_t whose) {
     return low < clock.count && clock.entries[low].who == whose ? clock.entries[low].until : 0;
 }
 
+bool is_agent(uint64_t whose) { return (whose & EVERYBODY) >= MAX_THREADS && (whose & EVERYBODY) != EVERYBODY; }
+
+// Agents count in stamps alone: no barrier ends what they do.
+uint64_t time_of(const Access& access) {
+    return time_of(access.thread < MAX_THREADS ? access.epoch : 0, access.stamp);
+}
+
 // Of a clock that has no further one behind it.
 bool knows(const Clock* clock, uint64_t whose, uint64_t time) {
+    if (clock && is_agent(whose)) return known_until(*clock, whose) > time;
     return clock && (known_until(*clock, whose | EVERYBODY) > time || known_until(*clock, whose) > time);
 }
 
@@ -275,7 +284,7 @@ Clock* added() {
         while (first && scratch[first - 1].who >> 16 == whole.who >> 16) --first;
         size_t left = first;
         for (size_t j = first; j < kept; ++j) {
-            if (scratch[j].until > whole.until) scratch[left++] = scratch[j];
+            if (scratch[j].until > whole.until || is_agent(scratch[j].who)) scratch[left++] = scratch[j];
         }
         scratch[left++] = whole;
         kept = left;
@@ -335,6 +344,11 @@ void know_thread(int self, int other, uint32_t stamp) {
     if (stamp > order.rows[self][other]) order.rows[self][other] = stamp;
 }
 
+void know_agent(int self, int agent, uint32_t stamp) {
+    uint32_t& known = here().rows[self][agent];
+    if (known < stamp) known = stamp;
+}
+
 // Adds what of a clock is news; what it says of the own block goes to the thread's row.
 void learn(const Clock* clock, const Clock* known, int thread, bool own_block_only) {
     for (; clock; clock = clock->others) {
@@ -342,7 +356,9 @@ void learn(const Clock* clock, const Clock* known, int thread, bool own_block_on
             const Entry& entry = clock->entries[i];
             const int other = static_cast<int>(entry.who & EVERYBODY);
             if (entry.who >> 16 == state.block->number) {
-                if (thread >= 0 && other != static_cast<int>(EVERYBODY) && other != thread && entry.until >> 32 == state.epoch)
+                if (thread >= 0 && is_agent(entry.who))
+                    know_agent(thread, other, static_cast<uint32_t>(entry.until));
+                else if (thread >= 0 && other != static_cast<int>(EVERYBODY) && other != thread && entry.until >> 32 == state.epoch)
                     know_thread(thread, other, static_cast<uint32_t>(entry.until));
             } else if (!own_block_only && !knows(known, entry.who, entry.until - 1)) {
                 add(entry);
@@ -433,14 +449,14 @@ Clock* clock_of(int thread) {
     size_t count = 2;
     const bool alone = order.threads[thread].row_epoch != state.epoch;
     for (int i = 0; i < state.thread_count && !alone; ++i) count += i != thread && row[i];
-    for (int i = MAX_THREADS; i < end_of_agents() && !alone; ++i) count += row[i] != 0;
+    for (int i = MAX_THREADS; i < end_of_agents(); ++i) count += row[i] != 0;
     Clock* clock = new_clock(count, others_of(thread));
     size_t at = 0;
     for (int i = alone ? thread : 0; i < (alone ? thread + 1 : state.thread_count); ++i) {
         if (row[i]) clock->entries[at++] = {who(i), time_of(state.epoch, row[i])};
     }
-    for (int i = MAX_THREADS; i < end_of_agents() && !alone; ++i) {
-        if (row[i]) clock->entries[at++] = {who(i), time_of(state.epoch, row[i])};
+    for (int i = MAX_THREADS; i < end_of_agents(); ++i) {
+        if (row[i]) clock->entries[at++] = {who(i), time_of(0, row[i])};
     }
     clock->entries[at] = {who(0) | EVERYBODY, time_of(state.epoch, 0)};
     return clock;
@@ -561,12 +577,12 @@ void begin_block_of_order() {
     end_block_of_order(); // of an earlier launch that was abandoned
     Order& order = here();
     for (int i = 0; i < state.thread_count; ++i) state.threads[i].stamp = 0;
-    if (state.agents) {
+    if (state.agents || state.cluster) {
         memset(order.agent_stamps, 0, sizeof order.agent_stamps);
         for (int i = 0; i < state.thread_count; ++i) order.proxy_fences[i].count = 0;
     }
     for (int i = 0; i < order.used_rows; ++i) {
-        if (state.crossed || state.agents)
+        if (state.crossed || state.agents || state.cluster)
             memset(order.rows[i], 0, sizeof order.rows[i]);
         else // only its own warp's have been in use
             memset(&order.rows[i][first_of_warp(i)], 0, WARP * sizeof(uint32_t));
@@ -616,10 +632,16 @@ void block_met() {
     begin_epoch();
 }
 
+bool ordered_in_cluster(const Access& earlier) {
+    if (earlier.epoch < state.shared_since) return true; // of an earlier use of the memory
+    if (block_of(earlier.epoch) != state.block->number) return ordered_across_blocks(earlier);
+    return earlier.thread < MAX_THREADS || met_since(earlier);
+}
+
 bool ordered_across_blocks(const Access& earlier) {
     const uint32_t block = block_of(earlier.epoch);
     if (block == state.block->number) return true; // of an earlier epoch: a barrier came between
-    const uint64_t whose = static_cast<uint64_t>(block) << 16 | earlier.thread, time = time_of(earlier.epoch, earlier.stamp);
+    const uint64_t whose = static_cast<uint64_t>(block) << 16 | earlier.thread, time = time_of(earlier);
     if (knows(others_of(state.current), whose, time)) return true;
     if (!here().awaiting.count) return false;
     settle_block();
@@ -693,10 +715,74 @@ void acquire_from(const Published& published, int thread) {
     join_agents(own, published.known);
     if (!published.others || published.others == others_of(thread)) return;
     settle_block();
-    Clock* both = joined(others_of(thread), published.others);
+    if (state.cluster) { // through another block it may have heard of its own
+        for (uint32_t i = 0; i < published.others->count; ++i) {
+            const Entry& entry = published.others->entries[i];
+            const int other = static_cast<int>(entry.who & EVERYBODY);
+            if (entry.who >> 16 != state.block->number || other == static_cast<int>(EVERYBODY)) continue;
+            if (is_agent(entry.who)) know_agent(thread, other, static_cast<uint32_t>(entry.until));
+            else if (entry.until >> 32 == state.epoch && other != thread) know_thread(thread, other, static_cast<uint32_t>(entry.until));
+        }
+    }
+    // Threads that wait for the same most often know the same.
+    static Clock *last, *with, *result;
+    if (last != others_of(thread) || with != published.others) {
+        Clock* both = joined(others_of(thread), published.others);
+        Clock *first = keep(others_of(thread)), *second = keep(published.others);
+        drop(last);
+        drop(with);
+        drop(result);
+        last = first, with = second, result = both;
+    }
     OfThread& of = listed(thread);
-    drop(of.others);
-    of.others = both;
+    Clock* before = of.others;
+    of.others = keep(result);
+    drop(before);
+}
+
+void publish_across(Published& published) {
+    settle_block();
+    Clock* own = clock_of(state.current);
+    add_all(own); // of several parts
+    Clock* flat = added();
+    join(published.others, flat);
+    drop(flat);
+    drop(own);
+}
+
+void publish_fenced(Published& published) {
+    const Order& order = here();
+    Clock* fenced = order.threads[state.current].fenced[1] ? order.threads[state.current].fenced[1] : order.fenced[1];
+    if (!fenced) return;
+    add_all(fenced);
+    Clock* flat = added();
+    join(published.others, flat);
+    drop(flat);
+}
+
+void publish_block(uint32_t number, const Published& among_them, uint32_t epoch, Published& published) {
+    const uint64_t block = static_cast<uint64_t>(number) << 16;
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (among_them.known[i]) add({block | static_cast<uint64_t>(i), time_of(epoch, among_them.known[i])});
+    }
+    for (int i = MAX_THREADS; i < end_of_agents(); ++i) {
+        if (among_them.known[i]) add({block | static_cast<uint64_t>(i), time_of(0, among_them.known[i])});
+    }
+    add({block | EVERYBODY, time_of(epoch, 0)});
+    add_all(among_them.others);
+    Clock* flat = added();
+    join(published.others, flat);
+    drop(flat);
+}
+
+bool has_published(const Published& published, uint32_t number, int thread, uint32_t epoch, uint32_t stamp) {
+    return knows(published.others, static_cast<uint64_t>(number) << 16 | static_cast<uint64_t>(thread), time_of(epoch, stamp));
+}
+
+bool knows_of(uint32_t number) {
+    settle_block();
+    const Clock* others = others_of(state.current);
+    return others && known_until(*others, static_cast<uint64_t>(number) << 16 | EVERYBODY) > 0;
 }
 
 void forget_published(Published& published) {
@@ -724,8 +810,8 @@ void learn(int thread, int agent, uint32_t stamp) {
     if (known <= stamp) known = stamp + 1;
 }
 
-bool fenced_for_agents(const Access& write, bool of_barriers) {
-    const Order& order = here();
+bool fenced_for_agents(const Block& block, const Access& write, bool of_barriers) {
+    const Order& order = *block.order;
     const int self = state.current;
     const ProxyFences& by_writer = order.proxy_fences[write.thread];
     const uint32_t oldest = by_writer.count > FENCES ? by_writer.count - FENCES : 0;
@@ -734,8 +820,10 @@ bool fenced_for_agents(const Access& write, bool of_barriers) {
         const bool later = fence.epoch == write.epoch ? fence.stamp >= write.stamp : fence.epoch > write.epoch;
         if (!later || (fence.of_barriers && !of_barriers)) continue;
         if (i == oldest && i > 0) return true; // one before it may have been the first behind the write
+        if (&block != state.block) return true; // the access itself has been looked at
         if (write.thread == self || fence.epoch != state.epoch || state.known[write.thread] > fence.stamp) return true;
     }
+    if (&block != state.block) return false;
     // One of its own will do, once it had heard of the write.
     const ProxyFences& own = order.proxy_fences[self];
     if (!own.count) return false;
@@ -747,9 +835,11 @@ bool fenced_for_agents(const Access& write, bool of_barriers) {
 // ---- strong accesses ----
 
 void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope) {
-    Locations& table = is_shared_word(address) ? here().locations : global_locations;
+    const Place place = place_in_cluster(address);
+    const uintptr_t word = place.address;
+    Locations& table = is_shared_word(word) ? place.block->order->locations : global_locations;
     const int self = state.current;
-    Location* at = find(table, address);
+    Location* at = find(table, word);
     if (loads && at && (at->released[0] || at->released[1])) {
         for (int which = 0; which < SCOPES; ++which) shorten(*at, which);
         Awaited seen = {address, at->begun, scope, compares, {at->released[0], at->released[1]}};
@@ -783,7 +873,7 @@ void strong_access(uintptr_t address, bool loads, bool stores, bool compares, in
         if (which) clocks[0] = keep(clocks[1]);
     }
     if (at || clocks[0]) {
-        at = &find_or_make(table, address);
+        at = &find_or_make(table, word);
         if (scope == PEAKGATE_DEVICE) append(at->released[1], clocks[1], who(self));
         if (scope != PEAKGATE_DEVICE || clocks[0] != clocks[1]) append(at->released[0], clocks[0], who(self));
         at->stored_by = loads && at->stored_by != who(self) ? SEVERAL : who(self);
@@ -793,7 +883,7 @@ void strong_access(uintptr_t address, bool loads, bool stores, bool compares, in
 
 bool awaited_orders(const Access& store) {
     const uint32_t block = block_of(store.epoch);
-    const uint64_t whose = static_cast<uint64_t>(block) << 16 | store.thread, time = time_of(store.epoch, store.stamp);
+    const uint64_t whose = static_cast<uint64_t>(block) << 16 | store.thread, time = time_of(store);
     const Awaiting& awaiting = here().threads[state.current].awaiting;
     for (int i = 0; i < awaiting.count; ++i) {
         const Awaited& seen = awaiting.seen[i];

@@ -14,13 +14,12 @@ _TOKENS = re.compile(rf'(?P<comment>{_COMMENT})|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__volatile)\b)?\s*\(")
 _DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*\n", re.MULTILINE)
 _MARKER = re.compile(r'^# \d+ "(?P<file>[^"\n]*)"[^\n]*\n', re.MULTILINE)
+_CLUSTER = re.compile(r"\b__cluster_dims__\s*\(")
 _LITERALS = r'(?:"(?:\\.|[^"\\\n])*"\s*)*'
 _GIVEN = r'\s*(?:\[\w+\]\s*)?"[^"\n]*"\s*(?P<bracket>\()'
 
 # What statements are made of and the preprocessor knows; its numbers of barriers begin anew in a second pass.
 _WORDS = """\
-#define PEAKGATE_OWN_BLOCK(blocks) \
-((blocks) == 1u ? (void)0 : peakgate_not_emulated("an access to another block of a cluster"))
 #define threadIdx (uint3{peakgate_thread_x, peakgate_thread_y, peakgate_thread_z})
 #define blockIdx (uint3{peakgate_block_x, peakgate_block_y, peakgate_block_z})
 #define blockDim (uint3{peakgate_block_size_x, peakgate_block_size_y, peakgate_block_size_z})
@@ -45,11 +44,32 @@ def preprocessed(text: str, names: Collection[str]) -> str:
         if marker:
             own.append(marker[0])
             at, user = marker.end(), Path(marker["file"]).name in names
-    return _WORDS + _translated(text, "".join(own))
+    return _WORDS + _in_clusters(_translated(text, "".join(own)))
+
+
+def _in_clusters(text: str) -> str:
+    """The text with a call at the start of each kernel's body in place of its ``__cluster_dims__``."""
+    pieces, last = [], 0
+    masked = _masked(text)
+    for found in _CLUSTER.finditer(masked):
+        from peakgate.emulator.ptx_statement import closing  # noqa: PLC0415
+
+        at = end = closing(masked, found.end() - 1) + 1
+        while (stop := re.compile(r"[(;{]").search(masked, at)) and stop[0] == "(":
+            at = closing(masked, stop.start()) + 1
+        pieces.append(text[last : found.start()] + re.sub(r"[^\n]", " ", text[found.start() : end]))
+        last = end
+        if stop and stop[0] == "{":
+            sizes = ", ".join((*text[found.end() : end - 1].split(","), "1", "1")[:3])
+            pieces.append(f"{text[end : stop.end()]} peakgate_cluster_dims({sizes});")
+            last = stop.end()
+    return "".join((*pieces, text[last:]))
 
 
 def put_together(text: str) -> bool:
-    """Whether macros make a part of a statement's text or operands."""
+    """Whether macros make a part of a statement's text or operands, or may make the size of a kernel's clusters."""
+    if "__cluster_dims__" in text:
+        return True
     found = _statements(text, _masked(text))
     return any(not _is_literal(_DIRECTIVE.sub("", statement)) for _, _, statement in found)
 

@@ -9,7 +9,7 @@ from peakgate.emulator.ptx_grammar import Address, Instruction, Negated, Operand
 from peakgate.emulator.ptx_names import Names, Unknown
 
 SHARED = {"shared", "shared::cta", "shared::cluster"}
-"""A cluster has one block: its shared memory is that of the block."""
+"""An address in shared memory says itself whether it is another block's of the cluster."""
 _COMPLETES = "mbarrier::complete_tx::bytes"
 
 
@@ -77,6 +77,10 @@ def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) 
             raise Unknown
         axes, modifiers = int(found[1]), [modifier for modifier in modifiers[2:] if modifier != "tile"]
     space, of_source, *how = modifiers
+    if (space, of_source) == ("shared::cluster", "shared::cta") and not axes:
+        _known(how, _COMPLETES)
+        to, source, at = (names.address(operands[place], "shared") for place in (0, 1, 3))
+        return f"peakgate_ptx::send_bulk({to}, {source}, {names.value(operands[2], 'uint32_t')}, {at});"
     loads = space in SHARED and of_source == "global"
     if not loads and (space, of_source) != ("global", "shared::cta"):
         raise Unknown
@@ -85,12 +89,12 @@ def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) 
         to, source, *sized = operands[: 2 if axes else 3]
         barrier, *further = operands[2 if axes else 3 :]
         at = names.address(barrier, "shared")
-        only = f"PEAKGATE_OWN_BLOCK({names.value(further[0], 'uint16_t')}); " if "multicast::cluster" in how else ""
+        blocks = names.value(further[0], "uint16_t") if "multicast::cluster" in how else "0"
         place = names.address(to, "shared")
         if axes:
-            return f"{only}{_tile(source, axes, names)} peakgate_ptx::load_tile({place}, &tile, {at});"
+            return f"{_tile(source, axes, names)} peakgate_ptx::load_tile({place}, &tile, {at}, {blocks});"
         size = names.value(sized[0], "uint32_t")
-        return f"{only}peakgate_ptx::load_bulk({place}, {names.address(source, 'global')}, {size}, {at});"
+        return f"peakgate_ptx::load_bulk({place}, {names.address(source, 'global')}, {size}, {at}, {blocks});"
     _known(how, "bulk_group", "L2::cache_hint")
     place = names.address(operands[1], "shared")
     if axes:
@@ -142,20 +146,48 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
 
 def proxy_fence(modifiers: Sequence[str]) -> str:
     """A fence between kinds of memory accesses, or behind a barrier's start; it orders a block's accesses too."""
-    fence = "peakgate_fence(PEAKGATE_ACQ_REL, PEAKGATE_BLOCK);"
     of_barriers = modifiers[0] == "mbarrier_init"
+    fence = f"peakgate_fence(PEAKGATE_ACQ_REL, {'PEAKGATE_DEVICE' if of_barriers else 'PEAKGATE_BLOCK'});"
     if of_barriers or (modifiers[:2] == ("proxy", "async") and "global" not in modifiers):
         return f"{fence} peakgate_proxy_fence({int(of_barriers)});"
     return fence
 
 
 def _map(instruction: Instruction, names: Names) -> str:
-    """``mapa``: the same place in another block of the cluster, of which there is none."""
+    """``mapa``: the same place in another block of the cluster."""
     _known(instruction.modifiers, *SHARED, "u32", "u64")
     to, place, rank = instruction.operands
-    only = f"PEAKGATE_OWN_BLOCK(1u << {names.value(rank, 'uint32_t')});"
-    return f"{only} {names.bits(to)} = {names.bits(place)};"
+    call = "mapped_shared" if _space(instruction.modifiers) == "shared" else "mapped"
+    return f"{names.bits(to)} = peakgate_ptx::{call}({names.bits(place)}, {names.value(rank, 'uint32_t')});"
 
 
-STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {"cp": _copy, "mbarrier": _mbarrier, "mapa": _map}
+def _rank(instruction: Instruction, names: Names) -> str:
+    """``getctarank``: whose shared memory an address is in."""
+    _known(instruction.modifiers, *SHARED, "u32", "u64")
+    to, place = instruction.operands
+    address = names.bits(place)
+    if _space(instruction.modifiers) == "generic":
+        address = f"peakgate_ptx::shared_offset({address})"
+    return names.put(to, f"peakgate_ptx::rank_of({address})", "uint32_t")
+
+
+def sent(type_: str, vector: int, others: Sequence[str], instruction: Instruction, names: Names) -> str:
+    """``st.async``: a value to another block's shared memory, its bytes to a barrier object there."""
+    if instruction.name != "st" or not {*others} <= {"async", _COMPLETES}:
+        raise Unknown
+    place, values, barrier = instruction.operands
+    members = values.members if isinstance(values, Vector) else (values,)
+    if len(members) != vector:
+        raise Unknown
+    value = f"const {type_} v[] = {{{', '.join(names.value(member, type_) for member in members)}}};"
+    to, at = names.address(place, "shared"), names.address(barrier, "shared")
+    return f"{value} peakgate_ptx::send_value({to}, v, sizeof v, {at});"
+
+
+STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
+    "cp": _copy,
+    "mbarrier": _mbarrier,
+    "mapa": _map,
+    "getctarank": _rank,
+}
 """By the instruction's name."""

@@ -45,7 +45,7 @@ _ORDERS = {
 
 _SCOPES = {
     "cta": "PEAKGATE_BLOCK",
-    "cluster": "PEAKGATE_BLOCK",
+    "cluster": "PEAKGATE_DEVICE",
     "gl": "PEAKGATE_DEVICE",
     "gpu": "PEAKGATE_DEVICE",
     "sys": "PEAKGATE_DEVICE",
@@ -154,6 +154,8 @@ class _Access:
 def _memory(instruction: Instruction, names: Names) -> str:
     """``ld`` and ``st``; behind an address with a hint stands the policy of the cache."""
     access, type_ = _Access.of(instruction), _Access.of(instruction).type_
+    if instruction.modifiers[0] == "async":
+        return ptx_async.sent(access.type_, access.vector, access.others, instruction, names)
     if access.others:
         raise Unknown
     loads = instruction.name != "st"
@@ -205,9 +207,11 @@ def _fence(instruction: Instruction, _names: Names) -> str:
 def _barrier(instruction: Instruction, names: Names) -> str:
     modifiers = [modifier for modifier in instruction.modifiers if modifier not in ("cta", "aligned")]
     operands = instruction.operands
-    if modifiers[0] == "cluster":  # of one block
+    if modifiers[0] == "cluster":
         _all_known(modifiers[2:], "release", "acquire", "relaxed")
-        return {"arrive": ";", "wait": "__syncthreads();"}[modifiers[1]]
+        releases = int("relaxed" not in modifiers)
+        call = {"arrive": f"arrive({releases})", "wait": "wait(~__builtin_LINE())"}[modifiers[1]]
+        return f"peakgate_ptx::cluster_{call};"
     if modifiers == ["warp", "sync"]:
         return f"__syncwarp({names.value(operands[0], 'uint32_t')});"
     if modifiers not in (["sync"], ["arrive"]):

@@ -31,11 +31,13 @@ _SPECIAL = {
         for name, variable in (("tid", "threadIdx"), ("ctaid", "blockIdx"), ("ntid", "blockDim"), ("nctaid", "gridDim"))
         for axis in "xyz"
     },
-    **{f"cluster_{what}": number for what, number in (("ctarank", "0u"), ("nctarank", "1u"))},
-    **{f"cluster_{what}.{axis}": number for what, number in (("ctaid", "0u"), ("nctaid", "1u")) for axis in "xyz"},
-    **{f"clusterid.{axis}": f"blockIdx.{axis}" for axis in "xyz"},
-    **{f"nclusterid.{axis}": f"gridDim.{axis}" for axis in "xyz"},
-    "is_explicit_cluster": "0u",
+    "cluster_ctarank": "peakgate_cluster_rank()",
+    "cluster_nctarank": f"({' * '.join(f'peakgate_cluster_size_{axis}' for axis in 'xyz')})",
+    **{f"cluster_ctaid.{axis}": f"(blockIdx.{axis} % peakgate_cluster_size_{axis})" for axis in "xyz"},
+    **{f"cluster_nctaid.{axis}": f"peakgate_cluster_size_{axis}" for axis in "xyz"},
+    **{f"clusterid.{axis}": f"(blockIdx.{axis} / peakgate_cluster_size_{axis})" for axis in "xyz"},
+    **{f"nclusterid.{axis}": f"(gridDim.{axis} / peakgate_cluster_size_{axis})" for axis in "xyz"},
+    "is_explicit_cluster": f"({' * '.join(f'peakgate_cluster_size_{axis}' for axis in 'xyz')} > 1u)",
 }
 
 

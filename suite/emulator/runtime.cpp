@@ -25,7 +25,7 @@ int position[MAX_THREADS]; // and where in it a thread stands
 uint3 indices[MAX_THREADS];
 int barrier_result[4];
 long long clock_ticks;
-bool abandoned;
+bool abandoned, restarts;
 uint32_t preempt_random;
 int preempt_count;
 
@@ -145,6 +145,27 @@ int poller_after(int place) {
     return -1;
 }
 
+// Reports what the threads of the block wait for, all of them in vain.
+void report_waiting() {
+    if (report_named_barriers() || report_sync_objects() || (state.cluster && report_cluster_barrier())) return;
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status != AT_PRODUCT) continue;
+        make_current(i);
+        report(WARP_MASK, current_thread().waits_at, 0, "waits for a product (wgmma) that not all four warps of its group issue");
+        return;
+    }
+    for (int i = 0; i < state.thread_count; ++i) {
+        if (state.threads[i].status != IN_WARP) continue;
+        make_current(i);
+        const unsigned mask = current_thread().warp_mask;
+        char lanes[48] = "all 32 lanes of its warp";
+        if (mask != ~0u) snprintf(lanes, sizeof lanes, "the lanes of mask %#x (bit n: lane n)", mask);
+        report(WARP_MASK, current_thread().waits_at, 0, "waits for %s, some of which never arrive", lanes);
+        return;
+    }
+    report(DIVERGENT_BARRIER, current_thread().waits_at, 0, "threads wait for the grid, others of their block do not come");
+}
+
 // The thread that runs next; -1 when the block is done, or waits for others.
 int next_thread() {
     const int next = runnable_after(position[state.current]);
@@ -158,23 +179,8 @@ int next_thread() {
         at_grid_barrier += state.threads[i].status == AT_GRID_BARRIER;
     }
     if (at_grid_barrier == state.block->alive) return -1;
-    if (report_named_barriers() || report_sync_objects()) abandon_launch();
-    for (int i = 0; i < state.thread_count; ++i) {
-        if (state.threads[i].status != AT_PRODUCT) continue;
-        make_current(i);
-        report(WARP_MASK, current_thread().waits_at, 0, "waits for a product (wgmma) that not all four warps of its group issue");
-        abandon_launch();
-    }
-    for (int i = 0; i < state.thread_count; ++i) {
-        if (state.threads[i].status != IN_WARP) continue;
-        make_current(i);
-        const unsigned mask = current_thread().warp_mask;
-        char lanes[48] = "all 32 lanes of its warp";
-        if (mask != ~0u) snprintf(lanes, sizeof lanes, "the lanes of mask %#x (bit n: lane n)", mask);
-        report(WARP_MASK, current_thread().waits_at, 0, "waits for %s, some of which never arrive", lanes);
-        abandon_launch();
-    }
-    report(DIVERGENT_BARRIER, current_thread().waits_at, 0, "threads wait for the grid, others of their block do not come");
+    if (state.cluster) return -1; // another block of it may change that
+    report_waiting();
     abandon_launch();
 }
 
@@ -188,10 +194,12 @@ void run_thread() {
         settle_untested_reads();
         end_thread_of_bulk_copies();
         end_thread_of_tensor_cores();
+        if (state.cluster) end_thread_of_cluster();
         const int ended = state.current;
         state.threads[ended].status = DONE;
         --state.block->alive;
         ++state.progress;
+        if (state.cluster) settle_cluster_barrier(*state.cluster);
         leave_warp(ended);
         const int next = next_thread();
         if (next >= 0 && state.threads[next].status == NEW) {
@@ -248,7 +256,8 @@ void begin_threads() {
     const int count = state.thread_count;
     begin_block_of_order();
     begin_epoch();
-    state.shared_since = state.block_epoch = state.epoch;
+    state.block_epoch = state.epoch;
+    state.shared_since = block.cluster ? cluster_since(block) : state.epoch;
     poison_shared();
     drop_async_copies();
     block.alive = count;
@@ -276,6 +285,27 @@ void run_threads() {
 }
 
 bool is_abandoned() { return abandoned; }
+
+void abandon_stuck() {
+    report_waiting();
+    abandoned = true;
+}
+
+void restart_in_clusters(unsigned x, unsigned y, unsigned z) {
+    peakgate_cluster_size_x = x;
+    peakgate_cluster_size_y = y;
+    peakgate_cluster_size_z = z;
+    restarts = true;
+    state.released = true; // readers of several blocks are remembered
+    abandon_launch();
+}
+
+bool take_restart() {
+    const bool wanted = restarts;
+    restarts = false;
+    if (wanted) abandoned = false;
+    return wanted;
+}
 
 // In a shuffled order of threads: whether others run before the strong access that comes now, where the thread has stored
 // something before. One that is never interrupted would show only its last word to the others.
@@ -400,7 +430,8 @@ PEAKGATE_API int peakgate_launch(const Launch* launch) {
     if (launch->trace) state.budget_left = 0;
     state.progress = 1;
     stored.size = 0;
-    abandoned = false;
+    abandoned = restarts = state.sending = false;
+    peakgate_cluster_size_x = peakgate_cluster_size_y = peakgate_cluster_size_z = 1;
     preempt_random = launch->schedule;
     preempt_count = 0;
     begin_launch_of_order();

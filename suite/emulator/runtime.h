@@ -15,6 +15,7 @@ constexpr int WARP = 32;
 constexpr int AGENTS_OF_A_KIND = 32, AGENTS = 3 * AGENTS_OF_A_KIND;
 enum AgentKind { LOADS, STORES, PRODUCTS };
 constexpr int agent(AgentKind kind, int number) { return MAX_THREADS + kind * AGENTS_OF_A_KIND + number % AGENTS_OF_A_KIND; }
+constexpr int MAX_CLUSTER = 16; // blocks
 constexpr int MAX_BUFFERS = 64;
 constexpr int MAX_REPORTS = 32;
 
@@ -150,6 +151,7 @@ enum Status : uint8_t {
     AT_OBJECT,
     AT_GRID_BARRIER,
     AT_PRODUCT, // of a group of four warps
+    AT_CLUSTER_BARRIER,
     POLLING, // it has read what nobody has changed since
     DONE
 };
@@ -172,6 +174,8 @@ struct Thread {
     int polled_object;      // the barrier object that it polls, counted from 1; 0: none
     uintptr_t polled;
     uint64_t polled_value;
+    bool has_arrived;        // at the cluster's barrier, and has not waited for it
+    uint64_t arrived_phase;  // of the cluster's barrier
 };
 
 // State of each running block, for the files of the runtime.
@@ -183,6 +187,7 @@ struct AsyncCopies;   // async_copy.cpp
 struct BulkCopies;    // bulk_copy.cpp
 struct TensorCores;   // tensor_cores.cpp
 struct Cell;          // shadow.h
+struct Cluster;       // clusters.cpp
 Order* new_order();
 Warps* new_warps();
 NamedBarriers* new_named_barriers();
@@ -209,7 +214,9 @@ struct Block {
     Cell* shadow; // of its shared memory
     size_t shadow_size;
     uint32_t shadow_since;
-    // While another block runs: its shared memory and its part of `State`.
+    Cluster* cluster; // null: it is one of its own
+    int rank;         // in it
+    // While another block runs: its shared memory, laid out as where it runs, and its part of `State`.
     char* shared;
     size_t shared_room;
     uint32_t epoch, block_epoch, shared_since;
@@ -226,6 +233,7 @@ constexpr int MAX_CONSTANTS = 64;
 struct State {
     Launch launch;
     Block* block;    // the one that runs
+    Cluster* cluster; // its, if it has several blocks
     Thread* threads; // its threads
     int thread_count;
     int current;
@@ -243,6 +251,7 @@ struct State {
     uint32_t* known;
     bool crossed; // threads of different warps have met in this block other than at the block's barrier
     bool agents;  // some are at work in this launch
+    bool sending; // a copy by the engine is being issued, whose bytes are counted: nobody has to wait for who issued it
     int scope;     // of the strong access that is being checked
     bool released; // some word has a clock: readers of several blocks may be ordered with a later writer one by one
     // Count of strong stores that changed a value, stores to an array, and ended threads: a thread that
@@ -299,6 +308,7 @@ struct Published {
     uint32_t known[MAX_THREADS + AGENTS];
     Clock* others;
 };
+void forget_published(Published& published);
 void begin_launch_of_order();
 void begin_block_of_order();
 void end_block_of_order();
@@ -312,14 +322,22 @@ uint32_t block_of(uint32_t epoch);
 void threads_met(const int* threads, int count);
 void publish_to(Published& published);
 void acquire_from(const Published& published, int thread);
-void forget_published(Published& published);
+// The same between blocks: what the current thread knows, to threads of another block.
+void publish_across(Published& published);
+// What the current thread had fenced when it fenced last.
+void publish_fenced(Published& published);
+// To other blocks what threads of the one of this number have published among themselves in an epoch.
+void publish_block(uint32_t number, const Published& among_them, uint32_t epoch, Published& published);
+// Whether it has what a thread of a block did at that time; whether the current thread knows anything of a block.
+bool has_published(const Published& published, uint32_t number, int thread, uint32_t epoch, uint32_t stamp);
+bool knows_of(uint32_t number);
 // A new stamp of an agent: of what it does until its next one.
 uint32_t new_stamp_of(int agent);
 // A thread has waited for what an agent did with stamps up to this one.
 void learn(int thread, int agent, uint32_t stamp);
 // Whether what a thread wrote to shared memory is fenced for asynchronous operations that the current thread starts now.
 // `of_barriers`: a fence for barrier objects that were initialised will do.
-bool fenced_for_agents(const Access& write, bool of_barriers);
+bool fenced_for_agents(const Block& block, const Access& write, bool of_barriers);
 // Ordering by an atomic, or a strong load or store, of the current thread.
 void strong_access(uintptr_t address, bool loads, bool stores, bool compares, int order, int scope);
 // True if the current thread has executed a fence that its next strong store releases.
@@ -353,12 +371,26 @@ void begin_block_of_warps();
 // ---- blocks.cpp ----
 // Runs the blocks of the grid; false if there is no memory.
 bool run_grid();
+Block* new_block();
+void give_back(Block* block);
+// Something is done in another block of the cluster while this lives.
+struct InBlock {
+    explicit InBlock(Block& block);
+    ~InBlock();
+    Block* from;
+    int thread;
+};
 // ---- runtime.cpp, for it ----
 void set_order(uint32_t schedule);
 void begin_threads();
 // Runs the current block until it ends, or none of its threads can go on without another block.
 void run_threads();
 bool is_abandoned();
+// Ends the launch from outside of a fiber, with a report of what the threads of this block wait for.
+void abandon_stuck();
+// Begins it anew: blocks are in clusters of this size.
+[[noreturn]] void restart_in_clusters(unsigned x, unsigned y, unsigned z);
+bool take_restart();
 
 // Maps what a launch needs and finds the kernel's image; false if memory cannot be had. Unmapping comes after it in
 // either case and, if asked to, first copies the arrays back to the host.
@@ -370,6 +402,8 @@ bool ready_stacks(size_t first, size_t count);
 // Puts a block's shared memory aside, and back.
 bool save_shared(Block& block);
 void load_shared(const Block& block);
+// Memory that is laid out as shared memory is where a block runs, of `room` bytes already; null: there is none.
+char* shared_copy(char* from, size_t& room);
 void unmap_launch(bool copy_back);
 void begin_heap();
 char* stack_top(int stack);
@@ -395,6 +429,36 @@ void check_async_destination(void* destination, size_t size, uintptr_t caller);
 bool begin_checks();
 // Counts what of the outputs was not written.
 void end_checks();
+// ---- clusters.cpp ----
+// How many blocks are in a cluster.
+uint32_t cluster_blocks();
+// The block of this number, whose cluster begins with it or has begun; null: there is no memory.
+Block* block_of_cluster(uint32_t number);
+void leave_cluster(Block& block);
+void forget_clusters();
+// Where a block's shared memory is while another runs, and since when it counts as never written.
+char* window_of(const Block& block);
+uint32_t cluster_since(const Block& block);
+// A thread ends: nobody may reach the shared memory of a block whose last thread has ended.
+void end_thread_of_cluster();
+// The barrier: all threads that live may have arrived. Reports one that waits in vain; false if there is none.
+void settle_cluster_barrier(Cluster& cluster);
+bool report_cluster_barrier();
+// Whose shared memory an address is in, and what it is for that block; anything else belongs to the own block.
+struct Place {
+    Block* block;
+    uintptr_t address;
+};
+Place place_in_cluster(uintptr_t address);
+// An address in the own shared memory, in that of another block.
+uintptr_t address_in(int rank, uintptr_t address);
+// The rank of the block whose window an address is in; -1: none.
+int rank_reached(uintptr_t address);
+// The word of another block's that a cell is about; 0: none.
+uintptr_t word_in_cluster(const Cell* cell);
+// The current thread reaches into shared memory of a block, which has to be there.
+Block& visit(int rank, uintptr_t caller);
+
 // Counts the guard variables of shared objects as written: only the compiler's code reads them.
 void initialise_guards();
 // Shadow memory for a block's shared memory; false if the memory for it cannot be had.
@@ -417,14 +481,16 @@ void stop_watchdog();
 // The number of the barrier object at this address, at which the current thread has so many bytes arrive.
 int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller);
 // They have been sent: the phase ends at the next look at it where nothing is missing any more.
-void settle_bytes(int object);
+void settle_bytes(Block& block, int object);
 // What of a barrier object is missing, in words.
 void describe_object(int object, char* words, size_t size);
 // ---- bulk_copy.cpp ----
 // Performs the copies whose bytes arrive at a barrier object; whether there were any.
 bool complete_bulk_copies(int object, Published& published);
-bool has_bulk_copies(int object);
+bool has_bulk_copies(const Block& block, int object);
 void begin_block_of_bulk_copies();
+// Whether other blocks have copies under way to this one.
+bool awaits_copies_of_others(uintptr_t& issued_at);
 // A thread ends: what it stores arrives all the same.
 void end_thread_of_bulk_copies();
 // ---- tensor_cores.cpp ----
@@ -438,6 +504,7 @@ void check_agent_write(void* address, size_t size, int agent, uint32_t stamp, ui
 void arrived(void* address, size_t size, int agent, uint32_t stamp);
 
 // Performs the copies that are there with a barrier object's phase; what it orders comes after them.
+bool has_async_copies(const Block& block, const void* object);
 void complete_async_copies(const void* object, Published& published);
 // Forgets the copies of threads that ended without waiting for them.
 void drop_async_copies();

@@ -60,6 +60,7 @@ PEAKGATE_BUILTIN(peakgate_thread);
 PEAKGATE_BUILTIN(peakgate_block);
 PEAKGATE_BUILTIN(peakgate_block_size);
 PEAKGATE_BUILTIN(peakgate_grid_size);
+PEAKGATE_BUILTIN(peakgate_cluster_size); // in blocks
 #undef PEAKGATE_BUILTIN
 
 // A barrier is distinguished by `site`, its place in the source: an optimizer may copy or merge the calls themselves.
@@ -70,6 +71,19 @@ PEAKGATE_API int peakgate_barrier_from(int kind, int predicate, int site, const 
 
 // Start of a block's shared memory.
 PEAKGATE_API char* peakgate_shared_base();
+
+// Clusters: blocks that run together and reach one another's shared memory (clusters.cpp). A kernel that has
+// `__cluster_dims__` calls the first of these before anything else.
+PEAKGATE_API void peakgate_cluster_dims(unsigned x, unsigned y, unsigned z);
+PEAKGATE_API unsigned peakgate_cluster_rank();
+PEAKGATE_API void peakgate_cluster_arrive(int releases, const void* caller);
+PEAKGATE_API void peakgate_cluster_wait(int site, const void* caller);
+// An address in shared memory as PTX has it, 32 bits with the block's rank above the offset, and as a pointer.
+#define PEAKGATE_RANK_SHIFT 24 // of the rank plus one; 0: the own block
+PEAKGATE_API char* peakgate_cluster_pointer(uint32_t address);
+PEAKGATE_API uint64_t peakgate_cluster_address(const void* pointer);
+// The same place in another block's shared memory.
+PEAKGATE_API void* peakgate_map_shared(const void* pointer, unsigned rank, const void* caller);
 
 // PTX's barrier `name` for so many threads (0: all); `waits`: bar.sync rather than bar.arrive.
 PEAKGATE_API void peakgate_named_barrier(int name, int threads, int waits, const void* caller);
@@ -158,9 +172,14 @@ struct PeakgateTile {
     int axes;
     int at[5];
 };
-PEAKGATE_API void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, const void* caller);
+// To shared memory: also of the blocks of the cluster that have a bit in `blocks`, at the same places; 0: at these alone.
+PEAKGATE_API void peakgate_load_tile(void* to, const PeakgateTile* tile, const void* barrier, unsigned blocks, const void* caller);
 PEAKGATE_API void peakgate_store_tile(const PeakgateTile* tile, const void* from, const void* caller);
-PEAKGATE_API void peakgate_load_bulk(void* to, const void* from, unsigned bytes, const void* barrier, const void* caller);
+PEAKGATE_API void peakgate_load_bulk(void* to, const void* from, unsigned bytes, const void* barrier, unsigned blocks,
+                                     const void* caller);
+// From the own shared memory, or a value of up to 16 bytes (`st.async`), to that of a block of the cluster.
+PEAKGATE_API void peakgate_send_bulk(void* to, const void* from, unsigned bytes, const void* barrier, const void* caller);
+PEAKGATE_API void peakgate_send_value(void* to, const void* value, unsigned bytes, const void* barrier, const void* caller);
 PEAKGATE_API void peakgate_store_bulk(void* to, const void* from, unsigned bytes, const void* caller);
 PEAKGATE_API void peakgate_bulk_commit();
 // `reads_only`: until they have read shared memory.

@@ -45,12 +45,15 @@ inline bool met_since(const Access& earlier) { return state.known[earlier.thread
 
 // True if an access of another block, or of this one in other circumstances, happened before (order.cpp).
 bool ordered_across_blocks(const Access& earlier);
+// The same of an access to shared memory of a block of the cluster.
+bool ordered_in_cluster(const Access& earlier);
 
 inline bool is_shared(Space space) { return space == SHARED; }
 
 // Has what `earlier` notes happened before what the current thread does now?
 inline bool ordered(const Access& earlier, Space space) {
     if (earlier.epoch == state.epoch) return earlier.thread == state.current || met_since(earlier);
+    if (is_shared(space) && __builtin_expect(state.cluster != nullptr, 0)) return ordered_in_cluster(earlier);
     if (is_shared(space)) // no barrier waits for agents
         return earlier.thread < MAX_THREADS || earlier.epoch < state.shared_since || met_since(earlier);
     if (earlier.epoch < state.ordered_epoch) return true;
@@ -60,7 +63,7 @@ inline bool ordered(const Access& earlier, Space space) {
 }
 
 inline bool same_block(const Access& earlier, Space space) {
-    return is_shared(space) || block_of(earlier.epoch) == state.block->number;
+    return (is_shared(space) && !state.cluster) || block_of(earlier.epoch) == state.block->number;
 }
 
 // True if two strong accesses, of which one is a write, race in no order: each is in the other's scope. Volatile

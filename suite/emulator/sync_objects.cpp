@@ -1,5 +1,5 @@
 // Objects in memory that threads of a block order themselves by: barriers that are arrived at and waited for
-// (cuda::barrier, mbarrier). Known by their address for as long as a block runs.
+// (cuda::barrier, mbarrier). Known by their address for as long as a block runs; other blocks of its cluster may arrive too.
 //
 // A phase ends when all arrivals are there and all bytes that were announced. Bytes count as soon as their copy is sent,
 // but the copies, and the end of the phase, only come when somebody looks at the barrier: until then nothing is there.
@@ -35,10 +35,10 @@ namespace {
 
 SyncObjects& here() { return *state.block->sync_objects; }
 
-SyncObject* known_object(const void* address) {
-    SyncObjects& all = here();
+SyncObject* known_object(const Place& place) {
+    SyncObjects& all = *place.block->sync_objects;
     for (int i = all.count; i-- > 0;) {
-        if (all.objects[i].address == reinterpret_cast<uintptr_t>(address)) return &all.objects[i];
+        if (all.objects[i].address == place.address) return &all.objects[i];
     }
     return nullptr;
 }
@@ -53,7 +53,7 @@ void reset(SyncObject& object, uintptr_t address) {
 }
 
 SyncObject& object_at(const void* address, uintptr_t caller) {
-    if (SyncObject* known = known_object(address)) return *known;
+    if (SyncObject* known = known_object({state.block, reinterpret_cast<uintptr_t>(address)})) return *known;
     if (here().count == MAX_OBJECTS) {
         report(FAULT, caller, 0, "more than %d barrier objects in one block", MAX_OBJECTS);
         abandon_launch();
@@ -63,40 +63,76 @@ SyncObject& object_at(const void* address, uintptr_t caller) {
     return made;
 }
 
-SyncObject& barrier_at(const void* address, uintptr_t caller) {
-    SyncObject* known = known_object(address);
+// A barrier object, of another block of the cluster too.
+struct Barrier {
+    Block& block;
+    SyncObject& object;
+    bool is_own() const { return &block == state.block; }
+};
+
+Barrier barrier_at(const void* address, uintptr_t caller) {
+    if (const int rank = state.cluster ? rank_reached(reinterpret_cast<uintptr_t>(address)) : -1; rank >= 0) visit(rank, caller);
+    const Place place = place_in_cluster(reinterpret_cast<uintptr_t>(address));
+    SyncObject* known = known_object(place);
     if (!known || !known->expected) {
         report(DIVERGENT_BARRIER, caller, 0, "a barrier object is used that nobody has initialised");
         abandon_launch();
     }
     check_barrier_object(address, caller);
-    return *known;
+    return {*place.block, *known};
 }
 
-int number_of(const SyncObject& object) { return static_cast<int>(&object - here().objects); }
+// One to wait at, which has to be the block's own.
+SyncObject& own_barrier_at(const void* address, uintptr_t caller) {
+    const Barrier barrier = barrier_at(address, caller);
+    if (!barrier.is_own()) {
+        report(DIVERGENT_BARRIER, caller, 0, "waits for a barrier object of another block of the cluster, at which it may only arrive");
+        abandon_launch();
+    }
+    return barrier.object;
+}
+
+int number_of(const Block& block, const SyncObject& object) { return static_cast<int>(&object - block.sync_objects->objects); }
 
 long place_of(const SyncObject& object) { return place(SHARED, object.address - state.shared); }
 
 bool is_complete(const SyncObject& object) { return object.pending == 0 && object.announced == object.sent; }
 
-void end_phase(SyncObject& object) {
+void wake(Block& block, int number) {
+    for (int i = 0; i < state.thread_count; ++i) {
+        Thread& thread = block.threads[i];
+        if (thread.status == AT_OBJECT && thread.barrier_site == number) thread.status = READY;
+    }
+}
+
+bool has_copies(const Block& block, const SyncObject& object) {
+    return (state.agents && has_bulk_copies(block, number_of(block, object))) ||
+           has_async_copies(block, reinterpret_cast<const void*>(object.address));
+}
+
+void end_phase(Block& block, SyncObject& object) {
+    if (&block != state.block && has_copies(block, object)) {
+        const InBlock in(block);
+        end_phase(block, object);
+        return;
+    }
     Published& published = object.published[object.phase % PHASES];
-    const int number = number_of(object);
-    complete_async_copies(reinterpret_cast<const void*>(object.address), published);
-    if (state.agents) complete_bulk_copies(number, published);
+    const int number = number_of(block, object);
+    if (&block == state.block) {
+        complete_async_copies(reinterpret_cast<const void*>(object.address), published);
+        if (state.agents) complete_bulk_copies(number, published);
+    }
     ++object.phase;
     object.pending = object.expected;
     object.announced = object.sent = 0;
     ++state.progress;
     forget_published(object.published[object.phase % PHASES]);
-    for (int i = 0; i < state.thread_count; ++i) {
-        if (state.threads[i].status == AT_OBJECT && state.threads[i].barrier_site == number) state.threads[i].status = READY;
-    }
+    wake(block, number);
 }
 
-bool somebody_waits_at(int number) {
+bool somebody_waits_at(const Block& block, int number) {
     for (int i = 0; i < state.thread_count; ++i) {
-        if (state.threads[i].status == AT_OBJECT && state.threads[i].barrier_site == number) return true;
+        if (block.threads[i].status == AT_OBJECT && block.threads[i].barrier_site == number) return true;
     }
     return false;
 }
@@ -118,7 +154,7 @@ bool report_sync_objects() {
         const SyncObject& object = here().objects[state.threads[i].barrier_site];
         state.current = i;
         char words[100];
-        describe_object(number_of(object), words, sizeof words);
+        describe_object(number_of(*state.block, object), words, sizeof words);
         report(DIVERGENT_BARRIER, current_thread().waits_at, 0, "%s", words);
         return true;
     }
@@ -135,8 +171,9 @@ void describe_object(int number, char* words, size_t size) {
 }
 
 int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller) {
-    SyncObject& object = barrier_at(address, caller);
-    if (!object.fenced && !fenced_for_agents(object.initialised, true)) {
+    const Barrier barrier = barrier_at(address, caller);
+    SyncObject& object = barrier.object;
+    if (!object.fenced && !fenced_for_agents(barrier.block, object.initialised, true)) {
         report(SHARED_RACE, caller, state.image + object.initialised.address,
                "bytes are to arrive at the barrier object at byte %ld of shared memory, which was initialised with no "
                "fence.mbarrier_init or fence.proxy.async after it",
@@ -145,13 +182,13 @@ int expect_arrival(const void* address, uint32_t bytes, uintptr_t caller) {
     object.fenced = true;
     object.sent += bytes;
     check_bytes(object, caller);
-    return number_of(object);
+    return number_of(barrier.block, object);
 }
 
-void settle_bytes(int number) {
-    SyncObject& object = here().objects[number];
+void settle_bytes(Block& block, int number) {
+    SyncObject& object = block.sync_objects->objects[number];
     ++state.progress;
-    if (is_complete(object) && somebody_waits_at(number)) end_phase(object);
+    if (is_complete(object) && somebody_waits_at(block, number)) end_phase(block, object);
 }
 
 } // namespace peakgate
@@ -160,6 +197,10 @@ using namespace peakgate;
 
 void peakgate_sync_init(void* address, int expected, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
+    if (state.cluster && rank_reached(reinterpret_cast<uintptr_t>(address)) >= 0) {
+        report(DIVERGENT_BARRIER, called_at, 0, "a barrier object of another block of the cluster is initialised");
+        abandon_launch();
+    }
     check_write(address, 8, called_at);
     SyncObject& object = object_at(address, called_at);
     reset(object, object.address);
@@ -169,28 +210,34 @@ void peakgate_sync_init(void* address, int expected, const void* caller) {
 
 void peakgate_sync_bytes(void* address, unsigned bytes, int arrived, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
-    SyncObject& object = barrier_at(address, called_at);
+    const Barrier barrier = barrier_at(address, called_at);
+    SyncObject& object = barrier.object;
     (arrived ? object.sent : object.announced) += bytes;
     check_bytes(object, called_at);
-    settle_bytes(number_of(object));
+    settle_bytes(barrier.block, number_of(barrier.block, object));
 }
 
 uint64_t peakgate_sync_arrive(void* address, int count, int leaves, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
-    SyncObject& object = barrier_at(address, called_at);
+    const Barrier barrier = barrier_at(address, called_at);
+    SyncObject& object = barrier.object;
+    if (!barrier.is_own() && is_complete(object)) end_phase(barrier.block, object); // nobody has looked at it yet
     if (count < 1 || count > object.pending) {
         report(DIVERGENT_BARRIER, called_at, 0, "%d arrivals at a barrier object that expects %d more", count, object.pending);
         abandon_launch();
     }
     const uint64_t phase = object.phase;
-    publish_to(object.published[phase % PHASES]);
+    if (barrier.is_own())
+        publish_to(object.published[phase % PHASES]);
+    else
+        publish_across(object.published[phase % PHASES]);
     object.pending -= count;
     object.expected -= leaves ? count : 0;
     check_bytes(object, called_at);
     if (is_complete(object)) {
-        const int number = number_of(object);
-        if (!state.agents || !has_bulk_copies(number) || somebody_waits_at(number))
-            end_phase(object);
+        const int number = number_of(barrier.block, object);
+        if (!state.agents || !has_bulk_copies(barrier.block, number) || somebody_waits_at(barrier.block, number))
+            end_phase(barrier.block, object);
         else
             ++state.progress;
     }
@@ -199,15 +246,16 @@ uint64_t peakgate_sync_arrive(void* address, int count, int leaves, const void* 
 
 int peakgate_sync_wait(void* address, uint64_t phase, int blocks, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
-    SyncObject& object = barrier_at(address, called_at);
+    SyncObject& object = own_barrier_at(address, called_at);
+    const int number = number_of(*state.block, object);
     if (object.phase == phase && !blocks) {
-        current_thread().polled_object = number_of(object) + 1;
+        current_thread().polled_object = number + 1;
         poll(called_at);
         current_thread().polled_object = 0;
     }
-    if (object.phase == phase && is_complete(object)) end_phase(object);
+    if (object.phase == phase && is_complete(object)) end_phase(*state.block, object);
     while (object.phase == phase && blocks) {
-        current_thread().barrier_site = number_of(object);
+        current_thread().barrier_site = number;
         wait_as(AT_OBJECT, called_at);
     }
     if (object.phase == phase) return 0;
@@ -216,7 +264,7 @@ int peakgate_sync_wait(void* address, uint64_t phase, int blocks, const void* ca
 }
 
 int peakgate_sync_parity(void* address, int parity, int blocks, const void* caller) {
-    SyncObject& object = barrier_at(address, reinterpret_cast<uintptr_t>(caller));
+    const SyncObject& object = own_barrier_at(address, reinterpret_cast<uintptr_t>(caller));
     // The phase of this parity has ended where the running one has the other.
     if (static_cast<int>(object.phase & 1) != parity) return peakgate_sync_wait(address, object.phase - 1, blocks, caller);
     return peakgate_sync_wait(address, object.phase, blocks, caller);

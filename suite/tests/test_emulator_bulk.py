@@ -221,9 +221,10 @@ def test_what_no_copy_can_be_made_of_is_found(what: str, tmp_path: Path) -> None
     assert caught.value.kind is kind
 
 
-def test_an_access_to_another_block_of_a_cluster_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KernelBuildError, match="another block of a cluster"):
+def test_a_copy_to_a_block_that_the_cluster_does_not_have_is_found(tmp_path: Path) -> None:
+    with pytest.raises(KernelDefect) as caught:
         boxed(tmp_path, np.ones((4, 16), np.float32), (4, 16), MULTICAST, blocks=3)
+    assert caught.value.kind is DefectKind.OUT_OF_BOUNDS
 
 
 ROWS = """
@@ -320,7 +321,7 @@ def test_the_guide_s_fences_are_missed(what: str, tmp_path: Path) -> None:
     [
         "cp.async.bulk.tensor.2d.im2col.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4]",
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2",
-        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2]",
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%0], %1, [%2]",
         "mbarrier.arrive.noComplete.shared.b64 %0, [%1], 1",
         "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1",
     ],
