@@ -1,6 +1,8 @@
 """Mutants of a kernel: its text with one synchronisation or one guard taken away, to see whether the check notices.
 
-- A barrier, a fence, or the commit or wait of an asynchronous copy is deleted; a barrier that votes keeps its value.
+- A barrier, a fence, an arrival, a commit or a wait is deleted: CUDA's own, a call whose name has such a word and whose
+  value nobody takes, and the inline PTX of one; a barrier that votes keeps its value.
+- A toggle of a phase or of a buffer, ``^ 1``, is left out.
 - A comparison that guards is decided: true between ``&&`` and alone, false between ``||`` and where it alone decides
   to leave.
 - A clamp, ``min`` or ``max``, gives way to either of its arguments.
@@ -23,10 +25,32 @@ EMULATED_MACRO = "PEAKGATE_EMULATED"
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<word>\w+)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE)
 _HEADER = re.compile(r"\b(?:for|while|static_assert)\s*\(")
 _CONSTANT = re.compile(r"\bconstexpr\b[^;{]*;")
-_BARRIER = re.compile(
-    r"\b(?:__syncthreads|__syncwarp|__threadfence(?:_block|_system)?|copy_async_(?:commit|wait)(?:<[^<>]*>)?"
-    r"|split_barrier_(?:arrive|wait)|__pipeline_(?:commit|wait_prior))\s*\("
+_BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp|__threadfence(?:_block|_system)?)\s*\(")
+_CALL = re.compile(r"(?:\A|(?<=[;{})])|(?<=\belse))\s*(?P<call>(?:\w+(?:\.|->|::))*(?P<name>\w+)(?:<[^<>;]*>)?\s*\()")
+"""Of a statement that is nothing but a call."""
+_ORDERING = {
+    *(
+        "acquire",
+        "arrive",
+        "barrier",
+        "commit",
+        "expect",
+        "fence",
+        "release",
+        "sync",
+        "syncthreads",
+        "threadfence",
+        "wait",
+    )
+}
+"""Words in the names of functions that order threads or copies."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_PTX = re.compile(r"\basm\b(?:\s+volatile\b)?\s*\(")
+_ORDERING_PTX = re.compile(
+    r"\b(?:bar|barrier|fence|membar|mbarrier|griddepcontrol|wgmma\.(?:fence|commit_group|wait_group)"
+    r"|cp\.async\.(?:bulk\.)?(?:commit_group|wait_group|wait_all|mbarrier))\b"
 )
+_TOGGLE = re.compile(r"(?P<assigned>\^= )1\b| \^ 1\b")
 _VOTE = re.compile(r"\b__syncthreads_(?:or|and|count)\s*\(")
 _CLAMP = re.compile(r"\b(?:min|max)\s*\(")
 _COMPARISON = re.compile(r" (?:<=|>=|==|!=|<|>) ")
@@ -68,7 +92,15 @@ class Mutant:
 def mutants(file: str, text: str) -> list[Mutant]:
     """Every mutant of a file, in the order of its text."""
     code = _code(text)
-    every = dict.fromkeys((*_without_barriers(code), *_without_guards(code), *_without_clamps(code)))
+    every = dict.fromkeys(
+        (
+            *_without_barriers(code),
+            *_without_ptx(code, text),
+            *_without_toggles(code),
+            *_without_guards(code),
+            *_without_clamps(code),
+        )
+    )
     changes = sorted(every, key=lambda change: change[:2])
     found: list[Mutant] = []
     seen: dict[tuple[str, str], int] = {}
@@ -87,10 +119,31 @@ def _without_barriers(code: str) -> Iterator[_Change]:
     for match in _BARRIER.finditer(code):
         stop = _end_of_call(code, match.end())
         yield match.start(), stop, "", f"without {_words(code[match.start() : stop])}"
+    for match in _CALL.finditer(code):
+        if _ORDERING & {word.lower() for word in _WORD.findall(match["name"])}:
+            stop = _end_of_call(code, match.end())
+            if code[stop:].lstrip().startswith(";"):
+                yield match.start("call"), stop, "", f"without {_words(code[match.start('call') : stop])}"
     for match in _VOTE.finditer(code):
         stop = _end_of_call(code, match.end())
         vote = code[match.end() - 1 : stop]
         yield match.start(), stop, vote, f"{_words(code[match.start() : stop])} -> {_words(vote[1:-1])}"
+
+
+def _without_ptx(code: str, text: str) -> Iterator[_Change]:
+    for match in _PTX.finditer(code):
+        stop = _end_of_call(code, match.end())
+        statement = re.sub(r"\\[nt]", " ", text[match.start() : stop])
+        found = _ORDERING_PTX.search(statement)
+        if found and not re.search(r'"[=+]', statement):
+            instruction = re.split(r"[\s;\\\"]", statement[found.start() :], maxsplit=1)[0]
+            yield match.start(), stop, "", f"without {instruction}"
+
+
+def _without_toggles(code: str) -> Iterator[_Change]:
+    for match in _TOGGLE.finditer(code):
+        kept = f"{match['assigned']}0" if match["assigned"] else ""
+        yield match.start(), match.end(), kept, f"without {_words(match[0])}"
 
 
 def _without_guards(code: str) -> Iterator[_Change]:
