@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from peakgate import emulator
 from peakgate.core.tensor_maps import TensorMapArgument
-from peakgate.emulator import DefectKind, KernelBuildError, KernelDefect, TileArray
+from peakgate.emulator import DefectKind, KernelDefect, TileArray
 from peakgate.emulator.ptx import translated
 
 TILES = """

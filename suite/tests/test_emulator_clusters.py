@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,11 +45,12 @@ __device__ unsigned in_block(const void* p, unsigned rank) {
     return address;
 }
 __device__ void wait(const void* barrier, unsigned parity) {
-    asm volatile("{.reg .pred over;\\nagain:\\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [%0], %1;\\n"
-                 "@!over bra again;}" ::"r"(at(barrier)), "r"(parity) : "memory");
+    asm volatile("{.reg .pred over;\\nagain:\\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [%0], %1;\\n@!over bra again;}" ::"r"(at(barrier)), "r"(parity) : "memory");
 }
 __device__ void arrive_at(const void* barrier, unsigned rank) {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(in_block(barrier, rank)) : "memory");
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
+                 ::"r"(in_block(barrier, rank)) : "memory");
 }
 // Values go round: in each round every block sends what it has to the next one. out[block] = in[block - rounds].
 extern "C" __global__ void __cluster_dims__(4) ring(int* out, const int* in, int rounds) {
@@ -93,13 +96,15 @@ RING_SOUND = {
 ASYNC = {
     "ARRIVALS": "1",
     "ANNOUNCE": 'asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" ::"r"(at(&full)) : "memory")',
-    "SEND(to, v, barrier)": 'asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.s32 [%0], %1, [%2];"'
-    ' ::"r"(to), "r"(v), "r"(barrier) : "memory")',
+    "SEND(to, v, barrier)": 'asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.s32 '
+    '[%0], %1, [%2];" ::"r"(to), "r"(v), "r"(barrier) : "memory")',
 }
 RELAXED = f'asm volatile("{ARRIVE.replace("release", "relaxed")}\\n{WAIT}" ::: "memory")'
 
 
-def run(folder: Path, source: str, kernel: str, defines: dict[str, str], given: list[object], threads: int) -> None:
+def run(folder: Path, source: str, defines: dict[str, str], given: list[Any], threads: int = THREADS) -> None:
+    """Four blocks of the kernel in a source, in several orders of threads."""
+    kernel = re.search(r"(\w+)\((?:int\* out)", source)[1]  # type: ignore[index]
     path = folder / f"{kernel}.cu"
     macros = "".join(f"#define {name} {text}\n" for name, text in defines.items())
     path.write_text(macros + source, encoding="utf-8")
@@ -111,7 +116,7 @@ def run(folder: Path, source: str, kernel: str, defines: dict[str, str], given: 
 def run_sums(folder: Path, threads: int = THREADS, **changed: str) -> tuple[np.ndarray, np.ndarray]:
     given = np.arange(BLOCKS * threads, dtype=np.int32)
     out = np.zeros(BLOCKS, np.int32)
-    run(folder, SUMS, "sums", SUMS_SOUND | changed, [out, given], threads)
+    run(folder, SUMS, SUMS_SOUND | changed, [out, given], threads)
     return out, given.reshape(BLOCKS, -1).sum(axis=1)
 
 
@@ -119,7 +124,7 @@ def run_ring(folder: Path, rounds: int, **changed: str) -> tuple[np.ndarray, np.
     given = np.arange(BLOCKS * THREADS, dtype=np.int32)
     out = np.zeros_like(given)
     defines = {**RING_SOUND, **changed}
-    run(folder, RING, "ring", defines, [out, given, np.int32(rounds)], THREADS)
+    run(folder, RING, defines, [out, given, np.int32(rounds)])
     return out, np.roll(given.reshape(BLOCKS, -1), rounds, axis=0).ravel()
 
 
@@ -207,7 +212,8 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) shared_tile(int* out, const
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at(&full)), "r"(BYTES) : "memory");
         asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
                      " [%0], [%1, {%2, %3}], [%4], %5;"
-                     ::"r"(at(tile + rank * 128)), "l"(&in), "r"(0), "r"(rank * 16), "r"(at(&full)), "h"(MASK) : "memory");
+                     ::"r"(at(tile + rank * 128)), "l"(&in), "r"(0), "r"(rank * 16), "r"(at(&full)), "h"(MASK)
+                     : "memory");
     }
     WAIT;
     for (unsigned i = threadIdx.x; i < 256; i += blockDim.x) out[blockIdx.x * 256 + i] = tile[i];
@@ -230,7 +236,7 @@ def run_multicast(folder: Path, **changed: str) -> tuple[np.ndarray, np.ndarray]
     given = np.ascontiguousarray(given)
     tiles = TileArray(given, TensorMapArgument(0, (16, 8), 0), "int32")
     out = np.zeros(BLOCKS * 256, np.int32)
-    run(folder, MULTICAST, "shared_tile", {**MULTICAST_SOUND, **changed}, [out, tiles], THREADS)
+    run(folder, MULTICAST, {**MULTICAST_SOUND, **changed}, [out, tiles])
     return out, np.tile(given.ravel(), BLOCKS)
 
 
