@@ -53,7 +53,7 @@ from peakgate.core.case import (
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.edges import accepted, chosen
 from peakgate.core.errors import described, raised_at
-from peakgate.core.tensor_maps import TensorMapArgument
+from peakgate.core.tensor_maps import StridedMapArgument, TensorMapArgument
 from peakgate.core.texels import Surface, TexelBuffer, Texture
 from peakgate.core.text import counted
 
@@ -170,13 +170,16 @@ class TensorMap:
     ``of`` is what ``In``, ``Out`` or ``InOut`` gave, which need not be an argument besides, or the name of an argument.
     ``box`` is what one copy moves, rows before columns as in the array: ``TensorMap(a, box=(128, 64), swizzle=128)``.
     For ``swizzle`` and ``l2``, in bytes, see ``peakgate.core.tensor_maps``. Sizes of which CUDA has no such map, with
-    rows that are no multiple of 16 bytes say, are no sizes of the kernel.
+    rows that are no multiple of 16 bytes say, are no sizes of the kernel. ``axes`` are the (extent, stride) in elements
+    of the axes that copies see, the contiguous one last, where they are not those of the array: 64 columns of all rows
+    at a time are ``axes=((k // 64, 64), (m, k), (64, 1))``.
     """
 
     of: Buffer | str
     box: tuple[int, ...]
     swizzle: Literal[0, 32, 64, 128] = 0
     l2: Literal[0, 64, 128, 256] = 128
+    axes: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,11 @@ class _Arguments:
                 of = _position(names, each.of, "a tensor map")
             else:
                 of = next((at for at, (_, known) in enumerate(every) if known is each.of), -1)
-            return TensorMapArgument(of, tuple(map(int, each.box)), each.swizzle, each.l2)
+            box = tuple(map(int, each.box))
+            if each.axes is None:
+                return TensorMapArgument(of, box, each.swizzle, each.l2)
+            axes = tuple((int(extent), int(stride)) for extent, stride in each.axes)
+            return StridedMapArgument(of, box, each.swizzle, each.l2, axes)
 
         return _Arguments(tuple(placed(each) for _, each in every), names, tuple(passed))
 

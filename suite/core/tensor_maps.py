@@ -36,13 +36,17 @@ class TensorMapArgument:
     swizzle: Literal[0, 32, 64, 128] = 0
     l2: Literal[0, 64, 128, 256] = 128
 
+    def seen(self, shape: tuple[int, ...], dtype: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The extents in elements of the axes that copies see, and the strides in bytes of all but the last."""
+        return shape, strides_bytes(shape, dtype)
+
     def objection(self, shape: tuple[int, ...], dtype: str) -> str | None:
         """Why CUDA has no such map of a buffer, and what is expected; None where it has one."""
         if dtype not in DATA_TYPES:
             return f"of {dtype}; expected one of {', '.join(DATA_TYPES)}"
+        shape, strides = self.seen(shape, dtype)
         axes, itemsize = len(shape), dtypes.storage(dtype).itemsize
         row_bytes, widest = self.box[-1] * itemsize if self.box else 0, self.swizzle or _LARGEST_SIDE * itemsize
-        strides = strides_bytes(shape, dtype)
         conditions = {
             f"of shape {shape}; expected 1 to {_MOST_AXES} axes of 1 to 2^32 elements": (
                 1 <= axes <= _MOST_AXES and all(1 <= extent <= _LARGEST_EXTENT for extent in shape)
@@ -60,6 +64,30 @@ class TensorMapArgument:
             ),
         }
         return next((objection for objection, holds in conditions.items() if not holds), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StridedMapArgument(TensorMapArgument):
+    """The same with ``axes`` of its own: of each the extent and the stride in elements, that of the last one 1.
+
+    Copies then see the buffer as an array of any order of axes, each of them as often as the strides make them.
+    """
+
+    axes: tuple[tuple[int, int], ...] = ()
+
+    def seen(self, shape: tuple[int, ...], dtype: str) -> tuple[tuple[int, ...], tuple[int, ...]]:  # noqa: ARG002
+        """The extents and the strides in bytes that were given."""
+        itemsize = dtypes.storage(dtype).itemsize
+        return tuple(extent for extent, _ in self.axes), tuple(stride * itemsize for _, stride in self.axes[:-1])
+
+    def objection(self, shape: tuple[int, ...], dtype: str) -> str | None:
+        """As of any map; its axes have to lie in the buffer."""
+        if not self.axes or self.axes[-1][1] != 1 or any(min(axis) < 1 for axis in self.axes):
+            return f"with axes {self.axes}; expected (extent, stride) of each from 1 up, the last stride 1"
+        reached = 1 + sum((extent - 1) * stride for extent, stride in self.axes)
+        if reached > math.prod(shape):
+            return f"with axes {self.axes}, which reach {reached} elements; expected at most those of shape {shape}"
+        return TensorMapArgument.objection(self, shape, dtype)
 
 
 def strides_bytes(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from peakgate.core.case import Buffer
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
-from peakgate.core.tensor_maps import DATA_TYPES, L2_PROMOTIONS, SWIZZLES, TensorMapArgument, strides_bytes
+from peakgate.core.tensor_maps import DATA_TYPES, L2_PROMOTIONS, SWIZZLES, TensorMapArgument
 from peakgate.device import driver
 
 _LAYOUT = np.dtype([("opaque", np.uint64, (16,))])
@@ -24,13 +24,14 @@ def encoded(described: TensorMapArgument, buffer: Buffer, address: int) -> np.nd
     room = np.zeros(_LAYOUT.itemsize + _ALIGNMENT_BYTES, np.uint8)
     start = -room.ctypes.data % _ALIGNMENT_BYTES
     found = room[start : start + _LAYOUT.itemsize].view(_LAYOUT).reshape(())
+    extents, strides = described.seen(buffer.shape, buffer.dtype)
     status = driver.encode_tensor_map(
         found.ctypes.data,
         element_type=DATA_TYPES[buffer.dtype],
         address=address,
         # CUDA lists axes from the contiguous one on.
-        extents=buffer.shape[::-1],
-        strides_bytes=strides_bytes(buffer.shape, buffer.dtype)[::-1],
+        extents=extents[::-1],
+        strides_bytes=strides[::-1],
         box=described.box[::-1],
         swizzle=SWIZZLES.index(described.swizzle),
         l2_promotion=L2_PROMOTIONS.index(described.l2),

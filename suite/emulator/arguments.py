@@ -11,7 +11,7 @@ import numpy as np
 from peakgate.core import dtypes, texels
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
-from peakgate.core.tensor_maps import TensorMapArgument, strides_bytes
+from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.text import counted
 from peakgate.emulator.structures import BufferStructure, Parameter, SlotStructure, TensorMapStructure, TextureStructure
 
@@ -208,10 +208,12 @@ class Arguments:
         self.tensor_map_count += 1
         buffer = self._known(where, place, array, writable=bool(array.flags.writeable))
         tensor_map.buffer = ctypes.pointer(buffer)
-        tensor_map.axes, tensor_map.element_bytes = array.ndim, array.itemsize
-        tensor_map.extents[: array.ndim] = array.shape[::-1]
-        tensor_map.strides[: array.ndim] = (array.itemsize, *strides_bytes(array.shape, given.dtype)[::-1])
-        tensor_map.box[: array.ndim] = described.box[::-1]
+        extents, strides = described.seen(array.shape, given.dtype)
+        axes = len(extents)
+        tensor_map.axes, tensor_map.element_bytes = axes, array.itemsize
+        tensor_map.extents[:axes] = extents[::-1]
+        tensor_map.strides[:axes] = (array.itemsize, *strides[::-1])
+        tensor_map.box[:axes] = described.box[::-1]
         tensor_map.swizzle = described.swizzle
         room = np.zeros((_MAP_BYTES + _MAP_ALIGNMENT) // 8, np.uint64)
         words = room[-room.ctypes.data % _MAP_ALIGNMENT // 8 :][: _MAP_BYTES // 8]

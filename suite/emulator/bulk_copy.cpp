@@ -213,8 +213,16 @@ void store(const Extent& to, const void* from, uintptr_t caller) {
     check_alignment(from, to.map ? TILE_ALIGNMENT : PIECE, "address in shared memory", caller);
     const int by = agent(STORES, state.current / WARP);
     const uint32_t stamp = new_stamp_of(by);
-    check_agent_read(from, to.bytes, by, stamp, caller);
-    if (!to.map) check_async_source(to.linear, to.bytes, caller);
+    if (to.map) { // what is outside of the array is not stored, and may be anything
+        char* tile = static_cast<char*>(const_cast<void*>(from));
+        for_rows(to, [&](uintptr_t offset, char* global, int first, int count) {
+            for_pieces(*to.map, tile + offset, global, first, count,
+                       [&](const char* piece, char*, size_t bytes) { check_agent_read(piece, bytes, by, stamp, caller); });
+        });
+    } else {
+        check_agent_read(from, to.bytes, by, stamp, caller);
+        check_async_source(to.linear, to.bytes, caller);
+    }
     BulkCopies& all = here();
     append(all.stores, all.store_count, all.store_room,
            {to, static_cast<char*>(const_cast<void*>(from)), nullptr, state.current, all.committed[state.current], by, stamp, caller});

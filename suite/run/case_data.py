@@ -14,7 +14,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from peakgate.core.case import Array, Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Struct, Tier, Work
-from peakgate.core.tensor_maps import TensorMapArgument
+from peakgate.core.tensor_maps import StridedMapArgument, TensorMapArgument
 from peakgate.core.texels import Surface, TexelBuffer, Texture
 
 FUNCTION = "function"
@@ -24,7 +24,7 @@ RECORDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         *(Case, Stage, Launch, KernelLaunch, Work, Buffer, TexelBuffer, Texture, Surface),
-        *(Scalar, Struct, TensorMapArgument),
+        *(Scalar, Struct, TensorMapArgument, StridedMapArgument),
     )
 }
 _TAKEN: dict[type, tuple[type, ...]] = {int: (int, float), float: (int, float), str: (str, int, float)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 from peakgate import emulator
-from peakgate.core.tensor_maps import TensorMapArgument
+from peakgate.core.tensor_maps import StridedMapArgument, TensorMapArgument
 from peakgate.emulator import DefectKind, KernelDefect, TileArray
 from peakgate.emulator.ptx import translated
 
@@ -174,6 +175,37 @@ def boxed(
     given = TileArray(array, TensorMapArgument(1, box), array.dtype.name)
     kernel.launch((1, 1, 1), (1, 1, 1), (out.view(np.uint8), given, *map(np.int32, at)), outputs=[0])
     return out
+
+
+STORED = """
+#include <cuda.h>
+extern "C" __global__ void stored(const __grid_constant__ CUtensorMap out) {
+    __shared__ __align__(128) float box[8 * 16];
+    for (int i = 0; i < 8 * 16; ++i)
+        if (i % 16 < WRITTEN) box[i] = i;
+    asm volatile("fence.proxy.async;" ::: "memory");
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];\\n"
+                 "cp.async.bulk.commit_group;\\ncp.async.bulk.wait_group 0;"
+                 ::"l"(&out), "r"((unsigned)__cvta_generic_to_shared(box)), "r"(0), "r"(0), "r"(1) : "memory");
+}
+"""
+
+
+@pytest.mark.parametrize("written", [12, 11])
+def test_only_what_lies_in_the_array_is_read_for_a_store(written: int, tmp_path: Path) -> None:
+    """Columns 12 to 23 of 8 rows, by a box of 16 columns of which the axis has 12."""
+    source = tmp_path / "stored.cu"
+    source.write_text(STORED, encoding="utf-8")
+    array = np.zeros((8, 24), np.float32)
+    seen = StridedMapArgument(0, (1, 8, 16), axes=((2, 12), (8, 24), (12, 1)))
+    kernel = emulator.load(source, "stored", (("WRITTEN", str(written)),))
+    with pytest.raises(KernelDefect) if written < 12 else nullcontext() as caught:
+        kernel.launch((1, 1, 1), (1, 1, 1), [TileArray(array, seen, "float32")])
+    if caught:
+        assert caught.value.kind is UNWRITTEN
+    else:
+        np.testing.assert_array_equal(array[:, 12:], np.arange(128).reshape(8, 16)[:, :12])
+        assert not array[:, :12].any()
 
 
 @pytest.mark.parametrize("corner", [(0, 0, 0), (1, 2, 1), (-3, -1, -1), (9, 3, 2)])

@@ -11,7 +11,7 @@ from peakgate.core.case import Buffer, KernelLaunch, Role, Scalar, Scale, Stage
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.family import In, Out, Temp, TensorMap, Value, kernel, launch
-from peakgate.core.tensor_maps import TensorMapArgument
+from peakgate.core.tensor_maps import StridedMapArgument, TensorMapArgument
 from peakgate.device import driver
 from peakgate.device.tensor_maps import encoded
 from peakgate.run.case_data import as_data, as_record
@@ -123,6 +123,10 @@ MISTAKES = {
     "an argument that is no array": {"of": 2},
     "an argument that is not there": {"of": 9},
     "GPUs without TMA": {"min_capability": (8, 0)},
+    "axes beyond the array": {"axes": ((257, 512), (512, 1))},
+    "a last stride of 2": {"axes": ((256, 512), (256, 2))},
+    "a stride of 8 bytes": {"axes": ((8, 4), (128, 1))},
+    "fewer axes than sides": {"axes": ((512, 1),)},
 }
 
 
@@ -133,7 +137,8 @@ def test_a_map_that_cuda_does_not_have_is_refused_in_one_line(mistake, tmp_path)
     def made(of, shape, dtype, min_capability, **described):
         stage = Stage("tiles", "", tmp_path / "tiles.cu", min_capability=min_capability)
         buffer = Buffer(Role.IN, shape, dtype)
-        return make_case(stage=stage, arguments=(buffer, TensorMapArgument(of, **described), Scalar(1)))
+        kind = StridedMapArgument if "axes" in described else TensorMapArgument
+        return make_case(stage=stage, arguments=(buffer, kind(of, **described), Scalar(1)))
 
     assert made(**usual).arguments[1].box == BOX
     with pytest.raises(ValueError, match=r"argument 1 is a tensor map .*; expected") as refused:
@@ -203,6 +208,23 @@ def test_a_map_is_encoded_for_the_place_of_its_array(monkeypatch):
         "swizzle": 3,
         "l2_promotion": 3,
     }
+
+
+def test_a_map_may_see_other_axes_than_the_arrays(monkeypatch):
+    columns = ((8, 64), (256, 512), (64, 1))  # 64 columns of all rows at a time
+
+    def arguments(m, n):
+        array = In(m, n, dtype="bfloat16")
+        return [Out(m, n, dtype="bfloat16"), TensorMap(array, box=(1, 128, 64), axes=columns)]
+
+    case = case_of(arguments)
+    seen = case.arguments[2]
+    sent = as_record(json.loads(json.dumps(as_data(case))), Path("/"))
+    assert sent.arguments == case.arguments
+    asked = {}
+    monkeypatch.setattr(driver, "encode_tensor_map", lambda _, **given: asked.update(given) or 0)
+    encoded(seen, case.arguments[1], 1 << 32)
+    assert (asked["extents"], asked["strides_bytes"], asked["box"]) == ((64, 256, 8), (1024, 128), (64, 128, 1))
 
 
 def test_a_map_that_the_driver_refuses_leaves_the_case_undecided(monkeypatch):
