@@ -310,7 +310,7 @@ def emulator_headers() -> dict[str, str]:
         "mma.h": '#include "cuda_wmma.h"\n',
         "cuComplex.h": '#include "cuda_complex.h"\n',
         **dict.fromkeys(_OF_CUB, '#include "cuda_cub.h"\n'),
-        **dict.fromkeys(_OF_SYNC, '#include "cuda_sync.h"\n'),
+        **dict.fromkeys(_OF_SYNC, '#include <utility>\n#include "cuda_sync.h"\n'),  # libcu++'s have std::move
         **dict.fromkeys(("cuda_pipeline.h", "cuda_pipeline_primitives.h"), ""),
         "cuda.h": "#define CUDA_VERSION CUDART_VERSION\n"
         "typedef struct CUtensorMap_st { alignas(64) unsigned long long opaque[16]; } CUtensorMap;\n",

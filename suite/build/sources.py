@@ -442,8 +442,8 @@ def _opens_function(head: str) -> bool:
     return "(" in declared and not _TYPE.match(declared) and not re.search(r"(?<![=!<>])=(?!=)\s*$|=[^()]*$", declared)
 
 
-_USING = re.compile(r"\s*using\s+std\s*::\s*(\w+)\s*")
-"""For example a name of the host's library; kept if a kernel mentions it."""
+_USING = re.compile(r"\s*using\s+(?:\w+\s*::\s*)+(\w+)\s*")
+"""For example a name of the host's library, or a host function of a namespace; kept if a kernel mentions it."""
 
 _PROTOTYPE = re.compile(
     r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<[^;{}]*>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"

@@ -254,6 +254,19 @@ __global__ void kernel(Element* e) { e->value = e->twice(); }
 """
 
 
+def test_a_using_declaration_goes_with_its_host_function(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    kernel = "namespace own { __global__ void kernel(int* x) { *x = twice(*x); } }\n"
+    source.write_text(
+        "namespace own { __device__ int twice(int x) { return 2 * x; } void run() { kernel<<<1, 1>>>(0); } }\n"
+        f"{kernel}using own::run;\nusing own::twice;\n"
+    )
+    (text,) = device_texts(read_sources(source))
+    assert kernel in text
+    assert "using own::twice;" in text
+    assert "run" not in text
+
+
 def test_a_type_that_a_kernel_uses_stays_without_its_functions_for_the_host(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     source.write_text(HOST_TYPES)
