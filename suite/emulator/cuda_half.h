@@ -32,7 +32,7 @@ template <int mantissa, int exponent> inline unsigned short narrowed(double valu
     return static_cast<unsigned short>(encoded | sign << 15);
 }
 
-template <int mantissa, int exponent> inline float widened(unsigned short bits) {
+template <int mantissa, int exponent> __attribute__((always_inline)) inline float widened(unsigned short bits) {
     const unsigned sign = static_cast<unsigned>(bits & 0x8000u) << 16;
     const unsigned magnitude = bits & 0x7fffu;
     if (exponent == 8) return __builtin_bit_cast(float, static_cast<unsigned>(bits) << 16);

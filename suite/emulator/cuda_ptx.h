@@ -4,15 +4,15 @@
 namespace peakgate_ptx {
 
 // A signed number fills the register, as where one of 8 bits is put into one of 32.
-template <class T> inline uint64_t bits(T value) {
+template <class T> __attribute__((always_inline)) inline uint64_t bits(T value) {
     uint64_t result = 0;
     __builtin_memcpy(&result, &value, sizeof(T) < 8 ? sizeof(T) : 8);
     return result;
 }
 inline uint64_t bits(signed char value) { return static_cast<uint64_t>(value); }
 inline uint64_t bits(short value) { return static_cast<uint64_t>(value); }
-inline uint64_t bits(int value) { return static_cast<uint64_t>(value); }
-template <class T> inline T get(uint64_t from) {
+__attribute__((always_inline)) inline uint64_t bits(int value) { return static_cast<uint64_t>(value); }
+template <class T> __attribute__((always_inline)) inline T get(uint64_t from) {
     T value;
     __builtin_memcpy(&value, &from, sizeof(T));
     return value;

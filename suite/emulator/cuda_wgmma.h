@@ -22,7 +22,7 @@ template <int COLS, class A, class B, class C> struct GroupProduct {
     // So many columns at once: a thread's stack is small.
     static constexpr int AT_ONCE = COLS % 64 ? 8 : 64;
 
-    __attribute__((no_sanitize("thread"))) static void multiply(const PeakgateProduct* product, const unsigned char* rows_of_a,
+    PEAKGATE_UNWATCHED static void multiply(const PeakgateProduct* product, const unsigned char* rows_of_a,
                                                                 const unsigned char* rows_of_b, uint32_t* sums, int adds) {
         double a[16][K], b[K][AT_ONCE], out[16][AT_ONCE];
         const double scale = product->scale_a * product->scale_b;
@@ -35,7 +35,7 @@ template <int COLS, class A, class B, class C> struct GroupProduct {
                 for (int n = first / 2; n < (first + AT_ONCE) / 2; ++n)
                     out[lane / 4 + n % 4 / 2 * 8][place(lane, n) - first] =
                         adds ? element<C>(sums[lane * REGISTERS + n / PER_C], n % PER_C) : 0;
-            peakgate_multiply(&a[0][0], &b[0][0], &out[0][0], K, AT_ONCE);
+            peakgate_multiply(&a[0][0], &b[0][0], &out[0][0], K, AT_ONCE, 16);
             for (int lane = 0; lane < LANES; ++lane) {
                 for (int n = first / 2; n < (first + AT_ONCE) / 2; ++n) {
                     const uint64_t encoded = C::encoded(out[lane / 4 + n % 4 / 2 * 8][place(lane, n) - first], product->clamps);

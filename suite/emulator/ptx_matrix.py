@@ -73,10 +73,10 @@ def _product(instruction: Instruction, names: Names) -> str:
         raise Unknown
     to, of_a, of_b, of_c = instruction.operands
     clamps = str("satfinite" in instruction.modifiers).lower()
-    given = (_registers(name, operand, names) for name, operand in (("a", of_a), ("b", of_b), ("c", of_c)))
+    given = ", ".join(names.bits(member) for operand in (of_a, of_b, of_c) for member in _members(operand))
     types = f"peakgate_ptx::{_TYPES[a]}, peakgate_ptx::{_TYPES[b]}, peakgate_ptx::{_SUMS[sums]}"
-    call = f"peakgate_ptx::mma<{rows}, {depth}, {types}>(d, a, b, c, {clamps});"
-    return " ".join((*given, f"uint64_t d[{len(_members(to))}];", call, _taken("d", to, names)))
+    call = f"const auto sums = peakgate_ptx::mma<{rows}, {depth}, {types}>({clamps}, {given});"
+    return f"{call} {_taken('sums.of', to, names)}"
 
 
 def _matrices(modifiers: Sequence[str]) -> tuple[int, str, str]:

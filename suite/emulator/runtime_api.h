@@ -199,5 +199,5 @@ PEAKGATE_API void peakgate_wgmma(const PeakgateProduct* product, const void* cal
 PEAKGATE_API void peakgate_wgmma_fence(const void* caller);
 PEAKGATE_API void peakgate_wgmma_commit(const void* caller);
 PEAKGATE_API void peakgate_wgmma_wait(int groups_left, const void* caller);
-// sums += a . b, of 16 rows: `depth` numbers in each row of a, `columns` in each of b.
-PEAKGATE_API void peakgate_multiply(const double* a, const double* b, double* sums, int depth, int columns);
+// sums += a . b, of so many rows: `depth` numbers in each row of a, `columns` in each of b, a multiple of 8.
+PEAKGATE_API void peakgate_multiply(const double* a, const double* b, double* sums, int depth, int columns, int rows);
