@@ -79,7 +79,6 @@ _NOT_EMULATED = {
     r"\bcub/|\bcub::": "this part of CUB",
     r"\bthrust/|\bthrust::": "Thrust",
     r"\bcurand\w*": "cuRAND",
-    r"cluster_group|this_cluster|__cluster_dims__": "a thread block cluster",
     r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
 

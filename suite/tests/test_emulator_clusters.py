@@ -46,7 +46,8 @@ __device__ unsigned in_block(const void* p, unsigned rank) {
 }
 __device__ void wait(const void* barrier, unsigned parity) {
     asm volatile("{.reg .pred over;\\nagain:\\n"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [%0], %1;\\n@!over bra again;}" ::"r"(at(barrier)), "r"(parity) : "memory");
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 over, [%0], %1;\\n@!over bra again;}"
+                 ::"r"(at(barrier)), "r"(parity) : "memory");
 }
 __device__ void arrive_at(const void* barrier, unsigned rank) {
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
