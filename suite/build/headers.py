@@ -58,6 +58,8 @@ _EMPTY = (
     *("driver_types.h", "builtin_types.h", "math_functions.h", "device_functions.h", "device_atomic_functions.h"),
     *("sm_30_intrinsics.h", "sm_35_intrinsics.h", "sm_60_atomic_functions.h", "cuda_profiler_api.h", "helper_math.h"),
     *("cublas_v2.h", "cublas.h", "cublasLt.h", "curand.h", "cufft.h", "cusparse.h", "cusolverDn.h", "cudnn.h"),
+    *("torch/extension.h", "torch/types.h", "torch/all.h", "torch/library.h", "torch/python.h", "ATen/ATen.h"),
+    *("ATen/cuda/CUDAContext.h", "c10/cuda/CUDAGuard.h", "c10/cuda/CUDAStream.h", "c10/cuda/CUDAException.h"),
     *("nvrtc.h", "nvml.h", "nccl.h", "mpi.h", "omp.h", "nvtx3/nvToolsExt.h", "nvToolsExt.h"),
     *("assert.h", "cassert", "stdio.h", "cstdio", "stdlib.h", "string.h", "stddef.h", "errno.h", "ctype.h", "time.h"),
     *("ctime", "cerrno", "cctype", "cstdarg", "stdarg.h", "stdbool.h", "signal.h", "locale.h", "unistd.h"),

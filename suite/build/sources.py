@@ -38,7 +38,8 @@ _HOST_WORDS = (
     r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
     r"std\s*::\s*(?:vector|string|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
     r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|map|unordered_map|set|runtime_error|exception)|"
-    r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv"
+    r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"
+    r"(?:torch|at|c10|pybind11)\s*::\s*\w+|(?:TORCH|PYBIND11|AT)_[A-Z]\w*"
 )
 _HOST_CALLS = r"malloc|calloc|realloc|free|exit|fopen|fclose|fprintf|fflush|getenv|atoi|atof|rand|srand|system"
 _HOST = re.compile(rf"(?P<launch>\w+\s*(?:<[^<>;{{}}]*>\s*)?<<<)|\b(?:{_HOST_WORDS})\b|\b(?:{_HOST_CALLS})\s*\(")

@@ -80,15 +80,18 @@ def _product(instruction: Instruction, names: Names) -> str:
 
 
 def _matrices(modifiers: Sequence[str]) -> tuple[int, str, str]:
-    """How many, whether transposed, and in which space, of ``.sync.aligned.m8n8.x4.trans.shared.b16``."""
-    sync, aligned, shape, count, *others, kind = modifiers
-    if count == "m8n8":  # as CUTLASS writes it
-        shape, count = count, shape
-    if (sync, aligned, shape, kind) != ("sync", "aligned", "m8n8", "b16") or count not in ("x1", "x2", "x4"):
+    """How many, whether transposed, and in which space, of ``.sync.aligned.m8n8.x4.trans.shared.b16``.
+
+    Assemblers take the modifiers between in any order, and kernels are written so.
+    """
+    sync, aligned, *between, kind = modifiers
+    others = {*between} - {"m8n8"}
+    (count,) = others & {"x1", "x2", "x4"} or {""}
+    if (sync, aligned, kind) != ("sync", "aligned", "b16") or "m8n8" not in between or not count:
         raise Unknown
-    if not {*others} <= {"trans", "shared", "shared::cta"}:
+    if len(others) != len(between) - 1 or not others <= {count, "trans", "shared", "shared::cta"}:
         raise Unknown
-    space = "shared" if {"shared", "shared::cta"} & {*others} else "generic"
+    space = "shared" if {"shared", "shared::cta"} & others else "generic"
     return int(count[1]), str("trans" in others).lower(), space
 
 

@@ -254,11 +254,24 @@ __global__ void kernel(Element* e) { e->value = e->twice(); }
 """
 
 
+def test_bindings_of_an_extension_of_pytorch_are_host_code(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    kernel = "__global__ void kernel(float* x) { *x = 1; }\n"
+    source.write_text(
+        f"#include <torch/extension.h>\n{kernel}void run(torch::Tensor x) {{ kernel<<<1, 1>>>((float*)x.data_ptr()); }}\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }\n'
+    )
+    (text,) = device_texts(read_sources(source))
+    assert kernel in text
+    assert "run" not in text
+
+
 def test_a_using_declaration_goes_with_its_host_function(tmp_path: Path) -> None:
     source = tmp_path / "k.cu"
     kernel = "namespace own { __global__ void kernel(int* x) { *x = twice(*x); } }\n"
     source.write_text(
-        "namespace own { __device__ int twice(int x) { return 2 * x; } void run() { kernel<<<1, 1>>>(0); } }\n"
+        "namespace own { __device__ int twice(int x) { return 2 * x; } }\n"
+        "namespace own { void run() { kernel<<<1, 1>>>(0); } }\n"
         f"{kernel}using own::run;\nusing own::twice;\n"
     )
     (text,) = device_texts(read_sources(source))
