@@ -258,7 +258,8 @@ def test_bindings_of_an_extension_of_pytorch_are_host_code(tmp_path: Path) -> No
     source = tmp_path / "k.cu"
     kernel = "__global__ void kernel(float* x) { *x = 1; }\n"
     source.write_text(
-        f"#include <torch/extension.h>\n{kernel}void run(torch::Tensor x) {{ kernel<<<1, 1>>>((float*)x.data_ptr()); }}\n"
+        f"#include <torch/extension.h>\n{kernel}"
+        "void run(torch::Tensor x) { kernel<<<1, 1>>>((float*)x.data_ptr()); }\n"
         'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }\n'
     )
     (text,) = device_texts(read_sources(source))
