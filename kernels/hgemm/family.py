@@ -212,7 +212,9 @@ def _by_tiling(
 ) -> Iterator[Family]:
     """A stage that is built with several tilings, each for the sizes that take it."""
     for tiling, sizes in chosen.items():
-        small = (*(SMALL_SIZES if tiling == _USUAL else ()), (tiling.rows * tiling.cluster + 8, tiling.cols + 8, 136))
+        deep = 64 * tiling.split * (tiling.slots + 2)  # each part goes round the ring
+        beyond = (tiling.rows * tiling.cluster + 8, tiling.cols + 8, deep + 136)
+        small = (*(SMALL_SIZES if tiling == _USUAL else ()), beyond)
         yield _stage(
             number,
             name,

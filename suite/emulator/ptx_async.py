@@ -79,8 +79,9 @@ def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) 
     space, of_source, *how = modifiers
     if (space, of_source) == ("shared::cluster", "shared::cta") and not axes:
         _known(how, _COMPLETES)
-        to, source, at = (names.address(operands[place], "shared") for place in (0, 1, 3))
-        return f"peakgate_ptx::send_bulk({to}, {source}, {names.value(operands[2], 'uint32_t')}, {at});"
+        places = [names.address(operands[position], "shared") for position in (0, 1, 3)]
+        size = names.value(operands[2], "uint32_t")
+        return f"peakgate_ptx::send_bulk({places[0]}, {places[1]}, {size}, {places[2]});"
     loads = space in SHARED and of_source == "global"
     if not loads and (space, of_source) != ("global", "shared::cta"):
         raise Unknown

@@ -171,7 +171,7 @@ def test_what_clusters_do_wrong_in_adding_up_is_found(
     tmp_path: Path, changed: dict[str, str], kinds: set[DefectKind]
 ) -> None:
     with pytest.raises(KernelDefect) as found:
-        run_sums(tmp_path, **changed)
+        run_sums(tmp_path, THREADS, **changed)
     assert {defect.kind for defect in found.value.defects} == kinds
 
 
