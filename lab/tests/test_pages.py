@@ -19,6 +19,7 @@ from lab.history import study
 from lab.injected.page import explained
 from lab.newcomer import page as newcomer
 from lab.pages import ROOT
+from lab.pipelines import page as pipelines
 from lab.refills import page as refills
 from lab.starts import overlap
 
@@ -38,6 +39,7 @@ def read(name: str) -> Any:
         (dodges.PAGE, dodges.blocks),
         (refills.PAGE, refills.blocks),
         (foreign.PAGE, foreign.blocks),
+        (pipelines.PAGE, pipelines.blocks),
         (downloads.PAGE, downloads.page),
         (ROOT / "reports/fleet/README.md", lambda: {"fleet-trial": trials(LAB / "fleet")}),
         (ROOT / "reports/history/README.md", lambda: study.blocks(read("history/study.json"))),

@@ -1,0 +1,31 @@
+"""Fill the page of the edits from their record: ``python -m lab.pipelines.page``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from peakgate.reports.pages.markers import table
+
+from lab.pages import fill_page
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE / "README.md"
+
+
+def blocks() -> dict[str, str]:
+    """The tables of the page, by the names of their blocks."""
+    rows = json.loads((HERE / "edits.json").read_text(encoding="utf-8"))["rows"]
+    made = Counter(row["stage"] for row in rows)
+    missed = Counter(row["stage"] for row in rows if row["noticed"] is None)
+    by_stage = [[stage, count, count - missed[stage], missed[stage]] for stage, count in made.items()]
+    not_noticed = [[row["stage"], f"`{row['line']}`", row["change"]] for row in rows if row["noticed"] is None]
+    return {
+        "pipelines-edits": table(["stage", "edits", "noticed", "not noticed"], by_stage),
+        "pipelines-not-noticed": table(["stage", "line", "edit"], not_noticed),
+    }
+
+
+if __name__ == "__main__":
+    fill_page(PAGE, blocks())
