@@ -3,6 +3,13 @@
 // rounded to odd. Included in place of cuda_fp16.h and cuda_bf16.h.
 #pragma once
 
+struct __half_raw {
+    unsigned short x;
+};
+struct __half2_raw {
+    unsigned short x, y;
+};
+
 namespace peakgate {
 
 // A double in a format of `mantissa` and `exponent` bits.
@@ -74,6 +81,7 @@ template <int mantissa, int exponent> struct Half {
     Half(unsigned value) : Half(static_cast<double>(value)) {}
     Half(long long value) : Half(static_cast<double>(value)) {}
     Half(unsigned long long value) : Half(static_cast<double>(value)) {}
+    Half(__half_raw raw) : bits(raw.x) {}
     static Half of_bits(unsigned short given) {
         Half made;
         made.bits = given;
@@ -89,6 +97,7 @@ template <class T> struct alignas(4) Half2 {
     T x, y;
     Half2() = default;
     Half2(T x_, T y_) : x(x_), y(y_) {}
+    Half2(__half2_raw raw) : x(__half_raw{raw.x}), y(__half_raw{raw.y}) {}
 };
 
 // Declared where templates look them up, for instance in atomics.
@@ -98,12 +107,6 @@ template <class T> inline bool operator==(Half2<T> a, Half2<T> b) { return a.x =
 
 } // namespace peakgate
 
-struct __half_raw {
-    unsigned short x;
-};
-struct __half2_raw {
-    unsigned short x, y;
-};
 using __nv_bfloat16_raw = __half_raw;
 using __nv_bfloat162_raw = __half2_raw;
 using __half = peakgate::Half<10, 5>;

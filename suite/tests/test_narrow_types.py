@@ -168,6 +168,18 @@ def test_a_wrong_kernel_is_found(folder, tmp_path, mistake):
     assert checked(tmp_path)[0] == 1
 
 
+RAW_HALVES = (
+    "__half2float(__half(__nv_cvt_fp8_to_halfraw(in[i].__x, __NV_E4M3)))",
+    "__half2float(__half2(__nv_cvt_fp8x2_to_halfraw2(in[i].__x, __NV_E4M3)).x)",
+)
+
+
+@pytest.mark.parametrize("value", RAW_HALVES)
+def test_a_half_is_made_of_raw_bits(folder, tmp_path, value):
+    write(folder, "dequant", KERNELS["dequant"][0].replace("static_cast<float>(in[i])", value))
+    assert checked(tmp_path)[0] == 0
+
+
 def test_a_reference_is_given_values_and_outputs_are_compared_as_values(folder):
     write(folder, "unpack")
     case = problems()[0]
