@@ -222,7 +222,6 @@ def speed(session: nox.Session) -> None:
 def mutation(session: nox.Session) -> None:
     """Mutate the modules that judge, and see whether the tests notice: -- [MODULE ...], as in lab/mutation."""
     install(session, "tests")
-    requirements(session, "mutation")
     session.run("python", "-m", "lab.mutation.meaning")
     session.run("python", "-m", "lab.mutation.mutation", *session.posargs)
 
@@ -250,7 +249,6 @@ LOCKS = {
     "cuda12": ("pyproject.toml", "--extra=cuda12"),
     "compiler": ("pyproject.toml", "--extra=compiler"),
     "nox": ("--group=pyproject.toml:tools",),
-    "mutation": ("--group=pyproject.toml:mutation",),
 }
 """Contents of each file of requirements/. The first is resolved freely, the others to the same versions, so that files
 can be installed together; but not two of CUDA 12, CUDA 13 and NVRTC, whose bindings exclude each other."""

@@ -17,6 +17,7 @@ from lab.foreign import page as foreign
 from lab.growth import growth
 from lab.history import study
 from lab.injected.page import explained
+from lab.mutation import mutation
 from lab.newcomer import page as newcomer
 from lab.pages import ROOT
 from lab.pipelines import page as pipelines
@@ -33,6 +34,7 @@ def read(name: str) -> Any:
 @pytest.mark.parametrize(
     ("page", "blocks"),
     [
+        (mutation.PAGE, mutation.blocks),
         (newcomer.PAGE, newcomer.blocks),
         (correctness.PAGE, correctness.content),
         (calibrated.PAGE, calibrated.blocks),

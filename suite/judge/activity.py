@@ -46,11 +46,8 @@ def second_clock(times_us: Sequence[float], activities: Sequence[Activity]) -> S
             None, f"CUPTI recorded {len(stamps)} of {2 * len(times_us) + 1} stamps; run again without it"
         )
     stream, spans_us = stamps[0].stream, []
-    inside = [
-        each for each in ordered if stamps[0].end_ns <= each.start_ns < stamps[-1].start_ns and each not in stamps
-    ]
     for begin, end in zip(stamps[0:-1:2], stamps[1::2], strict=True):
-        here = [each for each in inside if begin.end_ns <= each.start_ns < end.start_ns]
+        here = [each for each in ordered if begin.end_ns <= each.start_ns < end.start_ns]
         flush = next((each for each in here if each.stream == stream), None)
         work = [each for each in here if each is not flush]
         if not work:
@@ -65,7 +62,7 @@ def second_clock(times_us: Sequence[float], activities: Sequence[Activity]) -> S
     if any(
         first.end_ns <= each.start_ns < next_.start_ns and each.stream != stream
         for first, next_ in between
-        for each in inside
+        for each in ordered
     ):
         return SecondClock(None, "works on other streams: CUPTI recorded work that began between samples")
     extra_us = statistics.median(time - span for time, span in zip(times_us, spans_us, strict=True))

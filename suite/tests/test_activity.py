@@ -3,13 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from peakgate.judge.activity import (
-    LEAST_EXTRA_US,
-    MOST_EXTRA_SHARE,
-    MOST_EXTRA_US,
-    Activity,
-    second_clock,
-)
+from peakgate.judge.activity import Activity, second_clock
 
 FLUSH_US, WORK_US, GAP_US = 55, 100, 1
 TIMES_US = [WORK_US + 3.0] * 3
@@ -80,8 +74,7 @@ def test_records_that_are_not_whole_are_a_doubt():
 
 
 def test_events_may_take_ten_microseconds_and_two_percent_longer_and_one_less():
-    most_us = WORK_US + MOST_EXTRA_US + MOST_EXTRA_SHARE * WORK_US
-    least_us = WORK_US + LEAST_EXTRA_US
+    least_us, most_us = WORK_US - 1.0, WORK_US + 10.0 + 0.02 * WORK_US
     doubts = {time_us: second_clock([time_us] * 3, batch()).doubt for time_us in (least_us, most_us)}
     assert set(doubts.values()) == {None}
     assert second_clock([least_us - 0.1] * 3, batch()).doubt is not None
@@ -93,3 +86,38 @@ def test_work_that_begins_with_the_end_of_its_stamp_belongs_to_the_sample():
     at = next(index for index, each in enumerate(found) if each.name == "stamp")
     found[at + 1] = replace(found[at + 1], start_ns=found[at].end_ns)
     assert second_clock(TIMES_US, found).median_us == pytest.approx(WORK_US)
+
+
+def at(*spans):
+    """Activities of (name, first and last nanosecond, stream)."""
+    return [Activity(*span) for span in spans]
+
+
+STAMPS = (("stamp", 0, 10, 7), ("stamp", 1000, 1010, 7), ("stamp", 2000, 2010, 7))
+
+
+@pytest.mark.parametrize(
+    ("others", "median_us"),
+    [
+        ([("", 10, 100, 7), ("", 200, 1000, 7)], 0.8),  # the first on the stamps' stream is the flush
+        ([("", 10, 100, 13), ("", 200, 700, 7)], 0.09),  # work on another stream is none
+        ([("", 10, 100, 7), ("", 200, 900, 13), ("", 300, 500, 7)], 0.7),  # the last to end, not to begin
+        ([("", 10, 100, 7), ("", 200, 1001, 7)], None),  # goes on after its sample
+        ([("", 10, 100, 7), ("", 1000, 1000, 7)], None),  # begins with the sample's end: no work in it
+        ([("", 10, 100, 7), ("", 200, 700, 7), ("", 1010, 1500, 7)], 0.5),  # between samples, on the same stream
+        ([("", 10, 100, 7), ("", 200, 700, 7), ("", 1009, 1500, 8)], 0.5),  # beside the stamp that is still running
+        ([("", 10, 100, 7), ("", 200, 700, 7), ("", 1010, 1500, 8)], None),
+        ([("", 10, 100, 7), ("", 200, 700, 7), ("", 2000, 2005, 8)], 0.5),  # with the last stamp, after the batch
+        ([("", 10, 100, 7), ("", 200, 700, 7), ("", -9, -5, 8)], 0.5),  # before the batch
+    ],
+)
+def test_what_begins_from_a_stamps_end_to_before_the_next_ones_begin_is_work_of_that_sample(others, median_us):
+    assert second_clock([1.0], at(*STAMPS, *others)).median_us == median_us
+
+
+def test_work_on_another_stream_that_begins_with_a_stamp_is_in_no_sample_and_between_none():
+    launches = [("stamp", 3000, 3010, 7), ("stamp", 4000, 4010, 7)]
+    work = [
+        (name, first + at, last + at, 7) for at in (0, 2000) for name, first, last in (("", 10, 100), ("", 200, 700))
+    ]
+    assert second_clock([1.0, 1.0], at(*STAMPS, *launches, *work, ("", 2000, 2005, 8))).median_us == 0.5

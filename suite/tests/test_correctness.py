@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -328,3 +329,117 @@ def test_sums_in_any_order_are_within_the_tolerance_of_their_terms(terms, seed):
     bound = bound_of(tolerance_of_sums("float32", terms), "float32", "float64")
     for output in (np.cumsum(a, axis=1)[:, -1], np.cumsum(a[:, ::-1], axis=1)[:, -1], a.sum(axis=1)):
         assert compare(np, output, reference, bound, magnitude=lambda: magnitude).right
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((1e-5, "float32", "float64", 0.0, None), (2.0**-126, 2.0**-24 + 2.0**-53, 1e-5)),
+        ((1e-5, "float32", "float32", 0.0, None), (2.0**-125, 2.0**-23, 2e-5)),
+        ((1e-3, "float16", "float64", 0.0, None), (2.0**-24, 2.0**-11 + 2.0**-53, 1e-3)),
+        ((1e-3, "float16", "float16", 0.0, None), (2.0**-23, 2.0**-10, 2e-3)),
+        ((1e-5, "float32", "float64", 0.25, None), (0.25, 0.0, 0.0)),
+        ((1e-5, "float32", "float64", 0.0, 0.0), (0.0, 0.0, 0.0)),
+        ((1e-5, "float32", "float64", 0.25, 0.5), (0.25, 0.5, 0.0)),
+        ((0.0, "float32", "float64", 0.0, None), (0.0, 0.0, 0.0)),
+        ((1e-5, "int32", "int64", 0.0, None), (0.0, 0.0, 0.0)),
+    ],
+)
+def test_the_bound_of_each_type_and_tolerance(arguments, expected):
+    tolerance, found, wanted, atol, rtol = arguments
+    bound = bound_of(tolerance, found, wanted, atol=atol, rtol=rtol)
+    assert (bound.absolute, bound.relative, bound.weighted) == expected
+    assert bound.exact == (expected == (0.0, 0.0, 0.0))
+    assert not bound.saturates
+
+
+@pytest.mark.parametrize("terms", [(1.0, 0, 0), (0, 1.0, 0), (0, 0, 1.0)])
+def test_any_term_of_a_bound_allows_an_error_of_its_size_and_no_more(terms):
+    bound = correctness.ErrorBound(*terms)
+    wanted = np.ones((2, 3))
+    assert not bound.exact
+    for off, ratio in ((1.0, 1.0), (0.5, 0.5), (1.0625, 1.0625)):
+        found = compare(np, wanted + off * np.eye(2, 3), wanted, bound)
+        assert found.right == (off <= 1)
+        assert found.ratio == ratio
+        assert found.error == off
+
+
+def test_a_magnitude_widens_a_weighted_bound_where_it_is_larger_than_the_reference():
+    wanted, bound = np.array([[1.0, 4.0]]), correctness.ErrorBound(weighted=0.5)
+    for magnitude, ratios in ((None, (1.0, 0.25)), (2.0, (0.5, 0.25)), (8.0, (0.125, 0.125))):
+        for at, ratio in enumerate(ratios):
+            found = wanted.copy()
+            found[0, at] += 0.5 * (1 + 7 * (ratio == 0))
+            given_magnitude = None if magnitude is None else np.array([[magnitude]])
+            assert compare(np, found, wanted, bound, magnitude=lambda m=given_magnitude: m).right
+    assert not compare(np, wanted + 3, wanted, bound, magnitude=lambda: np.array([[5.0]])).right
+    assert compare(np, wanted + 3, wanted, bound, magnitude=lambda: np.array([[6.0]])).right
+
+
+def test_a_quick_way_that_finds_all_right_is_believed_and_gives_the_figures():
+    wanted, bound = np.full((2, 2), 4.0), correctness.ErrorBound(relative=0.5)
+
+    def quick(*_):
+        return Largest(*given_figures)
+
+    rights = (((1.0, 2.0, 4.0), (0.5, 1.0)), ((0.5, 2.0, 0.0), (2.0, 0.5)), ((0.0, 0.0, 4.0), (0.0, 0.0)))
+    for given_figures, expected in rights:  # noqa: B007  (`quick` gives them)
+        found = compare(np, wanted + 9, wanted, bound, compared=quick)
+        assert (found.error, found.ratio, found.mismatch) == (*expected, None)
+    for given_figures in ((1.5, 2.0, 4.0), (math.nan, 2.0, 4.0), (0.5, 2.0, math.inf)):  # noqa: B007
+        assert not compare(np, wanted + 9, wanted, bound, compared=quick).right
+        assert compare(np, wanted, wanted, bound, compared=quick).right
+    given_figures = (0.0, 0.0, 4.0)
+    assert compare(np, wanted, wanted, correctness.ErrorBound(), compared=quick).error == 0
+    empty = compare(np, wanted[:0], wanted[:0], bound)
+    assert (empty.error, empty.ratio, empty.mismatch) == (0, 0, None)
+
+
+def right_alone(output, reference, bound, magnitude):
+    """Whether one number is right, by the sentences of ErrorBound."""
+    if math.isnan(output) or math.isnan(reference):
+        return bound.equal_nan and math.isnan(output) and math.isnan(reference)
+    if bound.saturates and not bound.exact:
+        reference = min(max(reference, -bound.largest), bound.largest)
+    if output == reference or bound.exact or math.isinf(reference):
+        return output == reference
+    size = abs(reference)
+    allowed = bound.absolute + bound.relative * size + bound.weighted * max(size, magnitude or 0.0)
+    if math.isinf(output):
+        return output * reference > 0 and size + allowed >= bound.largest
+    return abs(output - reference) <= allowed
+
+
+@pytest.mark.parametrize("equal_nan", [False, True])
+@pytest.mark.parametrize("saturates", [False, True])
+@pytest.mark.parametrize("largest", [8.0, math.inf])
+@pytest.mark.parametrize("terms", [(0, 0, 0), (0.5, 0, 0), (0, 0.25, 0), (0, 0, 0.25), (0.25, 0.125, 0.125)])
+def test_every_pair_of_numbers_is_judged_as_the_bounds_sentences_say(terms, largest, saturates, equal_nan):
+    bound = correctness.ErrorBound(*terms, largest=largest, saturates=saturates, equal_nan=equal_nan)
+    values = [math.nan, *(sign * size for size in (0.0, 0.5, 1.0, 6.0, 8.0, 10.0, math.inf) for sign in (1, -1))]
+    magnitudes = [None, 4.0] if bound.weighted else [None]
+    for output, reference, magnitude in product(values, values, magnitudes):
+        broad = None if magnitude is None else np.array([[magnitude]])
+        found = compare(np, np.array([[output]]), np.array([[reference]]), bound, magnitude=lambda broad=broad: broad)
+        expected = right_alone(output, reference, bound, magnitude)
+        assert found.right == expected, (output, reference, magnitude)
+        if expected and math.isfinite(reference) and math.isfinite(output) and magnitude is None and not saturates:
+            size = abs(reference)
+            allowed = terms[0] + (terms[1] + terms[2]) * size
+            assert found.ratio == pytest.approx(abs(output - reference) / allowed if allowed else 0.0)
+            assert found.error == pytest.approx(0.0 if bound.exact else abs(output - reference) / (size or 1.0))
+
+
+def test_every_reported_figure_is_the_largest_over_rows_and_slices(monkeypatch):
+    wanted = np.arange(1.0, 25.0).reshape(4, 3, 2)
+    bound = correctness.ErrorBound(absolute=8.0)
+    for rows in range(1, 6):
+        monkeypatch.setattr(correctness, "_ROWS_AT_A_TIME_BYTES", rows * 48)
+        for at in np.ndindex(wanted.shape):
+            found = wanted + 1
+            found[at] += 3
+            result = compare(np, found, wanted, bound)
+            assert (result.right, result.ratio, result.error) == (True, 0.5, 4 / 24)
+            found[at] += 8
+            assert f"[{', '.join(map(str, at))}] is" in compare(np, found, wanted, bound).mismatch

@@ -228,3 +228,12 @@ def test_each_verdict_alone_leads_to_the_exit_code_that_the_pages_promise(verdic
     passes = {"PASS", "SAME", "FASTER", "NEW", "NO_FLOOR"}
     open_ones = {"INCONCLUSIVE", "INCOMPARABLE"}
     assert exit_code([verdict]) == (0 if verdict in passes else 3 if verdict in open_ones else 1)
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)])
+def test_the_nearest_roof_is_by_the_largest_array_whichever_side_it_lies_on(unit: str, factor: int) -> None:
+    for count, nearest in ((1, 2), (3, 2), (5, 2), (7, 8), (12, 8)):
+        elements = count * factor // 4
+        arrays = (Buffer(Role.OUT, (elements,), "float32"), Buffer(Role.IN, (4,), "float32"))
+        roofs = {f"copy_{size}{unit}": 1.0 for size in (2, 8, 900)}
+        assert matching_roof(make_case(arguments=arrays), roofs) == f"copy_{nearest}{unit}"

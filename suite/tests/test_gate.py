@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.core.verdict import Verdict
-from peakgate.judge.gate import judge
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Verdict, exit_code
+from peakgate.judge.gate import OVER_PEAK, by_floor, judge
 from peakgate.judge.metrics import Metrics
 from peakgate.judge.peaks import Bottleneck
 from peakgate.measure.sampling import Samples
@@ -77,3 +78,23 @@ def test_a_case_measured_again_is_below_its_floor_where_two_of_three_processes_a
 def test_two_processes_that_could_decide_are_too_few_to_pass_or_fail() -> None:
     judgement = judge_again([0.6, None, 0.9], 0.7)
     assert judgement.verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("fraction", [0.71, OVER_PEAK])
+def test_doubt_in_the_samples_or_from_outside_decides_nothing_up_to_the_peak(fraction: float) -> None:
+    assert judge(replace(SAMPLES, doubt="clocks differ"), measured(fraction), 0.7).verdict is Verdict.INCONCLUSIVE
+    assert judge(SAMPLES, measured(fraction), 0.7, "foreign process 5").verdict is Verdict.INCONCLUSIVE
+    assert judge(SAMPLES, measured(1.03), 0.7, "foreign process 5").verdict is Verdict.IMPOSSIBLE
+
+
+def test_what_is_not_said_to_be_a_transfer_needs_a_floor() -> None:
+    assert by_floor(0.5, None, "").verdict is Verdict.NO_FLOOR
+    assert by_floor(0.5, None, "", transfer=True).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_exit_code_of_any_verdicts_is_that_of_the_worst(strict: bool) -> None:
+    for verdicts in (set(each) for count in range(4) for each in combinations(Verdict, count)):
+        open_ones = UNDECIDED | {Verdict.NO_FLOOR} if strict else UNDECIDED
+        expected = 1 if verdicts & REGRESSIONS else 3 if verdicts & open_ones else 0
+        assert exit_code(verdicts, strict=strict) == expected

@@ -122,3 +122,12 @@ def test_check_reports_a_waived_defect_with_its_reason_and_fails_on_an_entry_for
     said = capsys.readouterr().out
     assert "no longer occurs" in said
     assert "1 defect" in said
+
+
+@pytest.mark.parametrize(("file", "line"), [("sums.cu", "out[i] = 0;"), ("sums.cu", ""), ("", "")])
+def test_an_offered_entry_names_its_place_where_it_has_one_and_is_read_as_the_same_defect(tmp_path, file, line):
+    key = KEY._replace(file=file, line=line)
+    text = entry(key).replace('reason = ""', 'reason = "known"').replace('expires = ""', f"expires = {TODAY}")
+    assert ("file = " in text, "line = " in text) == (bool(file), bool(line))
+    (tmp_path / "waivers.toml").write_text(text, encoding="utf-8")
+    assert read(tmp_path / "waivers.toml").defects.keys() == {key}

@@ -1,0 +1,196 @@
+"""Mutants of a module's meaning: its tree with one condition, boundary, constant, order, term or step changed.
+
+Texts, annotations, what a ``raise`` builds and the options of a command are left as they are: a mutant of them changes
+words and no decision.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+BOUNDARY = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+OPPOSITE = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt}
+OPERATOR = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+FUNCTION = {"min": "max", "max": "min", "any": "all", "all": "any"}
+
+DECLARED = {"strict", "check", "frozen", "slots"}
+UNCHANGED = {"annotation", "returns", "decorator_list", "bases"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: the dotted name it is in, the lines that run with it, and the expression before and after."""
+
+    within: str
+    first_line: int
+    last_line: int
+    was: str
+    becomes: str
+
+
+def mutants(tree: ast.Module) -> Iterator[Mutant]:
+    """Each mutant in turn; ``tree`` is the mutated one until the next is asked for, and as it was at the end."""
+    for within, node, lines in list(_places(tree, "", (0, 0))):
+        if isinstance(node, ast.ClassDef):
+            continue
+        for field, value in ast.iter_fields(node):
+            entries = value if isinstance(value, list) else [value]
+            for position, child in enumerate(entries):
+                for other in _changed(node, field, child):
+                    was, becomes = _text(child), _text(other)
+                    if isinstance(value, list):
+                        value[position] = other
+                    else:
+                        setattr(node, field, other)
+                    ast.fix_missing_locations(tree)
+                    first = getattr(child, "lineno", lines[0])
+                    yield Mutant(within, first, getattr(child, "end_lineno", lines[1]), was, becomes)
+                    if isinstance(value, list):
+                        value[position] = child
+                    else:
+                        setattr(node, field, child)
+
+
+def _places(node: ast.AST, within: str, lines: tuple[int, int]) -> Iterator[tuple[str, ast.AST, tuple[int, int]]]:
+    """The nodes whose children may change, each with the function or class that it is in and its lines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        within = f"{within}.{node.name}".lstrip(".")
+    lines = (getattr(node, "lineno", lines[0]), getattr(node, "end_lineno", None) or lines[1])
+    yield within, node, lines
+    for field, value in ast.iter_fields(node):
+        if field in UNCHANGED:
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(node, ast.ClassDef) and not isinstance(child, ast.FunctionDef):
+                continue  # fields, whose defaults no function has
+            if isinstance(child, ast.AST) and not _is_wording(child) and not _of_a_command(child):
+                yield from _places(child, within, lines)
+
+
+def _is_wording(node: ast.AST) -> bool:
+    """Whether all that a node does is to choose or build a text."""
+    if isinstance(node, ast.IfExp):
+        return _is_wording(node.body) and _is_wording(node.orelse)
+    return isinstance(node, ast.JoinedStr | ast.Raise) or (isinstance(node, ast.Constant) and _is_text(node))
+
+
+def _of_a_command(node: ast.AST) -> bool:
+    """Whether a node only declares a command's options or a type."""
+    if isinstance(node, ast.FunctionDef):
+        return node.name.startswith("_parser") or node.name == "add_arguments"
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    name = node.func if isinstance(node, ast.Call) else None
+    return isinstance(name, ast.Attribute) and name.attr in {"add_argument", "debug"}
+
+
+def _changed(parent: ast.AST, field: str, node: object) -> Iterator[ast.AST]:
+    """What may stand instead of a node."""
+    if field in UNCHANGED:
+        return
+    if field == "test" or (field == "ifs" and isinstance(parent, ast.comprehension)):
+        if not isinstance(parent, ast.While):
+            yield ast.Constant(True)
+        yield ast.Constant(False)
+    if isinstance(node, ast.Compare | ast.BoolOp):
+        yield from _conditions(node)
+    elif isinstance(node, ast.BinOp | ast.UnaryOp):
+        yield from _arithmetic(node)
+    elif isinstance(node, ast.Constant) and not (isinstance(parent, ast.keyword) and parent.arg in DECLARED):
+        yield from _constants(node.value)
+    elif isinstance(node, ast.Call):
+        yield from _calls(node)
+    elif isinstance(node, ast.AugAssign) or _is_call_for_its_effect(node):
+        yield ast.Pass()
+
+
+def _is_call_for_its_effect(node: object) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and not _of_a_command(node.value)
+
+
+def _conditions(node: ast.Compare | ast.BoolOp) -> Iterator[ast.AST]:
+    """A comparison with another boundary or the opposite; the other of ``and`` and ``or``, or a condition less."""
+    if isinstance(node, ast.Compare):
+        for place, operator in enumerate(node.ops):
+            for table in (BOUNDARY, OPPOSITE):
+                if type(operator) in table:
+                    operators = [*node.ops[:place], table[type(operator)](), *node.ops[place + 1 :]]
+                    yield ast.Compare(node.left, operators, node.comparators)
+        return
+    yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+    for place in range(len(node.values)):
+        rest = node.values[:place] + node.values[place + 1 :]
+        yield rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
+
+
+def _arithmetic(node: ast.BinOp | ast.UnaryOp) -> Iterator[ast.AST]:
+    """Another operator, a term less, or the terms of a difference or a quotient in the other order; no negation."""
+    if isinstance(node, ast.UnaryOp):
+        if isinstance(node.op, ast.Not | ast.USub):
+            yield node.operand
+    elif type(node.op) in OPERATOR and not _is_text(node.left, node.right):
+        yield ast.BinOp(node.left, OPERATOR[type(node.op)](), node.right)
+        yield node.left
+        if isinstance(node.op, ast.Sub | ast.Div):
+            yield ast.BinOp(node.right, node.op, node.left)
+        else:
+            yield node.right
+
+
+def _constants(value: object) -> Iterator[ast.AST]:
+    """The other truth value, the next whole number, one and a half times a fraction."""
+    if isinstance(value, bool):
+        yield ast.Constant(not value)
+    elif isinstance(value, int):
+        yield ast.Constant(value + 1)
+    elif isinstance(value, float):
+        yield ast.Constant(value * 1.5 + (value == 0))
+
+
+def _calls(node: ast.Call) -> Iterator[ast.AST]:
+    """The other of two functions, the first two arguments in the other order, one argument instead of ``abs``."""
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if name in FUNCTION:
+        yield ast.Call(ast.Name(FUNCTION[name], ast.Load()), node.args, node.keywords)
+    if name == "abs":
+        yield node.args[0]
+    plain = not any(isinstance(each, ast.Starred) or _is_text(each) for each in node.args[:2])
+    if len(node.args) >= 2 and plain and name not in {*FUNCTION, "isinstance", "getattr", "zip"}:
+        yield ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
+
+
+def _is_text(*nodes: ast.AST) -> bool:
+    """Whether one of them is a text or a type."""
+    return any(
+        isinstance(each, ast.JoinedStr)
+        or (isinstance(each, ast.Constant) and (isinstance(each.value, str) or each.value is None))
+        for each in nodes
+    )
+
+
+def _text(node: object) -> str:
+    """A node in one line."""
+    return " ".join(ast.unparse(ast.fix_missing_locations(node)).split()) if isinstance(node, ast.AST) else str(node)
