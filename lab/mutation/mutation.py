@@ -202,7 +202,9 @@ class Forks:
 
 def _state(test: Path, trace: Trace) -> str:
     """What a trace holds for: the test's file, and the modules that it reaches."""
-    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in (test, *sorted(trace.lines)))).hexdigest()
+    return hashlib.sha256(
+        test.read_bytes() + b"".join(Path(file).read_bytes() for file in sorted(trace.lines))
+    ).hexdigest()
 
 
 def _traced(items: list[pytest.Item]) -> dict[str, Trace]:
@@ -226,7 +228,7 @@ def _traced(items: list[pytest.Item]) -> dict[str, Trace]:
         sys.settrace(trace)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]  # as the documentation of sys.settrace has it
+        threading.settrace(None)
         failed, took_s = item.session.testsfailed > before, time.monotonic() - started
         traces[item.nodeid] = Trace(failed, took_s, lines, sorted(set(sys.modules) - modules))
     return traces
