@@ -225,7 +225,7 @@ def test_a_regression_outranks_an_open_question_and_that_a_pass():
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_each_verdict_alone_leads_to_the_exit_code_that_the_pages_promise(verdict):
-    passes = {"PASS", "SAME", "FASTER", "NEW", "NO_FLOOR"}
+    passes = {"PASS", "SAME", "FASTER", "NEW", "NO_FLOOR", "UNCONFIRMED"}
     open_ones = {"INCONCLUSIVE", "INCOMPARABLE"}
     assert exit_code([verdict]) == (0 if verdict in passes else 3 if verdict in open_ones else 1)
 
