@@ -379,8 +379,8 @@ def explained() -> list[dict[str, str]]:
 
 
 def _reason(survivor: dict[str, str], reasons: list[dict[str, str]]) -> str | None:
-    matching = [each for each in reasons if {**each, **survivor} == survivor | {"reason": each["reason"]}]
-    return matching[0]["reason"] if matching else None
+    matching = (each for each in reasons if survivor | each == survivor | {"reason": each["reason"]})
+    return next((each["reason"] for each in matching), None)
 
 
 if __name__ == "__main__":
