@@ -30,8 +30,8 @@ WARP, BLOCK, LEAST_BLOCK = 32, 256, 128
 SHORT, USUAL, LONG = 128, 4096, 65536
 REGISTERS = dict.fromkeys((SHORT, 1024, USUAL, 16384), 1)
 IN_GATE = {("softmax", "bf16"), ("layer", "f32")}
-CLUSTERS = {1024: 1, 16384: 2, LONG: 8}
-"""Blocks that share a row of so many elements. Of one block it runs in the emulator too."""
+CLUSTERS = {1024: 2, 16384: 2, LONG: 8}
+"""Blocks that share a row of so many elements; the shortest is for the emulator's small problems."""
 RESIDENT = 1024
 """Threads for which an SM is to have registers, in several blocks: 64 for each thread of 65536 in all."""
 SMALL = (37, 260)

@@ -23,7 +23,7 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import scan
 
-ERROR = 0.004
+STEADY_ERROR = 0.004
 """Nominal probability that a steady step is seen in any of the cases of an unchanged session."""
 
 LARGE, LARGE_SDS, LARGE_EARLIER = math.log(1.03), 8.0, 1.5
@@ -108,7 +108,7 @@ def is_steady(off: Floats, agreeing: int, known: Known) -> bool:
     if len(off) not in STEADY or off.min() <= known.sd:
         return False
     error = known.sd * math.sqrt(1 / len(off) + 1 / max(agreeing, 1))
-    limit = error * float(noise.upper_quantile(ERROR / len(STEADY) / known.cases, known.df))
+    limit = error * float(noise.upper_quantile(STEADY_ERROR / len(STEADY) / known.cases, known.df))
     shift = float(off.mean())
     explained: Sequence[Floats] = known.off_here, known.off_anywhere
     if shift <= max(scan.LARGE, limit):
