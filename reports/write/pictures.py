@@ -36,6 +36,7 @@ STYLE: dict[Any, Any] = {
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
     "grid.color": "#80808055",
 }
+ROOFLINE_INCHES, LEGEND_COLUMNS = 5.0, 2
 WIDTH_INCHES = 9.0
 """Of a picture."""
 
@@ -110,7 +111,7 @@ def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[s
     timed = [each for each in cases if each.gbs]
     if peak_gbs is None or peak_tflops is None or not timed:
         return None
-    figure, axes = _plot(5.0)
+    figure, axes = _plot(ROOFLINE_INCHES)
     measured, tensor_peaks = _mapping(gpu, "roofs"), _mapping(gpu, "peak_tensor_tflops")
     memory_gbs = max((rate for name, rate in measured.items() if rate and name not in ARITHMETIC_ROOFS), default=None)
     types = sorted({each.math for each in timed if each.math in TENSOR_MATH and each.math is not None})
@@ -143,7 +144,12 @@ def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[s
     axes.set_xlabel("flop per byte of device memory")
     axes.set_ylabel("TFLOP/s")
     axes.grid()
-    axes.legend(loc="lower right")
+    # Under the axes: points are everywhere in them.
+    below = 0.25 * math.ceil(len(axes.get_legend_handles_labels()[1]) / LEGEND_COLUMNS)
+    height = ROOFLINE_INCHES + below
+    figure.set_size_inches(WIDTH_INCHES, height)
+    figure.subplots_adjust(bottom=(0.5 + below) / height, top=1 - 0.3 / height)
+    axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.5 / ROOFLINE_INCHES), ncols=LEGEND_COLUMNS)
     text = (
         f"{len(timed)} timed cases under the theoretical roofs of {peak_gbs:,.0f} GB/s and {peak_tflops:.1f} TFLOP/s. "
         "Cases without arithmetic stand in the grey strip, as far below the memory roof as their bandwidth is."
