@@ -105,6 +105,16 @@ __device__ __forceinline__ void load_tile(void* to, const CUtensorMap* map, int 
                  : "memory");
 }
 
+// The same of plane `plane` of an array of three axes.
+__device__ __forceinline__ void load_tile(void* to, const CUtensorMap* map, int column, int row, int plane,
+                                          Barrier* barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(to)),
+        "l"(map), "r"(column), "r"(row), "r"(plane), "r"(shared_address(barrier))
+        : "memory");
+}
+
 // The same tile to the same place, and its bytes to the same barrier, of every block of the cluster in `blocks`.
 __device__ __forceinline__ void load_tile_everywhere(void* to, const CUtensorMap* map, int column, int row,
                                                      Barrier* barrier, unsigned short blocks) {
@@ -118,6 +128,12 @@ __device__ __forceinline__ void load_tile_everywhere(void* to, const CUtensorMap
 __device__ __forceinline__ void store_tile(const CUtensorMap* map, const void* from, int column, int row) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),
                  "r"(shared_address(from)), "r"(column), "r"(row)
+                 : "memory");
+}
+
+__device__ __forceinline__ void store_tile(const CUtensorMap* map, const void* from, int column, int row, int plane) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+                 "r"(shared_address(from)), "r"(column), "r"(row), "r"(plane)
                  : "memory");
 }
 
@@ -143,6 +159,12 @@ __device__ __forceinline__ void sync_threads(unsigned barrier) {
     asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(OF_THREADS) : "memory");
 }
 
+// Arrives at what other threads wait for by sync_threads; both counts together are OF_THREADS.
+template <int OF_THREADS>
+__device__ __forceinline__ void arrive_threads(unsigned barrier) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(OF_THREADS) : "memory");
+}
+
 template <int REGISTERS>
 __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
@@ -163,6 +185,14 @@ __device__ __forceinline__ void give_registers() {
 __device__ __forceinline__ unsigned long long tile_descriptor(const void* tile) {
     constexpr unsigned long long eight_rows = 1024 / 16, swizzle_128 = 1;
     return (shared_address(tile) & 0x3ffff) / 16 | 1ull << 16 | eight_rows << 32 | swizzle_128 << 62;
+}
+
+// A tile of rows of 64 columns, written as that one, whose columns are multiplied along its rows, as those of V are:
+// further 64 columns lie `bytes` further on. Adding 128 moves 16 rows along k: one product.
+__device__ __forceinline__ unsigned long long columns_descriptor(const void* tile, unsigned bytes) {
+    constexpr unsigned long long eight_rows = 1024 / 16, swizzle_128 = 1;
+    return (shared_address(tile) & 0x3ffff) / 16 | static_cast<unsigned long long>(bytes / 16) << 16 | eight_rows << 32 |
+           swizzle_128 << 62;
 }
 
 __device__ __forceinline__ void wgmma_fence() {
@@ -202,14 +232,21 @@ __device__ __forceinline__ void wgmma_wait() {
     HOPPER_NAMES_32     \
     ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define HOPPER_SUMS_72(s, i) HOPPER_SUMS_64(s, i), HOPPER_SUMS_4(s, i + 64), HOPPER_SUMS_4(s, i + 68)
+#define HOPPER_SUMS_80(s, i) HOPPER_SUMS_64(s, i), HOPPER_SUMS_16(s, i + 64)
+#define HOPPER_SUMS_88(s, i) HOPPER_SUMS_80(s, i), HOPPER_SUMS_4(s, i + 80), HOPPER_SUMS_4(s, i + 84)
 #define HOPPER_SUMS_96(s, i) HOPPER_SUMS_64(s, i), HOPPER_SUMS_32(s, i + 64)
 #define HOPPER_NAMES_72 \
     HOPPER_NAMES_64     \
     ", %64, %65, %66, %67, %68, %69, %70, %71"
-#define HOPPER_NAMES_96 \
+#define HOPPER_NAMES_80 \
     HOPPER_NAMES_72     \
-    ", %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93" \
-    ", %94, %95"
+    ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define HOPPER_NAMES_88 \
+    HOPPER_NAMES_80     \
+    ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define HOPPER_NAMES_96 \
+    HOPPER_NAMES_88     \
+    ", %88, %89, %90, %91, %92, %93, %94, %95"
 #define HOPPER_NAMES_128 \
     HOPPER_NAMES_64      \
     ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
@@ -236,9 +273,26 @@ HOPPER_BF16("m64n64k16", 32, "%32", "%33", "%34")
 HOPPER_BF16("m64n96k16", 48, "%48", "%49", "%50")
 HOPPER_BF16("m64n128k16", 64, "%64", "%65", "%66")
 HOPPER_BF16("m64n144k16", 72, "%72", "%73", "%74")
+HOPPER_BF16("m64n160k16", 80, "%80", "%81", "%82")
+HOPPER_BF16("m64n176k16", 88, "%88", "%89", "%90")
 HOPPER_BF16("m64n192k16", 96, "%96", "%97", "%98")
 HOPPER_BF16("m64n256k16", 128, "%128", "%129", "%130")
 HOPPER_PRODUCT(multiply_e4m3, "m64n256k32", "e4m3.e4m3", 128, "%128", "%129", "%130", "")
+
+// The same with the 64 rows by 16 columns of `a` in registers, two values in each, as a warp's mma has them, and the
+// columns of b in a tile of columns_descriptor.
+#define HOPPER_BF16_FROM_REGISTERS(SHAPE, SUMS, A, B, ADD)                                                       \
+    __device__ __forceinline__ void multiply_bf16(float (&sums)[SUMS], const unsigned (&a)[4], unsigned long long b, \
+                                                  bool add) {                                                    \
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\n"                                        \
+                     "wgmma.mma_async.sync.aligned." SHAPE ".f32.bf16.bf16 {" HOPPER_NAMES_##SUMS "}, {" A "}, " B \
+                     ", add, 1, 1, 1;\n}"                                                                        \
+                     : HOPPER_SUMS_##SUMS(sums, 0)                                                               \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));          \
+    }
+
+HOPPER_BF16_FROM_REGISTERS("m64n64k16", 32, "%32, %33, %34, %35", "%36", "%37")
+HOPPER_BF16_FROM_REGISTERS("m64n128k16", 64, "%64, %65, %66, %67", "%68", "%69")
 
 // Four matrices of 8 x 8 16-bit elements, the rows of matrix i to the addresses that lanes 8 i to 8 i + 7 give.
 __device__ __forceinline__ void store_matrices(unsigned address, unsigned a, unsigned b, unsigned c, unsigned d) {

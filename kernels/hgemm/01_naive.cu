@@ -6,7 +6,7 @@
 //
 // Launch: a block of 32 x 32 threads for 32 x 32 elements of C; grid (ceil(N / 32), ceil(M / 32)).
 
-#include "bf16.cuh"
+#include "../common/bf16.cuh"
 
 extern "C" __global__ void naive(__nv_bfloat16* __restrict__ C, const __nv_bfloat16* __restrict__ A,
                                  const __nv_bfloat16* __restrict__ B, int M, int N, int K) {

@@ -6,7 +6,7 @@
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 
-#include "bf16.cuh"
+#include "../common/bf16.cuh"
 
 #define SIDE 128
 #define DEPTH 16

@@ -9,7 +9,7 @@
 
 #include <mma.h>
 
-#include "bf16.cuh"
+#include "../common/bf16.cuh"
 
 #define SIDE 128
 #define DEPTH 32

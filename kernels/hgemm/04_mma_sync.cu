@@ -6,7 +6,7 @@
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 
-#include "warp_mma.cuh"
+#include "../common/warp_mma.cuh"
 
 #define SIDE 128
 #define THREADS 256

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../common/async_copy.cuh"
-#include "warp_mma.cuh"
+#include "../common/warp_mma.cuh"
 
 #define THREADS 256
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../common/hopper.cuh"
-#include "bf16.cuh"
+#include "../common/bf16.cuh"
 
 // From registers to C, two neighbouring elements at a time: no shared memory, and nothing to wait for.
 template <int SUMS>

@@ -1,0 +1,200 @@
+"""Attention, forward, in bfloat16: from one warp a query to tensor cores that hardly wait for the powers between.
+
+Queries, keys, values and the result are ``heads x length x width``; each head is a problem of its own. A size label is
+``<heads>x<length>``; the width (64 or 128) and whether a query sees later keys (full) or not (causal) are the variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import ceil
+from typing import Any
+
+from peakgate.family import Array, Buffer, Family, In, Out, TensorMap, Value, family, kernel
+
+Size = tuple[int, int]
+"""Heads of all sequences together, and the length of each."""
+WIDTHS, CAUSAL = (64, 128), (False, True)
+TOKENS = 16384
+"""Of all sequences of a case together, whatever their length."""
+COLUMNS = 2048
+"""Of all heads of a sequence together, whatever their width."""
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+SOME_LENGTHS = LENGTHS[1::2]
+"""For stages on the way to the last one: 1024, 4096, 16384."""
+SHORT = LENGTHS[:2]
+"""For stages that take a hundred times as long as the last one."""
+SMALL: Size = (2, 72)
+PROBES: tuple[Size, ...] = ((1, 1), (2, 63), (1, 65), (1, 130))
+"""One key alone, less than a tile, just past one, and past two."""
+LONG_PROBE: Size = (1, 900)
+"""More tiles of keys than twice the slots that they go round."""
+FLOAT_TOLERANCE = 2e-5
+"""Of scores and powers in float32."""
+WEIGHT_TOLERANCE = 2**-8 + FLOAT_TOLERANCE
+"""With weights rounded to bfloat16 besides: of 8 significant bits, so each by at most 2^-8 of itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """What a block of the wgmma stages has at a time: 64 queries for each group, slots of keys and of values."""
+
+    width: int
+    groups: int
+    keys: int
+    slots: int = 2
+
+    @staticmethod
+    def of(width: int, causal: bool) -> Tiling:
+        """As much as registers hold: narrow heads take a third group, full attention more keys.
+
+        Causal attention computes scores that nobody sees, more of them in larger tiles.
+        """
+        if width == 64:
+            return Tiling(width, groups=3, keys=128)
+        return Tiling(width, groups=2, keys=128 if causal else 176)
+
+    @property
+    def queries(self) -> int:
+        return 64 * self.groups
+
+    @property
+    def block(self) -> int:
+        """Threads: a group has 128, and so has the producer."""
+        return 128 * (self.groups + 1)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Queries, tiles of keys and values, two barriers for each of these and one for the queries."""
+        return 2 * self.width * (self.queries + 2 * self.slots * self.keys) + 8 * (1 + 4 * self.slots)
+
+    @property
+    def macros(self) -> dict[str, int]:
+        """What the kernel is built with."""
+        return {"GROUPS": self.groups, "KEYS": self.keys, "SLOTS": self.slots}
+
+    def maps(self, heads: int, length: int) -> list[Any]:
+        """The arguments of a kernel that copies by maps."""
+        rows_of_boxes = (64, self.queries, self.keys, self.keys)
+        given = zip(tensors(heads, length, self.width), rows_of_boxes, strict=True)
+        return [*(TensorMap(each, box=(1, rows, 64), swizzle=128) for each, rows in given), Value(length)]
+
+
+def tensors(heads: int, length: int, width: int) -> list[Buffer]:
+    """The result, queries, keys and values."""
+    shape = (heads, length, width)
+    return [Out(*shape, dtype="bfloat16"), *(In(*shape, dtype="bfloat16", data=(-2, 2)) for _ in range(3))]
+
+
+def attention(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Array:
+    """``softmax(Q.K^T / sqrt(width)).V`` of each head: one after the other, for the scores of one take gigabytes."""
+    return xp.stack([_of_head(xp, *head, causal) for head in zip(q, k, v, strict=True)])
+
+
+def _of_head(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Array:
+    scores = xp.matmul(q, k.T) / q.shape[1] ** 0.5
+    if causal:
+        at = xp.arange(len(q))
+        scores = xp.where(at[None, :] <= at[:, None], scores, -xp.inf)
+    weights = xp.exp(scores - scores.max(axis=1, keepdims=True))
+    return xp.matmul(weights, v) / weights.sum(axis=1, keepdims=True)
+
+
+def pairs(length: int, causal: bool) -> int:
+    """Queries and keys that see each other."""
+    return length * (length + 1) // 2 if causal else length * length
+
+
+def _stage(
+    number: int,
+    name: str,
+    lesson: str,
+    *,
+    lengths: Iterable[int],
+    tolerance: float = WEIGHT_TOLERANCE,
+    gate: int = 4096,
+    causal: Iterable[bool] = CAUSAL,
+    **launched: Any,
+) -> Iterator[Family]:
+    """A stage for each width, full and causal; heads of 128 columns and ``gate`` keys are in the gate."""
+    for width, is_causal in product(WIDTHS, causal):
+        yield kernel(
+            f"{number:02}_{name}.cu",
+            name=name,
+            lesson=lesson,
+            # Queries, keys and values are read at least once and the result is written once, 2 bytes an element.
+            bytes=lambda heads, length, width=width: 8 * heads * length * width,
+            # A multiplication and an addition for each column in each of the two products.
+            flops=lambda heads, length, width=width, causal=is_causal: 4 * heads * pairs(length, causal) * width,
+            reference=lambda xp, q, k, v, causal=is_causal: attention(xp, q, k, v, causal),
+            scale=lambda xp, q, k, v, causal=is_causal: attention(xp, q, k, xp.abs(v), causal),
+            tolerance=tolerance,
+            math="bf16",
+            variant=f"{width}-{'causal' if is_causal else 'full'}",
+            sizes=[(COLUMNS // width * TOKENS // length, length) for length in lengths],
+            gate=lambda _, length, width=width: length == gate and width == 128,
+            small_sizes=[SMALL],
+            **_launch(width, is_causal, **launched),
+        )
+
+
+def _launch(width: int, causal: bool, rows: int = 0, block: int = 0, heads_first: bool = False) -> dict[str, Any]:
+    """How a stage is launched: by blocks of ``rows`` queries, or by those of a tiling, whose heads may come first."""
+    given: dict[str, Any] = {"HEAD": width, "CAUSAL": int(causal)}
+    if rows:
+        return {
+            "arguments": lambda heads, length: [*tensors(heads, length, width), Value(length)],
+            "grid": lambda heads, length: (ceil(length / rows), heads),
+            "block": block,
+            "defines": given,
+            "edges": PROBES,
+            "min_capability": (8, 0),
+        }
+    tiling = Tiling.of(width, causal)
+
+    def grid(heads: int, length: int) -> tuple[int, int]:
+        tiles = ceil(length / tiling.queries)
+        return (heads, tiles) if heads_first else (tiles, heads)
+
+    return {
+        "arguments": tiling.maps,
+        "grid": grid,
+        "block": tiling.block,
+        "shared_bytes": tiling.shared_bytes,
+        "defines": given | tiling.macros,
+        "edges": (*PROBES, LONG_PROBE),
+        "min_capability": "9.0a",
+    }
+
+
+_FLOAT: dict[str, Any] = {"lengths": SHORT, "tolerance": FLOAT_TOLERANCE, "gate": SHORT[0], "rows": 8, "block": 256}
+
+FAMILY = family(
+    *_stage(1, "two_pass", "A warp a query, scores twice.", **_FLOAT),
+    *_stage(2, "online", "One pass, sums scaled as it goes.", **_FLOAT),
+    *_stage(
+        3,
+        "mma_sync",
+        "Both products on tensor cores, weights in registers.",
+        lengths=SOME_LENGTHS,
+        rows=64,
+        block=128,
+    ),
+    *_stage(4, "wgmma", "Groups of warps multiply what the copy engine brings.", lengths=SOME_LENGTHS),
+    *_stage(5, "ping_pong", "Groups take turns with the tensor cores.", lengths=SOME_LENGTHS),
+    *_stage(6, "overlapped", "Powers while the group's own product is under way.", lengths=LENGTHS),
+    *_stage(
+        7,
+        "longest_first",
+        "Causal: the blocks with the most keys begin.",
+        lengths=LENGTHS,
+        causal=[True],
+        heads_first=True,
+    ),
+    summary="attention in bfloat16",
+    headlines=dict.fromkeys(("two_pass", "online"), "256x1024-128-full")
+    | dict.fromkeys(("mma_sync", "wgmma", "ping_pong", "overlapped"), "64x4096-128-full")
+    | {"longest_first": "64x4096-128-causal"},
+)
