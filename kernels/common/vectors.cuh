@@ -63,6 +63,17 @@ __device__ __forceinline__ uint4 packed(const float (&values)[8]) {
                       packed_pair(values[4], values[5]), packed_pair(values[6], values[7]));
 }
 
+// What is unpacked after this is unpacked anew: values that were before do not stay in registers for it.
+template <int COUNT>
+__device__ __forceinline__ void keep_packed(uint4 (&vectors)[COUNT]) {
+#ifndef PEAKGATE_EMULATED
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k) {
+        asm volatile("" : "+r"(vectors[k].x), "+r"(vectors[k].y), "+r"(vectors[k].z), "+r"(vectors[k].w));
+    }
+#endif
+}
+
 // The vector of a row of n elements that begins with its element `first`; zeros beyond the row.
 template <typename T>
 __device__ __forceinline__ uint4 load_vector(const T* __restrict__ row, int first, int n) {

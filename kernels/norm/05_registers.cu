@@ -39,6 +39,7 @@ __device__ __forceinline__ void normalise(ELEMENT* __restrict__ out, const ELEME
         row[k] = load_vector(in, first + k * STEP, n);
     }
     const Statistics own = statistics_of<NORM, ELEMENT>(row, first, STEP, n);
+    keep_packed(row);
     const Factors factors = NORM::factors(merged_threads<NORM, THREADS>(own), n);
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {

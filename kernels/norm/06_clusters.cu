@@ -47,6 +47,7 @@ __device__ __forceinline__ void normalise(ELEMENT* __restrict__ out, const ELEME
         row[k] = load_vector(in, first + k * STEP, n);
     }
     const Statistics own = merged_lanes<NORM, 32>(statistics_of<NORM, ELEMENT>(row, first, STEP, n));
+    keep_packed(row);
     cluster_wait();
     if (lane < CLUSTER) {
         const unsigned to = address_in_block(of_warps + 2 * (rank * (BLOCK / 32) + threadIdx.x / 32), lane);

@@ -16,8 +16,9 @@ from typing import Any
 from peakgate.family import Array, Family, In, Out, Value, family, kernel
 
 EPSILON = 1e-5
-TOLERANCE = 1e-5
-"""Of what float32 sums and exponentials of float32 give, besides the rounding to the type of the rows."""
+TOLERANCE, SERIAL_TOLERANCE = 1e-5, 1e-4
+"""Of what float32 sums and exponentials of float32 give, besides the rounding to the type of the rows; and
+where one thread adds up to 65536 of them."""
 
 MIB = 1 << 20
 TYPES = {"bf16": ("bfloat16", "bfloat16", 2), "f32": ("float32", "float", 4)}
@@ -32,8 +33,9 @@ REGISTERS = dict.fromkeys((SHORT, 1024, USUAL, 16384), 1)
 IN_GATE = {("softmax", "bf16"), ("layer", "f32")}
 CLUSTERS = {1024: 2, 16384: 2, LONG: 8}
 """Blocks that share a row of so many elements; the shortest is for the emulator's small problems."""
-RESIDENT = 1024
-"""Threads for which an SM is to have registers, in several blocks: 64 for each thread of 65536 in all."""
+RESIDENT = {1: 2048, 2: 1024, 4: 1024, 8: 1024}
+"""Threads for which an SM is to have registers, in several blocks, by the vectors that each holds."""
+RESIDENT_IN_CLUSTERS = 1536
 SMALL = (37, 260)
 PROBES: tuple[tuple[int, int], ...] = ((1, 1), (3, 127), (5, 264), (2, 1000))
 
@@ -89,9 +91,9 @@ class Tile:
 
     @staticmethod
     def of_row(row_bytes: int, cluster: int = 1) -> Tile:
-        """That of a row of whole vectors: a warp's up to 128 of them, up to 1024 two for each thread, else four."""
+        """That of a row of whole vectors: a warp's up to 128 of them, up to 2048 four for each thread, else eight."""
         vectors = row_bytes // VECTOR_BYTES // cluster
-        threads = min(vectors, WARP) if vectors <= 128 else vectors // (2 if vectors <= 1024 else 4)
+        threads = min(vectors, WARP) if vectors <= 128 else vectors // (4 if vectors <= 2048 else 8)
         return Tile(threads, vectors // threads, cluster)
 
 
@@ -106,6 +108,7 @@ def _stage(
     matrices: Iterable[int] = (FULL_BYTES,),
     gate: int = 0,
     longest: int = 1 << 20,
+    tolerance: float = TOLERANCE,
     probes: Iterable[tuple[int, int]] = PROBES,
     defines: Mapping[str, object] = MappingProxyType({}),
     **launched: Any,
@@ -133,7 +136,7 @@ def _stage(
         bytes=lambda rows, n: element_bytes * (2 * rows * n + chosen.parameters * n),
         reference=chosen.reference,
         scale=chosen.magnitude,
-        tolerance=TOLERANCE,
+        tolerance=tolerance,
         defines={"NORM": chosen.name, "ELEMENT": element} | dict(defines),
         variant=f"{norm}-{of}",
         sizes=[(nbytes // (n * element_bytes), n) for n in lengths for nbytes in matrices],
@@ -167,9 +170,11 @@ def _held(number: int, name: str, lesson: str, rows: Mapping[int, int], gate: in
         element_bytes = TYPES[of][2]
         tile = Tile.of_row(n * element_bytes, cluster)
         if name == "clusters":
-            block, shape = tile.threads, {"CLUSTER": cluster}
+            block, resident, shape = tile.threads, RESIDENT_IN_CLUSTERS, {"CLUSTER": cluster}
         else:
-            block, shape = max(tile.threads, LEAST_BLOCK), {"THREADS": tile.threads}
+            block = tile.threads if tile.threads > WARP else LEAST_BLOCK  # rows of a few lanes share a block
+            resident = RESIDENT[tile.vectors]
+            shape = {"THREADS": tile.threads}
         together = block // tile.threads
         yield _stage(
             number,
@@ -183,7 +188,7 @@ def _held(number: int, name: str, lesson: str, rows: Mapping[int, int], gate: in
             longest=n,
             probes=(*PROBES, (together + 1, n), (together, n - 1)),
             small_sizes=[SMALL] if n == 1024 else None,
-            defines={"BLOCK": block, "VECTORS": tile.vectors, "MIN_BLOCKS": max(RESIDENT // block, 1)} | shape,
+            defines={"BLOCK": block, "VECTORS": tile.vectors, "MIN_BLOCKS": min(resident // block, 16)} | shape,
             grid=lambda rows, _, tile=tile, together=together: ceil(rows / together) * tile.cluster,
             block=block,
             **launched,
@@ -201,7 +206,7 @@ def blocks_of_warps(rows: int, _: int) -> int:
 
 
 FAMILY = family(
-    *_plain(1, "naive", "One thread a row.", grid=blocks_of_threads),
+    *_plain(1, "naive", "One thread a row.", grid=blocks_of_threads, tolerance=SERIAL_TOLERANCE),
     *_plain(2, "warp_per_row", "A warp a row, shuffles between its lanes.", grid=blocks_of_warps),
     *_plain(3, "online", "Statistics in one pass, merged element by element.", grid=blocks_of_warps),
     *_plain(4, "vectors", "A block a row, 16 bytes a load.", grid=lambda rows, _: rows, defines={"BLOCK": BLOCK}),

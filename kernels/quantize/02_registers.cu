@@ -43,6 +43,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, MIN_BLOCKS)
     for (int k = 0; k < VECTORS; ++k) {
         largest = fmaxf(largest, largest_of(held[k]));
     }
+    keep_packed(held);
     largest = largest_lane<32>(largest);
     if constexpr (THREADS > 32) {
         if (threadIdx.x % 32 == 0) {

@@ -17,7 +17,7 @@
 #define VECTORS 2
 #endif
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK, 2048 / BLOCK)
     restore(bfloat16* __restrict__ out, const unsigned char* __restrict__ codes, const float* __restrict__ scales, int rows,
             int n, int group) {
     const unsigned in_row = (n + 7) / 8;

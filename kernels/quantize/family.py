@@ -23,8 +23,8 @@ ROWS = (1024, USUAL, 16384)
 GROUP = 128
 WARP, BLOCK, LEAST_BLOCK = 32, 256, 128
 PER_VECTOR, LANES = 8, GROUP // 8
-RESTORED_VECTORS = 2
-"""Of eight codes, under way for each thread."""
+UNDER_WAY = 2
+"""Vectors of eight elements that a thread of blocks and restore has on their way."""
 RESIDENT = 1024
 """Threads for which an SM is to have registers, in several blocks."""
 SMALLEST = 1e-30
@@ -167,8 +167,7 @@ def _restore(number: int, name: str, lesson: str, **more: Any) -> Iterator[Famil
                 small_sizes=[SMALL] if group else None,
                 edges=PROBES,
                 gate=in_gate if group else False,
-                block=BLOCK,
-                **more | {"defines": {"KIND": kind.name, "BLOCK": BLOCK} | more.get("defines", {})},
+                **{"block": BLOCK} | more | {"defines": {"KIND": kind.name, "BLOCK": BLOCK} | more.get("defines", {})},
             )
 
 
@@ -231,9 +230,9 @@ FAMILY = family(
             small_sizes=[SMALL],
             edges=PROBES,
             gate=in_gate,
-            defines={"KIND": kind.name, "BLOCK": BLOCK},
-            grid=lambda rows, n: ceil(rows * groups_of(n, GROUP) * LANES / BLOCK),
-            block=BLOCK,
+            defines={"KIND": kind.name, "BLOCK": LEAST_BLOCK, "VECTORS": UNDER_WAY},
+            grid=lambda rows, n: ceil(rows * groups_of(n, GROUP) * LANES / (LEAST_BLOCK * UNDER_WAY)),
+            block=LEAST_BLOCK,
         )
         for kind in KINDS.values()
     ),
@@ -247,8 +246,9 @@ FAMILY = family(
         5,
         "restore",
         "Back to bfloat16, 16 bytes a store.",
-        grid=lambda rows, n: ceil(rows * ceil(n / PER_VECTOR) / (BLOCK * RESTORED_VECTORS)),
-        defines={"VECTORS": RESTORED_VECTORS},
+        grid=lambda rows, n: ceil(rows * ceil(n / PER_VECTOR) / (LEAST_BLOCK * UNDER_WAY)),
+        block=LEAST_BLOCK,
+        defines={"BLOCK": LEAST_BLOCK, "VECTORS": UNDER_WAY},
     ),
     summary="bfloat16 to 8-bit floats and integers, and back",
     headlines={

@@ -33,7 +33,7 @@ __device__ __forceinline__ int look_back(const TileState* states, Ticket ticket)
     return before;
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+extern "C" __global__ void __launch_bounds__(BLOCK, 1024 / BLOCK)
     scan_lookback(int* __restrict__ out, const int* __restrict__ in, TileState* states, unsigned long long* tickets,
                   size_t n) {
     __shared__ int before_tile;

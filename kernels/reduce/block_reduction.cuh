@@ -1,42 +1,21 @@
-// What the threads of a grid take of an array, and what a block makes of theirs.
+// What a thread makes of its share of an array, and a block of its threads'.
 #pragma once
 
-#include "../common/quads.cuh"
 #include "operations.cuh"
-
-constexpr int LOADS = 4;  // of 16 bytes, under way at once
+#include "share_of_thread.cuh"
 
 template <typename Operation>
 __device__ __forceinline__ float of_quad(float4 value) {
     return Operation::combine(Operation::combine(value.x, value.y), Operation::combine(value.z, value.w));
 }
 
-// One thread's share of n floats, in a fixed order: float4 a grid apart, and of the last n % 4 floats at most one.
+// One thread's share of n floats, combined in a fixed order.
 template <typename Operation>
 __device__ __forceinline__ float share_of_thread(const float* __restrict__ in, size_t n) {
-    const size_t thread = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
-    const size_t quads = n / 4;
     float own = Operation::START;
-    size_t i = thread;
-#pragma unroll 1
-    for (; i + (LOADS - 1) * stride < quads; i += LOADS * stride) {
-        float4 values[LOADS];
-#pragma unroll
-        for (int k = 0; k < LOADS; ++k) {
-            values[k] = as_quads(in)[i + k * stride];
-        }
-#pragma unroll
-        for (int k = 0; k < LOADS; ++k) {
-            own = Operation::combine(own, of_quad<Operation>(values[k]));
-        }
-    }
-    for (; i < quads; i += stride) {
-        own = Operation::combine(own, of_quad<Operation>(as_quads(in)[i]));
-    }
-    if (thread < n % 4) {
-        own = Operation::combine(own, in[n - 1 - thread]);
-    }
+    for_share_of_thread<4>(
+        in, n, [&](float4 values) { own = Operation::combine(own, of_quad<Operation>(values)); },
+        [&](float value) { own = Operation::combine(own, value); });
     return own;
 }
 

@@ -24,14 +24,18 @@ MOST_BLOCKS = 1056
 """Of a grid that walks over the array: eight for each SM of a large GPU, which holds them all at once."""
 QUADS_OF_A_THREAD = 4
 
-SCAN_BLOCK, SCAN_VECTORS = 256, 4
+SCAN_BLOCK, SCAN_VECTORS = 512, 7
 TILE = SCAN_BLOCK * SCAN_VECTORS * 4
 
 BINS = 256
 LANES_BLOCK, LANES_MOST_BLOCKS = 1024, 264
+LAST_BLOCK, LAST_MOST_BLOCKS = 512, 264
+"""Fewer, larger blocks leave fewer parts to the last one."""
 
 LOWEST = -3.4028234663852886e38
 SUM_TOLERANCE = 1e-5
+ATOMIC_TOLERANCE = 1e-4
+"""Of sums that blocks or threads add to one by one: 2^18 and 2^22 additions, each rounded at the size of the sum."""
 PROBES = (1, 3, 255, 1027, 4098, 9001)
 SCAN_PROBES = (1, 3, TILE - 1, TILE, TILE + 5, 40 * TILE + 3)
 """The last: more tiles than a warp looks back over at once."""
@@ -75,6 +79,11 @@ def few_blocks(n: int) -> int:
     return min(ceil(n / (4 * LANES_BLOCK * QUADS_OF_A_THREAD)), LANES_MOST_BLOCKS)
 
 
+def blocks_that_leave_parts(n: int) -> int:
+    """The same of those whose parts the last one combines."""
+    return min(ceil(n / (4 * LAST_BLOCK * QUADS_OF_A_THREAD)), LAST_MOST_BLOCKS)
+
+
 @dataclass(frozen=True, slots=True)
 class Reduction:
     """What one number is made by: the kernels' name, what it starts from, reference, and the size of what is summed."""
@@ -87,11 +96,6 @@ class Reduction:
     def of_start(self, xp: Any, values: Array) -> Array:
         """The reference of a kernel that sets its result."""
         return self.reference(xp, xp.full(1, self.start, dtype=values.dtype), values)
-
-    @property
-    def tolerance(self) -> float:
-        """A sum is rounded, the largest element is one of them."""
-        return SUM_TOLERANCE if self.magnitude else 0.0
 
 
 REDUCTIONS = {
@@ -112,13 +116,15 @@ def _stage(number: int, name: str, lesson: str, **more: Any) -> Family:
     return kernel(f"{number:02}_{name}.cu", name=name, lesson=lesson, **given)
 
 
-def _reductions(number: int, name: str, lesson: str, *, sets: bool = False, **more: Any) -> Iterator[Family]:
+def _reductions(
+    number: int, name: str, lesson: str, *, sets: bool = False, tolerance: float = SUM_TOLERANCE, **more: Any
+) -> Iterator[Family]:
     """A stage that updates a sum and one that updates a maximum; with ``sets``, by the last block, which sets it."""
     for variant, made in REDUCTIONS.items():
 
         def arguments(n: int, start: float = made.start) -> list[Any]:
             if sets:
-                parts, finished = Temp(grid_stride(n)), Scratch(1, dtype="uint32")
+                parts, finished = Temp(blocks_that_leave_parts(n)), Scratch(1, dtype="uint32")
                 return [Out(1), In(n), parts, finished, Value(n, "uint64")]
             return [InOut(1, data=start), In(n), Value(n, "uint64")]
 
@@ -132,7 +138,7 @@ def _reductions(number: int, name: str, lesson: str, *, sets: bool = False, **mo
             bytes=lambda n: ELEMENT_BYTES * (n + 1),
             reference=made.of_start if sets else made.reference,
             scale=made.magnitude,
-            tolerance=made.tolerance,
+            tolerance=tolerance if made.magnitude else 0.0,  # a sum is rounded, the largest element is one of them
             roof="read",
             variant=variant,
             **given | {"defines": {"OPERATION": made.name} | given["defines"]},
@@ -157,7 +163,7 @@ def _scan(number: int, name: str, lesson: str, tile: int = TILE, **more: Any) ->
         bytes=lambda n: 2 * ELEMENT_BYTES * n,
         reference=running_sums,
         defines={"BLOCK": SCAN_BLOCK, "VECTORS": SCAN_VECTORS},
-        small_sizes={"n9001": 9001},
+        small_sizes={"n30001": 30001},
         edges={f"n{n}": n for n in SCAN_PROBES},
         **more,
     )
@@ -186,7 +192,13 @@ def _histograms(number: int, name: str, lesson: str, **more: Any) -> Iterator[Fa
 
 FAMILY = family(
     *_reductions(
-        1, "atomics", "One atomic operation for each element.", grid=lambda n: ceil(n / BLOCK), sizes=SLOW, gate=True
+        1,
+        "atomics",
+        "One atomic operation for each element.",
+        grid=lambda n: ceil(n / BLOCK),
+        sizes=SLOW,
+        gate=True,
+        tolerance=ATOMIC_TOLERANCE,
     ),
     *_reductions(
         2,
@@ -194,9 +206,17 @@ FAMILY = family(
         "A tree in shared memory, one atomic operation for each block.",
         grid=lambda n: ceil(n / BLOCK),
         defines={"BLOCK": BLOCK},
+        tolerance=ATOMIC_TOLERANCE,
     ),
     *_reductions(3, "shuffles", "A fixed grid, 16 bytes a load, shuffles.", grid=grid_stride),
-    *_reductions(4, "last_block", "The last block combines what all left: repeatable.", grid=grid_stride, sets=True),
+    *_reductions(
+        4,
+        "last_block",
+        "The last block combines what all left: repeatable.",
+        sets=True,
+        block=LAST_BLOCK,
+        grid=blocks_that_leave_parts,
+    ),
     _scan(5, "scan_chained", "Running sums: each tile waits for the one before.", sizes=SIZES),
     _scan(6, "scan_lookback", "Running sums: a tile looks back over as many as it must."),
     *_histograms(7, "histogram_global", "Counts in memory.", grid=lambda n: ceil(n / BLOCK), sizes=SLOW, gate=True),

@@ -70,14 +70,14 @@ __device__ __forceinline__ size_t place_of(unsigned tile, int k) {
 
 __device__ __forceinline__ int4 load_four(const int* __restrict__ in, size_t i, size_t n) {
     if (i + 4 <= n) {
-        return *reinterpret_cast<const int4*>(in + i);
+        return __ldcs(reinterpret_cast<const int4*>(in + i));
     }
     return make_int4(i < n ? in[i] : 0, i + 1 < n ? in[i + 1] : 0, i + 2 < n ? in[i + 2] : 0, 0);
 }
 
 __device__ __forceinline__ void store_four(int* __restrict__ out, size_t i, size_t n, int4 value) {
     if (i + 4 <= n) {
-        *reinterpret_cast<int4*>(out + i) = value;
+        __stcs(reinterpret_cast<int4*>(out + i), value);
         return;
     }
     if (i < n) {

@@ -8,7 +8,18 @@ from peakgate.core.catalogue import module_at
 
 KERNELS = Path(__file__).parents[1]
 
-access, hgemm, norm, occupancy, quantize, reduce, roof, sgemm, transpose = (
+access, attention, hgemm, norm, occupancy, quantize, reduce, roof, sgemm, transpose = (
     module_at(KERNELS / name / "family.py")
-    for name in ("access", "hgemm", "norm", "occupancy", "quantize", "reduce", "roof", "sgemm", "transpose")
+    for name in (
+        "access",
+        "attention",
+        "hgemm",
+        "norm",
+        "occupancy",
+        "quantize",
+        "reduce",
+        "roof",
+        "sgemm",
+        "transpose",
+    )
 )

@@ -128,7 +128,7 @@ def test_checking_does_not_load_what_only_drawing_needs(repository: Path) -> Non
         (
             lambda: save(RUNS, "part", document()),
             [str(RUNS / "part.json")],
-            "no case of access, hgemm, norm, occupancy, quantize, reduce, roof, sgemm",
+            "no case of access, attention, hgemm, norm, occupancy, quantize, reduce, roof, sgemm",
         ),
     ],
 )

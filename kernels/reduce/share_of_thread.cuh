@@ -1,0 +1,32 @@
+// What the threads of a grid take of an array.
+#pragma once
+
+#include "../common/quads.cuh"
+
+// One thread's share of n floats, in a fixed order: of_four takes each float4, a grid apart, of which LOADS are under way
+// at once and none is to stay in a cache; of_one takes at most one of the last n % 4 floats.
+template <int LOADS, typename OfFour, typename OfOne>
+__device__ __forceinline__ void for_share_of_thread(const float* __restrict__ in, size_t n, OfFour of_four, OfOne of_one) {
+    const size_t thread = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
+    const size_t quads = n / 4;
+    size_t i = thread;
+#pragma unroll 1
+    for (; i + (LOADS - 1) * stride < quads; i += LOADS * stride) {
+        float4 values[LOADS];
+#pragma unroll
+        for (int k = 0; k < LOADS; ++k) {
+            values[k] = __ldcs(as_quads(in) + i + k * stride);
+        }
+#pragma unroll
+        for (int k = 0; k < LOADS; ++k) {
+            of_four(values[k]);
+        }
+    }
+    for (; i < quads; i += stride) {
+        of_four(__ldcs(as_quads(in) + i));
+    }
+    if (thread < n % 4) {
+        of_one(in[n - 1 - thread]);
+    }
+}
