@@ -1,0 +1,67 @@
+"""The tables of the page, from the record of ``lab.libraries.turns``: ``python -m lab.libraries.page``."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from peakgate.reports.write.markdown import table_line
+
+from lab.pages import fill_page
+
+HERE = Path(__file__).parent
+PAGE, RECORD = HERE / "README.md", HERE / "turns.json"
+OURS = {
+    "attention": ("overlapped", "longest_first"),
+    "norm": ("registers", "clusters"),
+    "reduce": ("shuffles", "last_block", "scan_lookback", "histogram_shared", "histogram_lanes"),
+    "quantize": ("registers", "blocks", "restore"),
+}
+"""By family, the stages that are held against libraries."""
+
+
+def table(record: Mapping[str, Any], family: str) -> Iterator[str]:
+    """A row a problem: microseconds of our best stage and of the libraries, and their times over ours."""
+    gpu = record["gpu"]
+    yield (
+        f"{gpu['name']}, driver {gpu['driver']}, PyTorch {record['torch']}, cuDNN {record['cudnn']}, "
+        f"{record['date'][:10]}, commit {record['commit'][:12]}; medians of {record['rounds']} rounds."
+    )
+    yield ""
+    rows = {name: each for name, each in record["problems"].items() if name.startswith(family + ".")}
+    libraries = list(dict.fromkeys(who for each in rows.values() for who in each["us"] if who not in OURS[family]))
+    rate = "TFLOP/s" if family == "attention" else "GB/s"
+    yield table_line(("problem", "stage", "µs", rate, *(f"{each} (µs)" for each in libraries), *libraries))
+    yield table_line(("---", "---", *["--:"] * (2 + 2 * len(libraries))))
+    for name, each in rows.items():
+        medians = {who: statistics.median(us) for who, us in each["us"].items()}
+        for stage in (who for who in medians if who in OURS[family]):
+            ours = medians[stage]
+            done = each["flops"] / ours / 1e6 if family == "attention" else each["bytes"] / ours / 1e3
+            back = stage == "restore"
+            against = {who: medians[who] for who in libraries if who in medians and (who.endswith("back") == back)}
+            yield table_line(
+                (
+                    name.partition(".")[2],
+                    stage,
+                    f"{ours:.1f}",
+                    f"{done:.0f}",
+                    *(f"{against[who]:.1f}" if who in against else "" for who in libraries),
+                    *(f"{against[who] / ours:.2f}" if who in against else "" for who in libraries),
+                )
+            )
+
+
+def main() -> int:
+    """Fill the page."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    fill_page(PAGE, {f"libraries-{family}": "\n".join(table(record, family)) for family in OURS})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
