@@ -13,14 +13,6 @@
 #define SIDE 64
 #define THREADS 128
 
-// Four matrices of 8 x 8 elements, each transposed.
-__device__ __forceinline__ void load_transposed(unsigned (&to)[4], unsigned address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(address)
-                 : "memory");
-}
-
 // Where piece `piece` of a row lies: 64 columns of all rows, then the next 64.
 __device__ __forceinline__ unsigned place_in_tile(unsigned row, unsigned piece) {
     return piece / 8 * SIDE * ROW_BYTES + place_of(row, piece % 8);

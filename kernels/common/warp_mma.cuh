@@ -22,6 +22,14 @@ __device__ __forceinline__ void load_matrices(unsigned (&to)[4], unsigned addres
                  : "memory");
 }
 
+// The same matrices, each transposed.
+__device__ __forceinline__ void load_transposed(unsigned (&to)[4], unsigned address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+}
+
 // sums += a . b^T: 16 rows of a, 8 rows of b, 16 values of k.
 __device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
     asm volatile(

@@ -33,7 +33,7 @@ REGISTERS = dict.fromkeys((SHORT, 1024, USUAL, 16384), 1)
 IN_GATE = {("softmax", "bf16"), ("layer", "f32")}
 CLUSTERS = {1024: 2, 16384: 2, LONG: 8}
 """Blocks that share a row of so many elements; the shortest is for the emulator's small problems."""
-RESIDENT = {1: 2048, 2: 1024, 4: 1024, 8: 1024}
+RESIDENT = {2: 2048, 4: 1024, 8: 1024}
 """Threads for which an SM is to have registers, in several blocks, by the vectors that each holds."""
 RESIDENT_IN_CLUSTERS = 1536
 SMALL = (37, 260)
@@ -91,9 +91,12 @@ class Tile:
 
     @staticmethod
     def of_row(row_bytes: int, cluster: int = 1) -> Tile:
-        """That of a row of whole vectors: a warp's up to 128 of them, up to 2048 four for each thread, else eight."""
+        """That of a row of whole vectors: a warp's up to 128 of them, up to 2048 four for each thread, else eight.
+
+        Not less than two: merging the statistics of two threads costs as much as some elements.
+        """
         vectors = row_bytes // VECTOR_BYTES // cluster
-        threads = min(vectors, WARP) if vectors <= 128 else vectors // (4 if vectors <= 2048 else 8)
+        threads = min(vectors // 2, WARP) if vectors <= 128 else vectors // (4 if vectors <= 2048 else 8)
         return Tile(threads, vectors // threads, cluster)
 
 

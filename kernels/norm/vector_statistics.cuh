@@ -3,36 +3,34 @@
 
 #include "statistics.cuh"
 
-// The statistics of COUNT vectors of a row of n elements: vector k begins with element first + k * step.
+// Calls `each` with every element of COUNT vectors of a row of n elements: vector k begins with element first + k * step.
+template <typename T, int COUNT, typename Each>
+__device__ __forceinline__ void for_elements(const uint4 (&vectors)[COUNT], int first, int step, int n, Each each) {
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k) {
+        float x[PER_VECTOR<T>];
+        unpack(x, vectors[k]);
+#pragma unroll
+        for (int i = 0; i < PER_VECTOR<T>; ++i) {
+            if (first + k * step + i < n) {
+                each(x[i]);
+            }
+        }
+    }
+}
+
+// The statistics of these elements.
 template <typename Norm, typename T, int COUNT>
 __device__ __forceinline__ Statistics statistics_of(const uint4 (&vectors)[COUNT], int first, int step, int n) {
     float folded = Norm::START;
     int count = 0;
-#pragma unroll
-    for (int k = 0; k < COUNT; ++k) {
-        float x[PER_VECTOR<T>];
-        unpack(x, vectors[k]);
-#pragma unroll
-        for (int i = 0; i < PER_VECTOR<T>; ++i) {
-            if (first + k * step + i < n) {
-                folded = Norm::fold(folded, x[i]);
-                ++count;
-            }
-        }
-    }
+    for_elements<T>(vectors, first, step, n, [&](float x) {
+        folded = Norm::fold(folded, x);
+        ++count;
+    });
     const float centre = Norm::centre(folded, static_cast<float>(count));
     float sum = 0.0f;
-#pragma unroll
-    for (int k = 0; k < COUNT; ++k) {
-        float x[PER_VECTOR<T>];
-        unpack(x, vectors[k]);
-#pragma unroll
-        for (int i = 0; i < PER_VECTOR<T>; ++i) {
-            if (first + k * step + i < n) {
-                sum += Norm::term(x[i], centre);
-            }
-        }
-    }
+    for_elements<T>(vectors, first, step, n, [&](float x) { sum += Norm::term(x, centre); });
     return {sum, centre, static_cast<float>(count)};
 }
 

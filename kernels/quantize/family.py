@@ -24,7 +24,7 @@ GROUP = 128
 WARP, BLOCK, LEAST_BLOCK = 32, 256, 128
 PER_VECTOR, LANES = 8, GROUP // 8
 UNDER_WAY = 2
-"""Vectors of eight elements that a thread of blocks and restore has on their way."""
+"""Vectors of eight codes that a thread of restore has on their way."""
 RESIDENT = 1024
 """Threads for which an SM is to have registers, in several blocks."""
 SMALLEST = 1e-30
@@ -230,8 +230,8 @@ FAMILY = family(
             small_sizes=[SMALL],
             edges=PROBES,
             gate=in_gate,
-            defines={"KIND": kind.name, "BLOCK": LEAST_BLOCK, "VECTORS": UNDER_WAY},
-            grid=lambda rows, n: ceil(rows * groups_of(n, GROUP) * LANES / (LEAST_BLOCK * UNDER_WAY)),
+            defines={"KIND": kind.name, "BLOCK": LEAST_BLOCK},
+            grid=lambda rows, n: ceil(rows * groups_of(n, GROUP) * LANES / LEAST_BLOCK),
             block=LEAST_BLOCK,
         )
         for kind in KINDS.values()

@@ -24,7 +24,7 @@ MOST_BLOCKS = 1056
 """Of a grid that walks over the array: eight for each SM of a large GPU, which holds them all at once."""
 QUADS_OF_A_THREAD = 4
 
-SCAN_BLOCK, SCAN_VECTORS = 512, 7
+SCAN_BLOCK, SCAN_VECTORS = 512, 8
 TILE = SCAN_BLOCK * SCAN_VECTORS * 4
 
 BINS = 256

@@ -48,8 +48,8 @@ __device__ __forceinline__ unsigned kind_of(TileState state, unsigned launch) {
 }
 
 struct TileScan {
-    int4 values[VECTORS];  // of this thread, each scanned within its own part of the warp's
-    int before[VECTORS];   // what precedes each of them in its tile
+    int4 values[VECTORS];  // of this thread, scanned within the warp's part
+    int before;            // what precedes that part in the tile
     int sum;               // of the tile
 };
 
@@ -109,7 +109,8 @@ __device__ __forceinline__ TileScan scan_tile(const int* __restrict__ in, unsign
         value.z += value.y;
         value.w += value.z;
         const int scanned = scanned_lanes(value.w);
-        scan.before[k] = of_warp + scanned - value.w;
+        const int before = of_warp + scanned - value.w;
+        value = make_int4(value.x + before, value.y + before, value.z + before, value.w + before);
         of_warp += __shfl_sync(0xffffffffu, scanned, 31);
     }
     if (lane == 0) {
@@ -118,20 +119,16 @@ __device__ __forceinline__ TileScan scan_tile(const int* __restrict__ in, unsign
     __syncthreads();
     const int scanned = scanned_lanes(lane < WARPS ? of_warps[lane] : 0);
     scan.sum = __shfl_sync(0xffffffffu, scanned, 31);
-    const int of_earlier_warps = __shfl_sync(0xffffffffu, scanned, warp) - of_warp;
-#pragma unroll
-    for (int k = 0; k < VECTORS; ++k) {
-        scan.before[k] += of_earlier_warps;
-    }
+    scan.before = __shfl_sync(0xffffffffu, scanned, warp) - of_warp;
     return scan;
 }
 
 // Stores the tile, `before` being the sum of all elements before it.
 __device__ __forceinline__ void store_tile(int* __restrict__ out, const TileScan& scan, int before, unsigned tile,
                                            size_t n) {
+    const int add = before + scan.before;
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
-        const int add = before + scan.before[k];
         const int4 value = scan.values[k];
         store_four(out, place_of(tile, k), n, make_int4(value.x + add, value.y + add, value.z + add, value.w + add));
     }

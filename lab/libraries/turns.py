@@ -152,7 +152,7 @@ def measure(rounds: int, only: str) -> dict[str, Any]:
                 launchable.run()
             taken = timed({stage: each.launch for stage, each in ready.items()} | functions, rounds)
             work = cases[0].work
-            found[f"{family}.{name}"] = {"bytes": work.bytes_moved, "flops": work.flops, "us": taken}
+            found[f"{family}.{name}"] = {"bytes": work.bytes, "flops": work.flops, "us": taken}
             say(f"{family}.{name}: " + ", ".join(f"{who} {statistics.median(us):.1f}" for who, us in taken.items()))
             del functions, ready
             torch.cuda.empty_cache()
