@@ -91,15 +91,7 @@ __device__ __forceinline__ void store_in_block(unsigned address, float2 values) 
     asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(values.x), "f"(values.y) : "memory");
 }
 
-// ---- Copies by the copy engine (TMA): `bytes` that follow each other, a multiple of 16, from a multiple of 16 on
-
-__device__ __forceinline__ void load_bytes(void* to, const void* from, unsigned bytes, Barrier* barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                 ::"r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
-                 : "memory");
-}
-
-// ---- and of tiles. `column` and `row` are the tile's first element; what lies outside the array is read as
+// ---- Copies of tiles (TMA). `column` and `row` are the tile's first element; what lies outside the array is read as
 // zero and not written.
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {

@@ -34,11 +34,14 @@ LAST_BLOCK, LAST_MOST_BLOCKS = 512, 264
 
 LOWEST = -3.4028234663852886e38
 SUM_TOLERANCE = 1e-5
-ATOMIC_TOLERANCE = 1e-4
-"""Of sums that blocks or threads add to one by one: 2^18 and 2^22 additions, each rounded at the size of the sum."""
 PROBES = (1, 3, 255, 1027, 4098, 9001)
 SCAN_PROBES = (1, 3, TILE - 1, TILE, TILE + 5, 40 * TILE + 3)
 """The last: more tiles than a warp looks back over at once."""
+
+
+def tolerance_of_additions(count: int) -> float:
+    """Of a sum that is added to ``count`` times: seven times the random errors of its own size."""
+    return SUM_TOLERANCE + 2**-22 * count**0.5
 
 
 def total(xp: Any, before: Array, values: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)
@@ -198,7 +201,7 @@ FAMILY = family(
         grid=lambda n: ceil(n / BLOCK),
         sizes=SLOW,
         gate=True,
-        tolerance=ATOMIC_TOLERANCE,
+        tolerance=tolerance_of_additions(max(SLOW.values())),
     ),
     *_reductions(
         2,
@@ -206,7 +209,7 @@ FAMILY = family(
         "A tree in shared memory, one atomic operation for each block.",
         grid=lambda n: ceil(n / BLOCK),
         defines={"BLOCK": BLOCK},
-        tolerance=ATOMIC_TOLERANCE,
+        tolerance=tolerance_of_additions(max(SIZES.values()) // BLOCK),
     ),
     *_reductions(3, "shuffles", "A fixed grid, 16 bytes a load, shuffles.", grid=grid_stride),
     *_reductions(
