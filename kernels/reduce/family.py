@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 from typing import Any
 
 from peakgate.family import Array, Family, In, InOut, Out, Scratch, Temp, Value, family, kernel
@@ -41,7 +41,7 @@ SCAN_PROBES = (1, 3, TILE - 1, TILE, TILE + 5, 40 * TILE + 3)
 
 def tolerance_of_additions(count: int) -> float:
     """Of a sum that is added to ``count`` times: seven times the random errors of its own size."""
-    return SUM_TOLERANCE + 2**-22 * count**0.5
+    return SUM_TOLERANCE + 2**-22 * sqrt(count)
 
 
 def total(xp: Any, before: Array, values: Array) -> Array:  # noqa: ARG001  (numpy and cupy alike)

@@ -26,6 +26,7 @@ from peakgate.core.catalogue import module_at
 from peakgate.core.files import write_whole
 from peakgate.core.output import say
 from peakgate.device.choose import open_device
+from peakgate.device.launchable import GpuLaunchable
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lab.libraries.page import OURS
@@ -147,9 +148,12 @@ def measure(rounds: int, only: str) -> dict[str, Any]:
         for name, cases in cases_of(family).items():
             if only not in f"{family}.{name}" or not (functions := libraries(name)):
                 continue
-            ready = {case.stage.name: device.prepare(case) for case in cases}
-            for launchable in ready.values():
+            ready: dict[str, GpuLaunchable] = {}
+            for case in cases:
+                launchable = device.prepare(case)
+                assert isinstance(launchable, GpuLaunchable)
                 launchable.run()
+                ready[case.stage.name] = launchable
             taken = timed({stage: each.launch for stage, each in ready.items()} | functions, rounds)
             work = cases[0].work
             found[f"{family}.{name}"] = {"bytes": work.bytes, "flops": work.flops, "us": taken}
