@@ -210,9 +210,8 @@ def _unconfirmed(history: History, row: int, levels: Sequence[_Level], known: Kn
     place = locate(history, row, beside, known.sd, len(beside) - found.sessions)
     at_border = after_border and found.sessions == len(last.values)
     cause = Cause.ENVIRONMENT if at_border or place.command is None else Cause.COMMITS
-    level, _, _ = scan.level(np.concatenate([before, values[: len(values) - found.sessions]]), known.sd)
     place = place._replace(command=None) if at_border else place
-    return Unconfirmed(found.sessions, found.log_ratio, math.exp(level), cause, place)
+    return Unconfirmed(found.sessions, found.log_ratio, math.exp(found.level), cause, place)
 
 
 def _newest(level: _Level, sd: float, df: float) -> NewestLevel:

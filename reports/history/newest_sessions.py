@@ -35,10 +35,11 @@ MOST = scan.SHORTEST - 1
 
 
 class Newest(NamedTuple):
-    """The newest ``sessions`` of a case, and how much their mean log time is above the level before them."""
+    """The newest ``sessions`` of a case, how much their mean log time is above the level before them, and that level."""
 
     sessions: int
     log_ratio: float
+    level: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def newest_step(before: Floats, newest: Floats, known: Known) -> Newest | None:
         level, _, agreeing = scan.level(rest, known.sd)
         off = newest[len(newest) - sessions :] - level
         if is_large(off, known) or is_steady(off, agreeing, known):
-            return Newest(sessions, float(off.mean()))
+            return Newest(sessions, float(off.mean()), level)
     return None
 
 
