@@ -300,13 +300,16 @@ def _without_chance(gpus: Sequence[list[_Level]], sds: Sequence[float], series: 
         index = 1
         while index < len(of_gpu):
             before, after = of_gpu[index - 1], of_gpu[index]
+            if after.border:
+                index += 1
+                continue
             own, every = _towards([of_gpu], before, after), _towards(kept, before, after)
             places = series * (1 if index == len(of_gpu) - 1 else len(own))
             run, shift = min(before.agreeing, after.agreeing), after.level - before.level
             up = math.copysign(1.0, shift)
             off = up * (before.values - before.level), up * (after.level - after.values)
             mixed = scan.is_mixture(*off, sd, shift, series * len(own))
-            if after.border or not (mixed or scan.is_chance((own, every), sd, shift, run, places)):
+            if not (mixed or scan.is_chance((own, every), sd, shift, run, places)):
                 index += 1
                 continue
             values = np.concatenate([before.values, after.values])
