@@ -157,7 +157,7 @@ class Forks:
         """Take down what became of the mutant that ends next."""
         process, status = os.wait()
         name, mutant = self.running.pop(process)
-        told = self.scratch / f"{process}.txt"
+        report = self.scratch / f"{process}.txt"
         code = os.waitstatus_to_exitcode(status)
         if code == BROKEN:
             raise RuntimeError(f"{name}: cannot take the mutant {mutant}")
@@ -167,8 +167,8 @@ class Forks:
             within = f"{name.replace('/', '.')}.{mutant.within}".rstrip(".")
             self.survivors.append({"within": within, "was": mutant.was, "becomes": mutant.becomes})
             sys.stderr.write(f"{within}:{mutant.first_line}\n  - {mutant.was[:300]}\n  + {mutant.becomes[:300]}\n")
-        elif told.exists():
-            self.killed_by[name, mutant.within].append(told.read_text(encoding="utf-8"))
+        elif report.exists():
+            self.killed_by[name, mutant.within].append(report.read_text(encoding="utf-8"))
         shutil.rmtree(self.scratch / str(process), ignore_errors=True)
 
     def _trace(self, session: pytest.Session) -> dict[str, Trace]:

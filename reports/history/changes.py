@@ -337,19 +337,19 @@ def _noise(blocks: Sequence[_Block]) -> tuple[Floats, Floats, list[list[scan.Seg
     the variance is that of such sessions, larger by (1 + r) / (1 - r), and known from (1 - r^2) / (1 + r^2) of them.
     """
     alike = scan.correlation([block.values for block in blocks])
-    fewer, told = (1 + alike) / (1 - alike), (1 - alike**2) / (1 + alike**2)
+    inflation, known_share = (1 + alike) / (1 - alike), (1 - alike**2) / (1 + alike**2)
     typical = pd.DataFrame(np.hstack([block.values for block in blocks])).median(axis=1).fillna(0.0).to_numpy()
     first = [scan.first_variance(block.values, block.counts) for block in blocks]
     weights = np.sum([df for _, df in first], axis=0)
     pooled = np.sum([variance * df for variance, df in first], axis=0) / np.maximum(weights, 1e-9)
-    variance, df = noise.squeeze(pooled / (1 - alike) * fewer, weights, typical)
+    variance, df = noise.squeeze(pooled / (1 - alike) * inflation, weights, typical)
     segments: list[list[scan.Segments]] = []
     for _ in range(2 if max(block.values.shape[1] for block in blocks) < LONG else 1):
         sds = np.sqrt(np.where(df > 0, variance, 1.0))
         segments = [scan.propose(block.values, sds) for block in blocks]
         squares = [scan.residuals(block.values, own, sds) for block, own in zip(blocks, segments, strict=True)]
         totals, degrees = np.sum(squares, axis=0)
-        variance, df = noise.squeeze(fewer * totals / np.maximum(degrees, 1.0), degrees * told, typical)
+        variance, df = noise.squeeze(inflation * totals / np.maximum(degrees, 1.0), degrees * known_share, typical)
     return np.where(df > 0, variance, 1.0), np.maximum(df, 1.0), segments
 
 
