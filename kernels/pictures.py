@@ -180,14 +180,15 @@ def hgemm_clocks(shown: Shown) -> Iterator[str]:
     """SM clock of our best and of the library by size, and each one's share of the tensor cores' peak at that clock."""
     timed = [(case, result) for case, result in shown.timed.get(HGEMM, ()) if case.math == "bf16"]
     highest = shown.run.gpu.get("sm_clock_max_mhz")
+    stage, library = HGEMM_SIZES.reference
     yield table_line(
-        ("size", "stage", "SM clock (MHz)", "of the peak at that clock", "cuBLAS's clock (MHz)", "its share")
+        ("size", "stage", "SM clock (MHz)", "of the peak at that clock", f"{library}'s clock (MHz)", "its share")
     )
     yield table_line(("---", "---", *["--:"] * 4))
     for size in HGEMM_SIZES.groups(shown).sizes + HGEMM_LAYERS.groups(shown).sizes:
         here = [(case, result) for case, result in timed if case.size == size]
-        ours = max((pair for pair in here if pair[0].stage.name != "cublas"), key=rate, default=None)
-        theirs = next((pair for pair in here if pair[0].stage.name == "cublas"), None)
+        ours = max((pair for pair in here if pair[0].stage.name != stage), key=rate, default=None)
+        theirs = next((pair for pair in here if pair[0].stage.name == stage), None)
         if ours is None or theirs is None or not highest:
             continue
         cells = [ours[0].stage.name]

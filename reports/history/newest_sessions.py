@@ -35,7 +35,7 @@ MOST = scan.SHORTEST - 1
 
 
 class Newest(NamedTuple):
-    """The newest ``sessions`` of a case, how much their mean log time is above the level before them, and that level."""
+    """The newest ``sessions`` of a case, how much their mean log time is above the level before them, and it."""
 
     sessions: int
     log_ratio: float

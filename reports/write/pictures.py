@@ -47,6 +47,7 @@ NO_ARITHMETIC = (1 / 128, 1 / 32)
 """Where cases without arithmetic are drawn, in flop/byte: their distance to the memory roof is right at any."""
 
 WIDEST_INTENSITY = 8192.0
+"""Flop/byte up to which roofs are drawn at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +115,16 @@ def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[s
     figure, axes = _plot(ROOFLINE_INCHES)
     measured, tensor_peaks = _mapping(gpu, "roofs"), _mapping(gpu, "peak_tensor_tflops")
     memory_gbs = max((rate for name, rate in measured.items() if rate and name not in ARITHMETIC_ROOFS), default=None)
+    widest = max(WIDEST_INTENSITY, *(_point(each, 0.0)[0] for each in timed))
     types = sorted({each.math for each in timed if each.math in TENSOR_MATH and each.math is not None})
     for name, peak, roof in [
         ("", peak_tflops, measured.get("fma")),
         *((f" {each}", number(tensor_peaks.get(each)), measured.get(each)) for each in types),
     ]:
         if peak:
-            _roof(axes, f"theoretical roof{name}", peak_gbs, peak, "-")
+            _roof(axes, f"theoretical roof{name}", (peak_gbs, peak), "-", widest)
         if memory_gbs and roof:
-            _roof(axes, f"measured roof{name}", memory_gbs, roof, "--")
+            _roof(axes, f"measured roof{name}", (memory_gbs, roof), "--", widest)
     for order, family in enumerate(families):
         if own := [each for each in timed if each.family == family]:
             points = [_point(each, (place + 0.5) / len(own)) for place, each in enumerate(own)]
@@ -220,9 +222,11 @@ def _plot(height: float, rows: Sequence[str] = ()) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _roof(axes: Axes, name: str, gbs: float, tflops: float, dash: str) -> None:
+def _roof(axes: Axes, name: str, rates: tuple[float, float], dash: str, widest: float) -> None:
+    """A roof of GB/s and TFLOP/s, drawn up to ``widest`` flop/byte and past its ridge."""
+    gbs, tflops = rates
     ridge = 1e3 * tflops / gbs
-    xs = [NO_ARITHMETIC[0], ridge, max(WIDEST_INTENSITY, 2 * ridge)]
+    xs = [NO_ARITHMETIC[0], ridge, max(widest, 2 * ridge)]
     ys = [min(tflops, gbs * x / 1e3) for x in xs]
     axes.plot(xs, ys, dash, color=COLOURS[-1], label=f"{name}: {gbs:,.0f} GB/s, {tflops:.1f} TFLOP/s")
 
