@@ -190,6 +190,14 @@ def test_an_acceptance_holds_for_its_case_its_size_and_earlier_steps_alone(
     assert (regression.accepted is not None) == accepted
 
 
+@pytest.mark.parametrize(("percent", "accepted"), [(3.1, 1), (5.5, 2)])
+def test_an_acceptance_covers_several_steps_up_to_its_size_in_all(percent: float, accepted: int) -> None:
+    found = find_changes(history(slowed(slowed(quiet(), 7, 15, 0.02), 7, 30, 0.03)))
+    steps = open_regressions(found, [Accepted(CASE, percent, "meant", date(2026, 11, 22))])
+    assert len(steps) == 2
+    assert sum(each.accepted is not None for each in steps) == accepted
+
+
 def written(folder: Path, text: str) -> Path:
     path = folder / "acknowledged.toml"
     path.write_text(f"schema = 1\n{text}", encoding="utf-8")
