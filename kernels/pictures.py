@@ -44,10 +44,12 @@ def drawn(shown: Shown) -> dict[str, Chart]:
         "access_offset": _access_offset(shown.timed[ACCESS], note),
         "occupancy": _occupancy(shown.timed[OCCUPANCY], note, _roof(shown.run, "copy_256MiB")),
         "sgemm": SGEMM_SIZES.groups(shown),
-        "transpose": _transpose(shown),
+        "transpose": _headlines(shown, TRANSPOSE, "Transpose of a float matrix of side {}"),
     }
     if HGEMM in shown.timed:
         found["hgemm"] = HGEMM_SIZES.groups(shown)
+    found |= {name: sizes.groups(shown) for name, sizes in ATTENTION.items() if "attention" in shown.timed}
+    found |= {name: _headlines(shown, name, title) for name, title in AGAINST_A_ROOF.items() if name in shown.timed}
     for name, chart in found.items():
         if charts.is_empty(chart):
             raise PeakgateError(f"{shown.run.path}: nothing for the picture {name}; name a whole run", Code.PAGE)
@@ -134,8 +136,8 @@ class BySize:
 
     family: str
     title: str
-    reference: tuple[str, str]
-    """The library's stage and name."""
+    reference: tuple[str, str] | None
+    """The library's stage and name; None where the family has none."""
     kept: Callable[[Case], bool] = lambda _: True
 
     def groups(self, shown: Shown) -> Groups:
@@ -147,13 +149,13 @@ class BySize:
         known = {stage for stage, _ in tflops}
         names = (entry.stage.name for entry in shown.entries.get(self.family, ()) if entry.stage.name in known)
         rows = {name: tuple(tflops.get((name, size)) for size in sizes) for name in names}
-        stage, library = self.reference
+        stage, library = self.reference or ("", "")
         return Groups(
             title=self.title,
             note=", ".join(machine(shown.run)),
             y_label="TFLOP/s",
             sizes=sizes,
-            reference=(library, rows.pop(stage, ())),
+            reference=(library, rows.pop(stage, (None,) * len(sizes))),
             stages=tuple(rows.items()),
         )
 
@@ -180,6 +182,7 @@ def hgemm_clocks(shown: Shown) -> Iterator[str]:
     """SM clock of our best and of the library by size, and each one's share of the tensor cores' peak at that clock."""
     timed = [(case, result) for case, result in shown.timed.get(HGEMM, ()) if case.math == "bf16"]
     highest = shown.run.gpu.get("sm_clock_max_mhz")
+    assert HGEMM_SIZES.reference is not None
     stage, library = HGEMM_SIZES.reference
     yield table_line(
         ("size", "stage", "SM clock (MHz)", "of the peak at that clock", f"{library}'s clock (MHz)", "its share")
@@ -199,6 +202,11 @@ def hgemm_clocks(shown: Shown) -> Iterator[str]:
         yield table_line((size, *cells))
 
 
+def _is_long_attention(case: Case, variant: str) -> bool:
+    """Whether a case is of this variant and of a length that most stages are measured at."""
+    return case.variant == variant and int(case.size.partition("x")[2]) > 512
+
+
 SGEMM_SIZES = BySize(SGEMM, "SGEMM: the stages on each size", ("cublas", "cuBLAS"))
 HGEMM_SIZES = BySize(
     HGEMM,
@@ -208,23 +216,40 @@ HGEMM_SIZES = BySize(
 )
 HGEMM_LAYERS = replace(HGEMM_SIZES, kept=lambda case: case.math == "bf16" and "x" in case.size)
 HGEMM_FP8 = BySize(HGEMM, "", ("cublaslt", "cuBLASLt"), lambda case: case.math == "fp8")
+ATTENTION = {
+    f"attention_{kind}": BySize(
+        "attention",
+        f"Attention in bfloat16, heads of 128 columns, {kind}: the stages at each length",
+        None,
+        partial(_is_long_attention, variant=f"128-{kind}"),
+    )
+    for kind in ("full", "causal")
+}
+AGAINST_A_ROOF = {
+    "norm": "Softmax of the rows of a {} matrix of bfloat16",
+    "reduce": "Sums and histograms of {}",
+    "quantize": "8-bit floats from and to a {} matrix of bfloat16",
+}
+"""Titles of pictures of a family's headlines, by family."""
 
 
 def _best(figures: Iterable[float | None]) -> float | None:
     return max((value for value in figures if value is not None), default=None)
 
 
-def _transpose(shown: Shown) -> Bars:
-    """The headlines of the transpose, all of the largest size, against the best copy of that size."""
-    found = [(entry.headline, entry.fellows) for entry in shown.entries[TRANSPOSE] if entry.headline]
+def _headlines(shown: Shown, family: str, title: str) -> Bars:
+    """The headlines of a family that are of the largest size and have the first one's roof, against that."""
+    found = [(entry.headline, entry.fellows) for entry in shown.entries[family] if entry.headline]
     size = max((case.work.bytes, case.size) for (case, _), _ in found)[1] if found else ""
     alike = [(headline, fellows) for headline, fellows in found if headline[0].size == size]
+    roof = next((result.roof for (_, result), _ in alike if result.roof), None)
+    alike = [pair for pair in alike if pair[0][1].roof == roof]
     return Bars(
-        title=f"Transpose of a float matrix of side {size}: stages against the best copy",
+        title=f"{title.format(size)}: stages against the roof",
         note=", ".join(machine(shown.run)),
         x_label="bandwidth (GB/s)",
         bars=tuple(_bar(headline, fellows) for headline, fellows in alike),
-        roof=next((_roof(shown.run, result.roof) for (_, result), _ in alike if result.roof), None),
+        roof=_roof(shown.run, roof),
     )
 
 
@@ -244,7 +269,9 @@ def _by_knob(measured: Sequence[TimedCase], stage: str, dtype: str) -> Iterator[
 def _roof(run: Run, name: str | None) -> tuple[str, float] | None:
     """A roof of the run with its label in a picture."""
     gbs = (run.gpu.get("roofs") or {}).get(name)
-    return None if gbs is None else (f"best copy of the same size ({gbs:,.0f} GB/s)", gbs)
+    if name is None or gbs is None:
+        return None
+    return f"best {name.partition('_')[0]} of the same size ({gbs:,.0f} GB/s)", gbs
 
 
 TABLES = {
