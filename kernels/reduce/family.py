@@ -122,7 +122,10 @@ def _stage(number: int, name: str, lesson: str, **more: Any) -> Family:
 def _reductions(
     number: int, name: str, lesson: str, *, sets: bool = False, tolerance: float = SUM_TOLERANCE, **more: Any
 ) -> Iterator[Family]:
-    """A stage that updates a sum and one that updates a maximum; with ``sets``, by the last block, which sets it."""
+    """A stage that updates a sum and one that updates a maximum; with ``sets``, by the last block, which sets it.
+
+    Sums alone are in the gate: they move the same bytes.
+    """
     for variant, made in REDUCTIONS.items():
 
         def arguments(n: int, start: float = made.start) -> list[Any]:
@@ -131,7 +134,7 @@ def _reductions(
                 return [Out(1), In(n), parts, finished, Value(n, "uint64")]
             return [InOut(1, data=start), In(n), Value(n, "uint64")]
 
-        given: dict[str, Any] = {"defines": {}} | more
+        given: dict[str, Any] = {"defines": {}} | more | ({} if made.magnitude else {"gate": False})
         yield _stage(
             number,
             name,
