@@ -63,7 +63,7 @@ def test_unchanged_code_on_hosts_with_a_constant_offset_in_time_passes_the_commi
     on_hosts_of_two_gpus: list[Run], kept: list[Run]
 ) -> None:
     assert len({run.uuid for run in on_hosts_of_two_gpus} - {run.uuid for run in kept}) == 4
-    younger = "hgemm."  # than these runs
+    younger = ("attention.", "hgemm.", "norm.", "quantize.", "reduce.")  # than these runs
     known = load_floors(BASELINES / "floors.toml").by_case
     floors = {case: floor for case, floor in known.items() if not case.startswith(younger)}
     assert held_out.gates(on_hosts_of_two_gpus, {}).cases == ("sgemm.split_k-256",)  # by the floors of that day
