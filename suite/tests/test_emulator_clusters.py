@@ -228,7 +228,7 @@ MULTICAST_SOUND = {
     "MASK": "(unsigned short)3",
     "WAIT": 'asm volatile("{.reg .pred over;\\nagain:\\nmbarrier.try_wait.parity.shared::cta.b64 over, [%0], 0;\\n'
     '@!over bra again;}" ::"r"(at(&full)) : "memory")',
-    "END": "",  # whoever has all bytes knows that nothing more comes
+    "END": "",  # a block that has received all bytes knows that no more come
 }
 
 
