@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, sqrt
 from typing import Any
 
@@ -72,19 +73,13 @@ def counts(xp: Any, before: Array, values: Array) -> Array:
     return before + found.astype("uint32")
 
 
-def grid_stride(n: int) -> int:
-    """Blocks whose threads walk over the array."""
-    return min(ceil(n / (4 * BLOCK * QUADS_OF_A_THREAD)), MOST_BLOCKS)
+def grid_stride(n: int, block: int = BLOCK, most: int = MOST_BLOCKS) -> int:
+    """Blocks whose threads walk over the array; no more than ``most``."""
+    return min(ceil(n / (4 * block * QUADS_OF_A_THREAD)), most)
 
 
-def few_blocks(n: int) -> int:
-    """The same of large blocks."""
-    return min(ceil(n / (4 * LANES_BLOCK * QUADS_OF_A_THREAD)), LANES_MOST_BLOCKS)
-
-
-def blocks_that_leave_parts(n: int) -> int:
-    """The same of those whose parts the last one combines."""
-    return min(ceil(n / (4 * LAST_BLOCK * QUADS_OF_A_THREAD)), LAST_MOST_BLOCKS)
+few_blocks = partial(grid_stride, block=LANES_BLOCK, most=LANES_MOST_BLOCKS)
+blocks_that_leave_parts = partial(grid_stride, block=LAST_BLOCK, most=LAST_MOST_BLOCKS)
 
 
 @dataclass(frozen=True, slots=True)
