@@ -25,7 +25,7 @@ OURS = {
 
 
 def table(record: Mapping[str, Any], family: str) -> Iterator[str]:
-    """A row a problem: microseconds of our best stage and of the libraries, and their times over ours."""
+    """A row for each stage on each problem: its microseconds, the libraries', and theirs over its own."""
     gpu = record["gpu"]
     yield (
         f"{gpu['name']}, driver {gpu['driver']}, PyTorch {record['torch']}, cuDNN {record['cudnn']}, "
