@@ -21,19 +21,10 @@ constexpr size_t BEGIN_FIRST = 8;
 // Unchanged polls of all threads that live until they are a deadlock: loops may give up after some tries of their own.
 constexpr uint64_t ROUNDS = 200, POLLS = 100000;
 
-Block** grown(Block** list, size_t count, size_t& room) {
-    if (count < room) return list;
-    room = room ? 2 * room : 64;
-    auto** longer = static_cast<Block**>(realloc(list, room * sizeof(Block*)));
-    if (!longer) abort();
-    return longer;
-}
-
 } // namespace
 
 void give_back(Block* block) {
-    spare = grown(spare, spare_count, spare_room);
-    spare[spare_count++] = block;
+    append(spare, spare_count, spare_room, block);
 }
 
 Block* new_block() {
@@ -97,8 +88,7 @@ bool begin_block(uint32_t number) {
     block->number = number;
     block->waits_for_grid = false;
     if (!ready_stacks(static_cast<size_t>(block->first_stack), static_cast<size_t>(state.thread_count))) return false;
-    blocks = grown(blocks, block_count, block_room);
-    blocks[block_count++] = block;
+    append(blocks, block_count, block_room, block);
     make_current(*block);
     if (!use_shadow_of(*block)) return false;
     begin_threads();

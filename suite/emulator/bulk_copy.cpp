@@ -54,15 +54,6 @@ namespace {
 
 BulkCopies& here() { return *state.block->bulk_copies; }
 
-template <class T> void append(T*& list, size_t& count, size_t& room, const T& item) {
-    if (count == room) {
-        room = room ? 2 * room : 16;
-        list = static_cast<T*>(realloc(list, room * sizeof(T)));
-        if (!list) abort();
-    }
-    list[count++] = item;
-}
-
 // The unit of 16 bytes that hardware has in place of this one.
 char* swizzled(char* place, int span) {
     const auto address = reinterpret_cast<uintptr_t>(place);

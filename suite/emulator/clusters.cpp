@@ -58,15 +58,6 @@ size_t cluster_count, cluster_room;
 Cluster** spare;
 size_t spare_count, spare_room;
 
-void append(Cluster**& list, size_t& count, size_t& room, Cluster* cluster) {
-    if (count == room) {
-        room = room ? 2 * room : 16;
-        list = static_cast<Cluster**>(realloc(list, room * sizeof(Cluster*)));
-        if (!list) abort();
-    }
-    list[count++] = cluster;
-}
-
 size_t visitors(const Cluster& cluster) {
     return static_cast<size_t>(cluster.size) * static_cast<size_t>(state.thread_count);
 }

@@ -4,9 +4,21 @@
 #define PEAKGATE_RUNTIME
 #include "runtime_api.h"
 
+#include <stdlib.h>
+
 #define PEAKGATE_CALLER reinterpret_cast<uintptr_t>(__builtin_return_address(0))
 
 namespace peakgate {
+
+// Puts an item behind those of a list, which has room for some and grows where it has none left.
+template <class T> void append(T*& list, size_t& count, size_t& room, const T& item) {
+    if (count == room) {
+        room = room ? 2 * room : 16;
+        list = static_cast<T*>(realloc(list, room * sizeof(T)));
+        if (!list) abort();
+    }
+    list[count++] = item;
+}
 
 constexpr int MAX_THREADS = 1024;
 constexpr int WARP = 32;
