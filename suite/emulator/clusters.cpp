@@ -241,13 +241,9 @@ void end_thread_of_cluster() {
 // ---- other blocks' shared memory ----
 
 Place place_in_cluster(uintptr_t address) {
-    if (state.cluster && address - state.shared >= state.shared_size) {
-        for (int rank = 0; rank < state.cluster->size; ++rank) {
-            const uintptr_t offset = address - reinterpret_cast<uintptr_t>(state.cluster->windows[rank]);
-            if (offset < state.shared_size) return {state.cluster->blocks[rank], state.shared + offset};
-        }
-    }
-    return {state.block, address};
+    const int rank = address - state.shared >= state.shared_size ? rank_reached(address) : -1;
+    if (rank < 0) return {state.block, address};
+    return {state.cluster->blocks[rank], state.shared + (address - reinterpret_cast<uintptr_t>(state.cluster->windows[rank]))};
 }
 
 uintptr_t address_in(int rank, uintptr_t address) {
@@ -256,7 +252,7 @@ uintptr_t address_in(int rank, uintptr_t address) {
 }
 
 int rank_reached(uintptr_t address) {
-    for (int rank = 0; rank < state.cluster->size; ++rank) {
+    for (int rank = 0; state.cluster && rank < state.cluster->size; ++rank) {
         if (address - reinterpret_cast<uintptr_t>(state.cluster->windows[rank]) < state.shared_size) return rank;
     }
     return -1;
@@ -362,7 +358,7 @@ char* peakgate_cluster_pointer(uint32_t address) {
 
 uint64_t peakgate_cluster_address(const void* pointer) {
     const auto address = reinterpret_cast<uintptr_t>(pointer), own = reinterpret_cast<uintptr_t>(peakgate_shared_base());
-    const int rank = state.cluster ? rank_reached(address) : -1;
+    const int rank = rank_reached(address);
     if (rank < 0) return address - own;
     const uintptr_t window = reinterpret_cast<uintptr_t>(state.cluster->windows[rank]) & ~uintptr_t{1023};
     return static_cast<uint64_t>(rank + 1) << PEAKGATE_RANK_SHIFT | (address - window);

@@ -464,7 +464,7 @@ struct Place {
 Place place_in_cluster(uintptr_t address);
 // An address in the own shared memory, in that of another block.
 uintptr_t address_in(int rank, uintptr_t address);
-// The rank of the block whose window an address is in; -1: none.
+// The rank of the block whose window an address is in; -1: none, as where there is no cluster.
 int rank_reached(uintptr_t address);
 // The word of another block's that a cell is about; 0: none.
 uintptr_t word_in_cluster(const Cell* cell);

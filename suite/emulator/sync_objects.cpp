@@ -71,7 +71,7 @@ struct Barrier {
 };
 
 Barrier barrier_at(const void* address, uintptr_t caller) {
-    if (const int rank = state.cluster ? rank_reached(reinterpret_cast<uintptr_t>(address)) : -1; rank >= 0) visit(rank, caller);
+    if (const int rank = rank_reached(reinterpret_cast<uintptr_t>(address)); rank >= 0) visit(rank, caller);
     const Place place = place_in_cluster(reinterpret_cast<uintptr_t>(address));
     SyncObject* known = known_object(place);
     if (!known || !known->expected) {
@@ -197,7 +197,7 @@ using namespace peakgate;
 
 void peakgate_sync_init(void* address, int expected, const void* caller) {
     const auto called_at = reinterpret_cast<uintptr_t>(caller);
-    if (state.cluster && rank_reached(reinterpret_cast<uintptr_t>(address)) >= 0) {
+    if (rank_reached(reinterpret_cast<uintptr_t>(address)) >= 0) {
         report(DIVERGENT_BARRIER, called_at, 0, "a barrier object of another block of the cluster is initialised");
         abandon_launch();
     }
