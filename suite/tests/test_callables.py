@@ -74,6 +74,22 @@ def test_outputs_are_what_is_declared_returned_or_changed():
     assert returning.outputs()[1] == 2.0
 
 
+def test_an_array_that_holds_the_result_already_as_after_a_warm_up_is_found_to_be_written():
+    x, out = np.arange(4.0), np.arange(4.0) + 1
+
+    def fill(target, source):
+        np.add(source, 1, out=target)
+
+    found, _ = proven(Call(fill, (out, x), {}), reference=lambda target, source: source + 1)
+    assert found.outputs()[0] is out
+    assert x.tolist() == [0, 1, 2, 3]
+    assert out.tolist() == [1, 2, 3, 4]
+    with pytest.raises(WrongResult):
+        proven(Call(fill, (out, x), {}), reference=lambda target, source: source + 1, fresh=False)
+    with pytest.raises(WrongResult):
+        proven(Call(lambda target, source: None, (out, x), {}), reference=lambda target, source: source + 1)
+
+
 def test_a_right_result_is_proven_with_its_error_and_a_wrong_one_named_by_element():
     x = np.arange(4.0, dtype="float32")
     _, proof = proven(Call(lambda a: a * 2, (x,), {}), reference=lambda a: a + a)
