@@ -5,130 +5,48 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
+from matrix_forms import WarpForm, drawn, warp_source
 from peakgate import emulator
 from peakgate.emulator import DefectKind, KernelDefect
 from peakgate.emulator.ptx import translated
 
-TYPES: dict[str, Any] = {
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "tf32": np.float32,
-    "f32": np.float32,
-    "f64": np.float64,
-    "e4m3": ml_dtypes.float8_e4m3fn,
-    "e5m2": ml_dtypes.float8_e5m2,
-    "s8": np.int8,
-    "u8": np.uint8,
-    "s4": ml_dtypes.int4,
-    "u4": ml_dtypes.uint4,
-    "s32": np.int32,
-}
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "s4": 4, "u4": 4}
 FORMS = [
-    *((16, 8, 16, "f32", kind, kind) for kind in ("f16", "bf16")),
-    *((16, 8, 8, "f32", kind, kind) for kind in ("f16", "bf16", "tf32")),
-    (16, 8, 4, "f32", "tf32", "tf32"),
-    (16, 8, 16, "f16", "f16", "f16"),
-    (16, 8, 8, "f16", "f16", "f16"),
-    *((16, 8, 32, "f32", a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
-    *((16, 8, 32, "s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
-    (16, 8, 16, "s32", "s8", "s8"),
-    (8, 8, 16, "s32", "u8", "s8"),
-    (16, 8, 64, "s32", "s4", "u4"),
-    (16, 8, 32, "s32", "u4", "s4"),
-    (8, 8, 32, "s32", "s4", "s4"),
-    (8, 8, 4, "f64", "f64", "f64"),
-    *((16, 8, depth, "f64", "f64", "f64") for depth in (4, 8, 16)),
+    *(WarpForm(16, 16, "f32", kind, kind) for kind in ("f16", "bf16")),
+    *(WarpForm(16, 8, "f32", kind, kind) for kind in ("f16", "bf16", "tf32")),
+    WarpForm(16, 4, "f32", "tf32", "tf32"),
+    WarpForm(16, 16, "f16", "f16", "f16"),
+    WarpForm(16, 8, "f16", "f16", "f16"),
+    *(WarpForm(16, 32, "f32", a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
+    *(WarpForm(16, 32, "s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
+    WarpForm(16, 16, "s32", "s8", "s8"),
+    WarpForm(8, 16, "s32", "u8", "s8"),
+    WarpForm(16, 64, "s32", "s4", "u4"),
+    WarpForm(16, 32, "s32", "u4", "s4"),
+    WarpForm(8, 32, "s32", "s4", "s4"),
+    WarpForm(8, 4, "f64", "f64", "f64"),
+    *(WarpForm(16, depth, "f64", "f64", "f64") for depth in (4, 8, 16)),
 ]
-"""Rows, columns, length of the sums; types of the sums, of A and of B."""
-
-
-def opcode(form: tuple[Any, ...]) -> str:
-    rows, columns, depth, sums, a, b = form
-    return f"mma.sync.aligned.m{rows}n{columns}k{depth}.row.col.{sums}.{a}.{b}.{sums}"
-
-
-def place(lane: int, i: int, per: int, rows: int) -> tuple[int, int]:
-    """Row and column of a lane's element ``i`` of A; of B with ``rows`` of 8, where the row is its column."""
-    group, first, register = lane // 4, lane % 4, i // per
-    down, along = (register % 2, register // 2) if rows == 16 else (0, register)
-    return group + 8 * down, first * per + i % per + 4 * per * along
-
-
-def fragments(matrix: np.ndarray, kind: str) -> np.ndarray:
-    """What the lanes hold of a matrix whose rows run along k: 32 x registers."""
-    rows, per = matrix.shape[0], max(32 // BITS[kind], 1)
-    held = np.empty((32, matrix.size // 32), matrix.dtype)
-    for lane in range(32):
-        for i in range(held.shape[1]):
-            held[lane, i] = matrix[place(lane, i, per, rows)]
-    if BITS[kind] == 4:
-        nibbles = held.astype(np.int8).view(np.uint8) & 15
-        held = nibbles[:, 0::2] | nibbles[:, 1::2] << 4
-    return np.ascontiguousarray(held).view(np.uint64 if BITS[kind] == 64 else np.uint32)
-
-
-def statement(at: int, form: tuple[Any, ...]) -> str:
-    rows, _, depth, sums, a, b = form
-    counts = [rows * 8 // 32 // (2 if sums == "f16" else 1)]
-    counts += [rows * depth * BITS[a] // 32 // max(32, BITS[a]), 8 * depth * BITS[b] // 32 // max(32, BITS[b])]
-    letter = {"f32": "f", "f64": "d"}.get(sums, "r")
-    wide = "d" if a == "f64" else "r"
-    names = iter(range(sum(counts) + counts[0]))
-    d, of_a, of_b, c = ("{" + ", ".join(f"%{next(names)}" for _ in range(n)) + "}" for n in (*counts, counts[0]))
-    kind = {"f": "float", "d": "double", "r": "unsigned"}
-    out = ", ".join(f'"={letter}"((({kind[letter]}*)d)[lane * {counts[0]} + {i}])' for i in range(counts[0]))
-    given = [f'"{wide}"(((const {kind[wide]}*)a)[lane * {counts[1]} + {i}])' for i in range(counts[1])]
-    given += [f'"{wide}"(((const {kind[wide]}*)b)[lane * {counts[2]} + {i}])' for i in range(counts[2])]
-    given += [f'"{letter}"(((const {kind[letter]}*)c)[lane * {counts[0]} + {i}])' for i in range(counts[0])]
-    return f'case {at}: asm volatile("{opcode(form)} {d}, {of_a}, {of_b}, {c};" : {out} : {", ".join(given)}); break;'
 
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory: pytest.TempPathFactory) -> Any:
     source = tmp_path_factory.mktemp("matrix") / "products.cu"
-    cases = "\n".join(statement(at, form) for at, form in enumerate(FORMS))
-    source.write_text(
-        f"""extern "C" __global__ void products(void* d, const void* a, const void* b, const void* c, int form) {{
-    const int lane = threadIdx.x;
-    switch (form) {{
-{cases}
-    }}
-}}
-""",
-        encoding="utf-8",
-    )
+    source.write_text(warp_source(FORMS), encoding="utf-8")
     return emulator.load(source, "products", ())
 
 
-def drawn(generator: np.random.Generator, shape: tuple[int, int], kind: str) -> np.ndarray:
-    low, high = {"s4": (-8, 8), "u4": (0, 16), "s8": (-128, 128), "u8": (0, 256)}.get(kind, (0, 0))
-    values = generator.integers(low, high, shape) if high else generator.standard_normal(shape)
-    return values.astype(TYPES[kind])
-
-
-@pytest.mark.parametrize("form", FORMS, ids=opcode)
-def test_a_product_is_that_of_the_matrices_its_fragments_hold(products: Any, form: tuple[Any, ...]) -> None:
-    rows, columns, depth, sums, of_a, of_b = form
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.opcode)
+def test_a_product_is_that_of_the_matrices_its_fragments_hold(products: Any, form: WarpForm) -> None:
     generator = np.random.default_rng(1)
-    a, b = drawn(generator, (rows, depth), of_a), drawn(generator, (columns, depth), of_b)
-    if of_a == "tf32":
-        a, b = ((matrix.view(np.uint32) & 0xFFFFE000).view(np.float32) for matrix in (a, b))
-    c = generator.standard_normal((rows, columns)).astype(TYPES[sums]) * (100 if sums == "s32" else 1)
-    lanes = [[(lane // 4 + n // 2 * 8, lane % 4 * 2 + n % 2) for n in range(rows // 4)] for lane in range(32)]
-    held = np.array([[c[at] for at in of_lane] for of_lane in lanes], TYPES[sums])
-    got = np.zeros_like(held)
-    products.launch(
-        (1, 1, 1),
-        (32, 1, 1),
-        (got, fragments(a, of_a), fragments(b, of_b), held, np.int32(FORMS.index(form))),
-    )
+    a, b = drawn(generator, (form.rows, form.depth), form.a), drawn(generator, (form.columns, form.depth), form.b)
+    c = drawn(generator, (form.rows, form.columns), form.sums)
+    got, *given = form.arguments(a, b, c)
+    products.launch((1, 1, 1), (32, 1, 1), (got, *given, np.int32(FORMS.index(form))))
     exact = a.astype(np.float64) @ b.astype(np.float64).T + c.astype(np.float64)
-    expected = np.array([[exact[at] for at in of_lane] for of_lane in lanes]).astype(TYPES[sums])
-    np.testing.assert_allclose(got, expected, rtol=1e-15 if sums == "f64" else 0, atol=1e-14 if sums == "f64" else 0)
+    close = 1e-15 if form.sums == "f64" else 0
+    np.testing.assert_allclose(form.product(got), exact.astype(got.dtype), rtol=close, atol=10 * close)
 
 
 MOVES = """

@@ -3,137 +3,38 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matrix_forms import SPANS, TYPES, GroupForm, drawn, group_source
 from peakgate import emulator
 from peakgate.emulator import DefectKind, KernelDefect
 from peakgate.emulator.ptx import translated
-from test_emulator_matrix import BITS, TYPES, drawn
-
-SPANS = {0: 0, 1: 128, 2: 64, 3: 32}
-"""Bytes of a swizzle by the mode in a descriptor."""
-
-
-@dataclass(frozen=True)
-class Form:
-    """A product, and how its matrices lie in shared memory; ``mode`` is the swizzle's."""
-
-    columns: int
-    sums: str
-    a: str
-    b: str
-    mode: int = 1
-    transposed: str = ""
-    in_registers: bool = False
-    clamps: bool = False
-
-    @property
-    def depth(self) -> int:
-        return 256 // BITS[self.a]
-
-    @property
-    def opcode(self) -> str:
-        shape = f"m64n{self.columns}k{self.depth}"
-        return f"wgmma.mma_async.sync.aligned.{shape}.{self.sums}.{self.a}.{self.b}{'.satfinite' * self.clamps}"
-
-    @property
-    def registers(self) -> int:
-        return self.columns // (4 if self.sums == "f16" else 2)
-
 
 FORMS = [
-    *(Form(columns, "f32", "bf16", "bf16") for columns in (8, 24, 128, 256)),
-    *(Form(64, "f32", "f16", "f16", mode) for mode in SPANS),
-    *(Form(128, "f32", "bf16", "bf16", mode, "ab") for mode in SPANS),
-    Form(64, "f32", "f16", "f16", 1, "a"),
-    Form(64, "f32", "f16", "f16", 2, "b"),
-    Form(64, "f32", "f16", "f16", 1, "b", in_registers=True),
-    Form(64, "f16", "f16", "f16"),
-    Form(32, "f32", "tf32", "tf32"),
-    Form(32, "f32", "tf32", "tf32", 3, in_registers=True),
-    Form(64, "f32", "e4m3", "e5m2"),
-    Form(64, "f32", "e5m2", "e5m2", 0, in_registers=True),
-    Form(96, "f16", "e4m3", "e4m3", 2),
-    Form(48, "s32", "s8", "u8"),
-    Form(16, "s32", "u8", "u8", 0, clamps=True),
+    *(GroupForm(columns, "f32", "bf16", "bf16") for columns in (8, 24, 128, 256)),
+    *(GroupForm(64, "f32", "f16", "f16", mode) for mode in SPANS),
+    *(GroupForm(128, "f32", "bf16", "bf16", mode, "ab") for mode in SPANS),
+    GroupForm(64, "f32", "f16", "f16", 1, "a"),
+    GroupForm(64, "f32", "f16", "f16", 2, "b"),
+    GroupForm(64, "f32", "f16", "f16", 1, "b", in_registers=True),
+    GroupForm(64, "f16", "f16", "f16"),
+    GroupForm(32, "f32", "tf32", "tf32"),
+    GroupForm(32, "f32", "tf32", "tf32", 3, in_registers=True),
+    GroupForm(64, "f32", "e4m3", "e5m2"),
+    GroupForm(64, "f32", "e5m2", "e5m2", 0, in_registers=True),
+    GroupForm(96, "f16", "e4m3", "e4m3", 2),
+    GroupForm(48, "s32", "s8", "u8"),
+    GroupForm(16, "s32", "u8", "u8", 0, clamps=True),
 ]
-
-
-def image(matrix: np.ndarray, *, transposed: bool, mode: int) -> tuple[np.ndarray, np.uint64]:
-    """Bytes of a matrix whose rows run along k as they lie in shared memory, and their descriptor."""
-    rows, depth = matrix.shape
-    itemsize, span = matrix.itemsize, SPANS[mode]
-    room = np.zeros(1 << 15, np.uint8)
-    if transposed:
-        # Atoms of eight k by a span of rows; without a swizzle of eight rows.
-        across = span // itemsize if span else 8
-        atoms = -(-rows // across)
-        leading, stride = (1024, 1024 * atoms) if span else (128 * atoms, 128)
-        pitch = span or 16
-    else:
-        leading, stride, pitch = (16, 8 * span, span) if span else (128 * (rows // 8), 128, 16)
-    for row in range(rows):
-        for k in range(depth):
-            if transposed:
-                along, blocks = (leading, stride) if span else (stride, leading)
-                at = row // across * along + k // 8 * blocks + k % 8 * pitch + row % across * itemsize
-            elif span:
-                at = row // 8 * stride + row % 8 * span + k * itemsize
-            else:
-                at = row // 8 * stride + row % 8 * 16 + k * itemsize // 16 * leading + k * itemsize % 16
-            if span:
-                at ^= (at >> 7 & (span // 16 - 1)) << 4
-            room[at : at + itemsize] = np.frombuffer(matrix[row, k].tobytes(), np.uint8)
-    return room, np.uint64(leading // 16 << 16 | stride // 16 << 32 | mode << 62)
-
-
-def statement(at: int, form: Form) -> str:
-    names = [f"%{i}" for i in range(form.registers + 8)]
-    sums, rest = names[: form.registers], names[form.registers :]
-    a = "{" + ", ".join(rest[:4]) + "}" if form.in_registers else rest[4]
-    how = ["1", "1"] if form.sums != "s32" else []
-    if form.depth == 16:
-        how += [str(int(letter in form.transposed)) for letter in ("b" if form.in_registers else "ab")]
-    given = ", ".join(("{" + ", ".join(sums) + "}", a, rest[5], "add", *how))
-    kind = "float" if form.sums == "f32" else "unsigned"
-    letter = kind[0] if kind == "float" else "r"
-    out = ", ".join(f'"+{letter}"((({kind}*)sums)[{i}])' for i in range(form.registers))
-    inputs = ", ".join(f'"r"(of_a[{i}])' for i in range(4)) + ', "l"(a), "l"(b), "r"(add)'
-    text = f"{{ .reg .pred add; setp.ne.b32 add, {rest[6]}, 0; {form.opcode} {given}; }}"
-    return f'case {at}: asm volatile("{text}" : {out} : {inputs}); break;'
 
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory: pytest.TempPathFactory) -> Any:
     source = tmp_path_factory.mktemp("group") / "products.cu"
-    cases = "\n".join(statement(at, form) for at, form in enumerate(FORMS))
-    source.write_text(
-        f"""extern "C" __global__ void products(unsigned* out, const uint4* images, const unsigned* registers,
-                                    unsigned long long a, unsigned long long b, int add, int form) {{
-    extern __shared__ __align__(1024) uint4 memory[];
-    unsigned sums[128], of_a[4];
-    for (int i = threadIdx.x; i < 4096; i += 128) memory[i] = images[i];
-    for (int i = 0; i < 128; ++i) sums[i] = out[128 * threadIdx.x + i];
-    for (int i = 0; i < 4; ++i) of_a[i] = registers[4 * threadIdx.x + i];
-    asm volatile("fence.proxy.async;");
-    __syncthreads();
-    const unsigned at = (unsigned)__cvta_generic_to_shared(memory);
-    a |= (at & 0x3ffff) >> 4;
-    b |= (at + 32768 & 0x3ffff) >> 4;
-    asm volatile("wgmma.fence.sync.aligned;");
-    switch (form) {{
-{cases}
-    }}
-    asm volatile("wgmma.commit_group.sync.aligned;\\nwgmma.wait_group.sync.aligned 0;");
-    for (int i = 0; i < 128; ++i) out[128 * threadIdx.x + i] = sums[i];
-}}
-""",
-        encoding="utf-8",
-    )
+    source.write_text(group_source(FORMS), encoding="utf-8")
     return emulator.load(source, "products", ())
 
 
@@ -145,42 +46,12 @@ def test_a_product_is_that_of_the_matrices_that_descriptors_and_registers_name(
     form = FORMS[number]
     generator = np.random.default_rng(1)
     a, b = drawn(generator, (64, form.depth), form.a), drawn(generator, (form.columns, form.depth), form.b)
-    if form.a == "tf32":
-        a, b = ((matrix.view(np.uint32) & 0xFFFFE000).view(np.float32) for matrix in (a, b))
-    c = (generator.standard_normal((64, form.columns)) * (100 if form.sums == "s32" else 1)).astype(TYPES[form.sums])
-    of_a, a_at = image(a, transposed="a" in form.transposed, mode=form.mode)
-    of_b, b_at = image(b, transposed="b" in form.transposed, mode=form.mode)
-    threads, n = np.meshgrid(np.arange(128), np.arange(form.columns // 2), indexing="ij")
-    rows, columns = threads // 32 * 16 + threads % 32 // 4 + n % 4 // 2 * 8, n // 4 * 8 + threads % 4 * 2 + n % 2
-    held = np.zeros((128, 512), np.uint8)
-    lanes = np.ascontiguousarray(c[rows, columns])
-    held[:, : lanes[0].nbytes] = lanes.view(np.uint8)
-    # Register r: four bytes of a row, eight rows below where it is odd, 16 bytes further in the second half.
-    threads, r = np.meshgrid(np.arange(128), np.arange(4), indexing="ij")
-    registers = (
-        a.view(np.uint8)
-        .reshape(64, 32)
-        .view(np.uint32)[threads // 32 * 16 + threads % 32 // 4 + r % 2 * 8, threads % 4 + r // 2 * 4]
-    )
-    products.launch(
-        (1, 1, 1),
-        (128, 1, 1),
-        (
-            held.view(np.uint32),
-            np.concatenate((of_a, of_b)).view(np.uint32),
-            np.ascontiguousarray(registers),
-            a_at,
-            b_at,
-            np.int32(add),
-            np.int32(number),
-        ),
-        shared_bytes=65536,
-    )
+    c = drawn(generator, (64, form.columns), form.sums)
+    out, *given = form.arguments(a, b, c, add=add)
+    products.launch((1, 1, 1), (128, 1, 1), (out, *given, np.int32(number)), shared_bytes=65536)
     exact = a.astype(np.float64) @ b.astype(np.float64).T + add * c.astype(np.float64)
-    got = held[:, : lanes[0].nbytes].copy().view(TYPES[form.sums])
-    np.testing.assert_allclose(
-        got, exact[rows, columns].astype(TYPES[form.sums]), rtol=2e-7 if form.sums == "f32" else 0
-    )
+    expected = exact.astype(TYPES[form.sums])
+    np.testing.assert_allclose(form.product(out), expected, rtol=2e-7 if form.sums == "f32" else 0)
 
 
 RING = """
