@@ -8,11 +8,14 @@ L2 is overwritten. A library's own conversions and temporary arrays count.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import random
 import statistics
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,13 +91,48 @@ def reduction(name: str) -> dict[str, Function]:
         by_cub = lambda: cub.device_reduce(of_cub, kind, (0,), (), None, False)  # noqa: E731
         return {"PyTorch": (lambda: torch.sum(x)) if what == "sum" else (lambda: torch.max(x)), "CUB": by_cub}
     if what:
-        return {"PyTorch": lambda: torch.histc(x, 256, 0, 1)}
+        return {"PyTorch": lambda: torch.histc(x, 256, 0, 1), "CUB": histogram_of_cub(of_cub)}
     whole = torch.randint(-1000, 1000, (n,), device="cuda", dtype=torch.int32)
     in_place = cupy.from_dlpack(whole.clone())
     return {
         "PyTorch": lambda: torch.cumsum(whole, 0, dtype=torch.int32),
         "CUB": lambda: cub.device_scan(in_place, cub.CUPY_CUB_CUMSUM),
     }
+
+
+HISTOGRAM = """
+#include <cub/device/device_histogram.cuh>
+extern "C" int histogram(void* temporary, size_t* bytes, const float* values, int* counts, int n) {
+    return cub::DeviceHistogram::HistogramEven(temporary, *bytes, values, counts, 257, 0.0f, 1.0f, n);
+}
+"""
+
+
+def histogram_of_cub(values: cupy.ndarray) -> Function:
+    """CUB's histogram of 256 equal bins from 0 to 1, which CuPy has for integers alone: built by the toolkit's nvcc."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "histogram.cu").write_text(HISTOGRAM, encoding="utf-8")
+    library = folder / "histogram.so"
+    target = f"-arch=sm_{cupy.cuda.Device().compute_capability}"
+    # The runtime library that is loaded already: its own copy would not know this process's streams.
+    line = ["nvcc", "-O3", "-shared", "-Xcompiler", "-fPIC", "-cudart", "shared", target]
+    subprocess.run([*line, "-o", str(library), str(folder / "histogram.cu")], check=True)
+    call = ctypes.CDLL(str(library)).histogram
+    counts, needed = cupy.zeros(256, "int32"), ctypes.c_size_t(0)
+    where = [ctypes.c_void_p(each.data.ptr) for each in (values, counts)]
+    if call(None, ctypes.byref(needed), *where, values.size):
+        raise RuntimeError("CUB does not say how much memory its histogram needs")
+    temporary = cupy.empty(max(needed.value, 1), "uint8")
+
+    def made() -> None:
+        if call(ctypes.c_void_p(temporary.data.ptr), ctypes.byref(needed), *where, values.size):
+            raise RuntimeError("CUB's histogram failed")
+
+    made()
+    inside = values[(values >= 0) & (values < 1)]
+    if not (counts == cupy.bincount((inside * 256).astype("int32"), minlength=256)).all():
+        raise RuntimeError("CUB's histogram counts otherwise than the definition")
+    return made
 
 
 def conversion(name: str) -> dict[str, Function]:

@@ -1,0 +1,63 @@
+"""Hardware counters of the stages of attention, norm, reduce and quantize, by Nsight Compute.
+
+``python -m lab.counters.counters OUT`` profiles one launch of each case below on a GPU. OUT then has ncu's own output
+and ``counters.json.xz`` with all counters, some of which ``lab.counters.page`` shows.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from peakgate.check import ncu
+from peakgate.core.errors import PeakgateError
+from peakgate.core.files import write_whole
+from peakgate.core.output import say
+from peakgate.device.choose import open_device
+
+from lab.pages import ROOT
+
+LIMIT_S = 300.0
+CASES = {
+    "attention": (
+        *(f"{stage}-64x4096-128-full" for stage in ("mma_sync", "wgmma", "ping_pong", "overlapped")),
+        "longest_first-64x4096-128-causal",
+        "overlapped-128x4096-64-full",
+    ),
+    "norm": (
+        *(f"{stage}-32768x4096-softmax-bf16" for stage in ("warp_per_row", "online", "vectors", "registers")),
+        "clusters-2048x65536-softmax-bf16",
+    ),
+    "reduce": (
+        *(f"{stage}-256MiB-sum" for stage in ("shared_tree", "shuffles", "last_block")),
+        *(f"{stage}-256MiB" for stage in ("scan_chained", "scan_lookback")),
+        *(f"{stage}-256MiB-spread" for stage in ("histogram_shared", "histogram_lanes")),
+    ),
+    "quantize": (
+        *(f"{stage}-32768x4096-fp8-row" for stage in ("naive", "registers")),
+        *(f"{stage}-32768x4096-fp8-block" for stage in ("blocks", "restore_naive", "restore")),
+    ),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Profile all; 1 where a case has no counters."""
+    out = Path(arguments[0]).resolve()
+    program = ncu.find()
+    if program is None:
+        raise PeakgateError("ncu is not on PATH")
+    cases = [f"{family}.{case}" for family, each in CASES.items() for case in each]
+    found, problem = ncu.profile(program, cases, ROOT, dict(os.environ), out, index=0, limit_s=LIMIT_S)
+    device, _ = open_device("gpu")
+    record = {"gpu": device.describe(), "commit": os.environ.get("PEAKGATE_COMMIT", ""), "cases": found}
+    write_whole(out / "counters.json.xz", lzma.compress(json.dumps(record).encode()))
+    say(problem or f"{len(found)} cases")
+    return 1 if problem else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
