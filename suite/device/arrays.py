@@ -128,11 +128,11 @@ def copy_of(value: Any) -> Any:
 
 
 def restore(value: Any, saved: Any) -> None:
-    """Put back what ``copy_of`` kept, in stream order where the array is on a GPU."""
+    """Put back what ``copy_of`` kept, or another array's elements, in stream order where the array is on a GPU."""
     if framework(value) == "torch":
         value.detach().copy_(saved)
     else:
-        _module(value).copyto(_plain(value), saved)
+        _module(value).copyto(_plain(value), _plain(saved))
 
 
 def differs(value: Any, saved: Any) -> bool:
