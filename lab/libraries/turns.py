@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +109,9 @@ extern "C" int histogram(void* temporary, size_t* bytes, const float* values, in
 """
 
 
-def histogram_of_cub(values: cupy.ndarray) -> Function:
-    """CUB's histogram of 256 equal bins from 0 to 1, which CuPy has for integers alone: built by the toolkit's nvcc."""
+@cache
+def histogram_library() -> ctypes.CDLL:
+    """CUB's histogram as a library, built by the toolkit's nvcc: CuPy has it for integers alone."""
     folder = Path(tempfile.mkdtemp())
     (folder / "histogram.cu").write_text(HISTOGRAM, encoding="utf-8")
     library = folder / "histogram.so"
@@ -117,7 +119,12 @@ def histogram_of_cub(values: cupy.ndarray) -> Function:
     # The runtime library that is loaded already: its own copy would not know this process's streams.
     line = ["nvcc", "-O3", "-shared", "-Xcompiler", "-fPIC", "-cudart", "shared", target]
     subprocess.run([*line, "-o", str(library), str(folder / "histogram.cu")], check=True)
-    call = ctypes.CDLL(str(library)).histogram
+    return ctypes.CDLL(str(library))
+
+
+def histogram_of_cub(values: cupy.ndarray) -> Function:
+    """CUB's histogram of 256 equal bins from 0 to 1, checked once."""
+    call = histogram_library().histogram
     counts, needed = cupy.zeros(256, "int32"), ctypes.c_size_t(0)
     where = [ctypes.c_void_p(each.data.ptr) for each in (values, counts)]
     if call(None, ctypes.byref(needed), *where, values.size):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import cupy
@@ -103,7 +104,7 @@ def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
 
 
 def _refuse_other_streams(trials: Sequence[Trial], idle: Sequence[Trial]) -> None:
-    tail_us = min(trial.tail_us for trial in trials) - min(trial.tail_us for trial in idle)
+    tail_us = min(trial.tail_us for trial in trials) - median(trial.tail_us for trial in idle)
     event_us = min(trial.event_us for trial in trials)
     if tail_us > max(LEAST_TAIL_US, LEAST_TAIL_SHARE * event_us):
         raise Unmeasurable(
