@@ -123,6 +123,7 @@ def on_gpu(source: str, forms: Sequence[Form]) -> dict[str, Matrix]:
     from peakgate.device.choose import open_device  # noqa: PLC0415
 
     device, _ = open_device("gpu")
+    assert device.capability is not None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "products.cu"
         path.write_text(source, encoding="utf-8")

@@ -104,7 +104,7 @@ def place(lane: int, i: int, per: int, rows: int) -> tuple[int, int]:
 def fragments(matrix: Matrix, kind: str) -> Matrix:
     """What the lanes hold of a matrix whose rows run along k: 32 x registers."""
     rows, per = matrix.shape[0], max(32 // BITS[kind], 1)
-    held = np.empty((32, matrix.size // 32), matrix.dtype)
+    held: Matrix = np.empty((32, matrix.size // 32), matrix.dtype)
     for lane in range(32):
         for i in range(held.shape[1]):
             held[lane, i] = matrix[place(lane, i, per, rows)]
