@@ -118,7 +118,8 @@ def _translated(text: str, own: str) -> str:
         if markers := list(_MARKER.finditer(written)):
             lines = "\n" + markers[-1][0] + "\n" * written.count("\n", markers[-1].end())
         elif "\n" in code:
-            lines = f"#line {text[: end - 1].count(chr(10)) + 1}\n"
+            begun = "" if code.endswith("\n") else "\n"
+            lines = f"{begun}#line {text[: end - 1].count(chr(10)) + 1}\n"
         pieces += [text[last:start], code, lines]
         last = end
     return "".join((*pieces, text[last:]))

@@ -292,6 +292,13 @@ def test_a_statement_with_conditions_of_the_preprocessor_is_that_of_the_branches
     np.testing.assert_array_equal(launched(tmp_path, body), 3 * (T + 1) + 100 + 1000 + 900)
 
 
+def test_an_operand_may_span_lines_and_what_follows_keeps_its_line(tmp_path: Path) -> None:
+    body = 'asm volatile("add.u32 %0, %1, %2;" : "=r"(result) : "r"(t +\n 1), "r"(2\n * t));'
+    line = translated(f"void f() {{ {body}\nint here = __LINE__;\n}}").partition("#line ")[2]
+    assert line.startswith("3\n")
+    np.testing.assert_array_equal(launched(tmp_path, body), 3 * T + 1 + 900)
+
+
 def test_a_statement_in_a_macro_over_several_lines_is_translated_each_time_it_is_used(tmp_path: Path) -> None:
     body = (
         '#define TWICE(to, from) asm volatile("{ .reg .pred p; setp.eq.u32 p, %1, 0; @p bra L;\\n" \\\n'
