@@ -20,7 +20,7 @@ from synthetic_runs import LADDER, slower
 MIRROR = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
 MOVED = frozenset(MIRROR)
 SEEDS = st.integers(0, 1000)
-some_examples = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+some_examples = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def sides(runs: Sequence[Run]) -> tuple[RunSide, RunSide]:
