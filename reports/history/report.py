@@ -42,6 +42,7 @@ def report(trend: Trend, links: Mapping[str, str] | None = None) -> Report:
         command="history",
         exit_code=trend.exit_code,
         verdict=trend.verdict,
+        qualified=f"{counted(len(trend.open), 'regression')} open" if trend.open else "",
         about=(("history", header(trend.history)),),
         notes=remarks(trend),
         overall=(Row("suite-wide", together.verdict, _reason(together)),) if together else (),

@@ -44,7 +44,7 @@ def markdown(report: Report, *, most_bytes: int | None = None) -> str:
 
 
 def _head(report: Report) -> list[str]:
-    lines = [f"# Peakgate {report.command}{': ' if report.verdict else ''}{report.verdict}", ""]
+    lines = [f"# Peakgate {report.command}{': ' if report.headline else ''}{report.headline}", ""]
     lines += [f"{escape(report.counts_text)}.", ""] if report.counts else []
     lines += [f"- {escape(name)}: {escape(value)}" for name, value in report.about]
     lines += [f"- {escape(row.name)}: {escape(row.verdict)}, {escape(row.reason)}" for row in report.overall]

@@ -31,7 +31,7 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
     return _template().render(
         report=report,
         heading=heading,
-        full_title=f"{heading}{': ' if report.verdict else ''}{report.verdict}",
+        full_title=f"{heading}{': ' if report.headline else ''}{report.headline}",
         tone=tone(report.verdict),
         trail=trail,
         groups=list(dict.fromkeys(row.group for row in report.rows if row.group)),

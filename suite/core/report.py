@@ -117,11 +117,13 @@ class Report:
     or what to do next, and may have several lines. ``fields`` are those of the JSON document besides schema, command,
     verdict and exit code. ``unit`` is what a row is; ``taken`` is when it was measured. ``totals`` are the rows by
     verdict where ``rows`` are not all of them, ``legend`` names the lines of pictures in the order of their colours.
+    ``qualified`` is what stands beside the verdict wherever a person reads it.
     """
 
     command: str
     exit_code: ExitCode
     verdict: str = ""
+    qualified: str = ""
     about: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
     overall: Sequence[Row] = ()
@@ -135,6 +137,11 @@ class Report:
     taken: datetime | None = None
     totals: Mapping[str, int] = field(default_factory=dict)
     legend: Sequence[str] = ()
+
+    @property
+    def headline(self) -> str:
+        """The verdict and what stands beside it: ``PASS, 2 regressions open``."""
+        return ", ".join(filter(None, (self.verdict, self.qualified)))
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -72,6 +72,7 @@ def last_line(report: Report, console: Console | None = None, written: Sequence[
     text = Text(one_line(report.counts_text))
     if report.verdict:
         text.append(": " if report.counts else "").append_text(verdict_text(report.verdict))
+        text.append(report.headline.removeprefix(report.verdict))
     if written:
         text.append("; " if text else "").append(", ".join(map(str, written)))
     if text:
