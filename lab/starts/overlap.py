@@ -25,6 +25,7 @@ from peakgate.measure.sampling import REPEATED, SamplingPlan
 from peakgate.reports.pages.markers import table
 
 from lab.pages import fill_page
+from lab.starts.replicates import spreads
 
 SIZES = {"64KiB": 64 << 10, "8MiB": 8 << 20, "64MiB": 64 << 20, "512MiB": 512 << 20}
 """Bytes of the device-to-device copies that are timed: 3 to 250 microseconds on an H200."""
@@ -277,6 +278,7 @@ def page(record: dict[str, Any]) -> dict[str, str]:
             ],
         ),
         "starts-samples": fewer_samples(),
+        "starts-replicates": spreads(),
         "starts-beside": table(("beside", "copy", "median us", *what), beside_rows),
     }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +23,13 @@ from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_l
 from peakgate.reports.ab.folders import SideFolder, build_side
 from peakgate.reports.ab.pairs import decisions, log_ratios, log_times, usable, whole_pairs
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
-from peakgate.reports.ab.plan import plan, read_codes
-from peakgate.reports.ab.process import BenchProcess, SideBroken, SideProcesses, side_environment
+from peakgate.reports.ab.plan import other_builds, plan, read_codes
+from peakgate.reports.ab.process import BenchProcess, FinishedRun, SideBroken, SideProcesses, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.runs.runfile import BenchVerdict, load_run
+from peakgate.reports.runs.runfile import BenchVerdict, Unmeasured, load_run
+from peakgate.run.run_file import OTHER_BUILDS_FILE
 
 INTERRUPTED = "interrupted"
 
@@ -103,7 +106,7 @@ def run_experiment(
             measure_unchanged=choice.measure_unchanged,
         )
         record = AbRecord(*folders, settings, planned)
-        experiment = _Experiment(record, sides, means, scratch)
+        experiment = _Experiment(record, sides, means, scratch, other_builds(planned, *codes))
         try:
             experiment.prove()
             experiment.measure(all_pairs=choice.all_pairs)
@@ -150,6 +153,10 @@ def _opened(
         yield sides, scratch
 
 
+Refused = tuple[Verdict, str]
+"""Why a process did not time a case."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A process that was asked to run: what for, and where it writes."""
@@ -166,8 +173,17 @@ class _Asked:
 class _Experiment:
     """One experiment in the making."""
 
-    def __init__(self, record: AbRecord, sides: Mapping[Side, SideProcesses], means: Means, scratch: Path) -> None:
+    def __init__(
+        self,
+        record: AbRecord,
+        sides: Mapping[Side, SideProcesses],
+        means: Means,
+        scratch: Path,
+        others: Mapping[str, str] | None = None,
+    ) -> None:
+        """``others`` is head's machine code by case, where base's processes sample both sides in turns."""
         self._record, self._sides, self._scratch = record, sides, scratch
+        self._others = others or {}
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
         self._phases = means.phases
         self._seeds: dict[tuple[Phase, int], int] = {}
@@ -282,7 +298,7 @@ class _Experiment:
             self._run_pairs(stage, first, last, cases)
 
     def _run_pairs(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
-        turns = [(pair, which) for pair in range(first, last) for which in order(pair)] if cases else []
+        turns = [(pair, which) for pair in range(first, last) for which in self._order(pair)] if cases else []
         recent: list[float] = []
         start = time.monotonic()
         before: _Asked | None = None
@@ -290,7 +306,7 @@ class _Experiment:
             asked = self._ask(stage, pair, which, cases)
             if before is not None:
                 before.run.until_left()
-            if at % 2 == 0:
+            if self._others or at % 2 == 0:
                 recent += [time.monotonic() - start] if at else []
                 start = time.monotonic()
                 try:
@@ -300,7 +316,8 @@ class _Experiment:
                         self._keep(before)
                     raise
             left = seconds_left(last - pair, recent)
-            self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {counted(len(cases), 'case')}", left)
+            side = "both sides" if self._others else which
+            self._progress.show(f"{stage} {pair + 1} of {last}, {side}, {counted(len(cases), 'case')}", left)
             asked.run.begin()
             if before is not None:
                 self._keep(before)
@@ -308,6 +325,10 @@ class _Experiment:
         if before is not None:
             before.run.until_left()
             self._keep(before)
+
+    def _order(self, pair: int) -> tuple[Side, ...]:
+        """The sides whose processes measure a pair, first to last."""
+        return (Side.BASE,) if self._others else order(pair)
 
     def _process(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> Process:
         """Run one process and keep it; SideBroken if it reported no case."""
@@ -332,6 +353,10 @@ class _Experiment:
             f"--seed={self._seeds.setdefault((stage, pair), secrets.randbits(32))}",
             "--assert=plain",  # modules that are imported already cannot be rewritten
         ]
+        if self._others and stage is not Phase.PROOF:
+            others = self._scratch / f"{name}.others"
+            others.write_text(json.dumps({case: self._others[case] for case in cases}), encoding="utf-8")
+            arguments.append(f"--other-builds={others}")
         kind = {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}
         return _Asked(stage, pair, which, self._sides[which].ask(arguments, kind, log), file, log, verdicts)
 
@@ -342,17 +367,30 @@ class _Experiment:
         self._phases.turn(asked.stage, finished.turn_s, finished.steps_s)
         _refuse_foreign(which, verdicts / FOREIGN)
         measured = finished.exit_code in MEASURED_CODES
-        refused = _refused(verdicts / "bench.json") if measured else {}
+        verdict = _verdict(verdicts / "bench.json") if measured else BenchVerdict([])
+        refused = _refused(verdict.cases)
         timed = measured and file.is_file() and file.stat().st_size > 0
         if not timed:
             file.unlink(missing_ok=True)  # pytest-benchmark opens it before it knows whether there is anything to save
             if not refused:
                 why = f"its run exits {finished.exit_code}: {last_words_in(log)} (all of it: {log})"
                 raise SideBroken(which, why)
+        if self._others and asked.stage is not Phase.PROOF:
+            other = file.with_name(f"{asked.stage}-{asked.pair + 1:02d}-{Side.HEAD}.json")
+            if timed:
+                shutil.move(verdicts / OTHER_BUILDS_FILE, other)
+            self._add(asked, Side.HEAD, other if timed else None, finished, _refused(verdict.other_builds))
+        log.unlink()
+        return self._add(asked, which, file if timed else None, finished, refused)
+
+    def _add(
+        self, asked: _Asked, which: Side, file: Path | None, finished: FinishedRun, refused: Mapping[str, Refused]
+    ) -> Process:
+        """Add one side's part of a process to the record."""
         process = Process(
-            asked.stage, asked.pair, which, file.name if timed else None, finished.exit_code, finished.seconds, refused
+            asked.stage, asked.pair, which, file.name if file else None, finished.exit_code, finished.seconds, refused
         )
-        if timed:
+        if file:
             run = load_run(file)
             if run.emulated:
                 raise PeakgateError(
@@ -360,7 +398,6 @@ class _Experiment:
                     Code.EMULATED,
                 )
             self._record.runs[file.name] = run
-        log.unlink()
         self._record.processes.append(process)
         self._record.save(self._out)
         return process
@@ -386,10 +423,12 @@ def _refuse_foreign(which: Side, path: Path) -> None:
     )
 
 
-def _refused(path: Path) -> dict[str, tuple[Verdict, str]]:
-    """Verdict and reason of the cases that a process found wrong or could not decide, from its small verdict file."""
-    if not path.is_file():
-        return {}
-    reported = records.read(path, BenchVerdict, "run it again").cases
+def _verdict(path: Path) -> BenchVerdict:
+    """The small verdict file of a process; an empty one where it wrote none."""
+    return records.read(path, BenchVerdict, "run it again") if path.is_file() else BenchVerdict([])
+
+
+def _refused(reported: Sequence[Unmeasured]) -> dict[str, Refused]:
+    """Verdict and reason of the cases that a process found wrong or could not decide."""
     untimed = FAULTY | {Verdict.INCONCLUSIVE}
     return {each.case: (each.verdict, each.reason) for each in reported if each.verdict in untimed}

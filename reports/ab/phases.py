@@ -21,7 +21,7 @@ START, SIDES, CASES, REPORT = (
 )
 
 SAMPLE = "sample"
-OPEN = frozenset({"start", "build", "warm up"})
+OPEN = frozenset({"start", "build", "warm up", "prepare", "close"})
 CHECKS = frozenset({"check", "check again"})
 """Steps of a measuring process by the names that it gives them."""
 

@@ -153,6 +153,21 @@ def plan(
     )
 
 
+def other_builds(planned: Plan, base: Contracts, head: Contracts) -> dict[str, str]:
+    """Head's machine code by case, where one process can sample both sides of every case in turns; else nothing.
+
+    It can where nothing but the machine code differs. Operations of the device have none; of a benchmark test it is not
+    known what runs.
+    """
+    found = {}
+    for case in planned.timed:
+        before, after = base[case], head[case]
+        if {*changes(before, after)} - {"code"} or before.code is before.library is None:
+            return {}
+        found[case] = after.code or ""
+    return found
+
+
 def reasons(planned: Plan, base: Contracts, head: Contracts) -> dict[str, str]:
     """Why each case is measured or listed, in words; the unchanged are left out."""
     reported = dict.fromkeys(planned.base_only, "in base, not in head: MISSING")

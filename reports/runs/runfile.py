@@ -184,6 +184,7 @@ class BenchVerdict(Struct):
     """Fields read from ``bench.json``, which a run writes even if it timed nothing."""
 
     cases: list[Unmeasured]
+    other_builds: list[Unmeasured] = []
 
 
 class Stats(Struct):

@@ -39,22 +39,42 @@ if script["interrupt_at"] == turn:
     signal.pause()
 if script["fail_at"] and turn >= script["fail_at"]:
     sys.exit(f"cannot open the device\\nERROR: no GPU left for {script['name']}")
-noise = random.Random(f"{script['name']} {turn}")
-refused = {case: reported for case, reported in script["refused"].items() if case in wanted}
-timed = set(wanted) - set(refused)
-kept = [benchmark for benchmark in document["benchmarks"] if benchmark["extra_info"]["case"] in timed]
-for benchmark in kept:
-    factor = noise.gauss(1.0, script["noise"])
-    stats = benchmark["stats"]
-    benchmark["stats"] = stats | {name: stats[name] * factor for name in ("min", "max", "mean", "median", "iqr")}
-    benchmark["extra_info"]["time_us"] *= factor
-untimed = [{"case": case, "verdict": reported[0], "reason": reported[1]} for case, reported in refused.items()]
-document["benchmarks"] = kept
-document["peakgate"]["not_measured"] = untimed
-pathlib.Path(options["--benchmark-json"]).write_text(json.dumps(document) if kept else "")
+
+
+def measured(side, document):
+    noise = random.Random(f"{side['name']} {turn}")
+    refused = {case: reported for case, reported in side["refused"].items() if case in wanted}
+    timed = set(wanted) - set(refused)
+    kept = [benchmark for benchmark in document["benchmarks"] if benchmark["extra_info"]["case"] in timed]
+    for benchmark in kept:
+        factor = noise.gauss(1.0, side["noise"])
+        stats = benchmark["stats"]
+        benchmark["stats"] = stats | {name: stats[name] * factor for name in ("min", "max", "mean", "median", "iqr")}
+        benchmark["extra_info"]["time_us"] *= factor
+    untimed = [{"case": case, "verdict": reported[0], "reason": reported[1]} for case, reported in refused.items()]
+    document["benchmarks"] = kept
+    document["peakgate"]["not_measured"] = untimed
+    return document, untimed
+
+
+document, untimed = measured(script, document)
+kept = document["benchmarks"]
 out = pathlib.Path(options["--out"])
 out.mkdir(parents=True)
-(out / "bench.json").write_text(json.dumps({"cases": untimed}))
+verdict = {"cases": untimed}
+if "--other-builds" in options:
+    codes = json.loads(pathlib.Path(options["--other-builds"]).read_text())
+    sides = [json.loads(path.read_text()) for path in sorted(log.parent.glob("*.side"))]
+    other = next(
+        side for side in sides
+        if side["name"] != script["name"]
+        and all((side["identities"].get(case) or {}).get("code") == (code or None) for case, code in codes.items())
+    )
+    beside, untimed_beside = measured(other, other["run"])
+    verdict["other_builds"] = untimed_beside
+    (out / "other_builds.json").write_text(json.dumps(beside))
+pathlib.Path(options["--benchmark-json"]).write_text(json.dumps(document) if kept else "")
+(out / "bench.json").write_text(json.dumps(verdict))
 sys.exit(1 if untimed else 0)
 """
 
@@ -83,7 +103,7 @@ class FakeSide:
     slug: str = "nvidia-h200"
 
     def write(self, folder: Path, name: str, log: Path) -> Path:
-        """Put the side's tree below ``folder``; each of its runs adds a line to ``log``."""
+        """Put the side's tree below ``folder``; each of its runs adds a line to ``log``. It is described beside."""
         harness = folder / HARNESS
         (harness / "run").mkdir(parents=True, exist_ok=True)
         (folder / "peakgate.toml").write_text('pythonpath = ["."]')
@@ -102,6 +122,8 @@ class FakeSide:
         script |= {"noise": self.noise, "fail_at": self.fail_at, "interrupt_at": self.interrupt_at}
         script |= {"fingerprints_fail": self.fingerprints_fail}
         (folder / "script.json").write_text(json.dumps(script))
+        run = json.loads((folder / "run.json").read_text())
+        log.with_name(f"{name}.side").write_text(json.dumps(script | {"run": run}))
         return folder
 
 

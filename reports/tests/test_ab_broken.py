@@ -72,14 +72,20 @@ def test_a_machine_without_a_gpu_is_reported_before_anything_is_built(
 
 
 def test_a_side_that_breaks_on_the_way_leaves_the_rest_undecided(tmp_path: Path) -> None:
-    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, fail_at=6)) == 3
+    head = FakeSide(CHANGED, launches={PAD: "otherwise"}, fail_at=6)
+    assert ab(tmp_path, FakeSide(), head) == 3
+    assert "no GPU left" in row(tmp_path, PAD)["reason"]
+
+
+def test_a_process_of_both_sides_that_breaks_on_the_way_leaves_the_rest_undecided(tmp_path: Path) -> None:
+    assert ab(tmp_path, FakeSide(fail_at=4), FakeSide(CHANGED)) == 3
     assert "no GPU left" in row(tmp_path, PAD)["reason"]
 
 
 def test_an_interrupt_leaves_a_readable_partial_report_and_exits_130(tmp_path: Path) -> None:
     log = tmp_path / "runs.log"
     base = FakeSide().write(tmp_path / "base", "base", log)
-    head = FakeSide(CHANGED, interrupt_at=5).write(tmp_path / "head", "head", log)
+    head = FakeSide(CHANGED, launches={PAD: "otherwise"}, interrupt_at=5).write(tmp_path / "head", "head", log)
     options = ["--base-dir", str(base), "--head-dir", str(head), "--out", str(tmp_path / "out"), "--pairs", "4"]
     measuring = (
         "import sys; from peakgate.cli import main; from peakgate.reports.ab import command, process; "

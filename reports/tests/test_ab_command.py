@@ -42,7 +42,7 @@ def test_the_working_tree_is_head_unless_named(tmp_path: Path, monkeypatch: pyte
     FakeSide(CHANGED).write(repository, "edited", log)
     monkeypatch.chdir(repository)
     assert main(["ab", "HEAD", "--out", str(tmp_path / "out"), "--pairs", "2"]) == 0
-    assert [name for name, *_ in ran(tmp_path)][2:4] == ["committed", "edited"]
+    assert {name for name, *_ in ran(tmp_path)[:2]} == {"committed", "edited"}
 
 
 def test_a_commit_that_does_not_exist_is_named(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from msgspec import structs
-from peakgate.reports.ab.plan import plan, reasons, spread_out
+from peakgate.reports.ab.plan import other_builds, plan, reasons, spread_out
 from peakgate.run.terms import Contract
 
 BASE = {f"{family}.stage-{size}": Contract(code=f"{family}{size}", launch="1") for family in "abc" for size in range(4)}
@@ -95,3 +95,20 @@ def test_sentinels_are_spread_over_durations_where_they_are_known() -> None:
 
 def test_fewer_cases_than_sentinels_are_all_watched() -> None:
     assert spread_out(["a.1", "a.2"], 5, {}) == ["a.1", "a.2"]
+
+
+def test_builds_are_measured_by_one_process_only_where_nothing_else_of_any_case_differs() -> None:
+    changed = head({"a.stage-0": "other"})
+    planned = plan(BASE, changed, sentinels=1, durations_us={})
+    (sentinel,) = planned.sentinels
+    assert other_builds(planned, BASE, changed) == {"a.stage-0": "other", sentinel: BASE[sentinel].code}
+    otherwise = head({"a.stage-0": "other"}, b="2")
+    assert other_builds(plan(BASE, otherwise, sentinels=1, durations_us={}), BASE, otherwise) == {}
+
+
+def test_a_library_call_is_its_own_other_build_and_a_benchmark_test_has_none() -> None:
+    library = {"x.cublas-8": Contract(operation="cublas_sgemm", library="cuBLAS 13.1")}
+    asked = plan(library, library, sentinels=0, durations_us={}, measure_unchanged=True)
+    assert other_builds(asked, library, library) == {"x.cublas-8": ""}
+    called = {"x.called-8": Contract(operation="callable")}
+    assert other_builds(plan(called, called, sentinels=0, durations_us={}), called, called) == {}

@@ -35,14 +35,22 @@ def test_a_slower_kernel_is_found_confirmed_and_explained(tmp_path: Path, capsys
     spent = reported(tmp_path)["wall_s"]
     assert [(name, spent[name]["processes"]) for name in ("proof", "screen", "confirm")] == [
         ("proof", 2),
-        ("screen", 4),
-        ("confirm", 8),
+        ("screen", 2),
+        ("confirm", 4),
     ]
     assert "screen 2 of" in captured.err
 
 
-def test_processes_run_in_turns_that_alternate_and_only_the_first_of_a_side_proves(tmp_path: Path) -> None:
+def test_one_process_a_pair_measures_both_sides_where_machine_code_alone_differs(tmp_path: Path) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED)) == 0
+    assert {(name, kind) for name, kind, *_ in ran(tmp_path)[:2]} == {("base", "proof"), ("head", "proof")}
+    assert [each[:2] for each in ran(tmp_path)[2:]] == [["base", "repeat"]] * 4
+    written = sorted(path.name for path in (tmp_path / "out" / "ab").glob("screen-*.json"))
+    assert written == [f"screen-0{pair}-{side}.json" for pair in (1, 2, 3, 4) for side in ("base", "head")]
+
+
+def test_sides_have_processes_of_their_own_where_anything_else_differs(tmp_path: Path) -> None:
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, launches={PAD: "otherwise"})) == 0
     runs = ran(tmp_path)
     assert sorted(name for name, _, *_ in runs[:2]) == ["base", "head"]  # at once
     assert [name for name, _, *_ in runs[2:]] == ["base", "head", "head", "base"] * 2
@@ -62,7 +70,7 @@ def test_suspects_alone_are_confirmed_beside_the_sentinels(tmp_path: Path) -> No
     changed = dict.fromkeys(LADDER, "changed")
     assert ab(tmp_path, FakeSide(), FakeSide(changed, slower(PAD, 0.8)), "--sentinels", "0") == 0
     assert row(tmp_path, PAD)["verdict"] == "FASTER"
-    confirming = [cases for _, _, *cases in ran(tmp_path)][10:]
+    confirming = [cases for _, _, *cases in ran(tmp_path)][6:]
     assert confirming
     assert all(PAD in cases and len(cases) < len(LADDER) for cases in confirming)
 
@@ -72,7 +80,7 @@ def test_what_few_pairs_settle_is_screened_no_further(tmp_path: Path) -> None:
     assert ab(tmp_path, *sides, "--pairs", "8") == 1
     verdict = reported(tmp_path)
     assert verdict["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
-    assert [verdict["wall_s"][stage]["processes"] for stage in ("screen", "confirm")] == [8, 8]
+    assert [verdict["wall_s"][stage]["processes"] for stage in ("screen", "confirm")] == [4, 4]
 
 
 def test_sentinels_that_move_together_leave_the_run_undecided(tmp_path: Path) -> None:
@@ -161,15 +169,16 @@ def test_a_case_at_fault_keeps_its_verdict(tmp_path: Path, verdict: str) -> None
     assert (row(tmp_path, PAD)["verdict"], row(tmp_path, PAD)["reason"]) == (verdict, "cudaErrorIllegalAddress")
 
 
-def test_a_kernel_found_wrong_in_a_repeat_is_wrong(tmp_path: Path) -> None:
+@pytest.mark.parametrize("launch", ["as usual", "otherwise"])
+def test_a_kernel_found_wrong_in_a_repeat_is_wrong(tmp_path: Path, launch: str) -> None:
     """A race shows when it likes."""
     refused = {PAD: ("WRONG", "an illegal memory access")}
     base = FakeSide().write(tmp_path / "base", "base", tmp_path / "runs.log")
-    head = FakeSide(CHANGED).write(tmp_path / "head", "head", tmp_path / "runs.log")
+    head = FakeSide(CHANGED, launches={PAD: launch}).write(tmp_path / "head", "head", tmp_path / "runs.log")
     flaky = (head / HARNESS / "__main__.py").read_text().replace("refused = {", "refused = {} if not repeat else {", 1)
     (head / HARNESS / "__main__.py").write_text(flaky)
-    script = json.loads((head / "script.json").read_text()) | {"refused": refused}
-    (head / "script.json").write_text(json.dumps(script))
+    for known in (head / "script.json", tmp_path / "head.side"):
+        known.write_text(json.dumps(json.loads(known.read_text()) | {"refused": refused}))
     options = ["--base-dir", str(base), "--head-dir", str(head), "--out", str(tmp_path / "out"), "--pairs", "2"]
     assert main(["ab", *options]) == 1
     assert (row(tmp_path, PAD)["verdict"], row(tmp_path, PAD)["reason"]) == refused[PAD]

@@ -124,6 +124,19 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     return built
 
 
+def built_before(stage: Stage, fingerprint: str) -> Cubin:
+    """Machine code of a stage of that name, of any tree, by its fingerprint; PeakgateError if the cache has none."""
+    for notes in sorted((cache_folder() / "cubin").glob(f"{stage.name}-*.json")):
+        found = _saved(notes.with_suffix(".cubin"), notes, stage.name, f"{stage.name}.cu")
+        if found is not None and found.fingerprint == fingerprint and len(found.entries) == len(stage.kernels):
+            return found
+    raise PeakgateError(
+        f"{cache_folder()}: no build of {stage.name} with fingerprint {fingerprint}, which was made before; "
+        "something empties the cache while it is used: run it again",
+        Code.CHANGED,
+    )
+
+
 def _saved(code: Path, notes: Path, stage: str, file_name: str) -> Cubin | None:
     """A build in the cache; None where there is none, or where its files are damaged: it is made again."""
     try:

@@ -13,10 +13,10 @@ from typing import Any
 import cupy
 import numpy as np
 from peakgate.build import nvrtc_process
-from peakgate.build.cubin import Cubin, Defines, cubin
+from peakgate.build.cubin import Cubin, Defines, built_before, cubin
 from peakgate.core.case import Array, Buffer, Case, Scale, Stage
 from peakgate.device import driver, elements, facts, nvml, references, warmup
-from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFault, failure
+from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFault, KernelLaunchable, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
@@ -74,7 +74,7 @@ class GpuDevice(Device):
         self._stream: SampleStream | None = None
         self._building: dict[tuple[Stage, Defines], Future[Cubin]] = {}
         self._built: dict[tuple[Stage, Defines], Cubin] = {}
-        self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
+        self._functions: dict[tuple[str, bool, bool], dict[str, Any]] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._noise: dict[str, Array] = {}
         self._room: Array | None = None
@@ -127,12 +127,13 @@ class GpuDevice(Device):
                     nvrtc_process.end_all()
         return self._built[key]
 
-    def functions(self, built: Cubin, case: Case) -> list[Any]:
+    def functions(self, built: Cubin, case: Case, *, other: bool = False) -> list[Any]:
         """The function of each of the case's launches, with the dynamic shared memory that its launches ask for.
 
-        A cubin is loaded once, so that its kernels share the file's variables; its constants are set then.
+        A cubin is loaded once, so that its kernels share the file's variables; its constants are set then. It is loaded
+        once more where it is the ``other`` of two builds that are compared.
         """
-        key = (str(built.path), case.stage.cooperative)
+        key = (str(built.path), case.stage.cooperative, other)
         if key not in self._functions:
             module = cupy.RawModule(path=str(built.path), enable_cooperative_groups=case.stage.cooperative)
             for lowered, values in zip(built.constants, self.constants(case), strict=True):
@@ -197,6 +198,16 @@ class GpuDevice(Device):
             raise DeviceLost(self.lost)
         try:
             return GpuLaunchable(self, case, seed)
+        except FAULTS as fault:
+            raise self.faulted(case, fault) from None
+
+    def prepare_other(self, beside: KernelLaunchable, fingerprint: str) -> KernelLaunchable:
+        assert isinstance(beside, GpuLaunchable)
+        if not fingerprint:
+            return beside
+        case = beside.case
+        try:
+            return GpuLaunchable(self, case, other=built_before(case.stage, fingerprint), beside=beside)
         except FAULTS as fault:
             raise self.faulted(case, fault) from None
 

@@ -11,6 +11,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from peakgate.build.cubin import Resources
 from peakgate.core.case import Array, Case, Scale
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 from peakgate.device.preflight import Preflight
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.judge.peaks import Peaks
@@ -92,11 +94,13 @@ class Witness:
 
     ``draw`` gives a whole number below its argument, which device code cannot know. ``judge`` is given a launch, on a
     GPU one of each batch, and raises what ends the sampling; ``wanted`` says beforehand whether it is to be asked.
+    ``second_clock`` is False where only events are to time.
     """
 
     draw: Callable[[int], int]
     wanted: Callable[[], bool] = lambda: False
     judge: Callable[[TimedLaunch], None] = lambda _launch: None
+    second_clock: bool = True
 
 
 class CallableLaunchable(Launchable, Protocol):
@@ -188,6 +192,13 @@ class Device(ABC):
     @abstractmethod
     def prepare(self, case: Case, *, seed: int = 0) -> KernelLaunchable:
         """Build the case's kernel and put its arguments in place, data and all; another ``seed`` gives other data."""
+
+    def prepare_other(self, beside: KernelLaunchable, fingerprint: str) -> KernelLaunchable:  # noqa: ARG002
+        """Another build of a case's kernel, by its fingerprint, to be sampled in turns with the case ``beside`` it.
+
+        It is loaded apart, also where it is equal. An operation of the device has no fingerprint, and is itself again.
+        """
+        raise PeakgateError(f"{beside.case.id}: {self.slug} compares no builds; measure on a GPU", Code.EMULATED)
 
     def warm_up(self) -> None:  # noqa: B027
         """Bring the device to the state in which it measures steadily."""

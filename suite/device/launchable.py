@@ -56,7 +56,7 @@ class LaunchDevice(Protocol):
 
     def build(self, case: Case) -> Cubin: ...
 
-    def functions(self, built: Cubin, case: Case) -> list[Any]: ...
+    def functions(self, built: Cubin, case: Case, *, other: bool = False) -> list[Any]: ...
 
     def input(self, buffer: Buffer, seed: int) -> Array: ...
 
@@ -118,9 +118,21 @@ class ArraySet:
 
 
 class GpuLaunchable:
-    """One case on the GPU: its function loaded, its arguments in device memory."""
+    """One case on the GPU: its function loaded, its arguments in device memory.
 
-    def __init__(self, device: LaunchDevice, case: Case, seed: int = 0) -> None:
+    ``other`` is a build that stands in for the case's own. It is sampled in turns with the launchable ``beside``, and
+    where arrays are moves times: so the two have all in common but SCRATCH, whose contents are each kernel's own.
+    """
+
+    def __init__(
+        self,
+        device: LaunchDevice,
+        case: Case,
+        seed: int = 0,
+        *,
+        other: Cubin | None = None,
+        beside: GpuLaunchable | None = None,
+    ) -> None:
         self.case = case
         self._seed = seed
         self._device = device
@@ -134,28 +146,38 @@ class GpuLaunchable:
             for at, buffer in self._buffers.items()
             if buffer.role in (Role.IN, Role.INOUT)
         }
-        rooms = {at: cupy.empty(size, np.uint8) for at, size in self._sizes_bytes().items()}
-        self._arrays, self._guards = self._placed(rooms, device.draw)
+        common = {} if beside is None else {at: array for at, array in beside.arrays.items() if not self._scratch(at)}
+        rooms = {at: cupy.empty(size, np.uint8) for at, size in self._sizes_bytes().items() if at not in common}
+        placed, self.guards = self._placed(rooms, device.draw)
+        self.arrays: dict[int, Array] = {at: common[at] if at in common else placed[at] for at in self._buffers}
+        self.guards += [guard for guard in (beside.guards if beside else ()) if guard.position in common]
         for at, buffer in self._buffers.items():
             if buffer.role is Role.SCRATCH:
-                self._arrays[at].fill(0)
+                self.arrays[at].fill(0)
         self._restore_inputs()
-        self._objects = {
-            at: TexelObject(buffer, self._arrays[at])
-            for at, buffer in self._buffers.items()
-            if isinstance(buffer, TexelBuffer)
-        }
+        self.objects: Mapping[int, TexelObject] = (
+            beside.objects
+            if beside
+            else {
+                at: TexelObject(buffer, self.arrays[at])
+                for at, buffer in self._buffers.items()
+                if isinstance(buffer, TexelBuffer)
+            }
+        )
         self._movable = True
         self._functions: list[Any] = []
         if case.stage.operation is not None:
-            operation = operations.bind(case.stage.operation, list(self._arrays.values()))
+            operation = operations.bind(case.stage.operation, list(self.arrays.values()))
             self.launch, self._collect = operation.launch, operation.collect
             self.waits_for_host, self._movable = operation.waits_for_host, operation.movable
         else:
-            built = device.build(case)
+            built = other or device.build(case)
             self.resources, self.fingerprint = built.resources, built.fingerprint
-            self._functions = device.functions(built, case)
-            self.launch = self._bind(self._arrays)
+            self._functions = device.functions(built, case, other=other is not None)
+            self.launch = self._bind(self.arrays)
+
+    def _scratch(self, position: int) -> bool:
+        return self._buffers[position].role is Role.SCRATCH
 
     def _sizes_bytes(self) -> dict[int, int]:
         """Memory that each buffer takes, with the guard behind what a kernel may write."""
@@ -184,7 +206,7 @@ class GpuLaunchable:
         """A launch on these arrays, by argument position; tensor maps are those of their places."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch
-        handles = {position: each.handle for position, each in self._objects.items()}
+        handles = {position: each.handle for position, each in self.objects.items()}
         given = {**arrays, **handles}
         values = [
             given[position]
@@ -217,7 +239,7 @@ class GpuLaunchable:
 
     @property
     def outputs(self) -> Sequence[Array]:
-        return outputs_of(self._buffers, self._arrays)
+        return outputs_of(self._buffers, self.arrays)
 
     def give(self, inputs: Sequence[Array]) -> None:
         self._pristine = dict(zip(self._pristine, inputs, strict=False))
@@ -229,20 +251,20 @@ class GpuLaunchable:
             self._restore_inputs()
             for at, buffer in self._buffers.items():
                 if buffer.role in (Role.OUT, Role.TEMP):
-                    elements.refill(self._arrays[at], self._device.noise(buffer.dtype), self._device.draw(SEEDS))
+                    elements.refill(self.arrays[at], self._device.noise(buffer.dtype), self._device.draw(SEEDS))
             self._fill_texels()
             self.launch()
             self._read_texels()
             cupy.cuda.get_current_stream().synchronize()
             if self._collect:
                 self._collect()
-            self._refuse_damage(self._guards)
+            self._refuse_damage(self.guards)
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 
     def _restore_inputs(self) -> None:
         for at, pristine in self._pristine.items():
-            GpuRefiller.copy(self._arrays[at], pristine)
+            GpuRefiller.copy(self.arrays[at], pristine)
 
     @staticmethod
     def _refuse_damage(guards: Sequence[Guard]) -> None:
@@ -255,7 +277,7 @@ class GpuLaunchable:
         hold = not self.waits_for_host
         watched = witness or Witness(self._device.draw)
         whole = True
-        sets = [ArraySet(self._arrays, self._guards, self._contents(watched.draw), self.launch)]
+        sets = [ArraySet(self.arrays, self.guards, self._contents(watched.draw), self.launch)]
 
         def change() -> None:
             sets[0].contents.next(whole=whole)
@@ -269,7 +291,7 @@ class GpuLaunchable:
                     each.contents.begin(each.arrays)
             before = change if self._movable and len(sets) == 1 else None
             *timed, warm = sets if len(sets) > 1 else sets * (plan.batch + 1)
-            warmups = plan.warmup if index == 0 else int(warm.arrays is not self._arrays)
+            warmups = plan.warmup if index == 0 else int(warm.arrays is not self.arrays)
             for _ in range(warmups):  # they load the code, and fill the page tables' caches for the new place
                 if before:
                     before()
@@ -307,14 +329,15 @@ class GpuLaunchable:
                 rest=let_clock_recover,
             )
             again = sets[0].launch
-            return stream.with_second_clock(samples, again, plan.batch) if hold and witness else samples
+            clocked = hold and witness is not None and witness.second_clock
+            return stream.with_second_clock(samples, again, plan.batch) if clocked else samples
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 
     def _method(self, stream: SampleStream, sets: Sequence[ArraySet]) -> str:
         """How samples were taken, for the run file."""
-        said = stream.method(held=not self.waits_for_host, moved=sets[0].arrays is not self._arrays)
-        said += ", textures and surfaces where they are" if self._objects else ""
+        said = stream.method(held=not self.waits_for_host, moved=sets[0].arrays is not self.arrays)
+        said += ", textures and surfaces where they are" if self.objects else ""
         return said + (f", {replayed(sets[0].contents)}" if self._movable else "")
 
     def _outputs(self, of: ArraySet) -> Sequence[Array]:
@@ -326,10 +349,10 @@ class GpuLaunchable:
         None where even one set would be too large to be moved. Textures and surfaces stay, and SCRATCH is the
         same for all launches. Where there are several sets one is guarded, which no kernel knows.
         """
-        sizes = {at: size for at, size in self._sizes_bytes().items() if at not in self._objects}
-        once = {at: size for at, size in sizes.items() if self._buffers[at].role is Role.SCRATCH}
+        sizes = {at: size for at, size in self._sizes_bytes().items() if at not in self.objects}
+        once = {at: size for at, size in sizes.items() if self._scratch(at)}
         own = {at: size for at, size in sizes.items() if at not in once}
-        apart = launches * sum(own.values()) + sum(once.values()) <= APART_BYTES and not self._objects
+        apart = launches * sum(own.values()) + sum(once.values()) <= APART_BYTES and not self.objects
         count = launches if apart else 1
         places = self._device.places([*once.values(), *(list(own.values()) * count)], draw) if sizes else None
         if places is None:
@@ -341,8 +364,8 @@ class GpuLaunchable:
             first = len(once) + index * len(own)
             rooms = dict(zip(own, places[first : first + len(own)], strict=True)) | ({} if index else shared)
             arrays, guards = self._placed(rooms, draw, guarded=index == guarded)
-            arrays = {at: arrays.get(at, found[0].arrays[at] if found else array) for at, array in self._arrays.items()}
-            guards += [guard for guard in self._guards if guard.position in self._objects]
+            arrays = {at: arrays.get(at, found[0].arrays[at] if found else array) for at, array in self.arrays.items()}
+            guards += [guard for guard in self.guards if guard.position in self.objects]
             found.append(ArraySet(arrays, guards, self._contents(draw), self._bind(arrays)))
         return found
 
@@ -354,11 +377,11 @@ class GpuLaunchable:
         return Contents(GpuRefiller(), self._buffers, self._pools, self._pristine, draw)
 
     def _fill_texels(self) -> None:
-        for texels in self._objects.values():
+        for texels in self.objects.values():
             texels.fill()
 
     def _read_texels(self) -> None:
-        for texels in self._objects.values():
+        for texels in self.objects.values():
             texels.read_back()
 
     def _bytes_in(self, time_us: float) -> float:

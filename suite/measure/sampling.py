@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 THROTTLED_BELOW = 0.90
 """A sample is throttled when the SM clock fell under this fraction of the GPU's highest clock.
@@ -78,6 +78,38 @@ The control's batches take 4 ms and have a standard error of some 15 ns on an H2
 ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1)
 """Where only whether a case can be timed matters."""
 
+
+ROUND = SamplingPlan(min_samples=6, max_samples=6)
+"""One side's share of a round, where two builds of a kernel are sampled in turns: one batch."""
+
+FIRST_ROUND = replace(ROUND, control_batches=REPEATED.control_batches)
+"""The same with the control kernel, which all rounds have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsPlan:
+    """When two builds of a kernel, sampled in turns by one process, have been sampled enough.
+
+    A round is one batch of each, and gives one log ratio of their times. There are ``least_rounds`` at least, and more
+    until ``least_s`` seconds are spent and the standard error of the mean log ratio is at most ``target_error``, or
+    there are ``most_rounds``.
+    """
+
+    least_rounds: int = 4
+    most_rounds: int = 48
+    target_error: float = 0.0015
+    least_s: float = 0.0
+
+    def done(self, log_ratios: Sequence[float], spent_s: float) -> bool:
+        """Whether these rounds are enough."""
+        count = len(log_ratios)
+        if count < self.least_rounds or count >= self.most_rounds:
+            return count >= self.most_rounds
+        return spent_s >= self.least_s and statistics.stdev(log_ratios) <= self.target_error * math.sqrt(count)
+
+
+SHARED_S = 0.5
+"""Seconds that a process spends on its rounds at least, shared by its cases: it starts as long."""
 
 Batch = Sequence[tuple[float, float | None]]
 """Microseconds, and SM clock in MHz or None, of each sample."""
@@ -154,6 +186,23 @@ class Samples:
         """Whether enough samples ran undisturbed."""
         taken = len(self.times_us) + self.discarded
         return bool(self.times_us) and self.discarded <= MOST_DISCARDED * taken
+
+
+def joined(parts: Sequence[Samples], control_us: float | None = None) -> Samples:
+    """Samples of one case that were taken in several parts, as one."""
+    last = parts[-1]
+    drawn_w = [part.power_w for part in parts if part.power_w is not None]
+    return replace(
+        last,
+        times_us=tuple(time_us for part in parts for time_us in part.times_us),
+        sm_clocks_mhz=tuple(clock for part in parts for clock in part.sm_clocks_mhz),
+        discarded=sum(part.discarded for part in parts),
+        control_us=control_us,
+        activity_us=next((part.activity_us for part in parts if part.activity_us is not None), None),
+        doubt=next((part.doubt for part in parts if part.doubt), None),
+        power_w=statistics.median(drawn_w) if drawn_w else None,
+        steady_below_mhz=last.steady_below_mhz if all(part.steady_below_mhz for part in parts) else None,
+    )
 
 
 def gather(

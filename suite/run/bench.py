@@ -14,7 +14,18 @@ from peakgate.run.ab_process import Mode
 from peakgate.run.lock import add_lock_options, seconds
 
 FLAGS = ("strict", "nonfinite", "determinism")
-PASSED_ON = ("device", "tier", "baselines", "baselines_from", "cases", "seed", "commit", "out", "launch_limit")
+PASSED_ON = (
+    "device",
+    "tier",
+    "baselines",
+    "baselines_from",
+    "cases",
+    "seed",
+    "commit",
+    "out",
+    "launch_limit",
+    "other_builds",
+)
 INSPECTING = frozenset({"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures"})
 """Options of pytest under which nothing is measured, or a person stops the clock."""
 
@@ -102,5 +113,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="a launch that takes longer is a TIMEOUT (default: from its work, the peak and its floor)",
     )
+    parser.add_argument("--other-builds", help=argparse.SUPPRESS)  # of `ab`: builds to sample in turns with the cases
     add_lock_options(parser)
     return parser

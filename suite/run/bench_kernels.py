@@ -1,4 +1,4 @@
-"""Every kernel: proven right, then timed, then compared with its floor."""
+"""Every kernel: proven right, then timed, then compared with its floor; in an A/B also what came of its other build."""
 
 from __future__ import annotations
 
@@ -30,3 +30,11 @@ def test_kernel(case_id: str, run: Results, peakgate_timer: ReplayTimer, benchma
         where = f"; {session.floors.path}" if entry["floor"] is not None else ""
         reported = f"{case_id} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
         pytest.fail(reported, pytrace=False)
+
+
+def test_other_build(case_id: str, run: Results, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+    entry, times_us = run.other(run.cases[case_id])
+    if not times_us:
+        pytest.fail(f"{case_id}: {entry['verdict']}, {entry['reason']}", pytrace=False)
+    benchmark.extra_info.update(entry)
+    replay(benchmark, peakgate_timer, times_us)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +18,7 @@ from peakgate.core import config
 from peakgate.core.case import CASE_SCHEMA, Case
 from peakgate.core.codes import Code
 from peakgate.core.errors import CannotDecide, PeakgateError
-from peakgate.core.files import unwritable
+from peakgate.core.files import unwritable, write_whole
 from peakgate.core.output import harmless
 from peakgate.core.processes import SAFE_PATH, seconds_since_start_of, variables
 from peakgate.core.progress import Progress
@@ -31,10 +32,11 @@ from peakgate.run import remeasure, run_file
 from peakgate.run.ab_process import Mode, report_foreign_modules
 from peakgate.run.journal import AGAIN, Link
 from peakgate.run.results import Results, case_of
-from peakgate.run.run_file import VERDICT_FILE
+from peakgate.run.run_file import OTHER_BUILDS_FILE, VERDICT_FILE
 from peakgate.run.session import LostEarly, no_room
 
 BENCH_FILE = Path(__file__).with_name("bench_kernels.py")
+KERNEL_TEST, OTHER_TEST = "test_kernel", "test_other_build"
 PLUGIN_NAME = "peakgate-run"
 """Under which pytest knows a run."""
 
@@ -166,13 +168,21 @@ class KernelRun:
         for case in self._selected:
             self.results.measure_ahead(case)
         if self.session.device.lost is None:  # else the GPU is free when this process ends
+            begun = time.monotonic()
             self.session.device.close()
-            self._token.release(self.session.wall_s)
+            self._token.release(self.session.wall_s | {"close": time.monotonic() - begun})
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Give the kernel test every case of the device's scale and the chosen tier."""
+        """Give the kernel test every case of the device's scale and the chosen tier, that of other builds theirs."""
         if metafunc.definition.path == BENCH_FILE and "case_id" in metafunc.fixturenames:
-            metafunc.parametrize("case_id", list(self.results.cases))
+            others = metafunc.definition.name == OTHER_TEST
+            metafunc.parametrize("case_id", list(self.results.others if others else self.results.cases))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave the test of other builds out where there are none: without cases it would be one that is skipped."""
+        if not self.results.others:
+            items[:] = [item for item in items if not _is_test(item, OTHER_TEST)]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_benchmark_generate_machine_info(self) -> Generator[None, dict[str, Any], dict[str, Any]]:
@@ -192,11 +202,22 @@ class KernelRun:
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         """Add the schema number and the run's own section; name benchmarks by their case, wherever we are installed."""
         output_json["peakgate_schema"] = CASE_SCHEMA
-        about = run_file.run_info(self.session, self.results.entries, self.results.skipped, self._partial())
-        output_json["peakgate"] = about | {"restarts": list(self._before.restarts)}
-        for benchmark in output_json["benchmarks"]:
-            own = benchmark["name"].startswith("test_kernel[")
+        others = [each for each in output_json["benchmarks"] if each["name"].startswith(f"{OTHER_TEST}[")]
+        for benchmark in others:
+            output_json["benchmarks"].remove(benchmark)
+            benchmark["name"] = benchmark["name"].replace(OTHER_TEST, KERNEL_TEST, 1)
+        for benchmark in (*output_json["benchmarks"], *others):
+            own = benchmark["name"].startswith(f"{KERNEL_TEST}[")
             benchmark["fullname"] = f"peakgate::{benchmark['name'] if own else benchmark['extra_info']['case']}"
+        if self.results.others:
+            run = output_json | {"benchmarks": others, "peakgate": self._about(self.results.other_entries)}
+            write_whole(self.out / OTHER_BUILDS_FILE, json.dumps(run))
+        output_json["peakgate"] = self._about(self.results.entries)
+
+    def _about(self, entries: Sequence[run_file.Entry]) -> dict[str, Any]:
+        """The run file's own section."""
+        about = run_file.run_info(self.session, entries, self.results.skipped, self._partial())
+        return about | {"restarts": list(self._before.restarts)}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
@@ -237,6 +258,8 @@ class KernelRun:
             "verdicts": dict(Counter(verdicts)),
             "cases": [run_file.judged(entry) for entry in self.results.entries],
         }
+        if self.results.others:
+            verdict["other_builds"] = [run_file.judged(entry) for entry in self.results.other_entries]
         if self._link.supervised:
             self._link.send(finished=verdict)
         else:
@@ -285,7 +308,8 @@ class KernelRun:
 
     def _selection(self, pytest_session: pytest.Session) -> list[Case]:
         functions = [item for item in pytest_session.items if isinstance(item, pytest.Function)]
-        chosen = [str(function.callspec.params["case_id"]) for function in functions if function.path == BENCH_FILE]
+        kernels = [function for function in functions if _is_test(function, KERNEL_TEST)]
+        chosen = [str(function.callspec.params["case_id"]) for function in kernels]
         tests = [case_of(function.nodeid) for function in functions if function.nodeid in self.results.tests]
         return [self.results.cases[case_id] for case_id in chosen] + tests
 
@@ -302,6 +326,11 @@ class KernelRun:
         if self._token.needed:
             return time.monotonic() - self._began
         return seconds_since_start_of(os.getppid() if self._link.supervised else os.getpid())
+
+
+def _is_test(item: pytest.Item, name: str) -> bool:
+    """Whether it is the function of that name of our own file."""
+    return isinstance(item, pytest.Function) and item.path == BENCH_FILE and item.originalname == name
 
 
 def _make_harmless(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -40,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peakgate-out", type=Path)
     group.addoption("--peakgate-launch-limit", type=float)
     group.addoption("--peakgate-mode", default="whole", choices=("whole", "proof", "pair"), help="of an A/B's process")
+    group.addoption("--peakgate-other-builds", type=Path, help="of an A/B: fingerprints of builds to sample beside")
     group.addoption("--peakgate-link", type=int, help="the supervisor's: the pipe for events")
     group.addoption("--peakgate-journal", type=Path, help="the supervisor's: cases to take over")
     group.addoption("--peakgate-no-prebuild", action="store_true", help="the supervisor's: build each case by itself")

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
 import pytest
-from peakgate.core import config
+from peakgate.core import config, records
 from peakgate.core.case import Case, Launch, Stage, Tier, Work
 from peakgate.core.catalogue import Cases
 from peakgate.core.codes import Code
@@ -24,11 +24,11 @@ from peakgate.core.text import nearest
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
-from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
+from peakgate.measure.sampling import ONE_BATCH, REPEATED, SHARED_S, SamplingPlan
 from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
 from peakgate.run.journal import FRESH, Finished, Link, finished
-from peakgate.run.session import Outcome, Session
+from peakgate.run.session import OTHER_FAILED, Outcome, Session
 
 OPERATION = "callable"
 """In place of a source file, which a callable's case does not have."""
@@ -44,7 +44,8 @@ class Results:
     ``entries`` are the finished cases, taken over from the journal or measured here, as the run file keeps them;
     ``skipped`` why this device cannot run a case; ``tests`` the case ids of benchmark tests by node id. ``listed`` are
     the case ids of ``--cases``, None where all are wanted. ``below_floor`` and ``measured_again`` say whether any case
-    of this process was.
+    of this process was. ``others`` are the fingerprints of builds that are sampled in turns with these cases,
+    ``other_entries`` what came of them, for a run file of their own.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -61,22 +62,39 @@ class Results:
         self.session.determinism = options.peakgate_determinism
         self.session.attempts = self.before.again
         self.cases, self.listed = _wanted(self.known, self.session.tier, options.peakgate_cases)
+        self.others = _other_builds(options.peakgate_other_builds)
         self.entries: list[run_file.Entry] = []
+        self.other_entries: list[run_file.Entry] = []
         self.skipped: dict[str, str] = {}
         self.tests: dict[str, str] = {}
         self.below_floor = self.measured_again = False
         self._ahead: dict[str, Outcome] = {}
+        self._others: dict[str, Outcome] = {}
 
     def measure(self, case: Case) -> tuple[run_file.Entry, Sequence[float]]:
         """Measure a case, unless an earlier process finished it; its entry and its samples."""
         return self.take_over(case) or self.keep(
-            self._refused(case) or self._ahead.pop(case.id, None) or self.session.measured(case)
+            self._refused(case) or self._ahead.pop(case.id, None) or self._measured(case)
         )
+
+    def other(self, case: Case) -> tuple[run_file.Entry, Sequence[float]]:
+        """The entry and the samples of a case's other build, which was sampled with it."""
+        spoilt = Judgement(Verdict.INCONCLUSIVE, OTHER_FAILED)
+        outcome = self._others.pop(case.id, None) or self.session.unmeasured(case, spoilt)
+        entry = run_file.extra_info(outcome)
+        self.other_entries.append(entry)
+        return entry, outcome.samples.times_us if outcome.samples and outcome.metrics else ()
+
+    def _measured(self, case: Case) -> Outcome:
+        if case.id not in self.others:
+            return self.session.measured(case)
+        outcome, self._others[case.id] = self.session.in_turns(case, self.others[case.id], SHARED_S / len(self.others))
+        return outcome
 
     def measure_ahead(self, case: Case) -> None:
         """Measure a case now whose test comes later, if this device can run it."""
         if not (self.session.device.refusal(case) or self.known.objection(case)):
-            self._ahead[case.id] = self.session.measured(case)
+            self._ahead[case.id] = self._measured(case)
 
     def keep(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
         """Keep what came of a case, here and in the journal: its entry and its samples.
@@ -150,6 +168,11 @@ def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[S
         seed=secrets.randbits(32) if options.peakgate_seed is None else options.peakgate_seed,
     )
     return session, cases
+
+
+def _other_builds(file: Path | None) -> dict[str, str]:
+    """Fingerprints by case id in a file of an A/B; empty ones of operations of the device."""
+    return {} if file is None else records.read(file, dict[str, str], "run `peakgate ab` again")
 
 
 def _wanted(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:

@@ -142,6 +142,8 @@ def _rounded(value: float | None, digits: int) -> float | None:
 
 
 VERDICT_FILE = "bench.json"
+OTHER_BUILDS_FILE = "other_builds.json"
+"""In the verdict's folder: the run file of the builds that an A/B samples in turns with the cases."""
 STAGING = "bench.staged"
 """The folder in which pytest-benchmark, whose writer is not atomic, writes before its files are moved."""
 

@@ -46,7 +46,8 @@ from peakgate.measure.limits import (
     sampling_limit_s,
 )
 from peakgate.measure.patterns import PATTERNS, patterned
-from peakgate.measure.sampling import Samples, SamplingPlan
+from peakgate.measure.refill import SEEDS
+from peakgate.measure.sampling import FIRST_ROUND, ROUND, RoundsPlan, Samples, SamplingPlan, joined, trimmed_mean
 
 
 class WrongResult(Exception):
@@ -65,6 +66,11 @@ CHECKING_S = 1.0
 """A case may take so long to compare a launch of every batch; where references take long, ever fewer follow then."""
 
 WARM_UP_LIMIT_S = 60.0
+
+SPOILT_ROUNDS = 8
+"""Rounds of two builds without an undisturbed sample of either, after which the rest is left to the verdict."""
+
+OTHER_FAILED = "not timed: the other build failed in the same process"
 
 OTHER_ORDER = 1
 """The emulator's descending order of threads, for a second launch; a GPU has its own."""
@@ -145,13 +151,18 @@ class _TimedChecks:
     """The checks of one case's timed launches: ``proof`` so far, ``spent_s`` for comparing."""
 
     def __init__(
-        self, session: Session, case: Case, proof: Proof | None, compare: Callable[[TimedLaunch], Check] | None
+        self,
+        session: Session,
+        case: Case,
+        proof: Proof | None,
+        compare: Callable[[TimedLaunch], Check] | None,
+        rng: np.random.Generator | None = None,
     ) -> None:
         self._session, self._case, self._compare = session, case, compare
         attempt = session.attempts.get(case.id, 0)
-        self._rng = np.random.default_rng([session.seed, zlib.crc32(case.id.encode()), attempt])
+        self._rng = rng or np.random.default_rng([session.seed, zlib.crc32(case.id.encode()), attempt])
         self.proof, self.spent_s, self.limit_s = proof, 0.0, 0.0
-        self.witness = Witness(self._draw, self._wanted, self._judge)
+        self.witness = Witness(self._draw, self._wanted, self._judge, second_clock=rng is None or compare is not None)
 
     def _draw(self, end: int) -> int:
         return int(self._rng.integers(end))
@@ -315,14 +326,17 @@ class Session:
         if compare is None and compared_when_timed(case):
             compare = self._compare_timed
         checks = _TimedChecks(self, case, proof, compare)
+        samples = self._sampled(launchable, checks, self.plan, self._launch_s if launch_s is None else launch_s)
+        return samples, checks.proof
+
+    def _sampled(self, launchable: Launchable, checks: _TimedChecks, plan: SamplingPlan, launch_s: float) -> Samples:
         with self._timed("sample"):
-            limit_s = sampling_limit_s(self._limit_s(case), self._launch_s if launch_s is None else launch_s, self.plan)
-            checks.limit_s = limit_s
-            self.expect("sampling", limit_s, case.id)
-            samples = launchable.sample(self.plan, checks.witness)
+            checks.limit_s = sampling_limit_s(self._limit_s(launchable.case), launch_s, plan)
+            self.expect("sampling", checks.limit_s, launchable.case.id)
+            samples = launchable.sample(plan, checks.witness)
         self.wall_s["sample"] -= checks.spent_s
         self.wall_s["check"] = self.wall_s.get("check", 0.0) + checks.spent_s
-        return samples, checks.proof
+        return samples
 
     def gate(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
         """Judge what was measured."""
@@ -368,6 +382,44 @@ class Session:
         except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
             return self.failed(case, error)
         return self.gate(launchable, proof, samples)
+
+    def in_turns(self, case: Case, fingerprint: str, least_s: float) -> tuple[Outcome, Outcome]:
+        """Sample a case and another build of its kernel in turns: the outcome of either.
+
+        Both find the same places in memory and the same contents in a round, and which of them is first alternates. One
+        launch of either is compared. Where one fails neither has figures. At least ``least_s`` seconds are spent.
+        """
+        sides: list[KernelLaunchable] = []
+        parts: tuple[list[Samples], list[Samples]] = ([], [])
+        plan, at = RoundsPlan(least_s=least_s), 0
+        try:
+            sides.append(self.prepare(case))
+            at = 1
+            with self._timed("prepare"):
+                sides.append(self.device.prepare_other(sides[0], fingerprint))
+            drawn = np.random.default_rng([self.seed, zlib.crc32(case.id.encode())])
+            compared = [int(drawn.integers(plan.least_rounds)) for _ in sides]
+            begun, ratios, spoilt = time.perf_counter(), list[float](), 0
+            while spoilt <= SPOILT_ROUNDS and not plan.done(ratios, time.perf_counter() - begun):
+                contents = int(drawn.integers(SEEDS))
+                for at in (0, 1) if len(ratios) % 2 == 0 else (1, 0):
+                    compare = self._compare_timed if len(ratios) == compared[at] and compared_when_timed(case) else None
+                    checks = _TimedChecks(self, case, None, compare, np.random.default_rng(contents))
+                    parts[at].append(self._sampled(sides[at], checks, ROUND if ratios else FIRST_ROUND, 0.0))
+                own, other = (part[-1].times_us for part in parts)
+                if own and other:
+                    ratios.append(math.log(trimmed_mean(other) / trimmed_mean(own)))
+                else:
+                    spoilt += 1
+        except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
+            failed = self.failed(case, error)
+            beside = self.unmeasured(case, Judgement(Verdict.INCONCLUSIVE, OTHER_FAILED))
+            return (failed, beside) if at == 0 else (beside, failed)
+        control_us = parts[0][0].control_us
+        first, second = (
+            self.gate(side, None, joined(part, control_us)) for side, part in zip(sides, parts, strict=True)
+        )
+        return first, second
 
     def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
         """A case without figures."""

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from peakgate.build import headers
-from peakgate.build.cubin import BuildError, Cubin, advice, cubin, parse_resources, source_files
+from peakgate.build.cubin import BuildError, Cubin, advice, built_before, cubin, parse_resources, source_files
 from peakgate.build.options import objection_to
 from peakgate.core.case import Buffer, Role, Stage
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
 from peakgate.build import nvrtc
@@ -44,6 +46,17 @@ def test_a_comment_changes_no_fingerprint_and_code_does(stage):
     assert commented.path != first.path
     assert commented.fingerprint == first.fingerprint
     assert changed.fingerprint != first.fingerprint
+
+
+def test_a_build_of_another_tree_is_found_by_its_fingerprint_as_long_as_the_cache_has_it_whole(stage, tmp_path):
+    built = cubin(stage, (("SCALE", "3.0f"),), (9, 0))
+    cubin(stage, (), (9, 0))
+    elsewhere = replace(stage, source=tmp_path / "elsewhere" / "twice.cu")
+    assert built_before(elsewhere, built.fingerprint) == built
+    built.path.write_bytes(built.path.read_bytes()[:-1])
+    with pytest.raises(PeakgateError) as refused:
+        built_before(elsewhere, built.fingerprint)
+    assert refused.value.code is Code.CHANGED
 
 
 def test_features_of_one_architecture_build_for_a_stage_that_asks_for_them(stage):

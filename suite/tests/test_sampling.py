@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.measure.sampling import (
     PowerReading,
+    RoundsPlan,
     Samples,
     SamplingPlan,
     gather,
+    joined,
     relative_error,
     trimmed_mean,
     undisturbed,
@@ -173,3 +175,23 @@ def test_the_control_follows_the_samples_of_a_short_kernel_alone():
 def test_the_trimmed_mean_leaves_out_the_lowest_and_the_highest_of_many_samples():
     assert trimmed_mean([100.0, *[2.0, 4.0] * 9, 0.0]) == 3.0
     assert trimmed_mean([1.0, 3.0]) == Samples((1.0, 3.0), (None, None), 0, "events").trimmed_mean_us == 2.0
+
+
+def test_rounds_go_on_until_their_ratios_agree_the_time_is_spent_or_there_are_enough():
+    plan = RoundsPlan(least_rounds=4, most_rounds=10, target_error=0.001, least_s=1.0)
+    assert not plan.done([0.0] * 3, 9.0)
+    assert plan.done([0.0] * 4, 1.0)
+    assert not plan.done([0.0] * 4, 0.99)
+    assert not plan.done([-0.01, 0.01] * 4, 9.0)
+    assert plan.done([-0.01, 0.01] * 5, 0.0)
+
+
+def test_samples_that_were_taken_in_parts_count_as_one():
+    parts = [
+        Samples((1.0, 2.0), (1980.0, None), 1, "m", control_us=3.0, power_w=100.0, steady_below_mhz=1980.0),
+        Samples((4.0,), (1970.0,), 2, "m", doubt="another stream", power_w=300.0),
+    ]
+    whole = joined(parts, 3.0)
+    assert (whole.times_us, whole.sm_clocks_mhz, whole.discarded) == ((1.0, 2.0, 4.0), (1980.0, None, 1970.0), 3)
+    assert (whole.control_us, whole.power_w, whole.doubt) == (3.0, 200.0, "another stream")
+    assert whole.steady_below_mhz is None

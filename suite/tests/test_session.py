@@ -1,5 +1,6 @@
 """What a run does while its kernels and references are compiled."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -236,3 +237,83 @@ def test_a_type_that_is_first_said_while_a_test_runs_has_its_roof_measured_then_
     for _ in range(2):
         assert session.gate(launchable, None, make_samples(1.0)).metrics.roof == "fp8"
     assert asked == [[], ["fp8"]]
+
+
+class InTurns(Compiling):
+    """A device whose two builds of a kernel take given times, in microseconds."""
+
+    kind = "gpu"
+
+    def __init__(self, own_us, other_us):
+        self.times_us = {"own": own_us, "other": other_us}
+        self.order, self.drawn, self.compared = [], {"own": [], "other": []}, []
+
+    def disturbance(self):
+        return None
+
+    def prepare(self, case):
+        return self.launchable(case, "own")
+
+    def prepare_other(self, beside, fingerprint):
+        assert fingerprint == "f00d"
+        return self.launchable(beside.case, "other")
+
+    def launchable(self, case, which):
+        def sample(plan, witness):
+            self.order.append(which)
+            self.drawn[which].append(witness.draw(1 << 30))
+            if witness.wanted():
+                self.compared.append(which)
+                witness.judge(SimpleNamespace(where="timed launch 1", case=case))
+            return make_samples(self.times_us[which])
+
+        return SimpleNamespace(case=case, resources=None, fingerprint=which, sample=sample)
+
+
+def in_turns(monkeypatch, device, mismatch=None):
+    """The outcomes of a kernel's two builds on that device; ``mismatch`` is what comparing their launches finds."""
+    monkeypatch.setattr(Session, "_compare_timed", lambda _session, _launch: Check(0.0, 0.0, mismatch))
+    session = Session(device, Floors(Path()), Tier.GATE, checks=False)
+    case = make_case(stage=Stage("x", "", Path("x.cu")))
+    return session.in_turns(case, "f00d", 0.0)
+
+
+def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_either_is_compared(monkeypatch):
+    device = InTurns(10.0, 11.0)
+    own, other = in_turns(monkeypatch, device)
+    assert (own.samples.median_us, other.samples.median_us) == (10.0, 11.0)
+    assert (own.fingerprint, other.fingerprint) == ("own", "other")
+    assert device.order[:8] == ["own", "other", "other", "own"] * 2
+    assert device.drawn["own"] == device.drawn["other"]
+    assert len({*device.drawn["own"]}) == len(device.drawn["own"])
+    assert sorted(device.compared) == ["other", "own"]
+
+
+def test_a_build_whose_timed_launch_is_wrong_is_wrong_and_the_other_is_undecided(monkeypatch):
+    own, other = in_turns(monkeypatch, InTurns(10.0, 11.0), mismatch="0 is 1")
+    assert sorted([own.judgement.verdict, other.judgement.verdict]) == [Verdict.INCONCLUSIVE, Verdict.WRONG]
+    assert own.metrics is None
+    assert other.metrics is None
+
+
+def test_a_build_that_cannot_be_had_leaves_both_undecided(monkeypatch):
+    device = InTurns(10.0, 11.0)
+    device.prepare_other = lambda *_: (_ for _ in ()).throw(PeakgateError("the cache has none"))
+    own, other = in_turns(monkeypatch, device)
+    assert [own.judgement.verdict, other.judgement.verdict] == [Verdict.INCONCLUSIVE] * 2
+    assert "the cache has none" in other.judgement.reason
+
+
+def test_samples_that_are_all_throttled_end_after_some_rounds_and_are_not_conclusive(monkeypatch):
+    device = InTurns(10.0, 11.0)
+    ordinary = device.launchable
+
+    def throttled(case, which):
+        found = ordinary(case, which)
+        sample = found.sample
+        found.sample = lambda *given: replace(sample(*given), times_us=(), sm_clocks_mhz=(), discarded=6)
+        return found
+
+    device.launchable = throttled
+    own, other = in_turns(monkeypatch, device)
+    assert [own.judgement.verdict, other.judgement.verdict] == [Verdict.INCONCLUSIVE] * 2
