@@ -74,7 +74,7 @@ def test_a_race_is_told_with_file_line_thread_and_block(problem):
     (finding,) = checked(problem("reversed", REVERSED % "")).findings[:1]
     assert finding.kind == "shared race"
     assert finding.where == "reversed.cu:6"
-    assert "block (0, 0, 0)" in finding.what
+    assert "(0, 0, 0)" in finding.what
     assert "at reversed.cu:4" in finding.what
 
 

