@@ -4,6 +4,7 @@
 // and stores order nothing between lanes.
 #pragma once
 
+#include "cuda_half.h"
 #include "cuda_matrix.h"
 
 namespace nvcuda {
@@ -35,7 +36,7 @@ template <> struct Element<int> {
 };
 template <> struct Element<precision::tf32> {
     using type = float;
-    static double value(float element) { return peakgate_ptx::TF32::value(peakgate_ptx::bits(element)); }
+    static double value(float element) { return peakgate_ptx::get<float>(peakgate_ptx::bits(element) & 0xffffe000u); }
 };
 
 template <class Use, int m_, int n_, int k_> struct Shape;

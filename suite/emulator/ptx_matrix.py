@@ -8,16 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from peakgate.emulator.ptx_grammar import Instruction, Operand, Vector
 from peakgate.emulator.ptx_names import Names, Unknown
 
-_TYPES = {
-    "f16": "F16",
-    "bf16": "BF16",
-    "tf32": "TF32",
-    "f64": "F64",
-    "e4m3": "E4M3",
-    "e5m2": "E5M2",
-    **{f"{sign}{bits}": f"Integer<{bits}, {str(sign == 's').lower()}>" for sign in "su" for bits in (4, 8)},
-}
-_SUMS = {"f32": "Float32", "f64": "Float64", "f16": "Float16", "s32": "Int32"}
 _MIXED = ({"e4m3", "e5m2"}, {"s8", "u8"}, {"s4", "u4"})
 """Types that A and B may have beside one another; others have to be equal."""
 _SUMS_OF = {
@@ -41,6 +31,7 @@ _DEPTHS: Mapping[tuple[str, int], tuple[int, ...]] = {
 }
 """By type of A and rows of the product: how long its sums may be."""
 
+_BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8}
 
 _DEPTHS_OF_GROUPS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 """How long the sums of a group's products are, by the type of A."""
@@ -60,6 +51,16 @@ def _taken(name: str, operand: Operand, names: Names) -> str:
     return " ".join(f"{names.bits(member)} = {name}[{at}];" for at, member in enumerate(_members(operand)))
 
 
+def _numbers(*kinds: str) -> str:
+    return ", ".join(f"PEAKGATE_{kind.upper()}" for kind in kinds)
+
+
+def _count(numbers: int, kind: str) -> int:
+    """How many registers of a lane hold its part of a matrix."""
+    bits = _BITS.get(kind) or int(re.sub(r"\D", "", kind))
+    return numbers * bits // (32 * max(32, bits))
+
+
 def _product(instruction: Instruction, names: Names) -> str:
     """``mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32`` and its like, of dense matrices."""
     modifiers = [modifier for modifier in instruction.modifiers if modifier not in ("satfinite", "kind::f8f6f4")]
@@ -72,10 +73,13 @@ def _product(instruction: Instruction, names: Names) -> str:
     if not fits or sums not in _SUMS_OF.get(a, ()) or depth not in _DEPTHS.get((a, rows), ()):
         raise Unknown
     to, of_a, of_b, of_c = instruction.operands
-    clamps = str("satfinite" in instruction.modifiers).lower()
+    counts = (_count(rows * depth, a), _count(8 * depth, b), *[_count(rows * 8, sums)] * 2)
+    if counts != tuple(len(_members(operand)) for operand in (of_a, of_b, of_c, to)):
+        raise Unknown
     given = ", ".join(names.bits(member) for operand in (of_a, of_b, of_c) for member in _members(operand))
-    types = f"peakgate_ptx::{_TYPES[a]}, peakgate_ptx::{_TYPES[b]}, peakgate_ptx::{_SUMS[sums]}"
-    call = f"const auto sums = peakgate_ptx::mma<{rows}, {depth}, {types}>({clamps}, {given});"
+    product = f"{{{rows}, {depth}, {_numbers(a, b, sums)}, {int('satfinite' in instruction.modifiers)}}}"
+    product = f"static constexpr PeakgateWarpProduct product = {product};"
+    call = f"{product} const auto sums = peakgate_ptx::mma<{counts[-1]}>(&product, {given});"
     return f"{call} {_taken('sums.of', to, names)}"
 
 
@@ -157,14 +161,14 @@ def _group_product(modifiers: Sequence[str], operands: Sequence[Operand], names:
     scales, transposed = how[:2] or ["1", "1"], how[2:] or ["0", "0"]
     places = ", ".join(f"(void*){names.place(member)}" for member in _members(to))
     steps = [f"void* const sums[] = {{{places}}};"]
-    given = ["sums", "a", "0"] if in_registers else ["sums", "nullptr", names.bits(of_a)]
+    given = [_numbers(a, b, sums), *(("sums", "a", "0") if in_registers else ("sums", "nullptr", names.bits(of_a)))]
     if in_registers:
         registers = ", ".join(f"(uint32_t){names.bits(member)}" for member in _members(of_a))
         steps.append(f"const uint32_t a[] = {{{registers}}};")
         transposed = ["0", transposed[-1]]
-    given += [names.bits(of_b), names.value(adds, "bool"), *scales, *transposed, str(bool(clamps)).lower()]
-    types = f"peakgate_ptx::{_TYPES[a]}, peakgate_ptx::{_TYPES[b]}, peakgate_ptx::{_SUMS[sums]}"
-    return " ".join((*steps, f"peakgate_ptx::multiply_group<{columns}, {types}>({', '.join(given)});"))
+    given += [names.bits(of_b), str(columns), str(len(_members(to))), names.value(adds, "bool")]
+    given += [*scales, *transposed, str(len(clamps))]
+    return " ".join((*steps, f"peakgate_ptx::multiply_group(PeakgateProduct{{{', '.join(given)}}});"))
 
 
 STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {

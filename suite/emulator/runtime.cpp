@@ -117,8 +117,9 @@ bool release_converging() {
 }
 
 int runnable_after(int place) {
-    for (int step = 1; step <= state.thread_count; ++step) {
-        const int thread = order[(place + step) % state.thread_count];
+    for (int step = 0; step < state.thread_count; ++step) {
+        if (++place == state.thread_count) place = 0;
+        const int thread = order[place];
         if (state.threads[thread].status <= READY) return thread;
     }
     return -1;

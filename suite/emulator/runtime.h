@@ -207,6 +207,8 @@ SyncObjects* new_sync_objects();
 AsyncCopies* new_async_copies();
 BulkCopies* new_bulk_copies();
 TensorCores* new_tensor_cores();
+// sums += a . b of a warp's rows; the rows of both are 32 bytes along k, the sums those of all lanes (matrix_products.cpp).
+void multiply_group(const PeakgateProduct& product, const unsigned char* a, const unsigned char* b, uint32_t* sums);
 
 struct Block {
     uint3 index;

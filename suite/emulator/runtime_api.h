@@ -185,10 +185,38 @@ PEAKGATE_API void peakgate_bulk_commit();
 // `reads_only`: until they have read shared memory.
 PEAKGATE_API void peakgate_bulk_wait(int groups_left, int reads_only);
 
+// What numbers of a matrix are encoded as (matrix_products.cpp).
+enum PeakgateNumber {
+    PEAKGATE_F16,
+    PEAKGATE_BF16,
+    PEAKGATE_TF32,
+    PEAKGATE_F32,
+    PEAKGATE_F64,
+    PEAKGATE_E4M3,
+    PEAKGATE_E5M2,
+    PEAKGATE_S8,
+    PEAKGATE_U8,
+    PEAKGATE_S4,
+    PEAKGATE_U4,
+    PEAKGATE_S32
+};
+
+// A product of `rows` x 8 sums by a warp, and a lane's part of it: registers of A, of B and of the sums, which are replaced.
+struct PeakgateWarpProduct {
+    int rows, depth;
+    PeakgateNumber a, b, sums;
+    int clamps;
+};
+struct PeakgateFragments {
+    const PeakgateWarpProduct* product;
+    uint64_t* registers;
+};
+// What the last lane to come does for all, of the PeakgateFragments of each.
+PEAKGATE_API void peakgate_multiply(void* const* offered);
+
 // Products by a group of four warps (tensor_cores.cpp), of which all lanes of a warp give theirs together.
 struct PeakgateProduct {
-    // Makes a warp's part, of rows of 32 bytes along k: `sums` are those of all lanes, and are added to where it `adds`.
-    void (*multiply)(const PeakgateProduct* product, const unsigned char* a, const unsigned char* b, uint32_t* sums, int adds);
+    PeakgateNumber number_a, number_b, number_sums;
     void* const* sums;              // where the lane's registers are
     const uint32_t* registers_of_a; // null: A is in shared memory
     uint64_t a, b;                  // matrix descriptors
@@ -199,5 +227,3 @@ PEAKGATE_API void peakgate_wgmma(const PeakgateProduct* product, const void* cal
 PEAKGATE_API void peakgate_wgmma_fence(const void* caller);
 PEAKGATE_API void peakgate_wgmma_commit(const void* caller);
 PEAKGATE_API void peakgate_wgmma_wait(int groups_left, const void* caller);
-// sums += a . b, of so many rows: `depth` numbers in each row of a, `columns` in each of b, a multiple of 8.
-PEAKGATE_API void peakgate_multiply(const double* a, const double* b, double* sums, int depth, int columns, int rows);

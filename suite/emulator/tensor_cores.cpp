@@ -8,9 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
 
 namespace peakgate {
 
@@ -212,7 +209,7 @@ void make(int number, size_t place) {
         matrix_a(product).gather(first_row(number), ROWS_OF_WARP, a);
     }
     matrix_b(product).gather(0, product.columns, b);
-    product.multiply(&product, a, b, done.values, product.adds);
+    multiply_group(product, a, b, done.values);
     const size_t count = static_cast<size_t>(product.registers) * WARP;
     for (size_t i = place + 1; i < warp.count; ++i) { // the next one adds to what this one made
         if (warp.pending[i].sums[0] != done.sums[0] || warp.pending[i].product.registers != product.registers) continue;
@@ -319,46 +316,4 @@ void peakgate_wgmma_wait(int groups_left, const void* caller) {
         wait_as(AT_PRODUCT, reinterpret_cast<uintptr_t>(caller));
     }
     meet(&groups_left, wait, caller);
-}
-
-typedef double Four __attribute__((vector_size(32), aligned(8)));
-
-static inline __attribute__((always_inline)) void multiply(const double* a, const double* b, double* sums, int depth, int columns, int rows) {
-    for (int col = 0; col < columns; col += 4) {
-        for (int row = 0; row < rows; row += 2) { // two at once, so that additions need not wait for one another
-            Four upper, lower, of_b;
-            memcpy(&upper, sums + row * columns + col, sizeof upper);
-            memcpy(&lower, sums + (row + 1) * columns + col, sizeof lower);
-            const double *of_upper = a + row * depth, *of_lower = of_upper + depth;
-            for (int k = 0; k < depth; ++k) {
-                memcpy(&of_b, b + k * columns + col, sizeof of_b);
-                upper += of_upper[k] * of_b;
-                lower += of_lower[k] * of_b;
-            }
-            memcpy(sums + row * columns + col, &upper, sizeof upper);
-            memcpy(sums + (row + 1) * columns + col, &lower, sizeof lower);
-        }
-    }
-}
-
-#ifdef __x86_64__
-// With vectors of 256 bits, which most processors have.
-__attribute__((target("avx2"))) static void multiply_wide(const double* a, const double* b, double* sums, int depth, int columns, int rows) {
-    multiply(a, b, sums, depth, columns, rows);
-}
-
-static bool has_wide_vectors() {
-    unsigned a, b, c, d, enabled, upper;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;
-    asm("xgetbv" : "=a"(enabled), "=d"(upper) : "c"(0));
-    return (enabled & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
-}
-static const bool is_wide = has_wide_vectors();
-#endif
-
-void peakgate_multiply(const double* a, const double* b, double* sums, int depth, int columns, int rows) {
-#ifdef __x86_64__
-    if (is_wide) return multiply_wide(a, b, sums, depth, columns, rows);
-#endif
-    multiply(a, b, sums, depth, columns, rows);
 }
