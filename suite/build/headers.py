@@ -308,7 +308,7 @@ def emulator_headers() -> dict[str, str]:
         "#define CUDART_PI_F 3.141592654f\n#define CUDART_PI 3.1415926535897931\n",
         **{f"cooperative_groups{part}.h": '#include "cuda_groups.h"\n' for part in twins["cuda_groups.h"]},
         **dict.fromkeys((*twins["cuda_half.h"], *_WITH_HALVES), '#include "cuda_half.h"\n'),
-        "cuda_fp8.h": '#include "cuda_narrow.h"\n',
+        **dict.fromkeys(("cuda_fp8.h", "cuda_fp4.h"), '#include "cuda_narrow.h"\n'),
         "mma.h": '#include "cuda_wmma.h"\n',
         "cuComplex.h": '#include "cuda_complex.h"\n',
         **dict.fromkeys(_OF_CUB, '#include "cuda_cub.h"\n'),
@@ -344,13 +344,29 @@ def emulator_headers() -> dict[str, str]:
     }
 
 
+_TARGET = """#pragma push_macro("__CUDACC_RTC__")
+#undef __CUDACC_RTC__
+#include_next <nv/target>
+#pragma pop_macro("__CUDACC_RTC__")
+"""
+"""NVRTC needs only a part of it, a host compiler all."""
+
+
+@lru_cache
+def headers_beside_nvidia() -> dict[str, str]:
+    """Those for the emulator where NVIDIA's own headers are in use: ``cuda::std`` is theirs but for atomics."""
+    theirs = {name for name in emulator_headers() if name.startswith("cuda/std/")} - {*_OF_SYNC}
+    kept = {name: text for name, text in emulator_headers().items() if name not in theirs}
+    return {**kept, "nv/target": _TARGET}
+
+
 def _once(name: str, text: str) -> str:
     guard = "PEAKGATE_" + re.sub(r"\W", "_", name).upper()
     return f"#ifndef {guard}\n#define {guard}\n{text}#endif\n"
 
 
-PROBED_HEADERS = ("cuda_fp16.h", "cuda/std/limits", "nv/target")
-"""One of CUDA's own, and two of its C++ libraries: a folder that has it is the one for its like."""
+PROBED_HEADERS = ("cuda_fp16.h", "cuda/std/limits", "nv/target", "curand_kernel.h")
+"""One of CUDA's own, two of its C++ libraries, one of cuRAND: a folder that has it is the one for its like."""
 
 
 @lru_cache
@@ -370,12 +386,20 @@ def cuda_folders(major: int) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(folder for folder in first if folder is not None))
 
 
+_VERSIONS = (
+    ("cuda.h", "CUDA_VERSION"),
+    ("cuda/std/__cccl/version.h", "CCCL_VERSION"),
+    ("curand.h", "CURAND_VERSION"),
+)
+"""Macros that say which release a header is of."""
+
+
 @lru_cache
 def cuda_version(major: int) -> str:
     """Which of CUDA's headers those are, for the key of a build that may include them."""
     versions = []
     for folder in cuda_folders(major):
-        for name, macro in (("cuda.h", "CUDA_VERSION"), ("cuda/std/__cccl/version.h", "CCCL_VERSION")):
+        for name, macro in _VERSIONS:
             path = folder / name
             text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
             if match := re.search(rf"#\s*define\s+{macro}\s+(\d+)", text):

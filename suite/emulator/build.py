@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
@@ -20,6 +20,7 @@ from peakgate.build.sources import Entry, SourceFile, device_only, entry_of, ker
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import CACHE_VARIABLE, cache_folder
+from peakgate.emulator import nvidia
 from peakgate.emulator.compiler import (
     COMMON,
     Compiler,
@@ -118,7 +119,8 @@ def build_kernel(
     files = read_sources(source, folders)
     entry = entry_of(kernel, files)
     runtime = build_runtime(compiler)
-    stand_ins = _stand_ins()
+    of_nvidia = nvidia.included(file.text for file in files)
+    stand_ins = _stand_ins(beside_nvidia=of_nvidia)
     texts = tuple((file.path.name, file.text) for file in files)
     key = _digest(
         (
@@ -129,6 +131,7 @@ def build_kernel(
             runtime.name,
             _own_digest((*KERNEL_HEADERS, *REWRITERS)),
             stand_ins.name,
+            nvidia.version() if of_nvidia else "",
             texts,
         )
     )
@@ -137,22 +140,26 @@ def build_kernel(
         return library
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
-        by_macros = any(put_together(file.text) for file in files)
+        by_macros = of_nvidia or any(put_together(file.text) for file in files)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
+        included += [RUNTIME_FOLDER / name for name in ("cuda_library.h", "cuda_ptx_values.h") if of_nvidia]
         included += [
             RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(f.text) for f in files)
         ]
         kernel_object = Path(scratch, "kernel.o")
         searched = [f"-I{folder}" for folder in (*folders, stand_ins, RUNTIME_FOLDER)]
+        searched += [f"-idirafter{folder}" for folder in nvidia.folders() if of_nvidia]
         command = [*compiler.command, *flags, *searched]
         unit = Path(scratch, "unit.cpp") if by_macros else wrapper
+        with_ptx = {file.path.name for file in files}
+        with_ptx |= nvidia.translates((*macros, *(file.text for file in files))) if of_nvidia else set()
         rewritten = _watched if by_macros else _checked
         for compiled in device_only(files, [entry.name], cache_folder() / "sources", rewritten):
             wrapper.write_text(_wrapper(compiled, included, macros, entry), encoding="utf-8")
             # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
             own = command if compiled == source else [*command, f"-iquote{source.parent}"]
             compilation = [*own, "-c", str(unit), "-o", str(kernel_object)]
-            done = _preprocess(own, wrapper, unit, files) if by_macros else run(compilation)
+            done = _preprocess(own, wrapper, unit, with_ptx) if by_macros else run(compilation)
             if by_macros and not done.returncode:
                 done = run(compilation)
             if not done.returncode:
@@ -166,7 +173,7 @@ def build_kernel(
 
 
 @lru_cache
-def _texts_of_stand_ins() -> tuple[dict[str, str], str]:
+def _texts_of_stand_ins(*, beside_nvidia: bool) -> tuple[dict[str, str], str]:
     """Stand-ins for the host's headers by name, the prelude among them, and a digest of all."""
     prelude = (
         headers.math_constants()
@@ -174,13 +181,14 @@ def _texts_of_stand_ins() -> tuple[dict[str, str], str]:
         + "#include <limits.h>\n#include <stdint.h>\n"
         + headers.host_names()
     )
-    texts = {**headers.emulator_headers(), headers.PRELUDE: prelude}
+    stand_ins = headers.headers_beside_nvidia() if beside_nvidia else headers.emulator_headers()
+    texts = {**stand_ins, headers.PRELUDE: prelude}
     return texts, _digest(texts)
 
 
-def _stand_ins() -> Path:
+def _stand_ins(*, beside_nvidia: bool) -> Path:
     """The folder of the stand-ins; written unless it is there already."""
-    texts, digest = _texts_of_stand_ins()
+    texts, digest = _texts_of_stand_ins(beside_nvidia=beside_nvidia)
     folder = builds_folder() / f"headers-{digest}"
     if not folder.is_dir():
         with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
@@ -251,13 +259,13 @@ def _checked(text: str) -> str:
 
 
 def _preprocess(
-    command: Sequence[str], wrapper: Path, unit: Path, files: Sequence[SourceFile]
+    command: Sequence[str], wrapper: Path, unit: Path, with_ptx: Collection[str]
 ) -> subprocess.CompletedProcess[str]:
     """Write a unit without macros, and with C++ in place of the inline PTX that they put together."""
     done = run([*command, "-E", str(wrapper), "-o", str(unit)])
     if not done.returncode:
         text = unit.read_text(encoding="utf-8")
-        unit.write_text(preprocessed(text, {file.path.name for file in files}), encoding="utf-8")
+        unit.write_text(preprocessed(text, with_ptx), encoding="utf-8")
     return done
 
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from peakgate.build import bounded
+from peakgate.build import bounded, headers
 from peakgate.build.cubin import BuildError, advice
 from peakgate.build.sources import SourceFile, no_such_kernel
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import cache_folder
+from peakgate.emulator import nvidia
 
 MIN_GCC = 12
 MIN_CLANG = 16
@@ -75,10 +76,9 @@ _GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
 _NOT_EMULATED = {
     r"\basm\b": "this inline PTX",
     r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
-    r"\bcuda(?:/|::)(?:semaphore|latch|ptx|annotated_ptr)": "this part of libcu++",
+    r"\bcuda(?:/|::)(?:semaphore|latch|annotated_ptr)": "this part of libcu++",
     r"\bcub/|\bcub::": "this part of CUB",
     r"\bthrust/|\bthrust::": "Thrust",
-    r"\bcurand\w*": "cuRAND",
     r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
 }
 
@@ -285,6 +285,10 @@ def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> 
     for pattern, feature in _NOT_EMULATED.items():
         if re.search(pattern, f"{written} {message}"):
             return f"; {feature}{NEEDS_TWIN}"
-    if missing := _CUDA_HEADER.search(message):
+    missing = _CUDA_HEADER.search(message)
+    if missing and nvidia.HEADER.fullmatch(missing[1]):
+        wheel = headers.FURTHER_WHEELS["curand"] if missing[1].startswith("curand") else ""
+        return f"; {missing[1]} is NVIDIA's own: {f'pip install {wheel}' if wheel else headers.INSTALL}"
+    if missing:
         return f"; {missing[1]}{NEEDS_TWIN}"
     return advice(files, name, line, message)

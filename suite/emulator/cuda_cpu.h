@@ -49,7 +49,7 @@
 static constexpr int warpSize = 32;
 
 // ---- barriers and fences ----
-#define __syncthreads() ((void)peakgate_barrier(PEAKGATE_BARRIER_PLAIN, 0, __COUNTER__))
+#define __syncthreads() peakgate_syncthreads(__COUNTER__)
 #define __syncthreads_count(predicate) peakgate_barrier(PEAKGATE_BARRIER_COUNT, !!(predicate), __COUNTER__)
 #define __syncthreads_and(predicate) peakgate_barrier(PEAKGATE_BARRIER_AND, !!(predicate), __COUNTER__)
 #define __syncthreads_or(predicate) peakgate_barrier(PEAKGATE_BARRIER_OR, !!(predicate), __COUNTER__)

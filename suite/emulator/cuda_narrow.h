@@ -1,56 +1,104 @@
-// fp8 as cuda_fp8.h has it: conversions to nearest even, saturating to the largest finite number. Included in its place.
+// fp8 and fp4 as cuda_fp8.h and cuda_fp4.h have them: conversions to nearest even, saturating to the largest finite number.
+// Included in their place.
 #pragma once
 
 #include "cuda_half.h"
 
-typedef unsigned char __nv_fp8_storage_t;
-typedef unsigned short __nv_fp8x2_storage_t;
+typedef unsigned char __nv_fp8_storage_t, __nv_fp4_storage_t, __nv_fp4x2_storage_t;
+typedef unsigned short __nv_fp8x2_storage_t, __nv_fp4x4_storage_t;
+typedef unsigned __nv_fp8x4_storage_t;
 enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
 enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
+enum __nv_fp4_interpretation_t { __NV_E2M1 };
+enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
 
 namespace peakgate {
 
-// `mantissa` bits of 7, the rest is the exponent. Of E4M3 the largest exponent is one of numbers, but for NaN.
-template <int mantissa> struct Fp8 {
-    static constexpr int bias = mantissa == 3 ? 7 : 15;
-    static constexpr unsigned largest = mantissa == 3 ? 0x7e : 0x7b, not_a_number = 0x7f;
-    static constexpr unsigned beyond = mantissa == 3 ? 0x7f : 0x7c; // without saturation
+// A sign, `exponents` and `mantissa` bits. Of e4m3 the largest exponent is one of numbers, but for NaN; e2m1 has numbers alone.
+template <int mantissa, int exponents> struct Narrow {
+    static constexpr int bits = 1 + mantissa + exponents, bias = (1 << (exponents - 1)) - 1;
+    static constexpr unsigned minus = 1u << (bits - 1);
+    static constexpr unsigned largest = minus - 1 - (mantissa == 3 ? 1 : mantissa == 2 ? 4 : 0), not_a_number = minus - 1;
+    static constexpr unsigned beyond = mantissa == 2 ? largest + 1 : not_a_number; // without saturation
 
-    static unsigned char narrowed(double value, bool saturates) {
+    static unsigned char narrowed(double value, bool saturates, bool to_zero = false) {
         if (value != value) return not_a_number;
-        const unsigned sign = signbit(value) ? 0x80 : 0;
+        const unsigned sign = signbit(value) ? minus : 0;
         const double magnitude = fabs(value);
         int exponent = 1 - bias;
         while (exponent < 16 && magnitude >= ldexp(1.0, exponent + 1)) ++exponent;
-        const double steps = rint(ldexp(magnitude, mantissa - exponent)); // of the last place
+        const double scaled = ldexp(magnitude, mantissa - exponent), steps = to_zero ? floor(scaled) : rint(scaled); // of the last place
         const double encoded = steps + ldexp(static_cast<double>(exponent + bias - 1), mantissa);
         if (!(encoded <= largest)) return static_cast<unsigned char>(sign | (saturates ? largest : beyond));
         return static_cast<unsigned char>(sign | static_cast<unsigned>(encoded));
     }
-    static float widened(unsigned char bits) {
-        const int magnitude = bits & 0x7f, exponent = magnitude >> mantissa, fraction = magnitude & ((1 << mantissa) - 1);
-        if (mantissa == 3 ? magnitude == 0x7f : magnitude > 0x7c) return NAN;
-        const float value = mantissa == 2 && magnitude == 0x7c ? INFINITY
-                            : exponent ? ldexpf(static_cast<float>(fraction + (1 << mantissa)), exponent - bias - mantissa)
+    static float widened(unsigned char from) {
+        const unsigned magnitude = from & (minus - 1), exponent = magnitude >> mantissa, fraction = magnitude & ((1u << mantissa) - 1);
+        if (magnitude > largest && !(mantissa == 2 && magnitude == beyond)) return NAN;
+        const float value = magnitude > largest ? INFINITY
+                            : exponent ? ldexpf(static_cast<float>(fraction + (1u << mantissa)), static_cast<int>(exponent) - bias - mantissa)
                                        : ldexpf(static_cast<float>(fraction), 1 - bias - mantissa);
-        return bits & 0x80 ? -value : value;
+        return from & minus ? -value : value;
     }
 
-    __nv_fp8_storage_t __x;
-    Fp8() = default;
-    explicit Fp8(float value) : __x(narrowed(static_cast<double>(value), true)) {}
-    explicit Fp8(double value) : __x(narrowed(value, true)) {}
-    explicit Fp8(int value) : __x(narrowed(value, true)) {}
-    explicit Fp8(__half value) : Fp8(static_cast<float>(value)) {}
-    explicit Fp8(__nv_bfloat16 value) : Fp8(static_cast<float>(value)) {}
+    unsigned char __x;
+    Narrow() = default;
+    explicit Narrow(float value) : __x(narrowed(static_cast<double>(value), true)) {}
+    explicit Narrow(double value) : __x(narrowed(value, true)) {}
+    explicit Narrow(int value) : __x(narrowed(value, true)) {}
+    explicit Narrow(__half value) : Narrow(static_cast<float>(value)) {}
+    explicit Narrow(__nv_bfloat16 value) : Narrow(static_cast<float>(value)) {}
     operator float() const { return widened(__x); }
     explicit operator __half() const { return __half(widened(__x)); }
+    explicit operator __nv_bfloat16() const { return __nv_bfloat16(widened(__x)); }
+};
+
+// Two or four of them in one word, the first in its lowest bits.
+template <class T, class Storage> struct NarrowWord {
+    Storage __x;
+    NarrowWord() = default;
+
+protected:
+    template <class... V> explicit NarrowWord(double first, V... others) : __x(0) {
+        const double all[] = {first, others...};
+        for (int i = 0; i < static_cast<int>(sizeof...(V)) + 1; ++i)
+            __x = static_cast<Storage>(__x | static_cast<unsigned>(T(all[i]).__x) << (T::bits * i));
+    }
+    float part(int i) const { return T::widened(static_cast<unsigned char>(__x >> (T::bits * i) & (2 * T::minus - 1))); }
+};
+template <class T, class Storage> struct NarrowPair : NarrowWord<T, Storage> {
+    using Base = NarrowWord<T, Storage>;
+    NarrowPair() = default;
+    explicit NarrowPair(float2 from) : Base(from.x, from.y) {}
+    explicit NarrowPair(double2 from) : Base(from.x, from.y) {}
+    explicit NarrowPair(__half2 from) : Base(static_cast<float>(from.x), static_cast<float>(from.y)) {}
+    explicit NarrowPair(__nv_bfloat162 from) : Base(static_cast<float>(from.x), static_cast<float>(from.y)) {}
+    explicit operator float2() const { return {this->part(0), this->part(1)}; }
+    explicit operator __half2() const { return {__half(this->part(0)), __half(this->part(1))}; }
+    explicit operator __nv_bfloat162() const { return {__nv_bfloat16(this->part(0)), __nv_bfloat16(this->part(1))}; }
+};
+template <class T, class Storage> struct NarrowQuad : NarrowWord<T, Storage> {
+    using Base = NarrowWord<T, Storage>;
+    NarrowQuad() = default;
+    explicit NarrowQuad(float4 from) : Base(from.x, from.y, from.z, from.w) {}
+    explicit NarrowQuad(double4 from) : Base(from.x, from.y, from.z, from.w) {}
+    template <class H>
+    NarrowQuad(Half2<H> low, Half2<H> high)
+        : Base(static_cast<float>(low.x), static_cast<float>(low.y), static_cast<float>(high.x), static_cast<float>(high.y)) {}
+    explicit operator float4() const { return {this->part(0), this->part(1), this->part(2), this->part(3)}; }
 };
 
 } // namespace peakgate
 
-using __nv_fp8_e4m3 = peakgate::Fp8<3>;
-using __nv_fp8_e5m2 = peakgate::Fp8<2>;
+using __nv_fp8_e4m3 = peakgate::Narrow<3, 4>;
+using __nv_fp8_e5m2 = peakgate::Narrow<2, 5>;
+using __nv_fp4_e2m1 = peakgate::Narrow<1, 2>;
+using __nv_fp8x2_e4m3 = peakgate::NarrowPair<__nv_fp8_e4m3, __nv_fp8x2_storage_t>;
+using __nv_fp8x2_e5m2 = peakgate::NarrowPair<__nv_fp8_e5m2, __nv_fp8x2_storage_t>;
+using __nv_fp4x2_e2m1 = peakgate::NarrowPair<__nv_fp4_e2m1, __nv_fp4x2_storage_t>;
+using __nv_fp8x4_e4m3 = peakgate::NarrowQuad<__nv_fp8_e4m3, __nv_fp8x4_storage_t>;
+using __nv_fp8x4_e5m2 = peakgate::NarrowQuad<__nv_fp8_e5m2, __nv_fp8x4_storage_t>;
+using __nv_fp4x4_e2m1 = peakgate::NarrowQuad<__nv_fp4_e2m1, __nv_fp4x4_storage_t>;
 
 inline __nv_fp8_storage_t __nv_cvt_double_to_fp8(double x, __nv_saturation_t saturate, __nv_fp8_interpretation_t kind) {
     return kind == __NV_E4M3 ? __nv_fp8_e4m3::narrowed(x, saturate == __NV_SATFINITE)
@@ -90,3 +138,22 @@ inline __nv_bfloat162_raw __nv_cvt_fp8x2_to_bf162raw(__nv_fp8x2_storage_t x, __n
     return {__nv_cvt_fp8_to_bf16raw(static_cast<__nv_fp8_storage_t>(x), kind).x,
             __nv_cvt_fp8_to_bf16raw(static_cast<__nv_fp8_storage_t>(x >> 8), kind).x};
 }
+
+// ---- fp4 ----
+inline __nv_fp4_storage_t __nv_cvt_double_to_fp4(double x, __nv_fp4_interpretation_t, cudaRoundMode rounding) {
+    return __nv_fp4_e2m1::narrowed(x, true, rounding == cudaRoundZero);
+}
+inline __nv_fp4_storage_t __nv_cvt_float_to_fp4(float x, __nv_fp4_interpretation_t kind, cudaRoundMode rounding) {
+    return __nv_cvt_double_to_fp4(static_cast<double>(x), kind, rounding);
+}
+inline __nv_fp4x2_storage_t __nv_cvt_double2_to_fp4x2(double2 x, __nv_fp4_interpretation_t kind, cudaRoundMode rounding) {
+    return static_cast<__nv_fp4x2_storage_t>(__nv_cvt_double_to_fp4(x.x, kind, rounding) | __nv_cvt_double_to_fp4(x.y, kind, rounding) << 4);
+}
+inline __nv_fp4x2_storage_t __nv_cvt_float2_to_fp4x2(float2 x, __nv_fp4_interpretation_t kind, cudaRoundMode rounding) {
+    return __nv_cvt_double2_to_fp4x2({static_cast<double>(x.x), static_cast<double>(x.y)}, kind, rounding);
+}
+#define PEAKGATE_FP4_RAW(type, raw, raw2, to_one, to_two, from_one, from_two)                                              inline __nv_fp4_storage_t to_one(raw x, __nv_fp4_interpretation_t kind, cudaRoundMode rounding) {                          return __nv_cvt_float_to_fp4(static_cast<float>(type::of_bits(x.x)), kind, rounding);                              }                                                                                                                      inline __nv_fp4x2_storage_t to_two(raw2 x, __nv_fp4_interpretation_t kind, cudaRoundMode rounding) {                       return static_cast<__nv_fp4x2_storage_t>(to_one({x.x}, kind, rounding) | to_one({x.y}, kind, rounding) << 4);      }                                                                                                                      inline raw from_one(__nv_fp4_storage_t x, __nv_fp4_interpretation_t) {                                                     return {type(__nv_fp4_e2m1::widened(static_cast<unsigned char>(x & 15))).bits};                                    }                                                                                                                      inline raw2 from_two(__nv_fp4x2_storage_t x, __nv_fp4_interpretation_t kind) {                                             return {from_one(x, kind).x, from_one(static_cast<__nv_fp4_storage_t>(x >> 4), kind).x};                           }
+PEAKGATE_FP4_RAW(__half, __half_raw, __half2_raw, __nv_cvt_halfraw_to_fp4, __nv_cvt_halfraw2_to_fp4x2, __nv_cvt_fp4_to_halfraw,
+                 __nv_cvt_fp4x2_to_halfraw2)
+PEAKGATE_FP4_RAW(__nv_bfloat16, __nv_bfloat16_raw, __nv_bfloat162_raw, __nv_cvt_bfloat16raw_to_fp4, __nv_cvt_bfloat16raw2_to_fp4x2,
+                 __nv_cvt_fp4_to_bf16raw, __nv_cvt_fp4x2_to_bf162raw)

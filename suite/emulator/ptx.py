@@ -24,7 +24,7 @@ _WORDS = """\
 #define blockIdx (uint3{peakgate_block_x, peakgate_block_y, peakgate_block_z})
 #define blockDim (uint3{peakgate_block_size_x, peakgate_block_size_y, peakgate_block_size_z})
 #define gridDim (uint3{peakgate_grid_size_x, peakgate_grid_size_y, peakgate_grid_size_z})
-#define __syncthreads() ((void)peakgate_barrier(PEAKGATE_BARRIER_PLAIN, 0, 1000000 + __COUNTER__))
+#define __syncthreads() peakgate_syncthreads(1000000 + __COUNTER__)
 #define __trap() peakgate_assertion("__trap()")
 """
 

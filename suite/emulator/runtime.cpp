@@ -396,6 +396,7 @@ int peakgate_barrier_from(int kind, int predicate, int site, const void* caller)
     return barrier_result[kind];
 }
 
+void peakgate_syncthreads(int site) { peakgate_barrier_from(PEAKGATE_BARRIER_PLAIN, 0, site, __builtin_return_address(0)); }
 int peakgate_barrier(int kind, int predicate, int site) {
     return peakgate_barrier_from(kind, predicate, site, __builtin_return_address(0));
 }

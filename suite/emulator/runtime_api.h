@@ -64,6 +64,7 @@ PEAKGATE_BUILTIN(peakgate_cluster_size); // in blocks
 #undef PEAKGATE_BUILTIN
 
 // A barrier is distinguished by `site`, its place in the source: an optimizer may copy or merge the calls themselves.
+PEAKGATE_API void peakgate_syncthreads(int site);
 PEAKGATE_API int peakgate_barrier(int kind, int predicate, int site);
 
 // The same on behalf of the code at `caller`.
