@@ -140,11 +140,12 @@ def build_kernel(
         return library
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
-        by_macros = of_nvidia or any(put_together(file.text) for file in files)
+        written = (*macros, *(file.text for file in files))
+        by_macros = of_nvidia or any(put_together(file.text) for file in files) or any("asm" in each for each in macros)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
         included += [RUNTIME_FOLDER / name for name in ("cuda_library.h", "cuda_ptx_values.h") if of_nvidia]
         included += [
-            RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(f.text) for f in files)
+            RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(text) for text in written)
         ]
         kernel_object = Path(scratch, "kernel.o")
         searched = [f"-I{folder}" for folder in (*folders, stand_ins, RUNTIME_FOLDER)]
@@ -152,7 +153,7 @@ def build_kernel(
         command = [*compiler.command, *flags, *searched]
         unit = Path(scratch, "unit.cpp") if by_macros else wrapper
         with_ptx = {file.path.name for file in files}
-        with_ptx |= nvidia.translates((*macros, *(file.text for file in files))) if of_nvidia else set()
+        with_ptx |= nvidia.translates(written) if of_nvidia else set()
         rewritten = _watched if by_macros else _checked
         for compiled in device_only(files, [entry.name], cache_folder() / "sources", rewritten):
             wrapper.write_text(_wrapper(compiled, included, macros, entry), encoding="utf-8")

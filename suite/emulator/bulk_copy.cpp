@@ -3,7 +3,7 @@
 // One to shared memory is sent when it is issued and arrives when the phase of its barrier object ends, which is when
 // somebody looks at the barrier and neither arrivals nor bytes are missing. Until then its destination is unwritten. Races
 // are looked for at the issue, for hardware may begin at once. One from shared memory reads until its group is waited for,
-// and has written when that wait is not for the reading alone; at the end of its thread it is performed without a wait.
+// and has written when that wait is not for the reading alone, or at the end of its thread.
 // Both are done by agents (order.cpp).
 #include "runtime.h"
 
@@ -276,8 +276,16 @@ void begin_block_of_bulk_copies() {
     memset(all.committed, 0, sizeof all.committed);
 }
 
+// Nobody can wait any more for what the thread has issued, and shared memory goes with its block.
 void end_thread_of_bulk_copies() {
-    if (here().store_count) perform_stores(here().committed[state.current] + 1, false);
+    const BulkCopies& all = here();
+    for (size_t i = 0; i < all.store_count; ++i) {
+        const Store& each = all.stores[i];
+        if (each.thread != state.current || each.staged) continue;
+        report(SHARED_RACE, each.caller, 0, "copy from shared memory that its block may leave before it is read: %s is missing",
+               each.group == all.committed[state.current] ? "cp.async.bulk.commit_group" : "cp.async.bulk.wait_group.read");
+    }
+    if (all.store_count) perform_stores(all.committed[state.current] + 1, false);
 }
 
 bool has_bulk_copies(const Block& block, int object) {

@@ -360,7 +360,9 @@ def _elect(instruction: Instruction, names: Names) -> str:
     _all_known(instruction.modifiers, "sync")
     to, mask = instruction.operands
     first, second = (to.first, to.second) if isinstance(to, Pair) else (to, "_")
-    lowest = f"const uint32_t mask = {names.value(mask, 'uint32_t')}, lane = __ffs(mask) - 1; __syncwarp(mask);"
+    lowest = (
+        f"const uint32_t mask = {names.value(mask, 'uint32_t')}, lane = __ffs(mask) - 1; (void)__any_sync(mask, 1);"
+    )
     is_it = names.put(second, "lane == peakgate_ptx::rank() % 32u", "bool")
     return f"{lowest} {names.put(first, 'lane', 'uint32_t')} {is_it}"
 

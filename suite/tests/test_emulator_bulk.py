@@ -286,6 +286,46 @@ def test_a_barrier_object_waits_for_copies_of_its_threads(schedule: int, tmp_pat
     np.testing.assert_array_equal(out, given[::-1])
 
 
+PARTING = """
+extern "C" __global__ void parting(float* out) {
+    __shared__ __align__(16) float row[2][32];
+    row[0][threadIdx.x] = row[1][threadIdx.x] = threadIdx.x;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    for (int i = 0; i < 2 && threadIdx.x == 0; ++i) {
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 128;"
+                     ::"l"(out + 32 * i), "r"((unsigned)__cvta_generic_to_shared(row[i])) : "memory");
+        COMMIT;
+    }
+    WAIT;
+}
+"""
+COMMIT, READ = SOUND["COMMIT"], SOUND["READ"]
+WAITS = {
+    "for the reading": (COMMIT, READ, True),
+    "for the writing": (COMMIT, READ.replace(".read", ""), True),
+    "none": (COMMIT, "", False),
+    "for all but the last": (COMMIT, READ.replace("0", "1"), False),
+    "for groups that were not closed": ("", READ, False),
+    "by another thread": (COMMIT, f"if (threadIdx.x == 1) {READ}", False),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_block_may_not_leave_shared_memory_that_a_copy_still_reads(wait: str, tmp_path: Path) -> None:
+    commit, waits, sound = WAITS[wait]
+    source = tmp_path / "parting.cu"
+    source.write_text(PARTING, encoding="utf-8")
+    kernel = emulator.load(source, "parting", (("COMMIT", commit), ("WAIT", waits)))
+    out = np.zeros(64, np.float32)
+    with nullcontext() if sound else pytest.raises(KernelDefect) as caught:
+        kernel.launch((1, 1, 1), (32, 1, 1), (out,), outputs=[0])
+    if caught:
+        assert caught.value.kind is RACE
+    else:
+        np.testing.assert_array_equal(out, np.tile(np.arange(32), 2))
+
+
 GUIDE = """
 #include <cuda.h>
 #include <cuda/barrier>

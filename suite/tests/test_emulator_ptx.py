@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 from peakgate import emulator
-from peakgate.emulator import KernelBuildError, KernelDefect
+from peakgate.emulator import DefectKind, KernelBuildError, KernelDefect
 from peakgate.emulator.ptx import translated
 from peakgate.emulator.ptx_values import opcodes
 from ptx_exact import bits_of, exact, interesting, same, shape
@@ -229,6 +230,48 @@ T = np.arange(32)
 def test_what_is_more_than_arithmetic_works_too(text: str, expected: np.ndarray, tmp_path: Path) -> None:
     body = f'asm volatile("{text}" : "+r"(result), "+r"(other) : "r"(t), "l"(in));'
     np.testing.assert_array_equal(launched(tmp_path, body), expected.astype(np.uint32))
+
+
+ELECTED = """
+extern "C" __global__ void elected(int* out) {
+    __shared__ int values[32];
+    values[threadIdx.x] = threadIdx.x;
+    ORDER;
+    unsigned chosen;
+    asm volatile("{ .reg .pred p; elect.sync _|p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(chosen) : "r"(LANES));
+    if (chosen) *out = values[5] + values[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("macros", "kind"),
+    [
+        ({"ORDER": "__syncwarp()", "LANES": "0xfffffff0u"}, DefectKind.WARP_MASK),
+        ({"ORDER": "", "LANES": "~0u"}, DefectKind.SHARED_RACE),
+        ({"ORDER": "if (threadIdx.x == 9) return", "LANES": "1u << threadIdx.x"}, DefectKind.SHARED_RACE),
+        ({"ORDER": "__syncwarp()", "LANES": "~0u"}, None),
+    ],
+    ids=["a lane that the mask leaves out", "no order", "each lane by itself", "right"],
+)
+def test_one_lane_is_elected_which_orders_nothing(
+    macros: dict[str, str], kind: DefectKind | None, tmp_path: Path
+) -> None:
+    source = tmp_path / "elected.cu"
+    source.write_text(ELECTED, encoding="utf-8")
+    kernel, out = emulator.load(source, "elected", tuple(macros.items())), np.zeros(1, np.int32)
+    with nullcontext() if kind is None else pytest.raises(KernelDefect) as caught:
+        kernel.launch((1, 1, 1), (32, 1, 1), (out,))
+    if caught:
+        assert kind in {defect.kind for defect in caught.value.defects}
+    else:
+        assert out[0] == 5
+
+
+def test_launches_that_depend_on_one_another_run_one_after_the_other(tmp_path: Path) -> None:
+    wait, go = (f'asm volatile("griddepcontrol.{what};" ::: "memory");' for what in ("wait", "launch_dependents"))
+    out = launched(tmp_path, f"{wait} result = 3 * t; {go} cudaGridDependencySynchronize();")
+    np.testing.assert_array_equal(out, 3 * T + 900)
 
 
 @pytest.mark.parametrize(
