@@ -34,5 +34,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         float sums[SUMS];
         multiply_slices(sums, ring, turn, group, slices);
         store_sums(sums, ring, &c, group, first_row, first_col);
+        wait_stores_read<0>();  // a block that ends gives back what they read
     }
 }

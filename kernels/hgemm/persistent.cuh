@@ -34,6 +34,7 @@ __device__ __forceinline__ void take_tiles(unsigned char* memory, const CUtensor
             multiply_slices(sums, ring, turn, group, slices);
             store_sums(sums, ring, c, group, (at.row * CLUSTER + rank) * ROWS, at.col * COLS);
         }
+        wait_stores_read<0>();  // a block that ends gives back what they read
     }
 #if CLUSTER > 1
     cluster_sync();  // a block that has ended takes no bytes and no arrivals

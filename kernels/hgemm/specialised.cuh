@@ -176,7 +176,7 @@ __device__ __forceinline__ void multiply_slices(float (&sums)[SUMS], const Ring&
 }
 
 // A group's sums as bfloat16 through shared memory to C, 64 columns at a time; the copy engine leaves out what lies
-// outside. The last stores may still be under way at the end.
+// outside. The last stores may still be under way at the end: `wait_stores_read` before the block's.
 __device__ __forceinline__ void store_sums(const float (&sums)[SUMS], const Ring& ring, const CUtensorMap* c,
                                            unsigned group, int first_row, int first_col) {
     const unsigned lane = threadIdx.x % 32;

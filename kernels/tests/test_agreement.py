@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.check import digests
-from peakgate.check.digests import Digests, ProblemDigests, SampledOutput, problem_key
+from peakgate.check.digests import Digests, ProblemDigests, SampledOutput, problem_key, recorded_of
 from peakgate.core.catalogue import families, kernel_name, problems
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
@@ -43,9 +43,8 @@ def problems_by_kernel():
 @cache
 def compared(path, kernel):
     """The kernel's problems that the record knows as they are now, and the ids of the others."""
-    known = recorded(path).problems
     cases = [case for case in problems_by_kernel().get(kernel, ()) if device().refusal(case) is None]
-    alike = [case for case in cases if case.id in known and known[case.id].problem == problem_key(case)]
+    alike = [case for case in cases if recorded_of(recorded(path), case)]
     return alike, [case.id for case in cases if case not in alike]
 
 
@@ -78,11 +77,10 @@ def disagreement(case: Case, recorded: ProblemDigests, launchable: Launchable) -
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.parent.name)
 def test_the_emulator_agrees_with_the_gpu(path, kernel):
     alike, changed = compared(path, kernel)
-    known = recorded(path).problems
     for case in alike:
         launchable = device().prepare(case)
         launchable.run()
-        assert disagreement(case, known[case.id], launchable) is None, case.id
+        assert disagreement(case, recorded_of(recorded(path), case), launchable) is None, case.id
     if changed:
         pytest.skip(f"new or changed since {path.parent.name} was recorded: {', '.join(changed)}; {again(path)}")
 
@@ -136,6 +134,14 @@ def test_a_saved_record_agrees_with_a_second_run(copy, tmp_path, tolerance):
     assert saved.device["slug"] == "cpu-emulator"
     assert saved.problems[case.id].problem == problem_key(case)
     assert disagreement(case, saved.problems[case.id], launched(case)) is None
+
+
+def test_problems_of_one_id_are_recorded_each(copy):
+    cases = [copy(), replace(copy(), defines=(("TILE", "2"),)), replace(copy(), defines=(("TILE", "3"),))]
+    taken = digests.record(device(), cases)
+    assert len(taken.problems) == 3
+    assert [recorded_of(taken, case).problem for case in cases] == [problem_key(case) for case in cases]
+    assert recorded_of(taken, replace(copy(), defines=(("TILE", "4"),))) is None
 
 
 def test_one_wrong_bit_is_a_disagreement_where_equal_bits_are_asked_for(copy):

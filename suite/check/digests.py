@@ -52,7 +52,10 @@ class ProblemDigests(Struct, frozen=True):
 
 
 class Digests(Struct, frozen=True):
-    """The outputs of many problems, by case id, and the device they were taken on."""
+    """The outputs of many problems, by case id, and the device they were taken on.
+
+    Tilings of one case may share an edge problem's id: the second one's is followed by ``#`` and its key.
+    """
 
     device: dict[str, Any]
     problems: dict[str, ProblemDigests]
@@ -74,11 +77,18 @@ def record(device: Device, wanted: Sequence[Case]) -> Digests:
             raise PeakgateError(
                 f"{case.id} on {device.slug}: {result.mismatch}; only right results are recorded", Code.WRONG
             )
-        problems[case.id] = ProblemDigests(
-            problem_key(case), tuple(described_output(case, output) for output in output_values(launchable))
-        )
+        key = problem_key(case)
+        outputs = tuple(described_output(case, output) for output in output_values(launchable))
+        problems[f"{case.id}#{key}" if case.id in problems else case.id] = ProblemDigests(key, outputs)
     described = device.describe()
     return Digests({name: described[name] for name in _MACHINE if described.get(name)}, problems, 3)
+
+
+def recorded_of(taken: Digests, case: Case) -> ProblemDigests | None:
+    """What is recorded of this very problem, if it is."""
+    key = problem_key(case)
+    found = (taken.problems.get(name) for name in (case.id, f"{case.id}#{key}"))
+    return next((each for each in found if each is not None and each.problem == key), None)
 
 
 def problem_key(case: Case) -> str:
