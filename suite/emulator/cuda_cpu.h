@@ -220,10 +220,11 @@ PEAKGATE_HELPER T peakgate_atomicCAS(T* at, U expected, V desired, int order, in
 
 // ---- the rest of what CUDA offers without an include ----
 extern "C" int printf(const char*, ...);
-#define memcpy(destination, source, bytes) peakgate_memcpy(destination, source, bytes)
-#define memset(destination, value, bytes) peakgate_memset(destination, value, bytes)
-#define malloc(bytes) peakgate_malloc(bytes)
-#define free(address) peakgate_free(address)
+// Members of these names, of any number of parameters, are renamed with them.
+#define memcpy(...) peakgate_memcpy(__VA_ARGS__)
+#define memset(...) peakgate_memset(__VA_ARGS__)
+#define malloc(...) peakgate_malloc(__VA_ARGS__)
+#define free(...) peakgate_free(__VA_ARGS__)
 namespace std {
 using ::peakgate_malloc;
 using ::peakgate_free;

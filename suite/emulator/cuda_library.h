@@ -17,12 +17,9 @@
 #define __NV_SILENCE_DEPRECATION_BEGIN
 #define __NV_SILENCE_DEPRECATION_END
 #define __builtin_assume(condition) ((void)0)
-#define FP_NAN 0
-#define FP_INFINITE 1
-#define FP_ZERO 2
-#define FP_SUBNORMAL 3
-#define FP_NORMAL 4
 
+enum { FP_NAN, FP_INFINITE, FP_ZERO, FP_SUBNORMAL, FP_NORMAL };
+typedef struct CUstream_st* cudaStream_t;
 struct div_t {
     int quot, rem;
 };

@@ -42,11 +42,15 @@ def version() -> str:
 
 def translates(texts: Iterable[str]) -> set[str]:
     """Names of such headers whose PTX sources may come to; that of ``cuda::ptx`` is in files named like functions."""
-    words = set(re.findall(r"\w+", " ".join(texts)))
-    ptx = [path for folder in folders() for path in (folder / "cuda/__ptx/instructions").rglob("*.h")]
-    named = {path.name for path in ptx if any(_begins(path.stem, word) or _begins(word, path.stem) for word in words)}
+    written = "\n".join(texts)
+    words = set(re.findall(r"\w+", written)) if "cuda/ptx" in written else set()
+    begun = {start for word in words for start in _starts(word)}
+    ptx = (path for folder in folders() for path in (folder / "cuda/__ptx/instructions").rglob("*.h"))
+    named = {path.name for path in ptx if path.stem in begun or not words.isdisjoint(_starts(path.stem))}
     return named | {path.name for folder in folders() for path in folder.glob("curand_*.h")}
 
 
-def _begins(name: str, start: str) -> bool:
-    return name == start or name.startswith(f"{start}_")
+def _starts(name: str) -> list[str]:
+    """``a_b_c``, ``a_b``, ``a``."""
+    parts = name.split("_")
+    return ["_".join(parts[:count]) for count in range(len(parts), 0, -1)]
