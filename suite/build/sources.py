@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 
 from peakgate.core.codes import Code
@@ -490,11 +491,13 @@ def _name(head: str) -> str:
     return match[1] if match else ""
 
 
+@lru_cache(maxsize=2048)
 def _code(text: str) -> str:
     """The text with comments, literals and directives blanked, position by position."""
     return _DIRECTIVE.sub(_blanks, masked(text, literals=True))
 
 
+@lru_cache(maxsize=4096)
 def masked(text: str, *, literals: bool) -> str:
     """The text with comments, and literals too, blanked position by position."""
     return _TOKENS.sub(lambda match: _blanks(match) if literals or match["comment"] else match[0], text)

@@ -34,7 +34,7 @@ from peakgate.emulator.compiler import (
     run,
     runtime_flags,
 )
-from peakgate.emulator.ptx import preprocessed, put_together, translated
+from peakgate.emulator.ptx import collides, preprocessed, put_together, translated
 from peakgate.emulator.symbols import symbols_of
 from peakgate.emulator.variables import spread
 
@@ -141,7 +141,7 @@ def build_kernel(
     with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
         wrapper = Path(scratch, "kernel.cpp")
         written = (*macros, *(file.text for file in files))
-        by_macros = of_nvidia or any(put_together(file.text) for file in files) or any("asm" in each for each in macros)
+        by_macros = of_nvidia or any(map(put_together, written)) or collides(written)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
         included += [RUNTIME_FOLDER / name for name in ("cuda_library.h", "cuda_ptx_values.h") if of_nvidia]
         included += [

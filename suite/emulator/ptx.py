@@ -6,7 +6,7 @@ Where macros put the text of a statement together, the preprocessor comes first 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 _COMMENT = r"//[^\n]*|/\*.*?\*/"
@@ -14,6 +14,7 @@ _TOKENS = re.compile(rf'(?P<comment>{_COMMENT})|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__volatile)\b)?\s*\(")
 _DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*\n", re.MULTILINE)
 _MARKER = re.compile(r'^# \d+ "(?P<file>[^"\n]*)"[^\n]*\n', re.MULTILINE)
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _CLUSTER = re.compile(r"\b__cluster_dims__\s*\(")
 _LITERALS = r'(?:"(?:\\.|[^"\\\n])*"\s*)*'
 _GIVEN = r'\s*(?:\[\w+\]\s*)?"[^"\n]*"\s*(?P<bracket>\()'
@@ -68,10 +69,24 @@ def _in_clusters(text: str) -> str:
 
 def put_together(text: str) -> bool:
     """Whether macros make a part of a statement's text or operands, or may make the size of a kernel's clusters."""
-    if "__cluster_dims__" in text:
+    if "__cluster_dims__" in text or re.match(r"#define .*\basm\b", text):  # a macro of the build
         return True
     found = _statements(text, _masked(text))
     return any(not _is_literal(_DIRECTIVE.sub("", statement)) for _, _, statement in found)
+
+
+def collides(texts: Iterable[str]) -> bool:
+    """Whether macros of a source have names that the C++ in place of its inline PTX uses."""
+    texts = list(texts)
+    macros = {name for text in texts for name in _DEFINED.findall(text)}
+    statements = (found for text in texts if macros for found in _statements(text, _masked(text)))
+    return any(_own_words(statement) & macros for _, _, statement in statements)
+
+
+def _own_words(statement: str) -> set[str]:
+    from peakgate.emulator.ptx_statement import own_words  # noqa: PLC0415
+
+    return own_words(statement)
 
 
 def _masked(text: str) -> str:

@@ -168,6 +168,7 @@ def _parser() -> Lark:
     return Lark(GRAMMAR, start="block", parser="lalr", maybe_placeholders=True)
 
 
+@lru_cache(maxsize=1024)
 def parsed(template: str) -> Program:
     """The program of a statement's text. Raises NotUnderstood where the grammar does not have it."""
     build = _Build()

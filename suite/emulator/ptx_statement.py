@@ -66,6 +66,14 @@ def _statement(text: str) -> str:
     return " ".join(("do {", *declared, *before, *body, *after, "} while (0)"))
 
 
+def own_words(text: str) -> set[str]:
+    """The words that ``as_cpp`` writes by itself, those of the operands' expressions aside."""
+    operands = (expression for _, expression in (pair for section in _parts(text)[1:] for pair in section))
+    for expression in sorted(operands, key=len, reverse=True):
+        text = text.replace(f"({expression})", "(0)")
+    return set(re.findall(r"[A-Za-z_]\w*", re.sub(r'"[^"\n]*"', "", as_cpp(text))))
+
+
 def closing(masked: str, opening: int) -> int:
     """Where the bracket that opens at ``opening`` closes."""
     depth = 0

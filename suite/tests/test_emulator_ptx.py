@@ -350,3 +350,19 @@ def test_a_statement_in_a_macro_over_several_lines_is_translated_each_time_it_is
     )
     np.testing.assert_array_equal(launched(tmp_path, body), 907 + 2 * T)
     assert translated(body).count("\n") == body.count("\n")
+
+
+@pytest.mark.parametrize("macro", ["V", "at", "bits", "loaded", "uint32_t unsigned", "peakgate_ptx other"])
+def test_a_macro_of_the_kernel_changes_nothing_in_what_stands_for_its_ptx(macro: str, tmp_path: Path) -> None:
+    body = 'asm volatile("ld.global.v2.s8 {%0, %1}, [%2];" : "=r"(result), "=r"(other) : "l"(in));'
+    name, _, value = macro.partition(" ")
+    out = launched(tmp_path, f"{body}\nother = 0;\n", f"#define {name} {value or '17'}\n")
+    np.testing.assert_array_equal(out.astype(np.int32), 0 * T - 3)
+
+
+def test_a_product_may_be_of_a_type_that_a_macro_is_named_like(tmp_path: Path) -> None:
+    product = "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %4}, {%4}, {%0, %1, %2, %3};"
+    operands = ", ".join(f'"+f"(c[{i}])' for i in range(4))
+    body = f'float c[4] = {{}};\nasm volatile("{product}" : {operands} : "r"(0x3f803f80u));\nresult = c[3]; other = 0;'
+    before = "#define BF16 1\n#define F32 2\n#define sums 3\n#define mma 4\n"
+    np.testing.assert_array_equal(launched(tmp_path, body, before), 0 * T + 8)
