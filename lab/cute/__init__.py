@@ -1,0 +1,1 @@
+"""Kernels of CuTe in the emulator."""
