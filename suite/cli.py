@@ -17,6 +17,7 @@ from peakgate.core.text import nearest, one_line
 from peakgate.core.verdict import ExitCode
 
 VERBS = {
+    "help": ("core.help", "print a page or a section of one, or what the code of an error means"),
     "init": ("core.init", "make the project at hand ready: settings, and an example of a kernel"),
     "bench": ("run.bench", "prove, time and gate every kernel on the device at hand"),
     "fleet": ("reports.fleet.command", "run the gate on every GPU of a machine or cluster and name the slow ones"),
@@ -156,4 +157,4 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
 def _help() -> str:
     width = max(map(len, VERBS))
     verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, (_, what) in VERBS.items())
-    return f"usage: peakgate VERB ...\n\n{verbs}\n\n`peakgate VERB --help` lists a verb's options.\n{_EPILOG}\n"
+    return f"usage: peakgate VERB ...\n\n{verbs}\n\n`peakgate VERB --help` lists a verb's options, `peakgate help` the pages that explain them.\n{_EPILOG}\n"

@@ -31,7 +31,10 @@ ALLOWED_OPTIONS = re.compile(
     re.VERBOSE,
 )
 _INCLUDE_FOLDER = re.compile(r"(?:--include-path=|-I ?)(?P<folder>.+)")
-_EXPECTED = "macros, -std, -arch, -I of a folder of the project, or one of suite/build/options.py, as --use_fast_math"
+_EXPECTED = (
+    "macros, -std, -arch, -I of a folder of the project, or one that `peakgate help compiler options` lists, as "
+    "--use_fast_math"
+)
 
 
 def objection_to(options: Sequence[str], source: Path) -> str | None:

@@ -160,7 +160,7 @@ def settings_in(folder: Path) -> ProjectSettings | None:
 
 
 def _settings(path: Path) -> ProjectSettings | None:
-    remedy = "correct it; the settings are listed in docs/own-repository.md"
+    remedy = "correct it; `peakgate help settings` lists them"
     if path.name == PYPROJECT:
         asked = records.read(path, _Pyproject[Requirement], remedy).tool.peakgate
         if asked is None:

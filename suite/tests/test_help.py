@@ -1,0 +1,64 @@
+"""``peakgate help``: pages, sections and codes, from the wheel or a checkout."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from peakgate.cli import main
+from peakgate.core import help as help_verb
+from peakgate.core.codes import Code
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [path for room in ("suite", "reports") for path in (ROOT / room).rglob("*.py") if "tests" not in path.parts]
+
+
+def shown(capsys, *words):
+    assert main(["help", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_without_a_topic_every_page_is_listed(capsys):
+    said = shown(capsys)
+    assert all(f"{name} " in said for name in help_verb.PAGES)
+
+
+@pytest.mark.parametrize("topic", help_verb.PAGES)
+def test_every_topic_is_a_page_with_a_heading(topic, capsys):
+    assert shown(capsys, topic).startswith("# ")
+
+
+@pytest.mark.parametrize("words", [["tensor", "maps"], ["Tensor-maps"]])
+def test_a_heading_shows_its_section_alone(words, capsys):
+    lines = shown(capsys, *words).splitlines()
+    assert lines[0] == "### Tensor maps"
+    assert sum(line.startswith("#") for line in lines) == 1
+
+
+def test_a_comment_in_an_example_is_no_heading(capsys):
+    assert main(["help", "on the GPU, or on the CPU where there is none"]) == 2
+    assert f"[{Code.OPTION}]" in capsys.readouterr().err
+
+
+def test_a_heading_of_other_words_is_found_where_none_is_equal(capsys):
+    assert shown(capsys, "right is right").startswith("## How right is right")
+
+
+@pytest.mark.parametrize("given", ["PG203", "[pg203]"])
+def test_a_code_is_explained(given, capsys):
+    assert Code.RECORD.problem in shown(capsys, given)
+
+
+def test_settings_are_the_keys_that_the_reader_knows(capsys):
+    assert "build_timeout_s = 600" in shown(capsys, "settings")
+
+
+def test_messages_name_topics_that_exist_and_no_file_of_a_checkout():
+    text = {path: path.read_text(encoding="utf-8") for path in SOURCES}
+    named = {topic for each in text.values() for topic in re.findall(r"`peakgate help ([^`{]+)`", each)}
+    assert {"settings", "baselines", "CI"} <= named
+    for topic in named - {"TOPIC"}:
+        assert help_verb.text_of(topic)
+    messages = [line for each in text.values() for line in each.splitlines() if re.search(r'"[^"]*\.md[";,]', line)]
+    assert not [line for line in messages if re.search(r"\b(see|listed in|read) \S+\.md", line)]
