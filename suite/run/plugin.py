@@ -1,12 +1,14 @@
 """The pytest plug-in: the fixture ``gpu_benchmark``, and what ``peakgate bench`` runs. Inert otherwise, cheap to load.
 
-Every other name carries ``peakgate``; ``peakgate bench`` translates its own short options.
+Plain pytest collects ``bench_*`` functions of ``bench_*.py`` in the folders of the project's benchmark tests too. Every
+other name carries ``peakgate``; ``peakgate bench`` translates its own short options.
 """
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -54,6 +56,43 @@ def pytest_configure(config: pytest.Config) -> None:
         from peakgate.run import benchmark_tests, kernel_run  # noqa: PLC0415  (a stranger's tests must not pay for it)
 
         benchmark_tests.begin(config, kernel_run.begin(config))
+
+
+OWN_FUNCTIONS = pytest.StashKey[list[str]]()
+"""Names of functions that the user's settings collect, noted before ``bench_`` is added to them."""
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Collect a file of the project's benchmark tests, where the user's own settings do not collect it anyhow."""
+    if not (fnmatch(file_path.name, "bench_*.py") and _of_benchmarks(file_path)):
+        return None
+    config = parent.config
+    if OWN_FUNCTIONS not in config.stash:
+        config.stash[OWN_FUNCTIONS] = list(config.getini("python_functions"))
+        config.addinivalue_line("python_functions", "bench_")
+    by_itself = any(fnmatch(file_path.name, pattern) for pattern in config.getini("python_files"))
+    if by_itself or parent.session.isinitpath(file_path):
+        return None
+    return pytest.Module.from_parent(parent, path=file_path)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str) -> list[Any] | None:
+    """Leave functions ``bench_*`` of other files alone, unless the user's settings collect them."""
+    if not name.startswith("bench_") or OWN_FUNCTIONS not in collector.config.stash or _of_benchmarks(collector.path):
+        return None
+    own = collector.config.stash[OWN_FUNCTIONS]
+    return None if any(name.startswith(pattern) or fnmatch(name, pattern) for pattern in own) else []
+
+
+def _of_benchmarks(path: Path) -> bool:
+    from peakgate.core import config, errors  # noqa: PLC0415  (a stranger's tests must not pay for it)
+
+    try:
+        project = config.find(path.parent)
+    except errors.PeakgateError as error:
+        raise pytest.UsageError(str(error)) from None
+    return project is not None and any(path.is_relative_to(folder) for folder in project.benchmarks)
 
 
 @pytest.fixture

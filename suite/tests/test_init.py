@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 from peakgate.cli import main
@@ -27,6 +28,28 @@ def test_a_new_project_has_a_kernel_and_a_benchmark_test_that_run(tmp_path, benc
     assert saved["benchmarks"][0]["extra_info"]["case"] == "benchmarks-bench_scale.bench_scale-1024"
     assert saved["benchmarks"][0]["extra_info"]["relative_error"] == 0.0
     assert (tmp_path / "kernels" / "scale" / "scale.cu").is_file()
+
+
+def plain_pytest(folder, *arguments):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_plain_pytest_collects_the_example_and_no_helper_of_other_files(tmp_path):
+    assert main(["init"]) == 0
+    example = tmp_path / "benchmarks" / "bench_scale.py"
+    example.write_text(example.read_text().replace("1 << 24", "1 << 10"))
+    (tmp_path / "test_other.py").write_text("def bench_helper(): raise OSError\n\n\ndef test_other(): pass\n")
+    (tmp_path / "bench_tool.py").write_text("raise SystemExit('a script, no test')\n")
+    done = plain_pytest(tmp_path)
+    assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("option", [(), ("-o", "python_files=bench_*.py")])
+def test_a_file_of_benchmark_tests_is_collected_once(tmp_path, option):
+    assert main(["init"]) == 0
+    done = plain_pytest(tmp_path, "--collect-only", *option, "benchmarks/bench_scale.py", "benchmarks")
+    assert done.stdout.count("bench_scale[") == 1, done.stdout + done.stderr
 
 
 def test_what_is_there_is_left_and_a_folder_of_benchmarks_is_not_taken_for_ours(tmp_path, capsys):
