@@ -157,4 +157,5 @@ def _run(verb: str, arguments: Sequence[str]) -> int:
 def _help() -> str:
     width = max(map(len, VERBS))
     verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, (_, what) in VERBS.items())
-    return f"usage: peakgate VERB ...\n\n{verbs}\n\n`peakgate VERB --help` lists a verb's options, `peakgate help` the pages that explain them.\n{_EPILOG}\n"
+    more = "`peakgate VERB --help` lists a verb's options, `peakgate help` the pages that explain them."
+    return f"usage: peakgate VERB ...\n\n{verbs}\n\n{more}\n{_EPILOG}\n"

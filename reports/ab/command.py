@@ -152,7 +152,10 @@ def _ab(options: argparse.Namespace) -> ExitCode:
 
 
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
-    """Print each case that would be measured, and why; nothing is measured."""
+    """Print each case that would be measured, and why; nothing is measured.
+
+    Exits 1 where a case builds in base alone, 3 where one builds nowhere or is not described: so would ``ab``.
+    """
     try:
         with folders(base, head) as placed, tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch:
             environments = [side_environment(folder.path) for folder in placed]
@@ -173,7 +176,8 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     pairs = f"{options.pairs} pairs of processes" if planned.timed else "nothing"
     cases, sentinels = counted(len(planned.measured), "case"), counted(len(planned.sentinels), "sentinel")
     say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
-    return ExitCode.OK
+    refused = [case for case in planned.head_only if not codes[1][case].described]
+    return ExitCode.REGRESSION if planned.lost else ExitCode.UNDECIDED if planned.broken or refused else ExitCode.OK
 
 
 def _decide(options: argparse.Namespace) -> ExitCode:

@@ -48,11 +48,12 @@ def comparison(record: AbRecord) -> Comparison:
     """Every case of both sides with its verdict, the suite's shift, and what else there is to know."""
     base, head = (_side(record, which) for which in Side)
     rows = _rows(record)
+    measured = all(record.side_runs(which) for which in Side)
     frame = finished(
         pd.DataFrame(rows).set_index("case"),
         suite=_suite(record),
         without_floor=sum(row.get("measured_as") is Verdict.NO_FLOOR for row in rows),
-        differences=differences(run_rows(base.runs), run_rows(head.runs)),
+        differences=differences(run_rows(base.runs), run_rows(head.runs)) if measured else (),
         notes=_notes(record),
     )
     return Comparison(base, head, frame)

@@ -16,7 +16,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.processes import Asked, last_words, own_module
 from peakgate.core.selection import selector
 from peakgate.reports.ab import process
-from peakgate.reports.ab.folders import SideFolder
+from peakgate.reports.ab.folders import SideFolder, differ_in_kernels_alone
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.schedule import Side
 from peakgate.run.terms import Contract, changes, named
@@ -42,11 +42,13 @@ def read_codes(
 ) -> tuple[Contracts, Contracts]:
     """Both sides' cases, compiled at the same time for the GPU that is there, or for ``capability`` (``9.0``).
 
+    Where the two commits differ in no file but kernels, no function of a family is called: it would give the same.
     SideBroken when a side's cannot be had, PeakgateError when there is no GPU to build for.
     """
+    more = ("--unevaluated",) if differ_in_kernels_alone(*folders) else ()
     with ExitStack() as started:
         asked = [
-            (which, started.enter_context(_asked(tier, capability, folder, environment)))
+            (which, started.enter_context(_asked(tier, capability, folder, environment, *more)))
             for which, folder, environment in zip(Side, folders, environments, strict=True)
         ]
         base, head = [_answer(which, each) for which, each in asked]
@@ -57,18 +59,14 @@ def read_code(
     tier: str, capability: str | None, which: str, folder: SideFolder, environment: Mapping[str, str], *, case: str = ""
 ) -> Contracts:
     """One side's cases, or one case of it; a SideBroken names the side ``which``."""
-    with _asked(tier, capability, folder, environment, case) as asked:
+    with _asked(tier, capability, folder, environment, *(("--case", case) if case else ())) as asked:
         return _answer(which, asked)
 
 
-def _asked(
-    tier: str, capability: str | None, folder: SideFolder, environment: Mapping[str, str], case: str = ""
-) -> Asked:
-    arguments = ["--tier", tier]
+def _asked(tier: str, capability: str | None, folder: SideFolder, environment: Mapping[str, str], *more: str) -> Asked:
+    arguments = ["--tier", tier, *more]
     if capability is not None:
         arguments += ["--capability", capability]
-    if case:
-        arguments += ["--case", case]
     command = own_module(f"{process.HARNESS}.run.identity", *arguments)
     return Asked(command, CODES_LIMIT_S, cwd=folder.path, env=environment)
 
@@ -177,6 +175,10 @@ def reasons(planned: Plan, base: Contracts, head: Contracts) -> dict[str, str]:
     reported |= dict.fromkeys(planned.lost, "builds in base, not in head: MISSING")
     reported |= dict.fromkeys(planned.broken, "builds on neither side: INCONCLUSIVE")
     reported |= dict.fromkeys(planned.mended, "builds in head, not in base: NEW")
+    for case in (*refused, *planned.lost, *planned.broken):
+        reported[case] += f"; {head[case].problem}" if head[case].problem else ""
+    for case in planned.mended:
+        reported[case] += f"; {base[case].problem}" if base[case].problem else ""
     reported |= dict.fromkeys(planned.sentinels, "sentinel: unchanged, measured to watch the environment")
     for case in planned.measured:
         before, after = base[case], head[case]

@@ -30,6 +30,11 @@ def test_a_budget_that_is_used_up_leaves_the_undecided_inconclusive(tmp_path: Pa
     assert row(tmp_path, PAD)["reason"] == f"{reported(tmp_path)['stopped']} after 0 of 4 pairs"
 
 
+def test_without_a_run_of_base_no_fact_of_the_machine_differs(tmp_path: Path) -> None:
+    ab(tmp_path, FakeSide({}), FakeSide(CHANGED))
+    assert reported(tmp_path)["differences"] == []
+
+
 def test_a_head_whose_run_fails_to_start_exits_1_with_one_line(tmp_path: Path, capsys: Captured) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, fail_at=1)) == 1
     error = capsys.readouterr().err.splitlines()[-1]

@@ -82,6 +82,15 @@ def test_new_missing_broken_and_mended_cases_are_kept_apart() -> None:
     assert planned.head_runs == ("x.same", "x.new", "x.never", "x.broke", "x.mended")
 
 
+def test_a_plan_names_why_a_case_does_not_build_or_is_not_described() -> None:
+    why = Contract(launch="1", problem="x/a.cu:3: expected a ;")
+    before = coded({"x.broke": "1"}) | {"x.never": why, "x.mended": why}
+    after = coded({"x.mended": "1"}) | {"x.never": why, "x.broke": why, "x.new": Contract(problem="no such file")}
+    reported = reasons(plan(before, after, sentinels=0, durations_us={}), before, after)
+    assert all("x/a.cu:3" in reported[case] for case in ("x.broke", "x.never", "x.mended"))
+    assert reported["x.new"].endswith("no such file")
+
+
 def test_only_chosen_cases_are_planned() -> None:
     planned = plan(BASE, head(a="2"), sentinels=0, durations_us={}, chosen=["stage-3", "c. and not d."])
     assert planned.measured == ("a.stage-3",)

@@ -24,7 +24,7 @@ from peakgate.core import records
 from peakgate.core.case import Launch, Stage
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
-from peakgate.core.files import cache_folder, write_whole
+from peakgate.core.files import alone, cache_folder, write_whole
 from peakgate.judge.occupancy import Occupancy, occupancy
 
 Defines = tuple[tuple[str, str], ...]
@@ -111,10 +111,20 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     Raises BuildError with the compiler's first message when the source does not compile.
     """
     unit = _Unit.of(stage, defines, capability)
-    stem = cache_folder() / "cubin" / f"{stage.name}-{unit.key()}"
+    key = unit.key()
+    stem = cache_folder() / "cubin" / f"{stage.name}-{key}"
     code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
     if (saved := _saved(code, notes, stage.name, unit.file_name)) is not None:
         return saved
+    with alone(
+        stem.with_name(f".lock-{key[:2]}")
+    ):  # the other side of an `ab` compiles the same kernels at the same time
+        return _saved(code, notes, stage.name, unit.file_name) or _built(unit, code, notes)
+
+
+def _built(unit: _Unit, code: Path, notes: Path) -> Cubin:
+    """Compile a unit into the cache."""
+    stage = unit.stage
     machine_code, (first, *further), lowered, bounds = unit.compiled()
     entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
     fingerprint = _fingerprint(machine_code, entries, stage.name, unit.file_name)

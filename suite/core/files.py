@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,22 @@ def write_new(path: Path, content: str | bytes) -> bool:
         finally:
             scratch.unlink()
     return True
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """Keep other processes and threads that name the same file out of the block, where the file system can."""
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise unwritable(lock, error) from error
+    try:
+        with suppress(OSError):  # NFS without locks: two may do the same work
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def unwritable(path: Path, error: OSError) -> PeakgateError:

@@ -52,7 +52,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def text_of(words: str) -> str:
     """The Markdown of a topic, of a code, or of the first section whose heading has these words in this order."""
     if code := next((each for each in Code if each == words.strip("[]").upper()), None):
-        return f"{code}: {code.problem}\n\nNext: {code.remedy}. Messages of all kinds: `peakgate help troubleshooting`.\n"
+        more = "Messages of all kinds: `peakgate help troubleshooting`."
+        return f"{code}: {code.problem}\n\nNext: {code.remedy}. {more}\n"
     if words == SETTINGS:
         return f"{import_module('peakgate.core.config').__doc__}\n"
     if words in PAGES:

@@ -5,9 +5,10 @@ The project's families are imported by another process (``listing``): a change c
 Prints one JSON object by case id, for the GPU that is there or the architecture named with ``--capability 9.0``:
 
 - the case's contract (``run.terms``), without the terms that are not known: ``code`` is missing where the kernel
-  does not compile and where there is none. A case of the device's own operations has ``operation`` and ``library``, a
-  benchmark test ``operation`` alone: nothing says whether it changed. A case that its family does not describe has no
-  term; all that a family does not describe, and whose ids are not known, is ``family.family.py``.
+  does not compile, with the reason as ``problem``, and where there is none. A case of the device's own operations has
+  ``operation`` and ``library``, a benchmark test ``operation`` alone: nothing says whether it changed. A case that its
+  family does not describe has no term but its ``problem``; all that a family does not describe, and whose ids are not
+  known, is ``family.family.py``.
 - with ``--terms``, the same of the cases of all tiers, without compiling.
 - with ``--built FILE``, what the compiler makes of the cases that the file lists, one id per line: cubin, entry,
   resources.
@@ -32,23 +33,24 @@ from peakgate.build.cubin import BuildError, cubin
 from peakgate.core import config
 from peakgate.core.case import Case, Scale, Tier
 from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.errors import PeakgateError, described, refused
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.measure.data import input_array, inputs_of
 from peakgate.run import listing
 from peakgate.run.listing import Listed
-from peakgate.run.terms import DIGITS, UNKNOWN, Contract, digest, kernel_text, saved_files, stated
+from peakgate.run.terms import DIGITS, Contract, digest, kernel_text, saved_files, stated, tolerance_of
 
 MOST_DATA_BYTES = 1 << 30
 MOST_BYTES, MOST_FLOPS = 4 << 20, 1 << 28
 """Of a case whose reference is evaluated at its own size too: NumPy takes some 30 ms, and a project has hundreds."""
 
 
-def identities(listed: Sequence[Listed], capability: tuple[int, int]) -> dict[str, Contract]:
+def identities(listed: Sequence[Listed], capability: tuple[int, int], *, evaluated: bool = True) -> dict[str, Contract]:
     """Case id to contract, of those of the cases that an architecture can run.
 
-    One whose reference fails on its edge-size problems is not described: nothing can show what it is.
+    One whose reference fails on its edge-size problems is not described: nothing can show what it is. Without
+    ``evaluated`` no function of a family is called, and the terms that this takes are not known.
     """
     runnable = [each for each in listed if each.case.stage.runs_on(capability)]
 
@@ -57,15 +59,15 @@ def identities(listed: Sequence[Listed], capability: tuple[int, int]) -> dict[st
             return {"library": driver.library_behind(case.stage.operation)}
         try:
             return {"code": cubin(case.stage, case.defines, capability).fingerprint}
-        except BuildError:
-            return {}
+        except BuildError as error:
+            return {"problem": error.message}
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         codes = pool.map(code, [each.case for each in runnable])
-        edges = _EdgeDigests()
-        contracts = [_contract_or_none(each, edges) for each in runnable]  # while other processes compile
+        edges = _EdgeDigests() if evaluated else None
+        contracts = [_contract_or_problem(each, edges) for each in runnable]  # while other processes compile
         return {
-            each.case.id: UNKNOWN if found is None else structs.replace(found, **made)
+            each.case.id: structs.replace(found, **made) if found.described else found
             for each, made, found in zip(runnable, codes, contracts, strict=True)
         }
 
@@ -76,27 +78,34 @@ def terms(listed: Iterable[Listed]) -> dict[str, Contract]:
     return {each.case.id: _contract(each, edges) for each in listed}
 
 
-def _contract(listed: Listed, edges: _EdgeDigests) -> Contract:
-    """All terms but the machine code and the library."""
-    case, problems, expected = listed.case, listed.probes, edges.of(listed)
+def _contract(listed: Listed, edges: _EdgeDigests | None) -> Contract:
+    """All terms but the machine code and the library; without ``edges`` none that a family's function gives."""
+    case, problems = listed.case, listed.probes
     constants = [(name, repr(buffer)) for name, buffer in case.stage.constants]
     launched = [(each.launch, each.defines, each.arguments, each.sequence) for each in (case, *problems)]
-    return structs.replace(
+    tolerances = [tolerance_of(each) for each in problems]
+    found = structs.replace(
         stated(case),
         launch=digest(repr((launched, constants, case.stage.cooperative))),
         edge_problems=len(problems),
-        reference=expected,
+        edge_tolerance=digest(repr(tolerances)) if {*tolerances} - {tolerance_of(case)} else None,
+    )
+    if edges is None:
+        return found
+    return structs.replace(
+        found,
+        reference=edges.of(listed),
         benchmark_data=_digest_of_data(case),
         benchmark_reference=_digest_at_size(case),
     )
 
 
-def _contract_or_none(listed: Listed, edges: _EdgeDigests) -> Contract | None:
-    """The contract; None where the family's own functions fail."""
+def _contract_or_problem(listed: Listed, edges: _EdgeDigests | None) -> Contract:
+    """The contract; of a case whose family's own functions fail the reason alone."""
     try:
         return _contract(listed, edges)
-    except Exception:  # a run reports it, with its place
-        return None
+    except Exception as error:  # a run reports it, with its place
+        return Contract(problem=described(error))
 
 
 class _EdgeDigests:
@@ -121,7 +130,7 @@ def _digest_of(problems: Iterable[Case]) -> str:
     """
     found = hashlib.sha256()
     for problem in problems:
-        found.update(repr((problem.size, problem.tolerance, problem.atol, problem.rtol)).encode())
+        found.update(repr(problem.size).encode())
         found.update(saved_files(problem).encode() + kernel_text(problem).encode())
         _add(found, (*_outputs(problem), *_magnitudes(problem)))
     return found.hexdigest()[:DIGITS]
@@ -200,6 +209,9 @@ def main(arguments: list[str]) -> int:
         "--case", default="", metavar="ID", help="only this case; without it, an empty list is not an error"
     )
     parser.add_argument("--terms", action="store_true", help="what every case promises, of any tier")
+    parser.add_argument(
+        "--unevaluated", action="store_true", help="call no function of a family: nothing that one reads differs"
+    )
     parser.add_argument("--built", type=Path, metavar="FILE", help="what the compiler makes of the cases of this file")
     options = parser.parse_args(arguments)
     try:
@@ -224,8 +236,11 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     listed, refused_cases = listing.listed(config.current().root, Scale.BENCH)
     gate = Tier(options.tier) is Tier.GATE
     cases = {case_id: each for case_id, each in listed.items() if not gate or each.case.tier is Tier.GATE}
-    found = identities([each for case_id, each in cases.items() if options.case in ("", case_id)], capability)
-    found |= {each.case.id: UNKNOWN for each in refused_cases if options.case in ("", each.case.id)}
+    wanted = [each for case_id, each in cases.items() if options.case in ("", case_id)]
+    found = identities(wanted, capability, evaluated=not options.unevaluated)
+    found |= {
+        each.case.id: Contract(problem=each.reason) for each in refused_cases if options.case in ("", each.case.id)
+    }
     if options.case not in found and config.current().benchmarks:
         found |= _benchmark_tests(cases, options.case)
     return found

@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from peakgate.build.sources import read_sources
 from peakgate.core.case import Buffer, Case
 from peakgate.core.files import file_digest
@@ -64,8 +64,10 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     benchmark_reference: str | None = None
     reference_kernel: str | None = None
 
-    # Bound of the error: the tolerance, one per output, and atol and rtol where they are given.
+    # Bound of the error: the tolerance, one per output, and atol and rtol where they are given; a digest of those of
+    # the edge-size problems, where they have others.
     tolerance: float | str | None = None
+    edge_tolerance: str | None = None
 
     # Tier, and the devices that are asked to run it.
     tier: str | None = None
@@ -79,10 +81,13 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     contract: str = ""
     """A digest of all but the code, in a bisect's state that was saved before the terms were."""
 
+    problem: str | None = None
+    """No term: why the case is not described, or does not build."""
+
     @property
     def described(self) -> bool:
         """Whether the case is described so that it could be run."""
-        return self != UNKNOWN
+        return structs.replace(self, problem=None) != UNKNOWN
 
     @property
     def builds(self) -> bool:
@@ -100,7 +105,7 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
 UNKNOWN = Contract()
 """Contract of a case that is not described; a run reports the reason."""
 
-TERMS = Contract.__struct_fields__
+TERMS = tuple(name for name in Contract.__struct_fields__ if name != "problem")
 
 PROMISED = tuple(term for term in TERMS if term not in ("code", "library", "launch"))
 """Terms that no kernel change affects, and that could turn a failing kernel into a passing one."""
@@ -108,7 +113,7 @@ PROMISED = tuple(term for term in TERMS if term not in ("code", "library", "laun
 EVALUATED = ("reference", "benchmark_data", "benchmark_reference")
 """Terms that are known only by calling the family's functions."""
 
-KEPT = tuple(term for term in PROMISED if term not in ("operation", "buffers", *EVALUATED))
+KEPT = tuple(term for term in PROMISED if term not in ("operation", "buffers", "edge_tolerance", *EVALUATED))
 """The base's terms, by which a change is judged, as far as they can be compared without calling the change's functions.
 
 An operation in place of a kernel is the change's code. Other buffers leave a case undecided, but for scratch memory,
@@ -154,7 +159,7 @@ def stated(case: Case) -> Contract:
         input_data=", ".join(map(_recipe, case.inputs)) or None,
         saved=saved_files(case) or None,
         reference_kernel=digest(text) if text else None,
-        tolerance=_tolerance(case),
+        tolerance=tolerance_of(case),
         tier=case.tier.value,
         min_capability=case.stage.needs,
         host_bound=bool(case.stage.host_bound),
@@ -176,7 +181,7 @@ def kernel_text(case: Case) -> str:
     return repr((texts, stage.kernel, stage.options, case.reference.defines, case.reference.launches))
 
 
-def _tolerance(case: Case) -> float | str:
+def tolerance_of(case: Case) -> float | str:
     """How far an output may be off, in one value."""
     parts = case.tolerance if isinstance(case.tolerance, tuple) else (case.tolerance,)
     bounds = [f"atol={case.atol:.12g}"] if case.atol else []

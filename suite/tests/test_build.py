@@ -1,11 +1,13 @@
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from peakgate.build import cubin as cubin_module
 from peakgate.build import headers
 from peakgate.build.cubin import BuildError, Cubin, advice, built_before, cubin, parse_resources, source_files
 from peakgate.build.options import objection_to
@@ -36,6 +38,15 @@ def test_a_kernel_becomes_machine_code_with_its_resources(stage):
     assert built.path.read_bytes()[:4] == b"\x7fELF"
     assert 0 < built.resources.registers < 64
     assert built.resources.spill_bytes == 0
+
+
+def test_a_kernel_that_several_want_at_once_is_compiled_once(stage, monkeypatch):
+    compiled, compile_unit = [], cubin_module._Unit.compiled
+    monkeypatch.setattr(cubin_module._Unit, "compiled", lambda unit: compiled.append(unit) or compile_unit(unit))
+    with ThreadPoolExecutor(4) as pool:
+        built = list(pool.map(lambda _: cubin(stage, (), (9, 0)), range(4)))
+    assert len(compiled) == 1
+    assert {each.fingerprint for each in built} == {built[0].fingerprint}
 
 
 def test_a_comment_changes_no_fingerprint_and_code_does(stage):

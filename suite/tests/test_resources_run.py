@@ -87,8 +87,35 @@ def test_only_the_architectures_asked_for_are_compiled_and_compared(source, tmp_
     source.write_text(SHARED_HUNGRY)
     assert run("--architectures", "90") is ExitCode.REGRESSION
     assert found(tmp_path) == [("synthetic.tiny", "LOST_OCCUPANCY", [90])]
-    with pytest.raises(SystemExit, match="2"):
-        run("--update", "--architectures", "90")
+    assert run("--update", "--architectures", "90") is ExitCode.OK
+    assert run("--architectures", "90") is ExitCode.OK
+    assert run() is ExitCode.REGRESSION
+    assert {sm for _, _, architectures in found(tmp_path) for sm in architectures} == {100, 120}
+
+
+def test_a_new_baseline_of_some_architectures_is_all_that_is_compiled_later(source, tmp_path):
+    assert run("--update", "--architectures", "90", "120") is ExitCode.OK
+    assert baseline.read(Path("resources.json")).architectures == (90, 120)
+    source.write_text(SHARED_HUNGRY)
+    assert run() is ExitCode.REGRESSION
+    assert {sm for _, _, architectures in found(tmp_path) for sm in architectures} == {90, 120}
+    assert run("--update") is ExitCode.OK
+    assert {target.sm for target in baseline.read(Path("resources.json")).usage} == {90, 120}
+
+
+def test_builds_that_compile_are_written_beside_one_that_does_not(source, tmp_path, monkeypatch):
+    (case,) = catalogue.cases(None)
+    wide = replace(case, defines=(("WIDE", "1"),), variant="wide")
+    monkeypatch.setattr(catalogue, "cases", lambda scale, tier=Tier.FULL: [case, wide])
+    source.write_text("#ifdef WIDE\n" + BROKEN + "#else\n" + LEAN + "#endif\n")
+    assert run("--update") is ExitCode.REGRESSION
+    assert {target.kernel for target in baseline.read(Path("resources.json")).usage} == {"synthetic.tiny"}
+
+
+def test_no_baseline_is_written_where_nothing_compiles(source, tmp_path):
+    source.write_text(BROKEN)
+    assert run("--update") is ExitCode.REGRESSION
+    assert not Path("resources.json").exists()
 
 
 def test_a_build_outside_the_gate_is_held_to_the_baseline_by_the_full_tier_alone(source, tmp_path, monkeypatch):
@@ -108,9 +135,12 @@ def test_k_compares_and_updates_the_chosen_builds_alone(source, tmp_path, monkey
     wide = replace(case, defines=(("WIDE", "1"),), variant="wide")
     monkeypatch.setattr(catalogue, "cases", lambda scale, tier=Tier.FULL: [case, wide])
     path = tmp_path / "resources.json"
+    assert run("--update", "-k", "wide") is ExitCode.OK
+    assert {target.kernel for target in baseline.read(path).usage} == {"synthetic.tiny+WIDE=1"}
+    path.write_text("{")
     with pytest.raises(PeakgateError) as unreadable:
         run("--update", "-k", "wide")
-    assert unreadable.value.code is Code.UNREADABLE
+    assert unreadable.value.code is Code.MALFORMED
     assert run("--update") is ExitCode.OK
     gone = path.read_text().replace('"synthetic.tiny"', '"synthetic.gone"')
     path.write_text(gone)

@@ -72,10 +72,10 @@ CHANGES = {
         lambda case: replace(case, arguments=(*case.arguments, Buffer(Role.SCRATCH, (1,)))),
         ["launch", "buffers"],
     ),
-    "a tolerance": (lambda case: replace(case, tolerance=1e-6), ["reference", "tolerance"]),
-    "a tolerance of one output": (lambda case: replace(case, tolerance=(1.00000001e-6,)), ["reference", "tolerance"]),
-    "atol": (lambda case: replace(case, atol=1e-6), ["reference", "tolerance"]),
-    "an rtol of 0": (lambda case: replace(case, rtol=0.0), ["reference", "tolerance"]),
+    "a tolerance": (lambda case: replace(case, tolerance=1e-6), ["tolerance"]),
+    "a tolerance of one output": (lambda case: replace(case, tolerance=(1.00000001e-6,)), ["tolerance"]),
+    "atol": (lambda case: replace(case, atol=1e-6), ["tolerance"]),
+    "an rtol of 0": (lambda case: replace(case, rtol=0.0), ["tolerance"]),
     "the tier": (lambda case: replace(case, tier=Tier.GATE), ["tier"]),
     "the device": (lambda case: other_stage(case, min_capability=(9, 0)), ["min_capability"]),
     "features of one device": (
@@ -102,6 +102,7 @@ def test_edge_size_problems_are_part_of_the_contract(case):
     assert list(changes(before, contract(case, edges=(1, 31, 33)))) == ["launch", "edge_problems", "reference"]
     assert list(changes(before, contract(case, launch=Launch((2, 1, 1), (32, 1, 1))))) == ["launch"]
     assert list(changes(before, contract(case, scale=lambda xp, inputs: [inputs[0]]))) == ["reference"]
+    assert list(changes(before, contract(case, tolerance=1e-2))) == ["edge_tolerance"]
 
 
 def test_a_reference_kernel_counts_with_its_source(case, tmp_path):
@@ -115,7 +116,7 @@ def test_a_reference_kernel_counts_with_its_source(case, tmp_path):
 
 def test_every_term_is_the_kernels_own_or_promised():
     assert set(TERMS) - set(PROMISED) == {"code", "library", "launch"}
-    assert set(PROMISED) - set(KEPT) == {"operation", "buffers", *EVALUATED}
+    assert set(PROMISED) - set(KEPT) == {"operation", "buffers", "edge_tolerance", *EVALUATED}
 
 
 def test_what_surely_equals_has_machine_code_or_a_library_with_a_version():
@@ -124,6 +125,8 @@ def test_what_surely_equals_has_machine_code_or_a_library_with_a_version():
     assert not kernel.surely_equals(Contract(code="1", launch="2"))
     assert not library.surely_equals(Contract(operation="a"))
     assert (UNKNOWN.described, Contract(launch="1").described, Contract(launch="1").builds) == (False, True, False)
+    assert not Contract(problem="no such file").described
+    assert changes(Contract(problem="a"), Contract(problem="b")) == {}
 
 
 def test_a_summary_counts_the_cases_of_each_term_and_names_the_first():

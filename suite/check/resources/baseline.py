@@ -30,7 +30,7 @@ def read(path: Path) -> Survey:
         for kernel, by_architecture in found.kernels.items()
         for name, line in by_architecture.items()
     }
-    return Survey(found.nvrtc, found.options, usage, {})
+    return Survey(found.nvrtc, found.options, usage, {}, found.architectures)
 
 
 def render(survey: Survey) -> str:
@@ -40,6 +40,7 @@ def render(survey: Survey) -> str:
         rows = [f'   "sm_{target.sm}": {json.dumps(_line(survey.usage[target]))}' for target in targets]
         kernels.append(f"  {json.dumps(kernel)}: {{\n" + ",\n".join(rows) + "\n  }")
     header = {"schema": 1, "nvrtc": survey.nvrtc, "options": list(survey.options)}
+    header |= {"architectures": list(survey.architectures)} if survey.architectures else {}
     head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in header.items())
     body = "{\n" + ",\n".join(kernels) + "\n }" if kernels else "{}"
     return f'{{\n{head} "kernels": {body}\n}}\n'
@@ -96,12 +97,13 @@ class BaselineLine(Struct):
         return Usage(resources, {block: TheoreticalOccupancy(*filled) for block, filled in self.occupancy.items()})
 
 
-class Baseline(Struct):
+class Baseline(Struct, kw_only=True):
     """The file."""
 
     schema: Literal[1]
     nvrtc: str
     options: tuple[str, ...]
+    architectures: tuple[Whole, ...] | None = None
     kernels: dict[str, dict[Annotated[str, Meta(pattern=r"^sm_[0-9]{1,4}\Z")], BaselineLine]]
 
 
@@ -109,13 +111,15 @@ class Baseline(Struct):
 class Survey:
     """Resource usage of every build under one NVRTC version and one set of options.
 
-    ``broken`` holds the compiler's message for builds that do not compile; a baseline has none.
+    ``broken`` holds the compiler's message for builds that do not compile; a baseline has none. ``architectures`` are
+    those that a baseline covers where they are not all.
     """
 
     nvrtc: str
     options: tuple[str, ...]
     usage: Mapping[BuildTarget, Usage]
     broken: Mapping[BuildTarget, str]
+    architectures: tuple[int, ...] | None = None
 
     def without(self, kernels: Collection[str], architectures: Collection[int] = ()) -> Survey:
         """The survey less these kernel builds and these architectures."""
@@ -125,7 +129,7 @@ class Survey:
 
         usage = {target: usage for target, usage in self.usage.items() if stays(target)}
         broken = {target: message for target, message in self.broken.items() if stays(target)}
-        return Survey(self.nvrtc, self.options, usage, broken)
+        return Survey(self.nvrtc, self.options, usage, broken, self.architectures)
 
 
 class ResourceChange(StrEnum):

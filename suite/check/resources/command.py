@@ -2,15 +2,16 @@
 
 Of every kernel the builds of the gate tier, with ``--tier full`` all of them. Exits 0 when nothing got worse, 1 on new
 spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3 when the baseline is of another compiler and
-nothing can be blamed on the kernels. ``--update`` rewrites the baseline of all builds, with ``-k`` only the entries
-of the chosen ones. The findings are left in ``resources.json`` as well.
+nothing can be blamed on the kernels. ``--update`` rewrites the baseline of all builds, with ``-k`` or
+``--architectures`` only the entries of the chosen ones; of a new baseline these are all. The findings are left in
+``resources.json`` as well.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -46,10 +47,7 @@ MOST_BY_LUCK = 12
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Compile everything, then compare with the baseline or rewrite it."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
-    if chosen.update and chosen.architectures != ARCHITECTURES:
-        parser.error("--update writes the baseline of every architecture: leave --architectures out")
+    chosen = _parser().parse_args(arguments)
     project = config.current()
     chosen.baseline = chosen.baseline or config.near(project.baselines / BASELINE)
     chosen.out = chosen.out or config.near(project.out)
@@ -62,23 +60,25 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if not chosen.update and Tier(chosen.tier) is Tier.GATE:
         cases = catalogue.cases(Scale.BENCH, Tier.GATE)
     wanted = _run_by(cases, chosen.text, every)
-    known = _baseline(chosen.baseline, anew=chosen.update and not chosen.text)
+    part = bool(chosen.text or chosen.architectures)
+    known = _baseline(chosen.baseline, update=chosen.update, part=part)
+    covered = (known and known.architectures) or ARCHITECTURES
+    architectures = tuple(chosen.architectures or covered)
     start = time.perf_counter()
-    current = survey(wanted, chosen.architectures, jobs=chosen.jobs)
+    current = survey(wanted, architectures, jobs=chosen.jobs)
     wall_s = time.perf_counter() - start
-    known = known or Survey(current.nvrtc, current.options, {}, {})
+    known = known or Survey(current.nvrtc, current.options, {}, {}, tuple(chosen.architectures or ARCHITECTURES))
     compared = {made.kernel for made in wanted}
     elsewhere = {made.kernel for made in every}
     if chosen.text:  # the cases of a removed build are unknown
         elsewhere |= {target.kernel for target in known.usage}
-    before = known.without(elsewhere - compared, set(ARCHITECTURES) - set(chosen.architectures))
+    before = known.without(elsewhere - compared, set(ARCHITECTURES) - set(architectures))
     reason = incomparable(before, current)
     luck = {} if reason or chosen.update else as_before(before, current, wanted)
     current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
     findings = [*compare(before, current), *varying(luck)]
     if chosen.update:
-        others = known.without(compared).usage if chosen.text else {}
-        code, advice = _update(chosen.baseline, current, others, reason if chosen.text else None)
+        code, advice = _update(chosen.baseline, known, current, reason, part=part)
     else:
         code = exit_code(before, current, findings)
         advice = _advice(code, chosen.baseline)
@@ -156,9 +156,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         type=int,
         choices=ARCHITECTURES,
-        default=ARCHITECTURES,
         metavar="SM",
-        help=f"compile for these alone (default: {' '.join(map(str, ARCHITECTURES))})",
+        help=f"compile for these alone (default: the baseline's; of a new one {' '.join(map(str, ARCHITECTURES))})",
     )
     parser.add_argument("--update", action="store_true", help="write the baseline again, and report what differs")
     parser.add_argument(
@@ -169,31 +168,43 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _baseline(path: Path, *, anew: bool) -> Survey | None:
-    """The baseline to compare with; None when a new one is asked for and the old one is missing or of no use."""
-    if not anew:
+def _baseline(path: Path, *, update: bool, part: bool) -> Survey | None:
+    """The baseline to compare with; None when a new one is asked for, and the old one is missing or of no use."""
+    if not update:
         return baseline.read(path)
     if not path.exists():
         return None
     try:
         return baseline.read(path)
     except PeakgateError as error:
+        if part:
+            raise
         say(f"replacing a baseline that cannot be compared with: {error}")
         return None
 
 
-def _update(
-    path: Path, current: Survey, others: Mapping[BuildTarget, Usage], reason: str | None
-) -> tuple[ExitCode, str]:
-    """Write the baseline, with what ``others`` has; not while a build does not compile, for its line would be lost.
+def _update(path: Path, known: Survey, current: Survey, reason: str | None, *, part: bool) -> tuple[ExitCode, str]:
+    """Write the baseline: what compiles now, what it had of builds that do not, and, of a ``part``, all others.
 
-    Nor where it would be of two compilers, for which ``reason`` stands.
+    Not where it would be of two compilers, for which ``reason`` stands.
     """
+    made = current.usage.keys() | current.broken.keys()
+    kernels, architectures = {target.kernel for target in made}, {target.sm for target in made}
+    stay = {
+        target: usage
+        for target, usage in known.usage.items()
+        if target in current.broken or (part and not (target.kernel in kernels and target.sm in architectures))
+    }
+    if reason and part:
+        return ExitCode.UNDECIDED, f"{path} is unchanged: rewrite all of it, --update without -k and --architectures"
+    written = {**({} if reason else stay), **current.usage}
+    if not written:
+        return ExitCode.REGRESSION, f"{path} is not written: nothing compiles"
+    covered = sorted({*architectures, *(known.architectures or ARCHITECTURES)})
+    limited = tuple(covered) if covered != sorted(ARCHITECTURES) else None
+    baseline.write(path, replace(current, usage=written, architectures=limited))
     if current.broken:
-        return ExitCode.REGRESSION, f"{path} is left as it was: what is in a baseline must compile"
-    if reason:
-        return ExitCode.UNDECIDED, f"{path} is unchanged: rewrite all of it, --update without -k"
-    baseline.write(path, replace(current, usage={**others, **current.usage}))
+        return ExitCode.REGRESSION, f"wrote {path} without the builds that do not compile; what it had of them stays"
     return ExitCode.OK, f"wrote {path}"
 
 
