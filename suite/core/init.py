@@ -26,11 +26,15 @@ benchmarks = ["{benchmarks}"]    # pytest files that use the fixture gpu_benchma
 baselines = "baselines"        # floors and reference runs
 """
 PINS = {f"requirements/peakgate-{name}.txt": f"requirements-{name}.txt" for name in ("reports", "cuda13")}
+NO_GPU_PINS = {"requirements/peakgate-nvrtc.txt": "requirements-nvrtc.txt"}
 WORKFLOWS = {
     "github": {
         ".github/workflows/peakgate.yml": "github.yml",
         ".github/workflows/peakgate-judge.yml": "github-judge.yml",
+        ".github/workflows/peakgate-no-gpu.yml": "github-no-gpu.yml",
+        ".github/workflows/peakgate-history.yml": "github-history.yml",
         **PINS,
+        **NO_GPU_PINS,
     },
     "gitlab": {"peakgate.gitlab-ci.yml": "gitlab.yml", **PINS},
 }
@@ -50,7 +54,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     )
     for name, files in WORKFLOWS.items():
         parser.add_argument(
-            f"--{name}", action="store_true", help=f"also write the gate of a change: {', '.join(files)}"
+            f"--{name}", action="store_true", help=f"also write the gate of a change, and its pins: {', '.join(files)}"
         )
     parser.add_argument(
         "--peakgate",
@@ -70,6 +74,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     written += [made for name in wanted for made in _workflow(root, WORKFLOWS[name], address)]
     for path in written:
         say(f"written: {path}")
+    if "github" in wanted:
+        say("then: peakgate resources --update, and commit baselines/resources.json: the hosted job compares with it")
     say("next: peakgate bench" if written else "nothing to write: this is a project already; next: peakgate bench")
     return ExitCode.OK
 

@@ -9,6 +9,7 @@ import pytest
 from peakgate.cli import main
 from peakgate.core import config
 from peakgate.core.codes import Code
+from ruamel.yaml import YAML
 
 COMMIT = "git+https://example.org/peakgate@" + "0123456789" * 4
 
@@ -70,7 +71,7 @@ def test_a_workflow_installs_a_commit_and_is_never_overwritten(tmp_path, name, f
     text = (tmp_path / subject).read_text()
     assert f'PEAKGATE: "peakgate @ {COMMIT}"' in text
     assert not re.search(r"@[A-Z]+@", text + (tmp_path / file).read_text())
-    for pins in ("reports", "cuda13"):
+    for pins in ("reports", "cuda13", *(["nvrtc"] if name == "github" else [])):
         assert "--hash=sha256:" in (tmp_path / "requirements" / f"peakgate-{pins}.txt").read_text()
     assert "--require-hashes" in text
     assert "peakgate gate" in text
@@ -78,6 +79,44 @@ def test_a_workflow_installs_a_commit_and_is_never_overwritten(tmp_path, name, f
     (tmp_path / file).write_text("mine")
     assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
     assert (tmp_path / file).read_text() == "mine"
+
+
+def hosted_steps(folder):
+    """The commands of the hosted job by name, without its installation."""
+    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    text = (folder / ".github" / "workflows" / "peakgate-no-gpu.yml").read_text()
+    (job,) = YAML(typ="safe").load(text)["jobs"].values()
+    return {step["name"]: step["run"] for step in job["steps"] if "name" in step and step["name"] != "Install"}
+
+
+def test_the_hosted_job_passes_on_a_new_project_and_fails_on_a_defect(tmp_path):
+    pytest.importorskip("cuda.bindings", reason="resources compiles with NVRTC")
+    steps = hosted_steps(tmp_path)
+    assert steps.keys() == {"Check", "Resources", "Results"}
+    assert main(["resources", "--update", "--architectures", "90"]) == 0
+
+    def exit_codes():
+        answers = [
+            subprocess.run(["bash", "-ec", script], capture_output=True, check=False) for script in steps.values()
+        ]
+        return [each.returncode for each in answers]
+
+    example = tmp_path / "benchmarks" / "bench_scale.py"
+    example.write_text(example.read_text().replace("1 << 24", "1 << 10"))
+    assert exit_codes() == [0, 0, 0]
+    kernel = tmp_path / "kernels" / "scale" / "scale.cu"
+    kernel.write_text(kernel.read_text().replace("i < n", "i <= n"))
+    assert exit_codes() == [1, 0, 1]
+
+
+def test_pushes_to_the_main_branch_are_measured_into_a_history(tmp_path):
+    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    workflow = YAML(typ="safe").load((tmp_path / ".github" / "workflows" / "peakgate-history.yml").read_text())
+    assert workflow["on"]["push"]["branches"] == ["main"]
+    script = "\n".join(step["run"] for step in workflow["jobs"]["measure"]["steps"] if "run" in step)
+    assert "--require-hashes" in script
+    kept = script.index('cp -r .benchmarks/. "$HISTORY/"')
+    assert script.index("peakgate bench") < kept < script.index('peakgate history --runs "$HISTORY"')
 
 
 @pytest.mark.parametrize(
