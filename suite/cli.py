@@ -12,7 +12,7 @@ from pathlib import Path
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError, defect, described, refused
 from peakgate.core.output import open_standard_streams, print_to_nobody
-from peakgate.core.processes import sigterm_interrupts
+from peakgate.core.processes import one_blas_thread, sigterm_interrupts, variables
 from peakgate.core.text import nearest, one_line
 from peakgate.core.verdict import ExitCode
 
@@ -140,8 +140,11 @@ def _of_system(verb: str, error: OSError) -> PeakgateError:
 
 def _run(verb: str, arguments: Sequence[str]) -> int:
     module = VERBS[verb][0]
+    environment = one_blas_thread() if module.startswith("check.") else {}  # its work is done by processes beside it
     try:
-        code: int = importlib.import_module(f"peakgate.{module}").main(verb, arguments)
+        with variables(**environment):
+            command = importlib.import_module(f"peakgate.{module}")
+        code: int = command.main(verb, arguments)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         extra = _EXTRAS.get(missing, "reports" if module.startswith("reports.") else None)

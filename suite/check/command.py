@@ -80,8 +80,9 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> R
     reports = emulate.not_run(chosen.text, chosen.family)
     keys = {key for key, _ in builds}
     measured, no_nvrtc = gpu_build.measured(keys, chosen.text, chosen.family), gpu_build.missing_nvrtc()
+    answers = workers.run(tasks, chosen.jobs, limit_s=_TASK_S + chosen.search)  # forked before threads compile
     with gpu_build.compiled([] if no_nvrtc else measured, keys, chosen.jobs) as building:
-        for number, answer in workers.run(tasks, chosen.jobs, limit_s=_TASK_S + chosen.search):
+        for number, answer in answers:
             if isinstance(answer, workers.Died):
                 key, cases = builds[number]
                 died = LaunchFinding(answer.at, orders[0], emulate.DIED, None, f"{emulate.DIED}: {answer.how}")

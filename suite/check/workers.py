@@ -1,7 +1,8 @@
 """Spreads tasks over processes of which any may die: a kernel that takes its process along is a finding, not the end.
 
 A worker that died is replaced, and the task it was at is answered with how it died. The executors of the standard
-library give up every task that is left in that event.
+library give up every task that is left in that event. While this process has a single thread, workers are forked, which
+costs them no imports; later, as threads may hold locks, they are spawned.
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from peakgate.core.output import say, warn
-from peakgate.core.processes import SAFE_PATH, variables
+from peakgate.core.processes import SAFE_PATH, one_blas_thread, variables
 
 Answer = TypeVar("Answer")
-
-_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 1 << 16
 """Limits of what is copied from a worker's output, in total and per line."""
@@ -88,15 +88,21 @@ def run(tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300) -> It
     """Run tasks in up to ``jobs`` processes; each task's number with its result, in the order in which they end.
 
     A task that takes longer than ``limit_s`` is ended and answered like one whose process died. What a task raises
-    is raised here.
+    is raised here. Processes that can be forked start at the call, tasks with the first answer that is asked for.
     """
+    forked: list[_Worker[Answer]] = _started(min(jobs, len(tasks)), get_context("fork")) if _single_threaded() else []
+    return _answers(tasks, jobs, limit_s, forked)
+
+
+def _answers(
+    tasks: Sequence[Task[Answer]], jobs: int, limit_s: float, idle: list[_Worker[Answer]]
+) -> Iterator[tuple[int, Answer | Died]]:
     waiting = list(enumerate(tasks))[::-1]
-    idle: list[_Worker[Answer]] = []
     busy: dict[Connection, _Worker[Answer]] = {}
     try:
         while waiting or busy:
             while waiting and len(busy) < jobs:
-                worker: _Worker[Answer] = idle.pop() if idle else _start()
+                worker: _Worker[Answer] = idle.pop() if idle else _started(1, get_context("spawn"))[0]
                 worker.give(*waiting.pop(), limit_s)
                 busy[worker.connection] = worker
             until = min(worker.deadline for worker in busy.values())
@@ -120,19 +126,30 @@ def run(tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300) -> It
             worker.stop()
 
 
-def _start() -> _Worker[Answer]:
-    # Spawned, not forked: the parent may hold threads and locks.
-    context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    printed, output = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(theirs, output), daemon=True)
-    with variables(**_own_environment()):
-        process.start()
-    theirs.close()  # so that our end closes when theirs is gone
-    output.close()
-    copying = Thread(target=_copy, args=(printed,), daemon=True)
-    copying.start()
-    return _Worker(process, ours, copying)
+def _single_threaded() -> bool:
+    """Whether this process has one thread, those of libraries such as NumPy's BLAS included."""
+    return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208  (the names alone)
+
+
+def _started(count: int, context: ForkContext | SpawnContext) -> list[_Worker[Answer]]:
+    made, ends = [], list[Connection]()
+    for _ in range(count):
+        ours, theirs = context.Pipe()
+        printed, output = context.Pipe(duplex=False)
+        ends += [ours, printed]
+        inherited = ends if isinstance(context, ForkContext) else []
+        process = context.Process(target=_serve, args=(theirs, output, inherited), daemon=True)
+        with variables(**_own_environment()):
+            process.start()
+        theirs.close()  # so that our end closes when theirs is gone
+        output.close()
+        made.append((process, ours, printed))
+    workers = []
+    for process, ours, printed in made:
+        copying = Thread(target=_copy, args=(printed,), daemon=True)
+        copying.start()
+        workers.append(_Worker[Answer](process, ours, copying))
+    return workers
 
 
 def _copy(printed: Connection) -> None:
@@ -149,18 +166,18 @@ def _copy(printed: Connection) -> None:
 
 
 def _own_environment() -> dict[str, str]:
-    """NumPy's BLAS starts a thread per core in each process, which wait for work by spinning.
-
-    And Python imports its own modules from the working directory, which may be the tree of a change.
-    """
-    return {name: os.environ.get(name) or "1" for name in (*_BLAS_THREADS, SAFE_PATH)}
+    """Python imports its own modules from the working directory, which may be the tree of a change."""
+    return {**one_blas_thread(), SAFE_PATH: os.environ.get(SAFE_PATH) or "1"}
 
 
-def _serve(connection: Connection, output: Connection) -> None:
+def _serve(connection: Connection, output: Connection, inherited: Sequence[Connection]) -> None:
+    for end in inherited:  # the parent's: an open copy here would hide its end
+        end.close()
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
     output.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too and ends us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     room = room if most == resource.RLIM_INFINITY else min(room, most)

@@ -172,6 +172,15 @@ def variables(**values: str) -> Iterator[None]:
             os.environ |= {} if value is None else {name: value}
 
 
+def one_blas_thread() -> dict[str, str]:
+    """Variables by which NumPy's BLAS starts no threads: one per core in each process would wait for work by spinning.
+
+    What the environment says otherwise stays.
+    """
+    names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+    return {name: os.environ.get(name) or "1" for name in names}
+
+
 def seconds_since_start_of(process: int) -> float:
     """Wall time since a process was started, imports included (field 22 of /proc/PID/stat, in clock ticks)."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()

@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 from peakgate.check import workers
@@ -47,6 +50,30 @@ def test_what_a_task_prints_is_shown_up_to_a_limit_without_what_a_log_or_a_termi
     assert (": :error::printed" in printed) == ("# #[group]more" in printed) == shown
     assert "\x1b" not in printed
     assert len(printed) < 2 * workers.MOST_PRINTED_BYTES
+
+
+FORKED = """
+import sys, threading
+from peakgate.check.workers import run
+
+def imported(report):
+    return "a name that is set here alone" in sys.modules
+
+if __name__ == "__main__":
+    sys.modules["a name that is set here alone"] = sys
+    forked = dict(run([imported] * 3, jobs=2))
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    spawned = dict(run([imported], jobs=1))
+    print([*forked.values(), *spawned.values()])
+"""
+
+
+def test_workers_are_forked_while_there_is_one_thread_and_spawned_beside_others(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(FORKED)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTHONWARNINGS": "error"}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "[True, True, True, False]\n", done.stderr
 
 
 def test_every_task_is_answered_once():
