@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from peakgate.core import document
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError, defect, described, refused
 from peakgate.core.output import open_standard_streams, print_to_nobody
@@ -74,10 +75,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with sigterm_interrupts():
             return _command(verb, given)
 
-    return guarded(verb, run)
+    if verb not in document.FILES or document.OPTION not in given:
+        return guarded(verb, run)
+    refusals: list[PeakgateError] = []
+
+    def noted(error: PeakgateError) -> ExitCode:
+        refusals.append(error)
+        return refused(error)
+
+    return document.printed_alone(verb, given, lambda: guarded(verb, run, noted), refusals, _gpu_s)
 
 
-def guarded(verb: str, run: Callable[[], int]) -> int:
+def guarded(verb: str, run: Callable[[], int], refused: Callable[[PeakgateError], ExitCode] = refused) -> int:
     """Run a command and return its exit code, whatever it raises; what that is, is one line on stderr."""
     try:
         code = run()
@@ -109,6 +118,12 @@ def _command(verb: str, given: Sequence[str]) -> int:
     if verb not in VERBS:
         raise PeakgateError(f"peakgate {verb}: no such verb{nearest(verb, VERBS)}; see `peakgate --help`", Code.OPTION)
     return _run(verb, given)
+
+
+def _gpu_s() -> float:
+    """For how long the command held a GPU's lock; 0 where it took none."""
+    lock = sys.modules.get("peakgate.run.lock")
+    return 0.0 if lock is None else float(lock.held_s())
 
 
 def _flush() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from peakgate.core import document
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.output import say
@@ -79,6 +80,7 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
         action="store_true",
         help="explain why each slower case is slower: machine code, and hardware counters by ncu",
     )
+    document.add_json_option(parser)
     add_verdict_options(parser)
     return parser
 

@@ -17,7 +17,7 @@ from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.explain import Explained, ExplainedProject, explain
 from peakgate.reports.ab.folders import SideFolder
-from peakgate.reports.ab.judge import comparison, interrupted
+from peakgate.reports.ab.judge import comparison, interrupted, intervals_percent
 from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.store import AbRecord
@@ -43,6 +43,7 @@ def report(
     start = time.monotonic()
     found = compared(comparison(record), command="ab", strict=options.strict)
     fields: dict[str, Any] = {"stopped": record.stopped, "processes": len(record.processes)}
+    fields["intervals_percent"] = intervals_percent(record)
     tables, notes = list(found.tables), list(found.notes)
     if explained is not None:
         fields["explained"] = explained.document()

@@ -22,7 +22,7 @@ from pathlib import Path
 from peakgate import emulator
 from peakgate.check import digests, emulate, gpu_build, isolate, mutation_run, picture, report, workers
 from peakgate.check.emulate import BuildReport, LaunchFinding
-from peakgate.core import config, terminal
+from peakgate.core import config, document, terminal
 from peakgate.core.case import Case
 from peakgate.core.catalogue import problems
 from peakgate.core.codes import Code
@@ -64,7 +64,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         left = Report(verb, ExitCode.UNDECIDED, sentences=(f"not checked: {error}",), fields={"reason": str(error)})
         terminal.show(left)
         return leave_verdict(left, chosen.out / verdict_file)
-    orders = emulate.schedules(chosen.schedules)
+    orders = emulate.schedules(chosen.schedules) if chosen.seed is None else (chosen.seed,)
     start = time.perf_counter()
     found = (_mutants if chosen.mutants else _check)(chosen, orders, start)
     named = {"compiler": f"{compiler.name} {compiler.version}"}
@@ -90,7 +90,8 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> R
             else:
                 reports.append(answer)
         reports += gpu_build.reports(measured, building)
-    kernels = report.by_kernel(reports, partial(emulate.text_at, chosen.text, chosen.family))
+    family_file = "" if chosen.family is None else str(chosen.family)
+    kernels = report.by_kernel(reports, partial(emulate.text_at, chosen.text, chosen.family), family_file)
     checked = {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}
     every = [defect for kernel in kernels for defect in kernel.defects]
     ruling = defects.rule(every, accepted, partial(_looked_at, chosen, checked), today)
@@ -141,6 +142,7 @@ def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
     (chosen.out / CHECK_FILE).unlink(missing_ok=True)  # an older verdict is not this one's
     given = [] if chosen.family is None else [str(chosen.family.resolve())]
     given += [f"-k={chosen.text}", f"--schedules={chosen.schedules}", f"--jobs={chosen.jobs}"]
+    given += [f"--seed={chosen.seed}"] if chosen.seed is not None else []
     given += [f"--search={chosen.search}", *(["--nonfinite"] if chosen.nonfinite else [])]
     return isolate.run(given, folder.resolve(), chosen.out, CHECK_FILE)
 
@@ -209,6 +211,9 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     add_selection(parser, default="")
     parser.add_argument("--schedules", type=int, default=2, help="orders of threads: ascending, then shuffled (2)")
     parser.add_argument(
+        "--seed", type=int, metavar="N", help="the one order of threads that a defect names, in place of --schedules"
+    )
+    parser.add_argument(
         "--search",
         type=float,
         default=0.0,
@@ -225,6 +230,8 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a picture of each shared race")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     parser.set_defaults(mutants=verb == "mutants", skip_listed=False)
+    if verb in document.FILES:
+        document.add_json_option(parser)
     if verb == "mutants":
         parser.add_argument(
             "--skip-listed",
@@ -245,8 +252,8 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         if chosen.mutants or chosen.digests or chosen.isolate:
             parser.error("--html goes with a plain `check`")
         importlib.import_module("jinja2")  # before the check, where it is not installed
-    if chosen.schedules < 1 or chosen.jobs < 1:
-        parser.error("--schedules and --jobs are whole numbers from 1 on")
+    if chosen.schedules < 1 or chosen.jobs < 1 or (chosen.seed or 0) < 0:
+        parser.error("--schedules and --jobs are whole numbers from 1 on, --seed from 0 on")
     if not 0 <= chosen.search < float("inf") or (chosen.search and (chosen.mutants or chosen.digests)):
         parser.error("--search is a number of seconds, and goes with a plain `check`")
     if chosen.device != "cpu" and not chosen.digests:

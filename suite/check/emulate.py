@@ -28,7 +28,8 @@ from peakgate.device.cpu import CpuLaunchable, not_emulated
 from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
 from peakgate.emulator import KernelBuildError, KernelDefect
-from peakgate.judge.correctness import ExpectedOutputs, check
+from peakgate.emulator.defects import Step
+from peakgate.judge.correctness import ExpectedOutputs, WrongElement, check
 from peakgate.measure.patterns import patterned
 
 WRONG_RESULT = "wrong result"
@@ -45,6 +46,7 @@ class LaunchFinding:
     """Finding of one launch: the defect in one line with file, line, thread and block, or the first wrong element.
 
     ``where`` is ``file.cu:12``, None where a result is wrong; ``schedule`` the order of threads it was seen in.
+    ``order`` are the fewest steps of threads that show it, ``values`` the worst element of a wrong result.
     """
 
     case: str
@@ -52,6 +54,8 @@ class LaunchFinding:
     kind: str
     where: str | None
     what: str
+    order: tuple[Step, ...] = ()
+    values: WrongElement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +325,8 @@ def check_case(
             break
         result = None if wanted is None else check(np, case, computed(np, launchable), wanted)
         if result is not None and result.mismatch is not None:
-            launched.append([LaunchFinding(case.id, order, WRONG_RESULT, None, f"{WRONG_RESULT}: {result.mismatch}")])
+            said = f"{WRONG_RESULT}: {result.mismatch}"
+            launched.append([LaunchFinding(case.id, order, WRONG_RESULT, None, said, values=result.worst)])
             break
         launched.append([])
     if undecided is not None and not any(launched):
@@ -335,6 +340,6 @@ def _findings(case: Case, order: int, fault: BaseException | None, whose: str = 
     if not isinstance(cause, KernelDefect):
         raise fault or AssertionError("a fault without a cause")
     return [
-        LaunchFinding(case.id, order, defect.kind.words, defect.location, f"{whose}{defect}")
+        LaunchFinding(case.id, order, defect.kind.words, defect.location, f"{whose}{defect}", defect.order)
         for defect in cause.defects
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
@@ -11,6 +12,7 @@ from peakgate.check.emulate import BuildReport, LaunchFinding
 from peakgate.core.report import Report, Row
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
+from peakgate.judge.correctness import WrongElement
 from peakgate.judge.defects import Defect, DefectRuling
 from peakgate.judge.waivers import DefectKey
 
@@ -33,12 +35,17 @@ class KernelReport:
     not_reached: int = 0
 
 
-def by_kernel(reports: Iterable[BuildReport], text_at: Callable[[str, str], str]) -> list[KernelReport]:
-    """One report a kernel, in order of name; ``text_at(kernel, place)`` is the text of a line, as waivers name it."""
+def by_kernel(
+    reports: Iterable[BuildReport], text_at: Callable[[str, str], str], family_file: str = ""
+) -> list[KernelReport]:
+    """One report a kernel, in order of name; ``text_at(kernel, place)`` is the text of a line, as waivers name it.
+
+    ``family_file`` is what the command was given, as it takes to repeat a defect.
+    """
     builds: dict[str, list[BuildReport]] = {}
     for report in reports:
         builds.setdefault(report.kernel, []).append(report)
-    return [_together(kernel, builds[kernel], text_at) for kernel in sorted(builds)]
+    return [_together(kernel, builds[kernel], text_at, family_file) for kernel in sorted(builds)]
 
 
 def report(
@@ -103,21 +110,53 @@ def _described(kernel: KernelReport, ruling: DefectRuling) -> dict[str, Any]:
     }
 
 
-def _defect(kernel: str, findings: Sequence[LaunchFinding], line: str, sizes: str) -> Defect:
+def _defect(kernel: str, findings: Sequence[LaunchFinding], line: str, sizes: str, family_file: str) -> Defect:
     """The same complaint at the same line of a kernel; ``line`` is its text, ``sizes`` with which ones it shows."""
     first = findings[0]
+    file, number = _place(first.where)
+    repeat = ["peakgate", "check", *([family_file] if family_file else []), "-k", kernel, "--seed", str(first.schedule)]
+    facts = {
+        **asdict(first),
+        "order": [
+            {**asdict(step), **dict(zip(("file", "line"), _place(step.location), strict=True))} for step in first.order
+        ],
+        "values": _values(first.values),
+        "file": file,
+        "line": number,
+        "text": line or None,
+        "seed": first.schedule,
+        "repeat": repeat,
+        "launches": len(findings),
+        "sizes": sizes,
+    }
     order = f", threads in shuffled order {first.schedule}" if first.schedule else ""
     often = f" (in {len(findings)} launches)" if len(findings) > 1 else ""
     return Defect(
         key=DefectKey(COMMAND, kernel, first.kind, (first.where or "").rpartition(":")[0], line),
         where=f"{first.case}{order}",
         what=f"{first.what}{often}{f'; {sizes}' if sizes else ''}",
-        facts={**asdict(first), "launches": len(findings), "sizes": sizes},
+        facts=facts,
         count=len(findings),
     )
 
 
-def _together(kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str, str], str]) -> KernelReport:
+def _values(worst: WrongElement | None) -> dict[str, Any] | None:
+    """The worst element as JSON has it, in which NaN and infinities are words."""
+    if worst is None:
+        return None
+    numbers = {"found": worst.found, "expected": worst.expected}
+    return {**asdict(worst), **{name: x if math.isfinite(x) else str(x) for name, x in numbers.items()}}
+
+
+def _place(where: str | None) -> tuple[str | None, int | None]:
+    """``file.cu:12`` as file and line."""
+    file, _, number = (where or "").rpartition(":")
+    return (file, int(number)) if number.isdigit() else (None, None)
+
+
+def _together(
+    kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str, str], str], family_file: str
+) -> KernelReport:
     found: dict[tuple[str, str | None], list[LaunchFinding]] = {}
     for build in builds:
         for finding in sorted(build.findings, key=lambda each: _numbers(build.sizes.get(each.case, ""))):
@@ -132,6 +171,7 @@ def _together(kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str
                 findings,
                 text_at(kernel, where) if where else "",
                 _sizes(builds, {finding.case for finding in findings}),
+                family_file,
             )
             for (_, where), findings in found.items()
         ),

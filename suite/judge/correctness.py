@@ -83,18 +83,31 @@ class Largest:
 
 
 @dataclass(frozen=True, slots=True)
+class WrongElement:
+    """The worst element of a wrong output, by its bound; ``wrong`` of the output's ``elements`` are wrong."""
+
+    index: tuple[int, ...]
+    found: float
+    expected: float
+    wrong: int
+    elements: int
+    output: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """How far a case's outputs are from their references.
 
     ``ratio`` is the largest ``|out - ref| / bound`` of an element, at most 1 where all are right. ``error`` is the
     largest ``max|out - ref| / max|ref|`` of an output, for the record; 0 where equal values are asked for.
     ``mismatch`` says of a wrong output how many elements are wrong, where they are and which is the worst, None when
-    everything is right.
+    everything is right; ``worst`` has that element.
     """
 
     error: float
     ratio: float
     mismatch: str | None
+    worst: WrongElement | None = None
 
     @property
     def right(self) -> bool:
@@ -159,7 +172,8 @@ def check(
         result = compare(xp, found, wanted, bound, magnitude=magnitude, compared=compared)
         worst = Check(max(worst.error, result.error), max(worst.ratio, result.ratio), None)
         if result.mismatch is not None:
-            return Check(result.error, result.ratio, f"output {position}{result.mismatch}")
+            element = None if result.worst is None else replace(result.worst, output=position)
+            return Check(result.error, result.ratio, f"output {position}{result.mismatch}", element)
     return worst
 
 
@@ -227,8 +241,9 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
     if not wrong:
         return Check(0.0 if bound.exact else error, min(ratio, 1.0), None)
     said = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong))
+    element = WrongElement(worst, float(found[worst]), float(wanted[worst]), wrong, found.size)
     if bound.exact:
-        return Check(math.inf, math.inf, said)
+        return Check(math.inf, math.inf, said, element)
     size = abs(float(wanted[worst]))
     allowed = bound.absolute + bound.relative * size
     allowed += bound.weighted * max(size, 0.0 if magnitude is None else float(magnitude[worst]))
@@ -239,7 +254,7 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
             f"; compared with the largest element, as before 0.3, its error is {error:.3g} and passes: "
             "an element's bound no longer depends on larger ones"
         )
-    return Check(error, ratio, said)
+    return Check(error, ratio, said, element)
 
 
 def _rows_compared(

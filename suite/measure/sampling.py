@@ -153,6 +153,15 @@ class Samples:
         return statistics.median(self.times_us)
 
     @property
+    def median_interval_us(self) -> tuple[float, float] | None:
+        """A 95 % interval of the median by order statistics, within this process; None of fewer than 6 samples."""
+        ordered, count = sorted(self.times_us), len(self.times_us)
+        if count < 6:
+            return None
+        rank = max(0, math.floor(count / 2 - 0.98 * math.sqrt(count)))  # 1.96 standard deviations of a binomial count
+        return ordered[rank], ordered[count - 1 - rank]
+
+    @property
     def trimmed_mean_us(self) -> float:
         """The mean of the samples but for the lowest and the highest.
 

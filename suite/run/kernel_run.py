@@ -253,10 +253,11 @@ class KernelRun:
         verdict = {
             "code": self._exit_code,
             "device": self.session.device.slug,
+            "seed": self.session.seed,
             "partial": self._partial(),
             "restarts": list(self._before.restarts),
             "verdicts": dict(Counter(verdicts)),
-            "cases": [run_file.judged(entry) for entry in self.results.entries],
+            "cases": [run_file.summarised(entry) for entry in self.results.entries],
         }
         if self.results.others:
             verdict["other_builds"] = [run_file.judged(entry) for entry in self.results.other_entries]

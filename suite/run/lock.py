@@ -35,6 +35,7 @@ HELD_VARIABLE = "PEAKGATE_GPU_LOCK"
 """The paths of the locks that a command holds, for the commands it starts: they measure under its locks."""
 
 _held: list[int] = []
+_held_s: list[float] = []
 
 
 class Holder(Struct):
@@ -49,6 +50,11 @@ class Holder(Struct):
 def inherited() -> tuple[int, ...]:
     """Descriptors of the locks of this process, for ``pass_fds``: a child that outlives it keeps them locked."""
     return tuple(_held)
+
+
+def held_s() -> float:
+    """For how long this process has held locks of GPUs that it released."""
+    return sum(_held_s)
 
 
 def device_uuid(choice: str) -> str | None:
@@ -72,6 +78,7 @@ def locked(uuid: str | None, wait_s: float = DEFAULT_WAIT_S) -> Iterator[None]:
         _take(descriptor, uuid, wait_s)
         _sign(descriptor)
         _held.append(descriptor)
+        began = time.monotonic()
         before = os.environ.get(HELD_VARIABLE, "")
         os.environ[HELD_VARIABLE] = f"{before}{os.pathsep}{path}"
         try:
@@ -79,6 +86,7 @@ def locked(uuid: str | None, wait_s: float = DEFAULT_WAIT_S) -> Iterator[None]:
         finally:
             os.environ[HELD_VARIABLE] = before
             _held.remove(descriptor)
+            _held_s.append(time.monotonic() - began)
     finally:
         os.close(descriptor)
 

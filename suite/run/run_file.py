@@ -48,6 +48,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "math": case.math,
         "math_given": case.work.math is not None,
         "time_us": _rounded(figures.time_us if figures else None, 4),
+        "median_interval_us": _interval(samples.median_interval_us if figures and samples else None),
         "trimmed_mean_us": _rounded(samples.trimmed_mean_us if figures and samples else None, 5),
         "control_us": _rounded(samples.control_us if samples else None, 5),
         "activity_us": _rounded(samples.activity_us if samples else None, 4),
@@ -114,6 +115,12 @@ def judged(entry: Entry) -> dict[str, str]:
     return {name: entry[name] for name in ("case", "verdict", "reason")}
 
 
+def summarised(entry: Entry) -> dict[str, Any]:
+    """A case as the verdict file has it: what was judged, and its figures."""
+    figures = ("time_us", "median_interval_us", "peak_fraction", "bound", "floor", "relative_error")
+    return {**judged(entry), **{name: entry.get(name) for name in figures}}
+
+
 def closing_lines(session: Session, entries: Sequence[Entry], partial: str | None) -> list[str]:
     """The last lines of a run: notes, roofs, the wall time by phase, and the counts."""
     lines = list(session.notes)
@@ -135,6 +142,10 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
     if partial is not None:
         lines.append(f"partial run: {partial}")
     return lines
+
+
+def _interval(value: tuple[float, float] | None) -> list[float] | None:
+    return None if value is None else [round(each, 4) for each in value]
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
