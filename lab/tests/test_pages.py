@@ -23,6 +23,7 @@ from lab.pages import ROOT
 from lab.pipelines import page as pipelines
 from lab.refills import page as refills
 from lab.starts import overlap
+from lab.triton import page as triton
 
 LAB = ROOT / "lab"
 
@@ -42,6 +43,7 @@ def read(name: str) -> Any:
         (refills.PAGE, refills.blocks),
         (foreign.PAGE, foreign.blocks),
         (pipelines.PAGE, pipelines.blocks),
+        (triton.PAGE, triton.blocks),
         (downloads.PAGE, downloads.page),
         (ROOT / "reports/fleet/README.md", lambda: {"fleet-trial": trials(LAB / "fleet")}),
         (ROOT / "reports/history/README.md", lambda: study.blocks(read("history/study.json"))),

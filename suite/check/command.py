@@ -14,13 +14,24 @@ import importlib
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from peakgate import emulator
-from peakgate.check import digests, emulate, gpu_build, isolate, mutation_run, picture, report, workers
+from peakgate.check import (
+    digests,
+    emulate,
+    gpu_build,
+    isolate,
+    mutation_run,
+    picture,
+    report,
+    triton_tests,
+    workers,
+)
 from peakgate.check.emulate import BuildReport, LaunchFinding
 from peakgate.core import config, document, terminal
 from peakgate.core.case import Case
@@ -72,9 +83,38 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> Report:
-    """Check the catalogue's kernels, or the one that is named."""
-    accepted, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
-    builds = sorted(emulate.builds(chosen.text, chosen.family).items(), key=_work_of, reverse=True)
+    """Check the catalogue's kernels and the Triton kernels of benchmark tests, or the family that is named."""
+    with (
+        triton_tests.begun(chosen.text) if chosen.family is None else nullcontext(triton_tests.TritonCheck()) as triton
+    ):
+        reports, no_nvrtc = _emulated(chosen, orders)
+    if isinstance(no_nvrtc, PeakgateError):
+        if not triton.reports:
+            raise no_nvrtc
+        no_nvrtc = None
+    notes = (*([no_nvrtc] if no_nvrtc else []), *triton.notes)
+    family_file = "" if chosen.family is None else str(chosen.family)
+    kernels = report.by_kernel([*reports, *triton.reports], partial(_text_at, chosen, triton.texts), family_file)
+    found = _ruled(chosen, orders, kernels, start)
+    found = replace(found, notes=notes, fields={**found.fields, "compiled_for_gpu": not no_nvrtc, "notes": notes})
+    terminal.show(found)
+    if chosen.html:
+        when = datetime.now(UTC).isoformat(" ", "minutes")
+        lines = [*found.notes, *(f"{row.name}: {row.reason}" for row in found.rows), *found.fields["complaints"]]
+        drawn = _drawn(chosen, [defect for kernel in kernels for defect in kernel.defects])
+        picture.write_page(chosen.html, found.sentences[-1], when, drawn, lines)
+        say(f"page: {chosen.html}")
+    return found
+
+
+def _emulated(
+    chosen: argparse.Namespace, orders: Sequence[int]
+) -> tuple[list[BuildReport], str | PeakgateError | None]:
+    """A report of every build, and why none was compiled for a GPU; an error where no kernel is chosen."""
+    try:
+        builds = sorted(emulate.builds(chosen.text, chosen.family).items(), key=_work_of, reverse=True)
+    except PeakgateError as error:
+        return [], error
     check = partial(emulate.check_build, nonfinite=chosen.nonfinite, search_s=chosen.search)
     tasks = [partial(check, chosen.text, chosen.family, key, orders) for key, _ in builds]
     reports = emulate.not_run(chosen.text, chosen.family)
@@ -90,22 +130,24 @@ def _check(chosen: argparse.Namespace, orders: Sequence[int], start: float) -> R
             else:
                 reports.append(answer)
         reports += gpu_build.reports(measured, building)
-    family_file = "" if chosen.family is None else str(chosen.family)
-    kernels = report.by_kernel(reports, partial(emulate.text_at, chosen.text, chosen.family), family_file)
+    return reports, no_nvrtc
+
+
+def _text_at(chosen: argparse.Namespace, of_triton: Mapping[tuple[str, str], str], kernel: str, place: str) -> str:
+    known = of_triton.get((kernel, place))
+    return emulate.text_at(chosen.text, chosen.family, kernel, place) if known is None else known
+
+
+def _ruled(
+    chosen: argparse.Namespace, orders: Sequence[int], kernels: Sequence[report.KernelReport], start: float
+) -> Report:
+    """The report of the kernels, with what the project accepts."""
+    accepted, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
     checked = {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}
     every = [defect for kernel in kernels for defect in kernel.defects]
     ruling = defects.rule(every, accepted, partial(_looked_at, chosen, checked), today)
     offer = ruling.offer(accepted, config.near(config.current().baselines / waivers.WAIVERS_FILE))
-    made = report.report(kernels, ruling, orders, time.perf_counter() - start, offer)
-    fields = {**made.fields, "compiled_for_gpu": not no_nvrtc}
-    found = replace(made, notes=(no_nvrtc,) if no_nvrtc else (), fields=fields)
-    terminal.show(found)
-    if chosen.html:
-        when = datetime.now(UTC).isoformat(" ", "minutes")
-        lines = [*found.notes, *(f"{row.name}: {row.reason}" for row in found.rows), *ruling.complaints]
-        picture.write_page(chosen.html, found.sentences[-1], when, _drawn(chosen, every), lines)
-        say(f"page: {chosen.html}")
-    return found
+    return report.report(kernels, ruling, orders, time.perf_counter() - start, offer)
 
 
 def _work_of(build: tuple[emulate.BuildKey, Sequence[Case]]) -> int:

@@ -114,7 +114,15 @@ def _defect(kernel: str, findings: Sequence[LaunchFinding], line: str, sizes: st
     """The same complaint at the same line of a kernel; ``line`` is its text, ``sizes`` with which ones it shows."""
     first = findings[0]
     file, number = _place(first.where)
-    repeat = ["peakgate", "check", *([family_file] if family_file else []), "-k", kernel, "--seed", str(first.schedule)]
+    repeat = [
+        "peakgate",
+        "check",
+        *([family_file] if family_file else []),
+        "-k",
+        kernel if first.case.startswith(kernel) else first.case,
+        "--seed",
+        str(first.schedule),
+    ]
     facts = {
         **asdict(first),
         "order": [

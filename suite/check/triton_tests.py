@@ -1,0 +1,130 @@
+"""Triton kernels of benchmark tests, checked without a GPU by triton-viz: ``triton_process`` runs, this reports.
+
+A kernel that a test launches is a kernel of the report. What was not looked at is said: tests that were skipped,
+launches with atomics or too many accesses, further configurations of a tuned kernel.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec import Struct
+from peakgate.check.emulate import WRONG_RESULT, BuildReport, LaunchFinding
+from peakgate.core import config, records
+from peakgate.core.processes import Asked, own_module
+from peakgate.core.text import counted
+from peakgate.emulator.defects import Step
+
+LIMIT_S = 600.0
+MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
+MOST_NOTES = 6
+
+
+class ProgramStep(Struct):
+    """What one program does."""
+
+    location: str
+    program: tuple[int, ...]
+
+
+class TritonFinding(Struct):
+    """One finding of a test; ``text`` is the line at ``where``."""
+
+    kernel: str
+    kind: str
+    where: str
+    what: str
+    order: tuple[ProgramStep, ...]
+    text: str
+
+
+class WatchedTest(Struct):
+    """What the process that ran a test says of it; ``outcome`` is empty where it passed."""
+
+    findings: list[TritonFinding]
+    launches: dict[str, int]
+    limits: list[str]
+    outcome: str
+
+
+@dataclass
+class TritonCheck:
+    """Kernels of a project's benchmark tests: their reports, what was not looked at, and the texts of lines named."""
+
+    reports: list[BuildReport] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    texts: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+@contextmanager
+def begun(text: str) -> Iterator[TritonCheck]:
+    """Run the tests that ``-k text`` selects beside the block; the check is filled when it ends."""
+    found = TritonCheck()
+    if not _uses_triton():
+        yield found
+        return
+    if importlib.util.find_spec("triton_viz") is None:
+        found.notes.append(MISSING)
+        yield found
+        return
+    with tempfile.TemporaryDirectory(prefix="peakgate-triton-") as scratch:
+        out = Path(scratch, "found.json")
+        command = own_module("peakgate.check.triton_process", str(out), text)
+        with Asked(command, LIMIT_S, env=os.environ | {"TRITON_INTERPRET": "1"}) as asked:
+            yield found
+            done = asked.finish()
+        if out.exists():
+            filled(found, records.read(out, dict[str, WatchedTest], "run it again"))
+        else:
+            found.notes.append(f"Triton kernels are not checked: {done.problem or 'no answer'}")
+            found.reports.append(BuildReport("triton", 0, broken=done.problem or "no answer of triton-viz"))
+
+
+def _uses_triton() -> bool:
+    project = config.current()
+    files = [path for folder in project.benchmarks for path in (folder.rglob("*.py") if folder.is_dir() else [folder])]
+    return any(b"triton" in path.read_bytes() for path in files if path.is_file())
+
+
+def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
+    """Report each kernel of the tests, and what was not looked at; pure but for ``found``."""
+    from peakgate.run.results import case_of  # noqa: PLC0415  (pytest takes long to import)
+
+    skipped: list[str] = []
+    for nodeid, test in tests.items():
+        case = case_of(nodeid)
+        by_kernel: dict[str, list[LaunchFinding]] = {name: [] for name in test.launches}
+        for each in test.findings:
+            steps = tuple(Step(step.location, None, _three(step.program)) for step in each.order)
+            what = (
+                f"{each.where}: {each.kind}: {each.what}" if each.kind != WRONG_RESULT else f"{each.kind}: {each.what}"
+            )
+            where = None if each.kind == WRONG_RESULT else each.where
+            finding = LaunchFinding(case.id, 0, each.kind, where, what, steps)
+            by_kernel.setdefault(each.kernel, []).append(finding)
+            found.texts[f"{case.family}.{each.kernel}", each.where] = each.text
+        for name, findings in by_kernel.items():
+            kernel = f"{case.family}.{name}"
+            found.reports.append(BuildReport(kernel, 1, test.launches.get(name, 0), tuple(findings)))
+        if test.outcome.startswith("skipped"):
+            skipped.append(f"{case.id} ({test.outcome})")
+        elif test.outcome and not test.findings:
+            found.reports.append(BuildReport(case.id, 1, broken=test.outcome))
+        found.notes += [f"not covered, {case.id}: {limit}" for limit in test.limits]
+    if len(found.notes) > MOST_NOTES:
+        found.notes[MOST_NOTES:] = [
+            f"not covered: {counted(len(found.notes) - MOST_NOTES, 'more limit')} in check.json"
+        ]
+    if skipped:
+        found.notes.append(f"{counted(len(skipped), 'benchmark test')} not looked at, first {skipped[0]}")
+
+
+def _three(program: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*program, 0, 0, 0)[:3]
+    return x, y, z
