@@ -112,6 +112,12 @@ def test_builds_that_compile_are_written_beside_one_that_does_not(source, tmp_pa
     assert {target.kernel for target in baseline.read(Path("resources.json")).usage} == {"synthetic.tiny"}
 
 
+def test_a_missing_baseline_is_bad_input_and_not_a_pass(source):
+    with pytest.raises(PeakgateError) as missing:
+        run()
+    assert missing.value.code is Code.UNREADABLE
+
+
 def test_no_baseline_is_written_where_nothing_compiles(source, tmp_path):
     source.write_text(BROKEN)
     assert run("--update") is ExitCode.REGRESSION

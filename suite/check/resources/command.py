@@ -170,10 +170,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _baseline(path: Path, *, update: bool, part: bool) -> Survey | None:
     """The baseline to compare with; None when a new one is asked for, and the old one is missing or of no use."""
+    if not path.exists():
+        if update:
+            return None
+        raise PeakgateError(
+            f"{path}: no baseline there yet; `peakgate resources --update` makes the first", Code.UNREADABLE
+        )
     if not update:
         return baseline.read(path)
-    if not path.exists():
-        return None
     try:
         return baseline.read(path)
     except PeakgateError as error:
