@@ -219,8 +219,11 @@ def intervals_percent(record: AbRecord) -> dict[str, tuple[float, float]]:
 
 def _figures(decision: SimpleNamespace) -> CaseRow:
     """The columns of a comparison that a decision fills."""
+    low, high = (100 * math.expm1(bound) for bound in interval(decision))
     return {
         "change_percent": 100 * math.expm1(decision.log_ratio),
+        "low_percent": low,
+        "high_percent": high,
         "smallest_detectable_change_percent": 100 * math.expm1(decision.resolvable),
         "p_value": decision.p_value,
     }

@@ -16,6 +16,7 @@ from peakgate.reports.runs.runfile import Run
 from peakgate.reports.write import cases
 
 CHANGED = ("change_percent", "smallest_detectable_change_percent", "p_value")
+INTERVAL = ("low_percent", "high_percent")
 
 
 def report(
@@ -138,7 +139,8 @@ def _side(side: RunSide) -> dict[str, Any]:
 
 def _row_fields(row: Any) -> dict[str, Any]:
     names = ("case", "verdict", "reason", "base_time_us", "new_time_us", "base_sessions", "new_sessions")
-    return {name: getattr(row, name) for name in names} | _changed(row)
+    interval = {} if row.change_percent is None else {name: getattr(row, name) for name in INTERVAL}
+    return {name: getattr(row, name) for name in names} | _changed(row) | interval
 
 
 def _changed(row: Any) -> dict[str, Any]:

@@ -33,7 +33,8 @@ BOTH_SIDES = {
 }
 ROW_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("case", *LABELS, "verdict", "reason"), "string"),
-    **dict.fromkeys(("change_percent", "smallest_detectable_change_percent", "p_value"), "float64"),
+    **dict.fromkeys(("change_percent", "low_percent", "high_percent"), "float64"),
+    **dict.fromkeys(("smallest_detectable_change_percent", "p_value"), "float64"),
     **dict.fromkeys(("base_time_us", "new_time_us"), "float64"),
     **dict.fromkeys(("base_sessions", "new_sessions"), "int64"),
     "floor": "float64",
@@ -76,10 +77,17 @@ class SuiteShift:
 
 
 def in_percent(shifts: pd.DataFrame) -> pd.DataFrame:
-    """The columns of a comparison that ``log_ratio``, ``resolvable`` and ``p_value`` fill."""
-    change, resolvable = (100 * np.expm1(shifts[name]) for name in ("log_ratio", "resolvable"))
-    columns = {"change_percent": change, "smallest_detectable_change_percent": resolvable}
-    return pd.DataFrame({**columns, "p_value": shifts["p_value"]})
+    """The columns of a comparison that ``log_ratio``, ``resolvable`` and ``p_value`` fill.
+
+    The interval reaches as far to either side of the change as cannot be resolved: where it excludes 0 the change would
+    have been flagged alone.
+    """
+    change, resolvable = shifts["log_ratio"], shifts["resolvable"]
+    bounds = {"low_percent": change - resolvable, "high_percent": change + resolvable}
+    columns = {"change_percent": change, **bounds, "smallest_detectable_change_percent": resolvable}
+    return pd.DataFrame(
+        {name: 100 * np.expm1(values) for name, values in columns.items()} | {"p_value": shifts["p_value"]}
+    )
 
 
 def finished(

@@ -1,28 +1,46 @@
-"""The times of a case over its sessions as a small SVG: a page has hundreds, and a site one per case.
+"""The times of a case over its sessions, as a small SVG with axes in HTML: a page has hundreds, a site one per case.
 
-matplotlib would take some 20 ms for each.
+matplotlib would take some 20 ms for each. The SVG is stretched to its place and has no text; dates, times and the sizes
+of steps stand around it at their place in percent, so that they stay legible at any width and zoom.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import groupby
 
 import numpy as np
-from peakgate.core.text import counted, one_line
+from peakgate.core.text import counted, figure, one_line
+from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.changes import Cause, ChangePoint
 from peakgate.reports.history.series import History, Mark, commit_name
-from peakgate.reports.runs.sessions import shortly
+from peakgate.reports.runs.facts import GPU_NAMES
+from peakgate.reports.runs.sessions import gpu_label, shortly
 
 WIDTH, HEIGHT = 1000, 100
+MARGIN = 8
+"""Around the points, so that none is cut."""
+
 LEAST_CHART_SPAN = 0.03
 """Times that moved less than this share are drawn as the nearly straight line they are."""
 
+FEWEST_DRAWN = 3
+DATES = 13
+"""Of a large chart; one in four of them is shown until the reader zooms in."""
+
+MOST_DOTS = 500
+"""Sessions of a large chart, the newest, that are dots leading to their runs."""
+
+LANES, LABEL_WIDTH = 4, 170
+"""Sizes of steps stand above a large chart in so many lines, each so wide that a narrow screen has room for it."""
+
 
 def mark_line(mark: Mark, history: History) -> str:
-    """A change of driver or GPU: ``from session 10 of 20 on another driver, 590.44.01 instead of 580.159.04 (...)``."""
+    """A change of environment or GPU: ``from session 10 of 20 on another driver, 590.44.01 instead of 580.159.04``."""
     session = history.sessions[mark.index]
-    since = f"from session {mark.index + 1} of {len(history.sessions)} on another {mark.what}"
+    since = f"from session {mark.index + 1} of {len(history.sessions)} on another {GPU_NAMES.get(mark.what, mark.what)}"
     what = f"{shortly(mark.after)} instead of {shortly(mark.before)}"
     return one_line(f"{since}, {what} ({session.taken:%Y-%m-%d %H:%M}, {commit_name(session)})")
 
@@ -33,38 +51,144 @@ def size(change: ChangePoint) -> str:
     return f"{change.change_percent:+.2f} % ({low:.2f} to {high:.2f} %)"
 
 
-def step_line(change: ChangePoint) -> str:
+def step_line(change: ChangePoint, history: History) -> str:
     """A change point in words: size, cause, place and what changed with it."""
+    of_gpu = f" on {gpu_label(change.uuid)}" if history.gpus > 1 else ""
     facts = f": {', '.join(change.place.facts)}" if change.place.facts else ""
-    return f"{size(change)}, {change.cause}, {change.place.where}{facts}"
+    return f"{size(change)}{of_gpu}, {change.cause}, {change.place.where}{facts}"
 
 
-def chart(history: History, row: int, changes: Sequence[ChangePoint]) -> tuple[str, str]:
-    """The times of a case by session, a line per GPU, and its change points, as SVG; and their range in words."""
+def sum_lines(changes: Sequence[ChangePoint], history: History) -> list[str]:
+    """What the steps of a case add up to on each GPU that has several."""
+    lines = []
+    for uuid in history.by_gpu:
+        steps = [each.log_ratio for each in changes if each.uuid == uuid]
+        if len(steps) > 1:
+            of_gpu = f" on {gpu_label(uuid)}" if history.gpus > 1 else ""
+            lines.append(f"{100 * math.expm1(sum(steps)):+.2f} % together: {counted(len(steps), 'step')}{of_gpu}")
+    return lines
+
+
+def chart(
+    history: History, row: int, changes: Sequence[ChangePoint], runs: Sequence[str | None] | None = None
+) -> tuple[str, str]:
+    """The times of a case by session, a line and its levels per GPU, and its change points; and their range in words.
+
+    Large where ``runs`` has the addresses of the sessions' pages: each session is a dot that leads to its run. No chart
+    of fewer than ``FEWEST_DRAWN`` sessions.
+    """
     values = np.exp(history.log_time[row])
     there = np.flatnonzero(np.isfinite(values))
     low, high = float(values[there].min()), float(values[there].max())
+    words = f"{low:.4g} to {high:.4g} µs in {counted(len(there), 'session')}"
+    if len(there) < FEWEST_DRAWN:
+        return "", words
     span = max(high - low, LEAST_CHART_SPAN * float(np.median(values[there])))
     bottom = (low + high - span) / 2
-    across = WIDTH / max(1, len(history.sessions) - 1)
-    lines = []
-    for number, numbers in enumerate(history.by_gpu.values()):
-        own = numbers[np.isfinite(values[numbers])]
-        heights = 4 + (HEIGHT - 8) * (1 - (values[own] - bottom) / span)
-        points = " ".join(["%d,%d"] * len(own)) % tuple(np.rint([own * across, heights]).T.ravel().tolist())
-        if len(own) == 1:  # a line to itself: its round ends make it a dot
-            lines.append(f'<polyline class="gpu{number % 4} dot" points="{points} {points}"/>')
-        elif len(own):
-            lines.append(f'<polyline class="gpu{number % 4}" points="{points}"/>')
-    lines += [_upright("environment", (mark.index - 0.5) * across, mark_line(mark, history)) for mark in history.marks]
+    y = MARGIN + (HEIGHT - 2 * MARGIN) * (1 - (values - bottom) / span)
+    across = WIDTH / max(1, len(values) - 1)
+    ticks = [
+        (time_us, MARGIN + (HEIGHT - 2 * MARGIN) * (1 - (time_us - bottom) / span)) for time_us in _round(low, high)
+    ]
+    lines = (
+        [f'<path class="grid" d="{"".join(f"M{-MARGIN},{at:.1f}H{WIDTH + MARGIN}" for _, at in ticks)}"/>']
+        if runs
+        else []
+    )
+    lines += _lines(history, y, changes, across)
+    borders = groupby((mark for mark in history.marks if mark.what != "GPU"), key=lambda mark: mark.index)
+    lines += [
+        _upright("environment", index * across - across / 2, "; ".join(mark_line(mark, history) for mark in marks))
+        for index, marks in borders
+    ]
     for change in changes:
-        tone = "bad" if change.log_ratio > 0 else "good"
         border = " environment" if change.cause is Cause.ENVIRONMENT else ""
-        lines.append(_upright(f"{tone}{border}", (change.number - 0.5) * across, step_line(change)))
-    words = f"{low:.4g} to {high:.4g} µs in {counted(len(there), 'session')}"
+        lines.append(_upright(_tone(change) + border, (change.number - 0.5) * across, step_line(change, history)))
+    lines += _dots(history, values, y, across, runs) if runs else []
     label = escape(f"{history.cases[row]}: {words}, {counted(len(changes), 'change point')}")
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none"'
-    return f'<svg class="series" {size} role="img" aria-label="{label}">{"".join(lines)}</svg>', words
+    drawn = f'<svg class="series" viewBox="{-MARGIN} 0 {WIDTH + 2 * MARGIN} {HEIGHT}" preserveAspectRatio="none" '
+    drawn += f'role="img" aria-label="{label}">{"".join(lines)}</svg>'
+    sizes = _sizes(changes, across) if runs else ""
+    scale = "".join(f'<b style="top:{at:.1f}%">{time_us:.8g}</b>' for time_us, at in ticks)
+    large = " large" if runs else ""
+    axis = _dates(history, across, DATES if runs else 2, commits=bool(runs))
+    return (
+        f'<div class="chart{large}"><p>{scale}</p><div><div class="plot">{sizes}{drawn}{axis}</div></div></div>',
+        words,
+    )
+
+
+def _lines(history: History, y: Floats, changes: Sequence[ChangePoint], across: float) -> Iterator[str]:
+    """Of each GPU its sessions, and its levels: the median between two of its change points."""
+    for number, (uuid, numbers) in enumerate(history.by_gpu.items()):
+        own = numbers[np.isfinite(y[numbers])]
+        if not len(own):
+            continue
+        points = " ".join(["%d,%d"] * len(own)) % tuple(np.rint([own * across, y[own]]).T.ravel().tolist())
+        if len(own) == 1:  # a line to itself: its round ends make it a dot
+            yield f'<polyline class="gpu{number % 4} dot" points="{points} {points}"/>'
+            continue
+        yield f'<polyline class="gpu{number % 4}" points="{points}"/>'
+        borders = sorted(each.number for each in changes if each.uuid == uuid)
+        levels = [each for each in np.split(own, np.searchsorted(own, borders)) if len(each)]
+        path = "".join(f"M{each[0] * across:.0f},{np.median(y[each]):.1f}H{each[-1] * across:.0f}" for each in levels)
+        yield f'<path class="gpu{number % 4} level" d="{path}"/>'
+
+
+def _dots(history: History, values: Floats, y: Floats, across: float, runs: Sequence[str | None]) -> Iterator[str]:
+    """The newest sessions as links to their runs, named by day, commit and time."""
+    places = {int(each): place for place, numbers in enumerate(history.by_gpu.values()) for each in numbers}
+    for number in np.flatnonzero(np.isfinite(values))[-MOST_DOTS:].tolist():
+        session = history.sessions[number]
+        name = f"{session.taken:%Y-%m-%d %H:%M}, {commit_name(session)}, {figure(float(values[number]), 5)} µs"
+        dot = f'<path class="gpu{places[number] % 4} dot" d="M{number * across:.1f},{y[number]:.1f}h0">'
+        dot += f"<title>{escape(name)}</title></path>"
+        yield f'<a href="{escape(address)}" tabindex="-1">{dot}</a>' if (address := runs[number]) else dot
+
+
+def _round(low: float, high: float) -> list[float]:
+    """Two to five round numbers from ``low`` to ``high`` where there are any; else their middle."""
+    rough = (high - low) / 3 or 1.0
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = unit * next(each for each in (1, 2, 5, 10) if each * unit >= rough)
+    found = [each * step for each in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return found if len(found) > 1 else [float(f"{(low + high) / 2:.4g}")]
+
+
+def _dates(history: History, across: float, most: int, *, commits: bool) -> str:
+    """Days of sessions under the plot, and their commits; what a narrow plot leaves out has a class."""
+    last = len(history.sessions) - 1
+    numbers = sorted({round(each) for each in np.linspace(0, last, most)})
+    shown = []
+    for place, number in enumerate(numbers):
+        session = history.sessions[number]
+        text = f"{session.taken:%Y-%m-%d}" + (f"<br/>{escape(one_line(session.commit[:7]))}" if commits else "")
+        kind = "first" if number == 0 else "last" if number == last else ("z1", "z4", "z2", "z4")[place % 4]
+        shown.append(f'<i class="{kind}" style="left:{_across(number * across)}">{text}</i>')
+    return "".join(shown)
+
+
+def _sizes(changes: Sequence[ChangePoint], across: float) -> str:
+    """The sizes of the steps above the plot, each in the first lane that has room."""
+    free = [0.0] * LANES
+    shown = []
+    for change in sorted(changes, key=lambda each: each.number):
+        x = min(max((change.number - 0.5) * across, LABEL_WIDTH / 2), WIDTH - LABEL_WIDTH / 2)
+        lane = next((lane for lane, until in enumerate(free) if until <= x), None)
+        if lane is not None:
+            free[lane] = x + LABEL_WIDTH
+            place = f"left:{_across(x)};bottom:{lane * 1.2:.1f}em"
+            shown.append(f'<em class="{_tone(change)}" style="{place}">{change.change_percent:+.2f} %</em>')
+    lanes = sum(until > 0 for until in free)
+    return f'<div class="sizes" style="height:{1.2 * lanes:.1f}em">{"".join(shown)}</div>' if shown else ""
+
+
+def _across(x: float) -> str:
+    return f"{(x + MARGIN) / (WIDTH + 2 * MARGIN):.1%}"
+
+
+def _tone(change: ChangePoint) -> str:
+    return "bad" if change.log_ratio > 0 else "good"
 
 
 def _upright(kind: str, x: float, text: str) -> str:

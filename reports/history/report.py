@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +14,8 @@ from peakgate.core.report import Column, Report, Row, Table
 from peakgate.core.text import cell, counted, figure, one_line, percent, sparkline
 from peakgate.reports.comparison.result import change_text
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
-from peakgate.reports.history.chart import chart, mark_line, size, step_line
+from peakgate.reports.history.chart import chart, mark_line, size, step_line, sum_lines
+from peakgate.reports.history.origins import origins, table
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
 from peakgate.reports.runs.sessions import gpu_label
@@ -24,15 +27,12 @@ COLUMNS = (
     Column("newest_time_us", "time (µs)", figure, brief=True),
     Column("smallest_detectable_change_percent", "detectable", percent, brief=True),
     Column("open_percent", "open", percent),
-    Column("times", "times"),
 )
 
 
-def report(trend: Trend, links: Mapping[str, str] | None = None) -> Report:
-    """Regressions, worst first; for a site with the addresses of the cases' pages."""
-    left: dict[str, float] = {}
-    for each in trend.open:
-        left[each.change.case] = max(left.get(each.change.case, 0.0), each.remaining_percent)
+def report(trend: Trend, links: Mapping[str, str] | None = None, origin: Callable[[str], str] | None = None) -> Report:
+    """Regressions, worst first; for a site with the addresses of the cases' pages, and of those of origins by name."""
+    left = _left(trend)
     steps: dict[str, list[ChangePoint]] = {}
     for change in trend.changes:
         steps.setdefault(change.case, []).append(change)
@@ -49,8 +49,8 @@ def report(trend: Trend, links: Mapping[str, str] | None = None) -> Report:
         rows=[
             _row(
                 each,
-                chart(trend.history, numbers[each.case], steps.get(each.case, [])),
-                steps.get(each.case, []),
+                chart(trend.history, numbers[each.case], own := steps.get(each.case, [])),
+                [*sum_lines(own, trend.history), *(step_line(step, trend.history) for step in own)],
                 left.get(each.case),
                 (links or {}).get(each.case, ""),
             )
@@ -58,16 +58,27 @@ def report(trend: Trend, links: Mapping[str, str] | None = None) -> Report:
         ],
         columns=COLUMNS,
         sentences=[f"to settle it: `{command}`" for command in trend.commands],
-        tables=_tables(trend),
+        tables=_tables(trend, origin),
         fields=_fields(trend),
         legend=gpu_names(trend.history),
     )
 
 
+def _left(trend: Trend) -> dict[str, float]:
+    """What is open of each case in percent: all of its steps on the GPU where they are largest together."""
+    sums: defaultdict[tuple[str, str | None], float] = defaultdict(float)
+    for each in trend.open:
+        sums[each.change.case, each.change.uuid] += each.remaining
+    left: dict[str, float] = {}
+    for (case, _), total in sums.items():
+        left[case] = max(left.get(case, 0.0), 100 * math.expm1(total))
+    return left
+
+
 def _row(
-    finding: CaseFinding, drawn: tuple[str, str], steps: list[ChangePoint], open_percent: float | None, address: str
+    finding: CaseFinding, drawn: tuple[str, str], steps: Sequence[str], open_percent: float | None, address: str
 ) -> Row:
-    """A case; ``drawn`` is its chart and the range of its times."""
+    """A case; ``drawn`` is its chart and the range of its times, ``steps`` are its change points in words."""
     known = ("older_time_us", "newest_time_us", "change_percent", "smallest_detectable_change_percent")
     recent = () if finding.older_time_us is None else (sparkline(finding.recent_us),)
     return Row(
@@ -75,22 +86,24 @@ def _row(
         verdict=finding.verdict,
         reason=_reason(finding),
         change="" if finding.change_percent is None else change_text(finding.change_percent),
-        details=(*recent, *map(step_line, steps)),
-        cells={name: getattr(finding, name) for name in known} | {"open_percent": open_percent, "times": drawn[1]},
+        details=(*recent, *steps),
+        cells={name: getattr(finding, name) for name in known} | {"open_percent": open_percent},
         group=finding.case.partition(".")[0],
         address=address,
-        picture=drawn[0],
+        picture=drawn[0] or f"<small>{drawn[1]}</small>",
     )
 
 
-def _tables(trend: Trend) -> list[Table]:
+def _tables(trend: Trend, origin: Callable[[str], str] | None) -> list[Table]:
     regressions = [(open_line(each),) for each in trend.regressions]
+    found = origins(trend.history, trend.changes)
     changes = [
         (each.case, size(each), gpu_label(each.uuid), each.cause, each.place.where, ", ".join(each.place.facts))
         for each in trend.changes
     ]
     return [
         *([Table(f"Open regressions ({len(trend.open)})", ("regression",), regressions)] if regressions else []),
+        *([table(trend.history, found, [origin(each.name) for each in found] if origin else None)] if found else []),
         *([Table(f"Change points ({len(changes)})", CHANGE_HEADINGS, changes, folded=True)] if changes else []),
     ]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -54,7 +55,10 @@ HISTORY_COLUMNS = ("gpu_slug", *SESSION_FACTS, "case", *VALUES, "verdict", "host
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something besides the code that changed with session number ``index``: its driver, or the GPU it ran on."""
+    """Something besides the code that changed with session number ``index``.
+
+    ``what`` is a fact of ``ENVIRONMENT``, or ``GPU``, at the first session of another one.
+    """
 
     index: int
     what: str
@@ -117,15 +121,29 @@ class History:
 
     @cached_property
     def marks(self) -> tuple[Mark, ...]:
-        """Where driver or GPU differ from those of the session before that knew them."""
-        names = {"driver": "driver", "uuid": "GPU"}
-        known, changed = last_known(self.facts[list(names)])
+        """Each change of a GPU's environment once, however many GPUs make it in turn, and each GPU's first session."""
+        gpus = list(self.by_gpu.items())
         found = [
-            Mark(index, what, known[name][index], self.facts[name][index])
-            for name, what in names.items()
-            for index in np.flatnonzero(changed[name]).tolist()
+            Mark(int(own[0]), "GPU", before or "an unknown GPU", uuid or "an unknown GPU")
+            for (before, _), (uuid, own) in itertools.pairwise(gpus)
         ]
+        made: dict[tuple[str, str, str], set[str | None]] = {}
+        for index, uuid, what, before, after in sorted(self._changed(), key=lambda each: each[0]):
+            followers = made.setdefault((what, before, after), set())
+            if not followers or uuid in followers:
+                followers.clear()
+                found.append(Mark(index, what, before, after))
+            followers.add(uuid)
         return tuple(sorted(found, key=lambda mark: mark.index))
+
+    def _changed(self) -> Iterator[tuple[int, str | None, str, str, str]]:
+        """Session, GPU, fact, and its value before and after, of each change of a GPU's environment."""
+        for uuid, own in self.by_gpu.items():
+            facts = self.facts.loc[own, list(ENVIRONMENT)]
+            known, changed = last_known(facts)
+            for what in ENVIRONMENT:
+                for index in facts.index[changed[what]]:
+                    yield int(index), uuid, what, known.loc[index, what], facts.loc[index, what]
 
 
 def last_known(facts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

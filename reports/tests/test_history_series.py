@@ -70,6 +70,21 @@ def test_changes_of_driver_and_gpu_are_marked_where_they_happen() -> None:
     ]
 
 
+def test_gpus_in_turns_are_marked_once_each_and_an_upgrade_of_all_of_them_once() -> None:
+    turns = [
+        timed(number, uuid=f"GPU-{number % 3}", driver="590.1" if number >= 30 else "580.159.04")
+        for number in range(60)
+    ]
+    marks = history(turns).marks
+    assert [(each.index, each.what) for each in marks] == [(1, "GPU"), (2, "GPU"), (30, "driver")]
+
+
+def test_a_driver_that_is_put_back_and_upgraded_again_is_marked_each_time() -> None:
+    drivers = ["580.1"] * 3 + ["590.1"] * 3 + ["580.1"] * 3 + ["590.1"] * 3
+    marks = history([timed(number, driver=driver) for number, driver in enumerate(drivers)]).marks
+    assert [(each.index, each.after) for each in marks] == [(3, "590.1"), (6, "580.1"), (9, "590.1")]
+
+
 def test_the_only_gpu_that_is_not_emulated_is_taken() -> None:
     found = history([timed(1), timed(2, slug="cpu-emulator")])
     assert (found.slug, len(found.sessions)) == ("nvidia-h200", 1)

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 from peakgate.cli import main
 from peakgate.core.codes import Code
-from peakgate.reports.pages.site import LEDGER_FILE, SAFE_NAME, page_name
+from peakgate.reports.pages.ledger import LEDGER_FILE, SAFE_NAME, page_name
 from refusals import refusal
 from synthetic_runs import LADDER, document, save
 
@@ -55,7 +55,8 @@ def test_every_page_is_reached_from_the_index_and_no_link_leaves_the_folder(site
         assert named <= written.keys()
         waiting += named - reached
     assert reached == written.keys()
-    assert len(reached) == 1 + 2 * (2 + len(TIMES) + 2)
+    models, lists, runs, commits = 2, 3, 2, 1
+    assert len(reached) == 1 + models * (lists + len(TIMES) + runs + commits)
 
 
 def test_names_are_escaped_and_no_path_of_this_machine_is_published(site: Site, tmp_path: Path) -> None:

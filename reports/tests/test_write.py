@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.core import terminal
 from peakgate.core.errors import PeakgateError
-from peakgate.core.report import Report, Row, Tone, document, tone
+from peakgate.core.report import Link, Report, Row, Table, Tone, document, tone
 from peakgate.core.text import cell, figure, one_line, percent, sparkline
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.write import files, markdown
@@ -204,7 +204,8 @@ def test_names_leave_the_page_as_it_is_and_ask_for_nothing_outside_it() -> None:
     assert not [name for _, attributes in parsed.tags for name in attributes if name.startswith("on")]
     assert set(parsed.codes) >= {one_line(name) for name in HOSTILE}
     targets = [attributes[name] for _, attributes in parsed.tags for name in ("src", "href") if name in attributes]
-    assert targets == ["#content"]
+    ids = {attributes["id"] for _, attributes in parsed.tags if "id" in attributes}
+    assert {f"#{each}" for each in ids} >= set(targets) >= {"#content", "#row-0"}
     policy = parsed.named("meta")[1]["content"] or ""
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "script-src 'unsafe" not in policy
@@ -220,7 +221,28 @@ def test_a_few_notes_stand_open_and_many_are_folded() -> None:
 def test_a_page_of_a_site_leads_up_and_to_the_pages_of_its_rows() -> None:
     found = replace(record(), rows=[replace(row("a.b", "SAME"), address="cases/a.b.html")])
     links = [each["href"] for each in Document(page(found, [("All GPU models", "../index.html")], "a")).named("a")]
-    assert links == ["#content", "../index.html", "cases/a.b.html"]
+    assert [each for each in links if not each.startswith("#")] == ["../index.html", "cases/a.b.html"]
+
+
+def test_the_first_thing_on_a_page_is_its_verdict_and_its_worst_case() -> None:
+    text = page(record())
+    assert text.index("norms.softmax-8") < text.index("Rows by verdict") < text.index("What else differs")
+    assert text.count("element 3: 1.0 instead of 2.0") == 2
+    passed = [row("a.b", "SAME", "+0.1 %")]
+    assert 'class="worst"' not in page(replace(record(), verdict="PASS", rows=passed))
+    assert record().worst is not None
+
+
+def test_a_cell_that_is_a_link_leads_there_on_a_page_and_is_text_elsewhere() -> None:
+    leading = Link("a1b2c3", "../changes/a1b2c3.html")
+    found = replace(
+        record(),
+        rows=[replace(row("a.b", "SAME"), cells={"driver": leading})],
+        tables=[Table("Runs", ("run",), [(leading,)])],
+    )
+    links = [each["href"] for each in Document(page(found)).named("a")]
+    assert links.count("../changes/a1b2c3.html") == 2
+    assert "changes/" not in markdown.markdown(found) + files.csv(found)
 
 
 def test_a_summary_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from peakgate.core.case import TENSOR_MATH
-from peakgate.core.report import Column, Table
+from peakgate.core.report import Column, Row, Table
 from peakgate.core.text import counted, figure, one_line, percent, share, sparkline
 from peakgate.reports.runs.facts import facts
 from peakgate.reports.runs.find import RunSide
@@ -22,7 +23,21 @@ def _rate(tflops: float) -> str:
     return figure(tflops, 3) if tflops else ""
 
 
+@dataclass(frozen=True, slots=True)
+class IntervalColumn(Column):
+    """``+1.02 to +1.25 %``: the cells ``low_percent``, by which it is sorted, and ``high_percent`` of a row."""
+
+    name: str = "low_percent"
+    heading: str = "interval"
+
+    def text(self, row: Row) -> str:
+        low, high = (row.cells.get(name) for name in ("low_percent", "high_percent"))
+        known = isinstance(low, float) and isinstance(high, float) and not math.isnan(low)
+        return f"{low:+.2f} to {high:+.2f} %" if known else ""
+
+
 COMPARED_COLUMNS = (
+    IntervalColumn(brief=True),
     Column("base_time_us", "before (µs)", figure, brief=True),
     Column("new_time_us", "time (µs)", figure, brief=True),
     Column("smallest_detectable_change_percent", "detectable", percent, brief=True),

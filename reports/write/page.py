@@ -14,10 +14,16 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
-from peakgate.core.report import Report, tone
-from peakgate.core.text import one_line
+from peakgate.core.report import CellValue, Link, Report, tone
+from peakgate.core.text import BARS, one_line
 
 TEMPLATES = Path(__file__).with_name("templates")
+
+MOST_FIRST = 3
+"""So many sentences stand in the header; the others follow the rows."""
+
+SHORT = 24
+"""A text of so many letters is not broken into lines."""
 
 PageLink = tuple[str, str]
 """The name of a page and its address, relative to the page that leads to it."""
@@ -34,6 +40,9 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
         full_title=f"{heading}{': ' if report.headline else ''}{report.headline}",
         tone=tone(report.verdict),
         trail=trail,
+        first=MOST_FIRST,
+        parts=_parts(report),
+        rows_title=rows_title(report),
         groups=list(dict.fromkeys(row.group for row in report.rows if row.group)),
         rows=Markup("\n").join(_rows(report, numeric)),
         numeric=numeric,
@@ -45,9 +54,33 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
     )
 
 
+def _parts(report: Report) -> list[PageLink]:
+    """What stands below the header, in order, each with its anchor."""
+    tables, folded = ([each.title for each in report.tables if each.folded is state] for state in (False, True))
+    pictures = [(each.title, f"picture-{at}") for at, each in enumerate(report.pictures, 1)]
+    return [
+        *([] if report.counts else pictures),
+        *([(rows_title(report), "cases-title")] if report.rows else []),
+        *([("Further findings", "findings")] if len(report.sentences) > MOST_FIRST else []),
+        *((title, f"table-{at}") for at, title in enumerate(tables, 1)),
+        *(pictures if report.counts else []),
+        *((title, f"folded-{at}") for at, title in enumerate(folded, 1)),
+    ]
+
+
+def rows_title(report: Report) -> str:
+    """``Cases``, ``GPUs``."""
+    return f"{report.unit[0].upper()}{report.unit[1:]}s"
+
+
 def number(value: object) -> bool:
     """Whether a cell is aligned as a number."""
     return isinstance(value, int | float)
+
+
+def is_link(value: object) -> bool:
+    """Whether a cell leads to a page."""
+    return isinstance(value, Link)
 
 
 @cache
@@ -60,7 +93,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     found.filters |= {"line": one_line, "prose": prose}
-    found.tests["number"] = number
+    found.tests |= {"number": number, "linked": is_link}
     return found.get_template("page.html")
 
 
@@ -82,36 +115,43 @@ def prose(text: str) -> Markup:
 def _rows(report: Report, numeric: Set[str]) -> list[Markup]:
     """The rows as HTML, made here: a template takes four times as long, and a site has hundreds of thousands."""
     order = {verdict: rank for rank, verdict in enumerate(report.counts)}
-    changes, drawn = any(row.change for row in report.rows), any(row.picture for row in report.rows)
-    opening = [(column, "<td class=number>" if column.name in numeric else "<td>") for column in report.columns]
+    changes = any(row.change for row in report.rows)
     found = []
     for number, row in enumerate(report.rows):
-        parts = [_name(row.name, row.address, row.reason, tuple(row.details))]
-        if order:
-            parts.append(_verdict(row.verdict, order.get(row.verdict, len(order))))
+        words = [each for each in (row.reason, *row.details) if each and not (row.picture and set(each) <= set(BARS))]
+        parts = [_verdict(row.verdict, order.get(row.verdict, len(order)))] if order else []
+        parts += [_name(row.name, row.address), row.picture, _small(tuple(words))]
         if changes:
             value = row.cells.get("change_percent")
             parts.append(f"<td data-value={'' if value is None else f'{value:.6g}'}>{escape(row.change)}")
-        parts += [f"{cell}{_text(column.text(row))}" for column, cell in opening]
-        parts += [f"<td>{row.picture}"] if drawn else []
+        for column in report.columns:
+            text = column.text(row)
+            kind = " class=number" if column.name in numeric else " class=short" if 0 < len(text) <= SHORT else ""
+            parts.append(f"<td{kind}>{_linked(row.cells.get(column.name), text)}")
         about = f'<tr id=row-{number} data-group="{escape(one_line(row.group))}" data-verdict="{escape(row.verdict)}">'
         found.append(Markup(about + "".join(parts)))  # noqa: S704  # all escaped
     return found
 
 
-@lru_cache(maxsize=10_000)
-def _name(name: str, address: str, reason: str, details: tuple[str, ...]) -> str:
+def _name(name: str, address: str) -> str:
     shown = f"<code>{escape(one_line(name))}</code>"
     linked = f'<a href="{escape(address)}">{shown}</a>' if address else shown
-    return f"<th scope=row class=case>{linked}" + "".join(
-        f"<small>{escape(one_line(each))}</small>" for each in (reason, *details) if each
-    )
+    return f"<th scope=row class=case>{linked}"
+
+
+@lru_cache(maxsize=10_000)
+def _small(lines: tuple[str, ...]) -> str:
+    return "".join(f"<small>{escape(one_line(each))}</small>" for each in lines)
 
 
 @lru_cache(maxsize=100)
 def _verdict(verdict: str, rank: int) -> str:
     shown = escape(verdict or "not judged")
     return f'<td data-value={rank}><span class="verdict {tone(verdict)}">{shown}</span>'
+
+
+def _linked(value: CellValue, text: str) -> str:
+    return f'<a href="{escape(value.address)}">{_text(text)}</a>' if isinstance(value, Link) else _text(text)
 
 
 @lru_cache(maxsize=10_000)

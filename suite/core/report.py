@@ -24,6 +24,18 @@ SCHEMA = 1
 CellValue = str | float | int | None
 
 
+class Link(str):
+    """A cell's text that leads to an address in pages; plain text in every other output."""
+
+    address: str
+
+    def __new__(cls, text: str, address: str) -> Link:
+        """The text, with the address relative to the page that it stands on."""
+        made = super().__new__(cls, text)
+        made.address = address
+        return made
+
+
 class Tone(StrEnum):
     """How a verdict is shown: it fails, leaves it open, is better than before, or is as it should be."""
 
@@ -142,6 +154,12 @@ class Report:
     def headline(self) -> str:
         """The verdict and what stands beside it: ``PASS, 2 regressions open``."""
         return ", ".join(filter(None, (self.verdict, self.qualified)))
+
+    @property
+    def worst(self) -> Row | None:
+        """The first row where it fails, is open or has a change: rows come worst first."""
+        first = self.rows[0] if self.rows else None
+        return first if first and (first.change or first.tone in {Tone.BAD, Tone.OPEN}) else None
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -81,7 +81,8 @@ function filterRows(form) {
       );
       visible += !row.hidden;
     });
-    shown.textContent = visible === rows.length ? `${visible} rows` : `${visible} of ${rows.length} rows`;
+    const all = `${rows.length} row${rows.length === 1 ? "" : "s"}`;
+    shown.textContent = visible === rows.length ? all : `${visible} of ${all}`;
     for (const count of counts) count.setAttribute("aria-pressed", String(count.dataset.verdict === verdict.value));
   }
 
@@ -97,6 +98,34 @@ function filterRows(form) {
     });
   }
 }
+
+// Zoom: a picture grows within its place, which scrolls; its middle stays where it is.
+function zoomable(picture) {
+  const scroller = picture.querySelector(".chart.large > div") || picture;
+  const tools = document.createElement("div");
+  let zoom = 1;
+
+  function setZoom(wanted) {
+    const middle = (scroller.scrollLeft + scroller.clientWidth / 2) / scroller.scrollWidth;
+    zoom = Math.min(16, Math.max(1, wanted));
+    scroller.style.setProperty("--zoom", zoom);
+    scroller.className = scroller.className.replace(/ ?\bzoom\d/, "") + (zoom > 1 ? ` zoom${Math.min(zoom, 4)}` : "");
+    scroller.scrollLeft = middle * scroller.scrollWidth - scroller.clientWidth / 2;
+  }
+
+  tools.className = "tools";
+  for (const [text, label, factor] of [["\u2212", "Zoom out", 0.5], ["+", "Zoom in", 2]]) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = text;
+    button.ariaLabel = label;
+    button.addEventListener("click", () => setZoom(zoom * factor));
+    tools.append(button);
+  }
+  picture.before(tools);
+}
+
+for (const picture of document.querySelectorAll(".picture")) zoomable(picture);
 
 const form = document.getElementById("filters");
 if (form) filterRows(form);
