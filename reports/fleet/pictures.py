@@ -5,19 +5,29 @@ Both are pixels inside their SVG: ten thousand GPUs are one picture, not two mil
 
 from __future__ import annotations
 
+import bisect
+
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from peakgate.core.report import Picture
-from peakgate.core.text import counted
-from peakgate.reports.fleet.analysis import Analysis
+from peakgate.reports.fleet.analysis import Analysis, GpuStatus
 from peakgate.reports.fleet.statistics import ALL
-from peakgate.reports.write.pictures import STYLE, svg
+from peakgate.reports.write.pictures import COLOURS, LONGEST_LABEL, STYLE, TEXT_COLOUR, label, svg
 
 MOST_GPUS, MOST_CASES = 2000, 400
 """Rows and columns of the heat map; of more GPUs the slowest are shown, and the page says so."""
+
+ROW_INCHES, LETTER_INCHES = 0.15, 0.068
+"""A name's height and its letters' width."""
+
+FADING = LinearSegmentedColormap.from_list(
+    "fading", [(0, "#1f6fd0ff"), (0.5, "#1f6fd000"), (0.5, "#d0302600"), (1, "#d03026ff")]
+).with_extremes(bad="#80808060")
 
 MOST_DOTS = 400_000
 SCALE = 0.05
@@ -44,26 +54,48 @@ def _ordered(found: Analysis) -> pd.DataFrame:
 
 
 def heat_map(found: Analysis) -> Picture:
-    """A row per GPU, a column per case; red is slower than the fleet's median of the case."""
+    """A row per GPU, a column per case; red is slower than the fleet's median of the case.
+
+    Colours fade into the page where nothing differs, light or dark. Named are all GPUs and cases that have room, first
+    the GPUs that are not OK and the cases that differ most.
+    """
     table = _ordered(found)
-    figure, axes = _plot(11, min(max(1.2 + 0.16 * len(table), 2.5), 14))
+    bottom = 0.3 + LETTER_INCHES * min(max(map(len, map(str, table.columns))), LONGEST_LABEL)
+    height = min(max(0.16 * len(table), 2.0), 12.5)
+    figure, axes = _plot(11, bottom + height)
     slower = np.expm1(table.to_numpy()) * 100
-    picture = axes.imshow(
-        slower, aspect="auto", cmap="RdBu_r", interpolation="nearest", vmin=-100 * SCALE, vmax=100 * SCALE
-    )
+    shown = {"cmap": FADING, "interpolation": "nearest", "vmin": -100 * SCALE, "vmax": 100 * SCALE}
+    picture = axes.imshow(slower, aspect="auto", **shown)
     figure.colorbar(picture, ax=axes, label="slower than the fleet's median (%)", pad=0.01)
-    groups = ", ".join(dict.fromkeys(str(found.groups.get(case)) for case in table))
-    axes.set_xlabel(f"{counted(table.shape[1], 'case')}, by group: {groups}")
-    axes.set_xticks([])
-    if len(table) <= 40:
-        names = [f"{found.gpus['node'].get(uuid)} {uuid[:12]}" for uuid in table.index]
-        axes.set_yticks(range(len(table)), names, fontsize=7)
-    else:
-        axes.set_ylabel(f"{len(table)} GPUs, by node")
-    shown, of = len(table), len(found.deviations)
+    status, nodes = (found.gpus[name].astype(str).reindex(table.index) for name in ("status", "node"))
+    wanted = np.argsort((status == GpuStatus.OK).to_numpy() * 2 + nodes.duplicated().to_numpy(), kind="stable")
+    rows = _spaced(wanted, len(table) / (height / ROW_INCHES))
+    axes.set_yticks(rows, [label(f"{nodes.iloc[row]} {str(table.index[row])[:12]}") for row in rows], fontsize=8)
+    for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
+        if status.iloc[row] != GpuStatus.OK:
+            tick.set(color=COLOURS[5], fontweight="bold")
+    farthest = np.argsort(-np.nanmax(np.abs(np.nan_to_num(slower)), axis=0), kind="stable")
+    columns = _spaced(farthest, table.shape[1] / (6.5 / ROW_INCHES))
+    axes.set_xticks(columns, [label(str(table.columns[each])) for each in columns], rotation=90, fontsize=8)
+    groups = [str(found.groups.get(case)) for case in table]
+    borders = [at for at in range(1, len(groups)) if groups[at] != groups[at - 1]]
+    for start, end in zip([0, *borders], [*borders, len(groups)], strict=True):
+        axes.text((start + end - 1) / 2, -0.7, f"{groups[start]} ({end - start})", ha="center", va="bottom", fontsize=8)
+        axes.axvline(end - 0.5, color=TEXT_COLOUR, linewidth=0.6)
+    few, of = len(table), len(found.deviations)
     text = "Each row is a GPU, each column a case; red is slower than the fleet's median of the case."
-    text += f" The slowest {shown} of {of} GPUs are shown." if shown < of else ""
+    text += f" The slowest {few} of {of} GPUs are shown." if few < of else ""
     return Picture("GPUs and cases", text, svg(figure))
+
+
+def _spaced(wanted: NDArray[np.intp], apart: float) -> list[int]:
+    """The places of a row of names, in the order they are wanted, each as far ``apart`` from all before it."""
+    taken: list[int] = []
+    for place in wanted.tolist():
+        at = bisect.bisect(taken, place)
+        if all(abs(place - each) >= apart for each in taken[max(at - 1, 0) : at + 1]):
+            taken.insert(at, place)
+    return taken
 
 
 def spread(found: Analysis) -> Picture:
@@ -78,12 +110,15 @@ def spread(found: Analysis) -> Picture:
         outer = np.abs(y) > np.quantile(np.abs(y), 1 - MOST_DOTS / 2 / len(y))
         chosen = outer | (np.arange(len(y)) % (2 * len(y) // MOST_DOTS + 1) == 0)
         x, y = x[chosen], y[chosen]
-    figure, axes = _plot(11, 3.6)
-    axes.plot(x, y, ".", rasterized=True, markersize=3 if len(y) < 20_000 else 1, alpha=0.6, color="#1f5fa8")
+    names = [label(str(each)) for each in order]
+    figure, axes = _plot(11, 3.6 + LETTER_INCHES * max(map(len, names)))
+    axes.plot(x, y, ".", rasterized=True, markersize=3 if len(y) < 20_000 else 1, alpha=0.6, color=COLOURS[0])
     axes.axhline(0, color="#888", linewidth=0.6)
-    axes.set_xlabel("cases, by their spread between GPUs")
+    named = _spaced(np.arange(len(names))[::-1], len(names) / (8.0 / ROW_INCHES))
+    axes.set_xticks(named, [names[each] for each in named], rotation=90, fontsize=8)
+    axes.margins(x=0.01)
     axes.set_ylabel("slower than median (%)")
-    return Picture("Spread per case", "Every GPU is a dot.", svg(figure))
+    return Picture("Spread per case", "Every GPU is a dot; cases are in the order of their spread.", svg(figure))
 
 
 def _plot(width: float, height: float) -> tuple[Figure, Axes]:

@@ -13,7 +13,7 @@ import pandas as pd
 from peakgate.core import terminal
 from peakgate.core.report import Column, Report, Row, Table, Tone
 from peakgate.core.text import counted, percent
-from peakgate.core.verdict import Verdict
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.fleet import analysis, dataset
 from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, GpuStatus
 from peakgate.reports.fleet.paired import FleetShift
@@ -90,6 +90,7 @@ def of_fleet(found: Analysis) -> Report:
     return Report(
         command="fleet",
         exit_code=found.exit_code,
+        verdict=_verdict(found),
         about=(("fleet", f"{found.fleet}, {found.mode}"),),
         notes=notes,
         rows=[
@@ -123,6 +124,16 @@ def of_fleet(found: Analysis) -> Report:
         unit="GPU",
         totals={status.value: count for status, count in found.counts.items()},
     )
+
+
+def _verdict(found: Analysis) -> str:
+    """The worst status of a GPU; of a fleet that fails or is open otherwise, what that is; PASS of one that passes."""
+    worst = next(iter(found.counts), GpuStatus.UNDECIDED)
+    if worst is not GpuStatus.OK:
+        return worst
+    if found.exit_code is ExitCode.REGRESSION:
+        return GpuStatus.FAILED if found.faulty else GpuStatus.OUTLIER
+    return Verdict.PASS if found.exit_code is ExitCode.OK else GpuStatus.UNDECIDED
 
 
 def _gpu(record: dict[str, Any], *, unsettled: bool) -> Row:

@@ -1,6 +1,7 @@
 """From a fleet's table to what became of every GPU, and its reports."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.reports.fleet import analysis, dataset, report
 from peakgate.reports.fleet.analysis import GpuStatus
+from peakgate.reports.fleet.pictures import _spaced, heat_map
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import FleetPlan, Store, newest
 from peakgate.reports.write import files
@@ -208,3 +210,32 @@ def test_the_data_set_is_read_as_it_was_written(tmp_path):
     (tmp_path / dataset.DATASET_FILE).write_bytes(b"no parquet")
     with pytest.raises(PeakgateError, match=dataset.DATASET_FILE):
         dataset.read(tmp_path / dataset.DATASET_FILE)
+
+
+def test_the_heat_map_names_the_outliers_first_and_every_group():
+    found = analysis.analyse(fleet(200, slow={3: 0.06, 150: 0.06}))
+    for uuid in ("GPU-3", "GPU-150"):
+        found.gpus.loc[uuid, "status"] = GpuStatus.OUTLIER
+    drawn = heat_map(found).svg
+    named = set(re.findall(r">(node\d+ GPU-\d+)<", drawn))
+    assert {"node0 GPU-3", "node18 GPU-150"} <= named
+    assert len(named) < 200
+    assert {"compute (5)", "memory (20)"} <= set(re.findall(r">(\w+ \(\d+\))<", drawn))
+    assert "case7" in drawn
+
+
+def test_names_on_an_axis_are_taken_as_they_are_wanted_and_do_not_overlap():
+    assert _spaced(np.array([5, 0, 6, 9, 4, 2]), 2) == [0, 2, 5, 9]
+    assert _spaced(np.arange(4), 1) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        (fleet(8), "PASS"),
+        (fleet(8, more=[lone("GPU-lost", "lost")]), "LOST"),
+        (fleet(8, more=[lone("GPU-gone", "crashed"), lone("GPU-lost", "lost")]), "CRASHED"),
+    ],
+)
+def test_a_fleet_has_the_verdict_of_its_worst_gpu(found, verdict):
+    assert report.of_fleet(analysis.analyse(found)).verdict == verdict

@@ -22,6 +22,9 @@ from peakgate.core.report import Picture
 from peakgate.core.text import one_line
 
 COLOURS = ("#3d85c6", "#d9730d", "#2f9e77", "#b565b0", "#b8960c", "#cc4f5c", "#5b7db1", "#808890")
+BAR_COLOUR = "#2f6fae"
+"""Behind white figures."""
+
 SYMBOLS = "osD^P*HX"
 TEXT_COLOUR = "#010203"
 """Becomes the colour of the page's text, which differs between themes."""
@@ -167,7 +170,7 @@ def ladders(cases: Sequence[DrawnCase], families: Sequence[str]) -> Picture | No
     names = [label(f"{each.family}.{each.stage}") for each in best]
     figure, axes = _plot(0.9 + 0.2 * len(best), names)
     places = range(len(best))
-    bars = axes.barh(places, [100 * (each.peak_fraction or 0.0) for each in best], color=COLOURS[0])
+    bars = axes.barh(places, [100 * (each.peak_fraction or 0.0) for each in best], color=BAR_COLOUR)
     axes.bar_label(bars, fmt="%.1f %%", label_type="center", color="white")
     for name, marker, values in (
         ("measured roof", "|", [_share(each.peak_fraction, each.roof_fraction) for each in best]),
