@@ -18,7 +18,7 @@ from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Bools, Floats, Positions
 from peakgate.reports.comparison.result import BOTH_SIDES, LABELS, change_text, probability
-from peakgate.reports.runs.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records
+from peakgate.reports.runs.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records, require
 from peakgate.reports.runs.runfile import CaseResult
 from peakgate.run.terms import TERMS, Contract, summary
 
@@ -44,8 +44,9 @@ SIDES = "base", "new", "history"
 def in_order(label: str, frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of a side, oldest session first, each case of a session once.
 
-    A PeakgateError names a side without a row, a KeyError a column that is not there.
+    A PeakgateError names a side without a row, or what it is instead of a frame of runs.
     """
+    require(frame, FRAME_COLUMNS, label)
     if frame.empty:
         raise PeakgateError(
             f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load", Code.TOO_FEW

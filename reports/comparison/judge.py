@@ -44,7 +44,7 @@ from peakgate.reports.comparison.result import (
     in_percent,
 )
 from peakgate.reports.runs.facts import differences, machine_code
-from peakgate.reports.runs.frame import records
+from peakgate.reports.runs.frame import FRAME_COLUMNS, records, require
 from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
 
 SESSIONS_ALPHA = 0.01
@@ -83,11 +83,15 @@ def compare(
 ) -> pd.DataFrame:
     """NEW against BASE, from frames of runs (``frame.FRAME_COLUMNS``) to a row per case (``result.ROW_COLUMNS``).
 
-    ``history`` holds other runs, of which those on the same GPU, driver and code give the spread between sessions.
+    ``history`` holds other runs, of which those on the same GPU, driver and code give the spread between sessions; runs
+    that are on a side do not count again.
     Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are. The frame's ``attrs``
     are of the whole comparison (``result.finished``). A PeakgateError names a side without a row.
     """
     base, new = evidence.in_order("base", base), evidence.in_order("new", new)
+    if history is not None:
+        require(history, FRAME_COLUMNS, "history")
+        history = history[~history["run"].isin({*base["run"], *new["run"]})]
     rules = _rules(base, new, across_gpus=across_gpus)
     ids = pd.Index(pd.concat([base["case"], new["case"]]).unique(), name="case")
     before, after = evidence.summarize(base, ids), evidence.summarize(new, ids)

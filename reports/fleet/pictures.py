@@ -64,8 +64,8 @@ def heat_map(found: Analysis) -> Picture:
     height = min(max(0.16 * len(table), 2.0), 12.5)
     figure, axes = _plot(11, bottom + height)
     slower = np.expm1(table.to_numpy()) * 100
-    shown = {"cmap": FADING, "interpolation": "nearest", "vmin": -100 * SCALE, "vmax": 100 * SCALE}
-    picture = axes.imshow(slower, aspect="auto", **shown)
+    ends = -100 * SCALE, 100 * SCALE
+    picture = axes.imshow(slower, aspect="auto", cmap=FADING, interpolation="nearest", vmin=ends[0], vmax=ends[1])
     figure.colorbar(picture, ax=axes, label="slower than the fleet's median (%)", pad=0.01)
     status, nodes = (found.gpus[name].astype(str).reindex(table.index) for name in ("status", "node"))
     wanted = np.argsort((status == GpuStatus.OK).to_numpy() * 2 + nodes.duplicated().to_numpy(), kind="stable")

@@ -19,6 +19,7 @@ from peakgate.core.text import counted, one_line
 from peakgate.reports.comparison.evidence import NO_COMMIT
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.runs.facts import GPU_NAMES
+from peakgate.reports.runs.frame import require
 from peakgate.reports.runs.runfile import UNUSABLE
 from peakgate.reports.runs.sessions import ENVIRONMENT, SavedSession
 
@@ -190,6 +191,7 @@ def history(runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = 
     ``runs`` has at least the columns ``HISTORY_COLUMNS``. With ``parts`` only cases that have one of them in their id.
     A PeakgateError says which GPU models there are when the choice is open, or what was not found.
     """
+    require(runs, HISTORY_COLUMNS, "runs")
     chosen = _chosen(runs["gpu_slug"], slug)
     own = runs.loc[runs["gpu_slug"] == chosen, list(HISTORY_COLUMNS)]
     timed = own["time_us"].notna() & ~own["verdict"].isin(list(map(str, UNUSABLE))) & ~own["host_bound"].astype(bool)

@@ -187,11 +187,14 @@ def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.Da
     """The saved runs that each of ``wanted`` names, as one tidy frame, oldest run first within each.
 
     ``wanted`` are what ``peakgate compare`` takes: files, folders, commits, ``latest``, ``driver:VERSION``; ``runs``
-    are the folders to search instead of the default ones. A PeakgateError names what cannot be found or read.
+    are the folders to search instead of the default ones. ``attrs["notes"]`` are those of the runs, and files passed
+    over. A PeakgateError names what cannot be found or read.
     """
     archive = Archive(None if runs is None else [Path(folder) for folder in runs])
-    found = [run for each in wanted for run in find_side(str(each), archive).runs]
-    return to_frame({run.path: run for run in found}.values())
+    sides = [find_side(str(each), archive) for each in wanted]
+    found = to_frame({run.path: run for side in sides for run in side.runs}.values())
+    found.attrs["notes"] = list(dict.fromkeys(note for side in sides for note in side.notes))
+    return found
 
 
 def _folder(path: Path) -> list[Run]:

@@ -16,6 +16,8 @@ import numpy as np
 import pandas as pd
 from msgspec import structs
 from numpy.typing import NDArray
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 from peakgate.core.text import encodable
 from peakgate.reports.runs.runfile import NUMBERS, TEXTS, UNUSABLE, CaseResult, Run, RunGpuFacts, Unmeasured
 
@@ -58,6 +60,22 @@ def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
     columns["host_bound"] = [bool(flag) for flag in columns["host_bound"]]
     of_cases = {name: as_series(values, CASE_COLUMNS[name]) for name, values in columns.items()}
     return pd.concat([of_runs, pd.DataFrame(of_cases)], axis=1)
+
+
+def require(frame: object, columns: Iterable[str], name: str) -> None:
+    """Raise a PeakgateError unless this is a frame of runs that has these columns, times and dates among them."""
+    wanted = f"{name}: expected a frame of runs, as peakgate.reports.load gives it"
+    if not isinstance(frame, pd.DataFrame):
+        raise PeakgateError(f"{wanted}, given {type(frame).__name__}", Code.NO_RUN)
+    if missing := [each for each in columns if each not in frame.columns]:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise PeakgateError(f"{wanted}; its column {missing[0]} is not there{more}", Code.NO_RUN)
+    for column, kinds, expected in (
+        ("time_us", {"floating", "integer", "mixed-integer-float", "empty"}, "numbers"),
+        ("taken", {"datetime64", "datetime", "empty"}, "dates"),
+    ):
+        if (kind := pd.api.types.infer_dtype(frame[column], skipna=True)) not in kinds:
+            raise PeakgateError(f"{wanted}; its column {column} has {kind}, expected {expected}", Code.NO_RUN)
 
 
 def run_rows(runs: Iterable[Run]) -> pd.DataFrame:

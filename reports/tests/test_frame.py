@@ -11,6 +11,7 @@ import pytest
 from comparing import KEPT, Saved
 from peakgate.reports.comparison import command, result
 from peakgate.reports.history import trend
+from peakgate.reports.history.frames import CHANGE_COLUMNS
 from peakgate.reports.history.series import history, of_sessions
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs import frame
@@ -83,7 +84,7 @@ def test_the_example_in_the_readme_runs_on_the_committed_runs(monkeypatch: pytes
 def test_the_readme_names_every_column() -> None:
     text = README.read_text(encoding="utf-8")
     gpu = {name for name in frame.FRAME_COLUMNS if name.startswith("gpu_")}
-    for name in trend.TREND_COLUMNS:
+    for name in (*trend.TREND_COLUMNS, *CHANGE_COLUMNS):
         assert f"`{name}`" in text, name
     sides = {
         name for name in result.ROW_COLUMNS if name.removeprefix("base_").removeprefix("new_") in result.BOTH_SIDES

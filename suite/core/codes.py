@@ -96,7 +96,7 @@ class Code(StrEnum):
 
     # Saved runs and their judgement
     WHICH_RUN = "PG601", "no saved run, or several, where one is meant", "give more of its name; `--runs`"
-    NO_RUN = "PG602", "a file that is not a whole run of this version", "name another, or measure again"
+    NO_RUN = "PG602", "a file or frame that is not of whole runs of this version", "name another, or measure again"
     GPU_MODELS = "PG603", "runs, floors or outputs of several or other GPUs", "name those of one GPU; `--gpu`"
     EMULATED = "PG604", "the emulator's times, where a GPU's are needed", "runs of a GPU"
     TOO_FEW = "PG605", "too few runs or cases to judge", "measure more"
