@@ -27,7 +27,7 @@ LEAST_CHART_SPAN = 0.03
 """Times that moved less than this share are drawn as the nearly straight line they are."""
 
 FEWEST_DRAWN = 3
-DATES = 13
+DATES = 9
 """Of a large chart; one in four of them is shown until the reader zooms in."""
 
 MOST_DOTS = 500

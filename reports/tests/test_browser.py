@@ -14,10 +14,14 @@ import pytest
 from comparing import compare
 from peakgate.cli import main
 from peakgate.reports.comparison.report import report as compared
+from peakgate.reports.fleet import analysis, dataset
+from peakgate.reports.fleet import report as fleet_report
+from peakgate.reports.pages import show
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.write.page import page as page_text
 from synthetic_runs import LADDER, document, save, slower
+from test_fleet_analysis import rows as fleet_rows
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -291,3 +295,108 @@ def test_a_reader_that_hears_the_page_finds_names_for_its_parts(opened: Page) ->
     for role, name in named:
         assert opened.get_by_role(role, name=name).count() >= 1, (role, name)
     assert opened.get_by_text("4 runs since 2026-11-01").count() > 1
+
+
+OVERLAPS = """(selector) => {
+  const boxes = [...document.querySelectorAll(selector)].map((each) => each.getBoundingClientRect())
+    .filter((each) => each.width);
+  return boxes.flatMap((one, at) => boxes.slice(at + 1).filter((other) =>
+    one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom)).length;
+}"""
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_first_screen_has_the_verdict_and_the_worst_case(browser: Browser, site: Path, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    for name in ("index.html", "nvidia-h200/index.html"):
+        page.goto((site.parent / name).as_uri())
+        for text in ("h1 .verdict", ".worst"):
+            box = page.locator(text).bounding_box()
+            assert box
+            assert box["y"] + box["height"] < 400
+        assert PAD in page.inner_text(".worst")
+    page.close()
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_a_chart_of_a_case_is_zoomed_has_more_dates_then_and_leads_to_runs(
+    browser: Browser, site: Path, width: int
+) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto((site.parent / "nvidia-h200" / "cases" / f"{PAD}.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    plot, dates = page.locator(".large .plot"), page.locator(".large .plot i:visible")
+    narrow, few = plot.evaluate("element => element.clientWidth"), dates.count()
+    assert page.evaluate(OVERLAPS, ".large i, .large em, .large b") == 0
+    for _ in range(2):
+        page.get_by_role("button", name="Zoom in").click()
+    assert plot.evaluate("element => element.clientWidth") == pytest.approx(4 * narrow, abs=4)
+    assert dates.count() > few >= 2
+    assert page.evaluate(OVERLAPS, ".large i, .large em") == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.get_by_role("button", name="Zoom out").click()
+    page.get_by_role("button", name="Zoom out").click()
+    assert dates.count() == few
+    newest = page.locator(".large a title").last.text_content() or ""
+    with page.expect_navigation():
+        page.locator(".large a").last.click(force=True)
+    assert page.inner_text("h1").startswith(f"Run of {newest[:16]}")
+    page.close()
+
+
+def test_a_commit_has_all_cases_that_moved_with_it(browser: Browser, site: Path) -> None:
+    page = browser.new_page()
+    page.goto((site.parent / "nvidia-h200" / "changes.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    with page.expect_navigation():
+        page.get_by_role("link", name="0d0d0d0d0d0d").last.click()
+    assert page.inner_text("h1").startswith("Commit 0d0d0d0d0d0d: SLOWER")
+    assert cases(page) == [PAD]
+    assert page.get_by_role("link", name="2026-11-13 12:00").count() == 1
+    page.close()
+
+
+def test_a_run_of_900_cases_is_one_file_below_a_megabyte_that_asks_for_nothing(
+    browser: Browser, tmp_path: Path
+) -> None:
+    times = {f"family{at % 9}.stage{at}_with_a_name-8192-32x8": 10.0 + at for at in range(900)}
+    run = load_run(save(tmp_path, "run", document(times, peak_tflops=67.0)))
+    path = tmp_path / "show.html"
+    path.write_text(page_text(show.report(run)), encoding="utf-8")
+    assert path.stat().st_size < 1_000_000
+    page, asked = browser.new_page(), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    page.fill("#text", "stage899")
+    assert len(cases(page)) == 1
+    page.fill("#text", "")
+    page.click("#table thead th:nth-child(3) button")
+    page.click("#table thead th:nth-child(3) button")
+    assert cases(page)[0] == "family8.stage899_with_a_name-8192-32x8"
+    assert asked == [path.as_uri()]
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_fleet_on_a_narrow_screen_has_its_outliers_before_its_pictures(
+    browser: Browser, tmp_path: Path, scheme: Any
+) -> None:
+    slow = fleet_rows("GPU-3", 3, slow=0.06)
+    again = fleet_rows("GPU-3", 30, slow=0.06, mode="again")
+    others = [row for at in range(16) if at != 3 for row in fleet_rows(f"GPU-{at}", at)]
+    path = tmp_path / "fleet.html"
+    found = fleet_report.of_fleet(analysis.analyse(dataset.frame([*slow, *others, *again])))
+    path.write_text(page_text(found), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme=scheme)
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert page.inner_text("h1 .verdict") == "OUTLIER"
+    assert cases(page)[0] == "GPU-3"
+    tops = [page.locator(each).first.bounding_box() for each in (".worst", "#table", "figure")]
+    assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)
+    letters = page.locator(".picture svg text").first.bounding_box()
+    assert letters
+    assert letters["height"] >= 8
+    page.close()

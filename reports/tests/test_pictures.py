@@ -76,6 +76,14 @@ def test_a_ladder_has_the_stages_in_the_order_of_the_lessons_each_with_its_share
     assert {"7.5 %", "44.8 %", "83.0 %"} <= set(shown)
 
 
+def test_a_ladder_of_very_many_stages_has_the_first_and_counts_them() -> None:
+    found = ladders([DrawnCase(f"a.s{at}", "a", f"s{at}", at, peak_fraction=0.5) for at in range(120)], ["a"])
+    assert found
+    assert "The first 100 of 120 stages." in found.text
+    assert {"a.s0", "a.s99"} <= set(texts(found.svg))
+    assert "a.s100" not in texts(found.svg)
+
+
 def test_only_the_first_changes_are_drawn_and_the_others_counted() -> None:
     found = changes([DrawnCase(f"a.b-{n}", "a", "b", change_percent=1.0, resolvable_percent=2.0) for n in range(90)])
     assert found

@@ -44,7 +44,7 @@ WIDTH_INCHES = 9.0
 """Of a picture."""
 
 LONGEST_LABEL = 36
-MOST_CHANGES = 40
+MOST_CHANGES, MOST_STAGES = 40, 100
 
 NO_ARITHMETIC = (1 / 128, 1 / 32)
 """Where cases without arithmetic are drawn, in flop/byte: their distance to the memory roof is right at any."""
@@ -164,7 +164,8 @@ def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[s
 
 def ladders(cases: Sequence[DrawnCase], families: Sequence[str]) -> Picture | None:
     """A bar per stage, families in the order of the lessons: the best case's share of the peak that binds it."""
-    best = [each for family in families for each in _best_of_stages(cases, family)]
+    stages = [each for family in families for each in _best_of_stages(cases, family)]
+    best = stages[:MOST_STAGES]
     if not best:
         return None
     names = [label(f"{each.family}.{each.stage}") for each in best]
@@ -182,7 +183,8 @@ def ladders(cases: Sequence[DrawnCase], families: Sequence[str]) -> Picture | No
             axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
     axes.set_xlabel("% of the peak that binds")
     axes.grid(axis="x")
-    return Picture("Ladders", "Each stage by the case of it that comes nearest its peak.", svg(figure))
+    more = f" The first {len(best)} of {len(stages)} stages." if len(stages) > len(best) else ""
+    return Picture("Ladders", f"Each stage by the case of it that comes nearest its peak.{more}", svg(figure))
 
 
 def svg(figure: Figure) -> str:
