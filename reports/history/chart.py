@@ -88,7 +88,8 @@ def chart(
     y = MARGIN + (HEIGHT - 2 * MARGIN) * (1 - (values - bottom) / span)
     across = WIDTH / max(1, len(values) - 1)
     ticks = [
-        (time_us, MARGIN + (HEIGHT - 2 * MARGIN) * (1 - (time_us - bottom) / span)) for time_us in _round(low, high)
+        (time_us, MARGIN + (HEIGHT - 2 * MARGIN) * (1 - (time_us - bottom) / span))
+        for time_us in _round(bottom, bottom + span)
     ]
     lines = (
         [f'<path class="grid" d="{"".join(f"M{-MARGIN},{at:.1f}H{WIDTH + MARGIN}" for _, at in ticks)}"/>']
@@ -147,12 +148,11 @@ def _dots(history: History, values: Floats, y: Floats, across: float, runs: Sequ
 
 
 def _round(low: float, high: float) -> list[float]:
-    """Two to five round numbers from ``low`` to ``high`` where there are any; else their middle."""
-    rough = (high - low) / 3 or 1.0
+    """Two to six round numbers between ``low`` and ``high``."""
+    rough = (high - low) / 2
     unit = 10.0 ** math.floor(math.log10(rough))
-    step = unit * next(each for each in (1, 2, 5, 10) if each * unit >= rough)
-    found = [each * step for each in range(math.ceil(low / step), math.floor(high / step) + 1)]
-    return found if len(found) > 1 else [float(f"{(low + high) / 2:.4g}")]
+    step = unit * max(each for each in (1, 2, 5) if each * unit <= rough)
+    return [each * step for each in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _dates(history: History, across: float, most: int, *, commits: bool) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from peakgate.core.report import CellValue, Link, Table
+from peakgate.core.text import counted
 from peakgate.reports.history.changes import Cause, ChangePoint
-from peakgate.reports.history.chart import size
+from peakgate.reports.history.chart import size, step_line, sum_lines
 from peakgate.reports.history.series import History, commit_name
 from peakgate.reports.runs.facts import GPU_NAMES
 from peakgate.reports.runs.sessions import ENVIRONMENT
@@ -58,6 +59,22 @@ def _environment(history: History, change: ChangePoint) -> str:
         if old[name] is not None and new[name] is not None and old[name] != new[name]
     ]
     return ", ".join(facts) or f"no known change, {history.sessions[change.number].taken:%Y-%m-%d}"
+
+
+def step_lines(history: History, changes: Sequence[ChangePoint]) -> list[str]:
+    """The change points of a case, newest first: a line per origin, and what they add up to on each GPU."""
+    lines = []
+    for origin in origins(history, changes):
+        own = origin.changes
+        if len(own) == 1:
+            lines.append(step_line(own[0], history))
+            continue
+        sizes = [each.change_percent for each in own]
+        spread = f"{min(sizes):+.2f} to {max(sizes):+.2f} %"
+        lines.append(
+            f"{spread} on {counted(len({each.uuid for each in own}), 'GPU')}, {origin.cause}, {origin.name[:60]}"
+        )
+    return [*sum_lines(changes, history), *lines]
 
 
 def table(history: History, found: Sequence[Origin], pages: Sequence[str] | None = None) -> Table:

@@ -14,8 +14,8 @@ from peakgate.core.report import Column, Report, Row, Table
 from peakgate.core.text import cell, counted, figure, one_line, percent, sparkline
 from peakgate.reports.comparison.result import change_text
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
-from peakgate.reports.history.chart import chart, mark_line, size, step_line, sum_lines
-from peakgate.reports.history.origins import origins, table
+from peakgate.reports.history.chart import chart, mark_line, size
+from peakgate.reports.history.origins import origins, step_lines, table
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
 from peakgate.reports.runs.sessions import gpu_label
@@ -50,7 +50,7 @@ def report(trend: Trend, links: Mapping[str, str] | None = None, origin: Callabl
             _row(
                 each,
                 chart(trend.history, numbers[each.case], own := steps.get(each.case, [])),
-                [*sum_lines(own, trend.history), *(step_line(step, trend.history) for step in own)],
+                step_lines(trend.history, own),
                 left.get(each.case),
                 (links or {}).get(each.case, ""),
             )
