@@ -10,11 +10,12 @@ from peakgate.core.files import write_whole
 from peakgate.core.text import nearest
 from peakgate.core.verdict import Verdict
 from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, Accepted, load_regressions
+from peakgate.reports.history.changes import Cause
 from peakgate.reports.history.report import report, series_csv
 from peakgate.reports.history.series import WHOLE_SESSIONS_TO_RETIRE, History, history, of_sessions
 from peakgate.reports.history.trend import RECENT, find_trend
 from peakgate.reports.runs.find import Archive
-from peakgate.reports.runs.options import GATE_EXIT_CODES, add_baselines, add_out, add_runs, verb_parser
+from peakgate.reports.runs.options import GATE_EXIT_CODES, add_baselines, add_commit_url, add_out, add_runs, verb_parser
 from peakgate.reports.runs.runfile import Run
 from peakgate.reports.write import files
 
@@ -53,6 +54,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         help="exit 1 while a regression is open, 3 while a young step is unconfirmed; otherwise a warning",
     )
     add_baselines(parser)
+    add_commit_url(parser)
     add_out(parser)
     parser.add_argument("--all", action="store_true", help="list unchanged cases too")
     options = parser.parse_args(arguments)
@@ -66,7 +68,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
     notes = (*filter(None, [_line(missed), "" if options.parts else _unknown(accepted, found)]), *archive.notes())
     trend = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)
-    record = report(trend)
+    url = options.commit_url
+    record = report(trend, origin=(lambda each: url(each.name) if each.cause is Cause.COMMITS else "") if url else None)
     terminal.show(record, everything=options.all)
     table = options.out / "history.csv"
     write_whole(table, series_csv(trend))

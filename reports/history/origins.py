@@ -78,12 +78,12 @@ def step_lines(history: History, changes: Sequence[ChangePoint]) -> list[str]:
 
 
 def table(history: History, found: Sequence[Origin], pages: Sequence[str] | None = None) -> Table:
-    """A row per origin; ``pages`` are the addresses of their pages."""
+    """A row per origin; ``pages`` are the addresses of their pages, empty where there is none."""
     rows: list[list[CellValue]] = []
     for place, each in enumerate(found):
         session, largest = history.sessions[each.number], each.changes[0]
         name = commit_name(session) if each.cause is Cause.COMMITS else each.name
-        shown = Link(name, pages[place]) if pages else name
+        shown = Link(name, pages[place]) if pages and pages[place] else name
         first = f"{session.taken:%Y-%m-%d %H:%M}"
         rows.append([shown, first, each.cause, each.slower, each.faster, size(largest), largest.case])
     return Table(f"Commits and environments that moved a case ({len(found)})", HEADINGS, rows, folded=True)

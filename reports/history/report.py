@@ -15,7 +15,7 @@ from peakgate.core.text import cell, counted, figure, one_line, percent, sparkli
 from peakgate.reports.comparison.result import change_text
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.chart import chart, mark_line, size
-from peakgate.reports.history.origins import origins, step_lines, table
+from peakgate.reports.history.origins import Origin, origins, step_lines, table
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
 from peakgate.reports.runs.sessions import gpu_label
@@ -30,8 +30,10 @@ COLUMNS = (
 )
 
 
-def report(trend: Trend, links: Mapping[str, str] | None = None, origin: Callable[[str], str] | None = None) -> Report:
-    """Regressions, worst first; for a site with the addresses of the cases' pages, and of those of origins by name."""
+def report(
+    trend: Trend, links: Mapping[str, str] | None = None, origin: Callable[[Origin], str] | None = None
+) -> Report:
+    """Regressions, worst first; ``links`` are the addresses of the cases' pages, ``origin`` makes one, or none, of each."""
     left = _left(trend)
     steps: dict[str, list[ChangePoint]] = {}
     for change in trend.changes:
@@ -94,7 +96,7 @@ def _row(
     )
 
 
-def _tables(trend: Trend, origin: Callable[[str], str] | None) -> list[Table]:
+def _tables(trend: Trend, origin: Callable[[Origin], str] | None) -> list[Table]:
     regressions = [(open_line(each),) for each in trend.regressions]
     found = origins(trend.history, trend.changes)
     changes = [
@@ -103,7 +105,7 @@ def _tables(trend: Trend, origin: Callable[[str], str] | None) -> list[Table]:
     ]
     return [
         *([Table(f"Open regressions ({len(trend.open)})", ("regression",), regressions)] if regressions else []),
-        *([table(trend.history, found, [origin(each.name) for each in found] if origin else None)] if found else []),
+        *([table(trend.history, found, list(map(origin, found)) if origin else None)] if found else []),
         *([Table(f"Change points ({len(changes)})", CHANGE_HEADINGS, changes, folded=True)] if changes else []),
     ]
 

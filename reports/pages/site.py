@@ -34,7 +34,7 @@ from peakgate.reports.pages.views import (
     session_rows,
 )
 from peakgate.reports.runs.find import Archive
-from peakgate.reports.runs.options import add_baselines, add_out, add_runs, verb_parser
+from peakgate.reports.runs.options import add_baselines, add_commit_url, add_out, add_runs, verb_parser
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.write.page import PageLink, page
 
@@ -52,6 +52,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     )
     add_runs(parser)
     add_baselines(parser)
+    add_commit_url(parser)
     add_out(parser)
     options = parser.parse_args(arguments)
     archive, folder = Archive(options.runs), options.out / "site"
@@ -72,7 +73,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             continue
         accepted = load_regressions(options.baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
         trend = find_trend(found, accepted=accepted)
-        count += _model(ledger, Model(trend), notes)
+        count += _model(ledger, Model(trend, options.commit_url), notes)
         written.append((trend, f"{page_name(slug)}/{INDEX}"))
     write_whole(folder / INDEX, index_page(written, notes))
     gone = ledger.close()
@@ -98,7 +99,7 @@ def _model(ledger: Ledger, model: Model, notes: list[str]) -> int:
         count += anew
     pages = {"runs.html": runs_page(model, verdicts), "changes.html": changes_page(model)}
     trail = [HOME, *((name.title(), f"{name}.html") for name in ("runs", "changes"))]
-    pages[INDEX] = page(report(model.trend, model.cases, model.origin), trail, model.slug)
+    pages[INDEX] = page(report(model.trend, model.cases, lambda each: model.origin(each.name)), trail, model.slug)
     for name, text in pages.items():
         write_whole(folder / name, text)
     sessions = session_rows(model, verdicts)

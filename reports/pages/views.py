@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -41,9 +41,13 @@ CHANGE_COLUMNS = (
 
 @dataclass(frozen=True)
 class Model:
-    """A GPU model's history and the addresses of its pages, from the model's own folder."""
+    """A GPU model's history and the addresses of its pages, from the model's own folder.
+
+    ``commit_url`` makes the address of a commit outside the site.
+    """
 
     trend: Trend
+    commit_url: Callable[[str], str] | None = None
 
     @cached_property
     def slug(self) -> str:
@@ -149,7 +153,8 @@ def origin_pages(model: Model, below: Sequence[PageLink], verdicts: Mapping[int,
         numbers = model.commits.get(name, ())
         changes = moved[name].changes if name in moved else ()
         rows = [_change(model, each, name) for each in changes]
-        about = [("commit", name)] if numbers else [("change of the environment", name)]
+        shown = Link(name, model.commit_url(name)) if numbers and model.commit_url else name
+        about = [("commit" if numbers else "change of the environment", shown)]
         runs = [
             (Link(f"{session.taken:%Y-%m-%d %H:%M}", f"../{model.runs[number]}"), verdicts[number], session.driver)
             for number in numbers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 from peakgate.core import config
 from peakgate.reports.runs.find import Archive, find_side, without_copies
@@ -51,6 +52,22 @@ def add_baselines(parser: argparse.ArgumentParser) -> None:
     """Add ``--baselines``, the folder of floors and reference runs; by default the project's."""
     default = config.near(config.current().baselines)
     parser.add_argument("--baselines", type=Path, default=default, metavar="DIR", help="holds <gpu>/floors.toml")
+
+
+def add_commit_url(parser: argparse.ArgumentParser) -> None:
+    """Add ``--commit-url``: a function that makes the address of a commit of its hash; None without it."""
+    parser.add_argument(
+        "--commit-url",
+        type=_commit_url,
+        metavar="URL",
+        help="a commit's page where the repository is hosted, {} in place of the hash; commits lead there",
+    )
+
+
+def _commit_url(text: str) -> Callable[[str], str]:
+    if not text.startswith(("https://", "http://")) or "{}" not in text:
+        raise argparse.ArgumentTypeError(f"{text}: expected https://..., {{}} in place of the hash")
+    return lambda commit: text.replace("{}", quote(commit, safe=""))
 
 
 def at_least(least: int) -> Callable[[str], int]:

@@ -209,3 +209,10 @@ def test_hostile_names_survive_every_face(tmp_path: Path, capsys: Captured) -> N
     assert "<script>|" not in page
     assert "<i>False" not in page
     assert json.loads(Path("out/history.json").read_text(encoding="utf-8"))["rows"][0]["case"] == evil
+
+
+def test_commits_lead_to_their_pages_where_the_repository_is_hosted(tmp_path: Path) -> None:
+    archive(tmp_path / "runs", factor=1.05)
+    address = "https://forge.example/commit/{}"
+    assert main(["history", "--runs", "runs", "--out", "out", "--commit-url", address]) == 1
+    assert f'<a href="{address.format("0f" * 20)}">' in Path("out/history.html").read_text(encoding="utf-8")

@@ -103,3 +103,16 @@ def test_names_of_pages_are_safe_and_differ_where_the_ids_do() -> None:
     names = [page_name(text) for text in ("A.b", "a.b", "../x", "..", "x" * 300, "x" * 301, "", "转置")]
     assert len(set(names)) == len(names)
     assert all(SAFE_NAME.fullmatch(name) for name in names)
+
+
+def test_a_commit_leads_to_its_page_where_the_repository_is_hosted(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = "https://forge.example/team/project/commit/{}"
+    assert main(["site", "--runs", "runs", "--out", "out", "--commit-url", address]) == 0
+    texts = page_texts(tmp_path / "out" / "site")
+    (commit,) = {path for path in texts if path.parent.name == "changes" and "nvidia-h200" in path.parts}
+    assert f'<a href="{address.format(commit.stem)}">' in texts[commit]
+    with pytest.raises(SystemExit) as refused:
+        main(["site", "--runs", "runs", "--commit-url", "javascript:alert(1)//{}"])
+    assert refused.value.code == 2
