@@ -33,7 +33,7 @@ COLUMNS = (
 def report(
     trend: Trend, links: Mapping[str, str] | None = None, origin: Callable[[Origin], str] | None = None
 ) -> Report:
-    """Regressions, worst first; ``links`` are the addresses of the cases' pages, ``origin`` makes one, or none, of each."""
+    """Regressions, worst first; ``links`` are the addresses of the cases' pages, ``origin`` makes one of an origin."""
     left = _left(trend)
     steps: dict[str, list[ChangePoint]] = {}
     for change in trend.changes:
