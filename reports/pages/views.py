@@ -35,7 +35,6 @@ CHANGE_COLUMNS = (
     IntervalColumn(),
     Column("gpu", "GPU"),
     Column("older_us", "before (µs)", figure),
-    Column("where", "where"),
 )
 
 
@@ -177,20 +176,18 @@ def origin_pages(model: Model, below: Sequence[PageLink], verdicts: Mapping[int,
 
 def _change(model: Model, change: ChangePoint, origin: str) -> Row:
     low, high = change.interval_percent
+    facts = [each for each in change.place.facts if each not in origin]
     cells: dict[str, CellValue] = {
         "change_percent": change.change_percent,
         "low_percent": low,
         "high_percent": high,
         "gpu": gpu_label(change.uuid),
         "older_us": change.older_us,
-        "where": change.place.where,
     }
     return Row(
         name=change.case,
         verdict=Verdict.SLOWER if change.log_ratio > 0 else Verdict.FASTER,
-        reason="; ".join(
-            filter(None, [*(each for each in change.place.facts if each not in origin), change.place.command])
-        ),
+        reason="; ".join(filter(None, [change.place.where, *facts, change.place.command])),
         change=change_text(change.change_percent),
         cells=cells,
         group=change.case.partition(".")[0],

@@ -344,6 +344,17 @@ def test_a_chart_of_a_case_is_zoomed_has_more_dates_then_and_leads_to_runs(
     page.close()
 
 
+def test_a_link_to_a_folded_table_opens_it(browser: Browser, site: Path) -> None:
+    page = browser.new_page()
+    page.goto((site.parent / "nvidia-h200" / "index.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    table = page.locator("details table", has_text="0d0d0d0d0d0d").first
+    assert not table.is_visible()
+    page.get_by_role("link", name="Commits and environments").click()
+    assert table.is_visible()
+    page.close()
+
+
 def test_a_commit_has_all_cases_that_moved_with_it(browser: Browser, site: Path) -> None:
     page = browser.new_page()
     page.goto((site.parent / "nvidia-h200" / "changes.html").as_uri())

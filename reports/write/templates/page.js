@@ -125,6 +125,12 @@ function zoomable(picture) {
   picture.before(tools);
 }
 
+// A link to a folded table opens it.
+for (const link of document.querySelectorAll(".parts a")) {
+  const part = document.getElementById(link.hash.slice(1));
+  if (part instanceof HTMLDetailsElement) link.addEventListener("click", () => { part.open = true; });
+}
+
 for (const picture of document.querySelectorAll(".picture")) zoomable(picture);
 
 const form = document.getElementById("filters");
