@@ -123,7 +123,7 @@ def _rows(report: Report, numeric: Set[str]) -> list[Markup]:
         parts += [_name(row.name, row.address), row.picture, _small(tuple(words))]
         if changes:
             value = row.cells.get("change_percent")
-            parts.append(f"<td data-value={'' if value is None else f'{value:.6g}'}>{escape(row.change)}")
+            parts.append(f"<td class=short data-value={'' if value is None else f'{value:.6g}'}>{escape(row.change)}")
         for column in report.columns:
             text = column.text(row)
             kind = " class=number" if column.name in numeric else " class=short" if 0 < len(text) <= SHORT else ""
