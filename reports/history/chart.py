@@ -85,17 +85,15 @@ def chart(
         return "", words
     span = max(high - low, LEAST_CHART_SPAN * float(np.median(values[there])))
     bottom = (low + high - span) / 2
-    y = MARGIN + (HEIGHT - 2 * MARGIN) * (1 - (values - bottom) / span)
-    across = WIDTH / max(1, len(values) - 1)
-    ticks = [
-        (time_us, MARGIN + (HEIGHT - 2 * MARGIN) * (1 - (time_us - bottom) / span))
-        for time_us in _round(bottom, bottom + span)
-    ]
-    lines = (
-        [f'<path class="grid" d="{"".join(f"M{-MARGIN},{at:.1f}H{WIDTH + MARGIN}" for _, at in ticks)}"/>']
-        if runs
-        else []
-    )
+
+    def height(time_us: Floats) -> Floats:
+        return MARGIN + (HEIGHT - 2 * MARGIN) * (1 - (time_us - bottom) / span)
+
+    y, across = height(values), WIDTH / max(1, len(values) - 1)
+    ticks = _round(bottom, bottom + span)
+    levels = height(np.array(ticks)).tolist()
+    grid = "".join(f"M{-MARGIN},{each:.1f}H{WIDTH + MARGIN}" for each in levels)
+    lines = [f'<path class="grid" d="{grid}"/>'] if runs else []
     lines += _lines(history, y, changes, across)
     borders = groupby((mark for mark in history.marks if mark.what != "GPU"), key=lambda mark: mark.index)
     lines += [
@@ -110,7 +108,7 @@ def chart(
     drawn = f'<svg class="series" viewBox="{-MARGIN} 0 {WIDTH + 2 * MARGIN} {HEIGHT}" preserveAspectRatio="none" '
     drawn += f'role="img" aria-label="{label}">{"".join(lines)}</svg>'
     sizes = _sizes(changes, across) if runs else ""
-    scale = "".join(f'<b style="top:{at:.1f}%">{time_us:.8g}</b>' for time_us, at in ticks)
+    scale = "".join(f'<b style="top:{at:.1f}%">{time_us:.8g}</b>' for time_us, at in zip(ticks, levels, strict=True))
     large = " large" if runs else ""
     axis = _dates(history, across, DATES if runs else 2, commits=bool(runs))
     return (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from peakgate.core.report import Column, Report, Row, Table
+from peakgate.core.report import Column, Link, Report, Row, Table
 from peakgate.core.text import cell, counted, figure, one_line, percent, sparkline
 from peakgate.reports.comparison.result import change_text
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
@@ -60,7 +60,7 @@ def report(
         ],
         columns=COLUMNS,
         sentences=[f"to settle it: `{command}`" for command in trend.commands],
-        tables=_tables(trend, origin),
+        tables=_tables(trend, links or {}, origin),
         fields=_fields(trend),
         legend=gpu_names(trend.history),
     )
@@ -96,8 +96,11 @@ def _row(
     )
 
 
-def _tables(trend: Trend, origin: Callable[[Origin], str] | None) -> list[Table]:
-    regressions = [(open_line(each),) for each in trend.regressions]
+def _tables(trend: Trend, links: Mapping[str, str], origin: Callable[[Origin], str] | None) -> list[Table]:
+    regressions = [
+        (Link(open_line(each), links[each.change.case]) if each.change.case in links else open_line(each),)
+        for each in trend.regressions
+    ]
     found = origins(trend.history, trend.changes)
     changes = [
         (each.case, size(each), gpu_label(each.uuid), each.cause, each.place.where, ", ".join(each.place.facts))

@@ -344,6 +344,15 @@ def test_a_chart_of_a_case_is_zoomed_has_more_dates_then_and_leads_to_runs(
     page.close()
 
 
+def test_an_open_regression_leads_to_its_case(browser: Browser, site: Path) -> None:
+    page = browser.new_page()
+    page.goto((site.parent / "nvidia-h200" / "index.html").as_uri())
+    with page.expect_navigation():
+        page.get_by_role("link", name=f"{PAD} +5").first.click()
+    assert page.inner_text("h1").startswith(f"{PAD}: SLOWER")
+    page.close()
+
+
 def test_a_link_to_a_folded_table_opens_it(browser: Browser, site: Path) -> None:
     page = browser.new_page()
     page.goto((site.parent / "nvidia-h200" / "index.html").as_uri())
