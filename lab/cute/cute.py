@@ -27,7 +27,7 @@ DEPTHS = {"mma_sync": 32, "wgmma": 64}
 def arguments(kernel: str) -> tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
     """What a kernel is launched with, its output first, and what it is to compute."""
     generator = np.random.default_rng(1)
-    if kernel == "tensor":
+    if kernel == "transposed":
         given = generator.standard_normal((4, 32)).astype(np.float32)
         return [np.zeros((32, 4), np.float32), given], given.T
     a, b = (generator.standard_normal((64, DEPTHS[kernel])).astype(np.float16) for _ in range(2))

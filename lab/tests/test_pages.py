@@ -10,6 +10,7 @@ from peakgate.reports.pages.markers import inside, read_document
 
 from lab.calibrated import page as calibrated
 from lab.correctness import page as correctness
+from lab.cute import page as cute
 from lab.dodges import page as dodges
 from lab.downloads import downloads
 from lab.fleet.page import trials
@@ -43,6 +44,7 @@ def read(name: str) -> Any:
         (refills.PAGE, refills.blocks),
         (foreign.PAGE, foreign.blocks),
         (pipelines.PAGE, pipelines.blocks),
+        (cute.PAGE, cute.blocks),
         (triton.PAGE, triton.blocks),
         (downloads.PAGE, downloads.page),
         (ROOT / "reports/fleet/README.md", lambda: {"fleet-trial": trials(LAB / "fleet")}),

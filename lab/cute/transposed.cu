@@ -1,7 +1,7 @@
 // A tile through shared memory, by tensors of CuTe.
 #include <cute/tensor.hpp>
 using namespace cute;
-extern "C" __global__ void tensor(float* out, const float* in) {
+extern "C" __global__ void transposed(float* out, const float* in) {
     __shared__ float memory[4 * 32];
     const auto rows = make_layout(make_shape(Int<4>{}, Int<32>{}), make_stride(Int<32>{}, Int<1>{}));
     const auto columns = make_layout(make_shape(Int<32>{}, Int<4>{}), make_stride(Int<4>{}, Int<1>{}));
