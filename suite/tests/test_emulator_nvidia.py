@@ -87,14 +87,15 @@ extern "C" __global__ void xorwow(unsigned* bits, unsigned* states, int n) {
 }
 """
 
-library = pytest.mark.skipif(not nvidia.folders(), reason="CUDA's headers are not installed")
+BY_GCC = any(compiler.is_gcc for compiler in emulator.available_compilers()[:1])
+library = pytest.mark.skipif(not BY_GCC or not nvidia.folders(), reason="g++ or CUDA's headers are not installed")
 
 
 def has_curand() -> bool:
     return any((folder / "curand_kernel.h").is_file() for folder in nvidia.folders())
 
 
-curand = pytest.mark.skipif(not has_curand(), reason="nvidia-curand is not installed")
+curand = pytest.mark.skipif(not BY_GCC or not has_curand(), reason="g++ or nvidia-curand is not installed")
 
 
 def loaded(folder: Path, text: str, name: str, **macros: str) -> Any:
