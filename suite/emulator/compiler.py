@@ -206,7 +206,7 @@ def builds_folder() -> Path:
 def runtime_flags(compiler: Compiler) -> tuple[str, ...]:
     """For the runtime, which is never checked itself."""
     own = () if compiler.is_gcc else ("-fno-sanitize=all",)  # zig enables some by default
-    return (*COMMON, "-O2", *own)
+    return (*COMMON, "-O2", "-ffp-contract=fast", *own)
 
 
 def kernel_flags(compiler: Compiler) -> tuple[str, ...]:

@@ -21,6 +21,20 @@ typedef uint32_t Words __attribute__((vector_size(32)));
 typedef int32_t Ints __attribute__((vector_size(32)));
 typedef float Floats __attribute__((vector_size(32)));
 
+#ifdef __x86_64__
+#define WIDE __attribute__((target("avx2,fma")))
+bool has_wide_vectors() {
+    unsigned a, b, c, d, enabled, upper;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_FMA)) return false;
+    asm("xgetbv" : "=a"(enabled), "=d"(upper) : "c"(0));
+    return (enabled & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
+}
+const bool is_wide = has_wide_vectors();
+#else
+#define WIDE
+constexpr bool is_wide = false;
+#endif
+
 template <class T> struct VectorOf {
     typedef T type __attribute__((vector_size(32), aligned(alignof(T))));
 };
@@ -142,6 +156,15 @@ template <class N> ALWAYS_INLINE void add_products(const N* a, const N* b, N* su
     }
 }
 
+// The same of eight columns of doubles, each product added without being rounded before, as a GPU does it; where the
+// processor can, the compiler makes that of `add_products`. Other products are exact, which makes no difference.
+template <class N> ALWAYS_INLINE void add_fused(const N* a, const N* b, N* sums, int depth, int rows) {
+    for (int row = 0; row < rows; ++row)
+        for (int col = 0; col < EIGHT; ++col)
+            for (int k = 0; k < depth; ++k)
+                sums[row * EIGHT + col] = static_cast<N>(__builtin_fma(a[k * rows + row], b[k * EIGHT + col], sums[row * EIGHT + col]));
+}
+
 // In half precision, rounded once.
 ALWAYS_INLINE uint32_t to_half(double number) {
     const auto bits = __builtin_bit_cast(uint64_t, number);
@@ -246,7 +269,10 @@ template <PeakgateNumber SUMS> ALWAYS_INLINE void multiply_fragments(const Peakg
     gather(product.a, registers, 0, of_a, halves, a);
     gather(product.b, registers, of_a, of_b, 1, b);
     if (SUMS != PEAKGATE_S32) take_sums<SUMS>(rows, EIGHT, sums, sum);
-    add_products(a, b, sums, depth, EIGHT, rows);
+    if (SUMS == PEAKGATE_F64 && !is_wide)
+        add_fused(a, b, sums, depth, rows);
+    else
+        add_products(a, b, sums, depth, EIGHT, rows);
     give_sums<SUMS>(product.clamps, rows, EIGHT, sums, sum);
 }
 
@@ -286,6 +312,7 @@ ALWAYS_INLINE void multiply_rows(const PeakgateProduct& product, const unsigned 
 ALWAYS_INLINE void multiply_as_needed(const PeakgateWarpProduct& product, uint64_t* const* registers) {
     if (product.sums == PEAKGATE_S32) return multiply_fragments<PEAKGATE_S32>(product, registers);
     if (product.sums == PEAKGATE_F16) return multiply_fragments<PEAKGATE_F16>(product, registers);
+    if (product.sums == PEAKGATE_F64) return multiply_fragments<PEAKGATE_F64>(product, registers);
     multiply_fragments<PEAKGATE_F32>(product, registers);
 }
 ALWAYS_INLINE void multiply_as_needed(const PeakgateProduct& product, const unsigned char* a, const unsigned char* b, uint32_t* values) {
@@ -294,29 +321,9 @@ ALWAYS_INLINE void multiply_as_needed(const PeakgateProduct& product, const unsi
     multiply_rows<PEAKGATE_F32>(product, a, b, values);
 }
 
-#ifdef __x86_64__
-#define WIDE __attribute__((target("avx2,fma")))
-#define UNFUSED __attribute__((target("avx2")))
-bool has_wide_vectors() {
-    unsigned a, b, c, d, enabled, upper;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_FMA)) return false;
-    asm("xgetbv" : "=a"(enabled), "=d"(upper) : "c"(0));
-    return (enabled & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_AVX2);
-}
-const bool is_wide = has_wide_vectors();
-#else
-#define WIDE
-#define UNFUSED
-constexpr bool is_wide = false;
-#endif
-
 WIDE void multiply_wide(const PeakgateWarpProduct& product, uint64_t* const* registers) { multiply_as_needed(product, registers); }
 WIDE void multiply_wide(const PeakgateProduct& product, const unsigned char* a, const unsigned char* b, uint32_t* values) {
     multiply_as_needed(product, a, b, values);
-}
-// These must not depend on whether the processor has fused multiply-adds, which change nothing where products are exact.
-UNFUSED void multiply_doubles(const PeakgateWarpProduct& product, uint64_t* const* registers) {
-    multiply_fragments<PEAKGATE_F64>(product, registers);
 }
 
 } // namespace
@@ -340,6 +347,5 @@ void peakgate_multiply(void* const* offered) {
         report(WARP_MASK, current_thread().waits_at, 0, "lanes of one warp meet in products of different kinds");
         abandon_launch();
     }
-    if (product.sums == PEAKGATE_F64) return is_wide ? multiply_doubles(product, registers) : multiply_fragments<PEAKGATE_F64>(product, registers);
     is_wide ? multiply_wide(product, registers) : multiply_as_needed(product, registers);
 }
