@@ -29,7 +29,8 @@ def row_of(form: str) -> tuple[str, str, str]:
 def table(record: Mapping[str, Any]) -> Iterator[str]:
     """A row for each instruction and its types: forms, sums, how many differ and by how much at most."""
     gpu = record["gpu"]
-    yield f"{gpu['name']}, driver {gpu['driver']}, NVRTC {gpu['nvrtc']}, commit {record['commit'][:12]}."
+    commit = f", commit {record['commit'][:12]}" if record["commit"] else ""
+    yield f"{gpu['name']}, driver {gpu['driver']}, NVRTC {gpu['nvrtc']}{commit}."
     yield ""
     yield table_line(("instruction", "factors", "sums", "forms", "sums made", "differ", "at most"))
     yield table_line(("---", "---", "---", "--:", "--:", "--:", "--:"))
