@@ -45,16 +45,16 @@ class ProjectArchive:
     dirty: bool
 
 
-def pack(project: Project) -> ProjectArchive:
-    """Pack what git tracks or does not ignore (without git: every file), saved runs left out.
+def pack(project: Project, out: Path) -> ProjectArchive:
+    """Pack what git tracks or does not ignore (without git: every file); saved runs and the folder ``out`` left out.
 
     A project in a folder of a repository travels with the whole repository, since it may include files beside it. The
     same files give the same archive. A PeakgateError names an archive that is too large.
     """
     top = _top(project.root)
-    known = tree(project, project.out)
+    known, files = tree(project, out), list(_files(top, project, out))
     if known["commit"] is None:
-        contents = [f"{path.relative_to(top)} {file_digest(path)}" for path in _files(top, project)]
+        contents = [f"{path.relative_to(top)} {file_digest(path)}" for path in files]
         digest = hashlib.sha256("\n".join(contents).encode()).hexdigest()
         known = {"commit": f"no-git-{digest[:16]}", "changes": digest}
     packed = io.BytesIO()
@@ -62,7 +62,7 @@ def pack(project: Project) -> ProjectArchive:
         gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=4, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for path in _files(top, project):
+        for path in files:
             archive.add(path, path.relative_to(top).as_posix(), recursive=False, filter=_anonymous)
         about = json.dumps(known).encode()
         entry = tarfile.TarInfo((project.root.relative_to(top) / ARCHIVE).as_posix())
@@ -142,7 +142,7 @@ def _top(root: Path) -> Path:
         return root
 
 
-def _files(top: Path, project: Project) -> Iterator[Path]:
+def _files(top: Path, project: Project, out: Path) -> Iterator[Path]:
     """The regular files and links to pack, in a fixed order."""
     try:
         # git lists files of submodules and untracked files in two calls only.
@@ -151,7 +151,7 @@ def _files(top: Path, project: Project) -> Iterator[Path]:
         names = {top / os.fsdecode(name) for name in listed.split(b"\0") if name}
     except PeakgateError:
         names = {path for path in top.rglob("*") if not NEVER & set(path.relative_to(top).parts)}
-    saved = (project.runs, project.out, *project.baselines.glob("*/runs"))
+    saved = (project.runs, project.out, out.absolute(), *project.baselines.glob("*/runs"))
     for path in sorted(names):
         if (path.is_symlink() or path.is_file()) and not any(map(path.is_relative_to, saved)):
             yield path

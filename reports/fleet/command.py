@@ -51,7 +51,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
     asks_gpus = options.scheduler is None and options.device == "gpu"
     scale = Scale.BENCH if options.device == "gpu" else Scale.SMALL
     with ThreadPoolExecutor(3) as ahead:
-        packing = ahead.submit(archive.pack, project)
+        packing = ahead.submit(archive.pack, project, options.out)
         asking = ahead.submit(place.inventory) if asks_gpus else None
         # Dask and pandas take a second to import; meanwhile the project is packed and the driver asked for its GPUs.
         from peakgate.reports.fleet import measure, shard  # noqa: PLC0415

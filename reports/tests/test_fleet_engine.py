@@ -42,13 +42,25 @@ def project(tmp_path):
     return folder
 
 
+def packed_of(project, out="ignored"):
+    return archive.pack(config.find(project), project / out)
+
+
+def test_a_fleet_that_writes_into_the_project_leaves_its_archive_as_it_was(project):
+    packed = packed_of(project, "reported")
+    (project / "reported" / "fleet").mkdir(parents=True)
+    (project / "reported" / "fleet" / "plan.json").write_text("{}")
+    again = packed_of(project, "reported")
+    assert (again.digest, again.dirty) == (packed.digest, False)
+
+
 def test_the_same_files_give_the_same_archive_and_an_edit_another(project, tmp_path):
-    packed = archive.pack(config.find(project))
+    packed = packed_of(project)
     (project / "ignored").mkdir()
     (project / "ignored" / "file").write_text("x")
-    assert archive.pack(config.find(project)).digest == packed.digest
+    assert packed_of(project).digest == packed.digest
     (project / "benchmarks" / "bench_sum.py").write_text(BENCH + "\n")
-    edited = archive.pack(config.find(project))
+    edited = packed_of(project)
     assert edited.digest != packed.digest
     assert (packed.dirty, edited.dirty) == (False, True)
     folder = archive.unpacked(tmp_path / "projects", edited.digest, edited.data)
@@ -79,7 +91,7 @@ def test_a_worker_offers_each_gpu_it_sees_and_its_threads():
 @pytest.mark.filterwarnings("default")
 def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(project, tmp_path):
     cases = list(shard.listed(config.find(project), "full", Scale.SMALL)["case"])
-    packed = archive.pack(config.find(project))
+    packed = packed_of(project)
     store = Store(tmp_path / "fleet")
     plan = FleetPlan("f", packed.digest, packed.inside, packed.commit, False, (), "cpu", True, "h")
     progress = Progress(sys.stderr, every_s=1e9)
@@ -133,7 +145,7 @@ def test_a_worker_that_cannot_run_this_peakgate_offers_nothing():
 
 def test_a_gpu_that_no_worker_offers_is_lost(project, tmp_path):
     cluster = measure.Cluster(None, 1, "cpu", str(tmp_path / "work"), 120.0)
-    packed = archive.pack(config.find(project))
+    packed = packed_of(project)
     with measure.engine(cluster, Store(tmp_path), packed, Progress(sys.stderr)) as engine:
         engine.workers()
         engine.cluster = replace(cluster, wait_s=0.0)
