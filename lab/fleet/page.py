@@ -1,14 +1,11 @@
-"""Simulate fleets and fill the page that reports it.
+"""Fill the page of fleets from the records: ``python -m lab.fleet.page lab/fleet --page reports/fleet/README.md``.
 
-``python -m lab.fleet.page RECORD --simulate RUNS`` writes the record, about half an hour of
-one processor; ``... RECORD --page PAGE`` fills the page's blocks and draws its picture from the record.
+``rates`` writes the simulations' records, ``overhead`` what a fleet costs beside its gates, ``trial`` those of GPUs.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
-import itertools
 import json
 import sys
 from collections import Counter
@@ -16,23 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
 from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.pages.markers import table
 
-from lab.fleet import rates
+from lab.fleet.rates import HEALTHY, KNOWN, PEERS, POWER
 from lab.pages import open_page, percent
 
-SEED = 20261122
-HEALTHY, POWER, PEERS, KNOWN = "healthy.csv", "power.csv", "peers.csv", "known.csv"
-PICTURE = "power.svg"
+OVERHEAD = "overhead.json"
 TRIALS_SEEN = "trial-*/summary.json"
 PARTS = {
     "one": "fleet of one GPU",
@@ -41,92 +31,89 @@ PARTS = {
     "losses": "the same, one worker killed midway",
     "shard": "full tier spread over all GPUs",
 }
-PEER_SIZES = (8, 64, 1000)
-FLEETS = {8: 1500, 64: 400, 1000: 400, 10_000: 300}
-"""How many healthy fleets of so many GPUs are simulated of each shape."""
-
-TRIALS = {8: 600, 64: 200, 1000: 200, 10_000: 200}
-"""How many slow GPUs or nodes, of each kind and size of the slowdown."""
-
-
-def simulate(record: Path, runs: Path) -> None:
-    """Write the record."""
-    known = rates.known(runs)
-    rng = np.random.default_rng(SEED)
-    bank = rates.Bank(known, rng)
-    groups = known.cases.groupby("group")
-    about = pd.DataFrame(
-        {
-            "cases": groups.size(),
-            "loading": groups["loading"].first(),
-            "gpu_case_sd_percent": 100 * groups["own_sd"].median(),
-            "session_sd_percent": 100 * groups["session_sd"].median(),
-            "effect_sd_percent": 100 * bank.table.std().reindex(groups.size().index),
-        }
-    ).reset_index()
-    about["main_effects_percent"] = ", ".join(f"{effect:+.2f}" for effect in known.main_effects)
-    about["largest_percent"], about["sessions"] = known.largest_percent, known.sessions
-    _write(record / KNOWN, about)
-    rows = [rates.healthy(bank, size, spread, FLEETS[size]) for size in rates.SIZES for spread in rates.SPREADS]
-    _write(record / HEALTHY, pd.DataFrame(rows))
-    compared = [row for size in PEER_SIZES for row in rates.peers(known, size, round(min(20, 4000 / size)), rng)]
-    _write(record / PEERS, pd.DataFrame(compared))
-    powers = []
-    for size, kind, slowdown in itertools.product(rates.SIZES, rates.KINDS, rates.SLOWDOWNS):
-        if kind != rates.NODE or size >= 64:
-            hits, total = rates.detected(bank, size, kind, slowdown, trials=TRIALS[size], rng=rng)
-            ideal = rates.best(known, size, kind, slowdown)
-            powers.append((size, kind, 100 * slowdown, hits, total, ideal))
-    columns = ["gpus", "slow", "slowdown_percent", "named", "of", "best"]
-    _write(record / POWER, pd.DataFrame(powers, columns=columns))
 
 
 def tables(record: Path) -> dict[str, str]:
     """The page's blocks by name."""
-    healthy, power, peers, known = (_read(record / name) for name in (HEALTHY, POWER, PEERS, KNOWN))
-    first = known.iloc[0]
-    source = (
-        f"{int(first.sessions)} gate sessions of {len(first.main_effects_percent.split(','))} GPUs, main effects "
-        f"{first.main_effects_percent} %, two GPUs at most {first.largest_percent:.1f} % apart in a case."
-    )
-    groups = {
-        "group": known["group"],
-        "cases": known["cases"],
-        "loading": known["loading"].map("{:.2f}".format),
-        "SD between GPUs in a case": known["gpu_case_sd_percent"].map("{:.2f} %".format),
-        "between sessions": known["session_sd_percent"].map("{:.2f} %".format),
+    return {
+        "fleet-trial": trials(record),
+        "fleet-known": _known(_read(record / KNOWN)),
+        "fleet-healthy": _healthy(_read(record / HEALTHY)),
+        "fleet-detected": _detected(_read(record / POWER)),
+        "fleet-peers": _peers(_read(record / PEERS)),
+        "fleet-overhead": _overhead(record / OVERHEAD),
     }
+
+
+def _known(gpus: pd.DataFrame) -> str:
+    """The levels of the real GPUs, fastest first."""
+    by_level = gpus.groupby("level")
+    means = by_level[["all cases", "memory", "compute", "link"]].mean()
+    columns: dict[str, Iterable[object]] = {"hosts": by_level["host"].nunique(), "GPUs": by_level.size()}
+    columns |= {str(name): means[name].map("{:+.2f} %".format) for name in means}
+    columns["SD within, all cases"] = by_level["all cases"].std().map("{:.2f} %".format)
+    return _table(columns)
+
+
+def _healthy(healthy: pd.DataFrame) -> str:
     named = healthy["any"] / healthy["fleets"]
-    rates_of_healthy: dict[str, Iterable[object]] = {
-        "GPUs": healthy["gpus"],
-        "assumed main effect": healthy["spread"],
-        "fleets": healthy["fleets"],
-        "named a GPU": healthy["gpu"],
-        "a node": healthy["node"],
-        "a rack": healthy["rack"],
-        "anything": healthy["any"].astype(str) + " (" + named.map(percent) + ")",
-        "true rate at most (95 %)": list(map(percent, map(rate_at_most, named, healthy["fleets"]))),
-    }
+    return _table(
+        {
+            "GPUs": healthy["gpus"],
+            "scenario": healthy["scenario"],
+            "fleets": healthy["fleets"],
+            "named a GPU": healthy["gpu"],
+            "a node": healthy["node"],
+            "a rack": healthy["rack"],
+            "anything": named.map(percent),
+            "true rate at most (95 %)": list(map(percent, map(rate_at_most, named, healthy["fleets"]))),
+            "3 % slow GPU named": (healthy["slow_named"] / healthy["fleets"]).map(percent),
+        }
+    )
+
+
+def _detected(power: pd.DataFrame) -> str:
     detected = power.assign(
         text=(power["named"] / power["of"]).map(percent) + " (" + power["best"].map(percent) + ")",
         slowdown=power["slowdown_percent"].map("{:g} %".format),
     )
     rows = [(*unit, *found["text"]) for unit, found in detected.groupby(["gpus", "slow"], sort=False)]
-    rules = {
-        "GPUs": peers["gpus"],
-        "rule": peers["rule"],
-        "fleets": peers["fleets"],
-        "healthy fleets that name a GPU": (peers["healthy_fleets_named"] / peers["fleets"]).map(percent),
-        "healthy GPUs named, per fleet": (peers["healthy_gpus_named"] / peers["fleets"]).map("{:.3g}".format),
-        "5 % slow GPU named": (peers["slow_named"] / peers["fleets"]).map(percent),
-    }
-    return {
-        "fleet-trial": trials(record),
-        "fleet-known": f"{source}\n\n{_table(groups)}",
-        "fleet-healthy": _table(rates_of_healthy),
-        "fleet-detected": table(("GPUs", "slow", *detected["slowdown"].unique()), rows),
-        "fleet-peers": _table(rules),
-    }
+    return table(("GPUs", "slow", *detected["slowdown"].unique()), rows)
+
+
+def _peers(peers: pd.DataFrame) -> str:
+    return _table(
+        {
+            "GPUs": peers["gpus"],
+            "rule": peers["rule"],
+            "fleets": peers["fleets"],
+            "healthy fleets that name a GPU": (peers["healthy_fleets_named"] / peers["fleets"]).map(percent),
+            "healthy GPUs named, per fleet": (peers["healthy_gpus_named"] / peers["fleets"]).map("{:.3g}".format),
+            "5 % slow GPU named": (peers["slow_named"] / peers["fleets"]).map(percent),
+        }
+    )
+
+
+def _overhead(path: Path) -> str:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PeakgateError(f"{path}: no record ({error}); lab/fleet/overhead.py writes one") from None
+    gates = [
+        (f"{each['gates']} gates of 1 s on {each['workers']} workers", f"{each['wall_s']} s", "", "")
+        for each in found["gates"]
+    ]
+    reports = [
+        (
+            f"report of {each['gpus']} GPUs from {each['source']}",
+            f"{each['wall_s']} s",
+            f"{each['processor_s']} s",
+            f"{each['most_memory_mib'] / 1024:.2f} GiB",
+        )
+        for each in found["report"]
+    ]
+    rows = table(("what", "wall time", "processor time", "most memory"), [*gates, *reports])
+    return f"On a machine with {found['cores']} cores:\n\n{rows}"
 
 
 def _table(columns: Mapping[str, Iterable[object]]) -> str:
@@ -189,53 +176,21 @@ def _long_phases(seconds: Mapping[str, float]) -> str:
     return ", ".join(f"{phase} {value:.1f}" for phase, value in seconds.items() if value >= 0.05)
 
 
-def picture(record: Path) -> str:
-    """Power against the size of the slowdown, a panel per kind; dashed what the best possible test detects."""
-    power = _read(record / POWER)
-    with mpl.rc_context({"font.size": 9, "svg.hashsalt": "peakgate", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(10, 3.2), layout="constrained")
-        FigureCanvasSVG(figure)
-        panels = figure.subplots(1, len(rates.KINDS), sharey=True)
-        for axes, kind in zip(panels, rates.KINDS, strict=True):
-            for colour, (size, rows) in enumerate(power[power["slow"] == kind].groupby("gpus")):
-                x, named, look = rows["slowdown_percent"], 100 * rows["named"] / rows["of"], {"color": f"C{colour}"}
-                axes.plot(x, named, "o-", label=f"{size} GPUs", markersize=3, **look)
-                axes.plot(x, 100 * rows["best"], "--", linewidth=0.9, **look)
-            axes.set_title(f"slow: {kind}")
-            axes.set_xlabel("slower by (%)")
-            axes.legend(fontsize=8)
-        panels[0].set_ylabel("named (%)")
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
-
-
-def _write(path: Path, table: pd.DataFrame) -> None:
-    write_whole(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
-
-
 def _read(path: Path) -> pd.DataFrame:
     try:
         return pd.read_csv(path)
     except (OSError, ValueError) as error:
-        raise PeakgateError(f"{path}: no record ({error}); --simulate RUNS writes one") from None
+        raise PeakgateError(f"{path}: no record ({error}); python -m lab.fleet.rates FOLDER writes one") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate, or fill a page; 2 where there is no record or no page."""
+    """Fill a page, or print its blocks; 2 where there is no record or no page."""
     parser = argparse.ArgumentParser(prog="python -m lab.fleet.page", description=__doc__)
-    parser.add_argument("record", type=Path, help="folder of the record")
-    parser.add_argument("--simulate", type=Path, metavar="RUNS", help="simulate from the gate sessions in this folder")
-    parser.add_argument(
-        "--page", type=Path, help="Markdown file whose blocks to fill; the picture is written beside this script"
-    )
+    parser.add_argument("record", type=Path, help="folder of the records")
+    parser.add_argument("--page", type=Path, help="Markdown file whose blocks to fill")
     options = parser.parse_args(arguments)
     try:
-        if options.simulate:
-            simulate(options.record, options.simulate)
         open_page(options.page)(tables(options.record))
-        if options.page:
-            write_whole(Path(__file__).with_name(PICTURE), picture(options.record))
     except PeakgateError as error:
         return refused(error)
     return ExitCode.OK

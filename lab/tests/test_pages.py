@@ -13,7 +13,7 @@ from lab.correctness import page as correctness
 from lab.cute import page as cute
 from lab.dodges import page as dodges
 from lab.downloads import downloads
-from lab.fleet.page import trials
+from lab.fleet.page import tables
 from lab.foreign import page as foreign
 from lab.growth import growth
 from lab.history import study
@@ -47,7 +47,7 @@ def read(name: str) -> Any:
         (cute.PAGE, cute.blocks),
         (triton.PAGE, triton.blocks),
         (downloads.PAGE, downloads.page),
-        (ROOT / "reports/fleet/README.md", lambda: {"fleet-trial": trials(LAB / "fleet")}),
+        (ROOT / "reports/fleet/README.md", lambda: tables(LAB / "fleet")),
         (ROOT / "reports/history/README.md", lambda: study.blocks(read("history/study.json"))),
         (LAB / "injected/README.md", lambda: {"injected-explained": explained(LAB / "injected" / "h200")}),
         (growth.PAGE, lambda: growth.page([json.loads(path.read_text()) for path in growth.RECORDS])),

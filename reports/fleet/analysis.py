@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import pandas as pd
 from peakgate.core.text import counted
 from peakgate.core.verdict import FAULTY, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.reports.fleet import dataset, paired, statistics
-from peakgate.reports.fleet.store import AGAIN, EXCLUSIVE, TOGETHER
+from peakgate.reports.fleet.store import AGAIN, EXCLUSIVE, GATE_ATTEMPTS, TOGETHER
 
 FIRST = (EXCLUSIVE, TOGETHER)
 MOST_WORDS = 3
@@ -32,8 +33,11 @@ class GpuStatus(StrEnum):
     OK = "OK"
 
 
-OUT_OF_SERVICE = (GpuStatus.OUTLIER, GpuStatus.CRASHED, GpuStatus.LOST, GpuStatus.UNFIT)
+OUT_OF_SERVICE = (GpuStatus.OUTLIER, GpuStatus.CRASHED, GpuStatus.UNFIT)
 """A fault of the GPU. A gate that FAILED or could not decide is about its kernels and floors."""
+
+MOST_LOST_NODES = 0.25
+"""Where workers died under gates on more of the nodes, the cluster was at fault and not these nodes."""
 
 
 _OUTCOMES = {
@@ -50,11 +54,11 @@ class Analysis:
 
     ``gpus`` has a row per uuid, worst first: ``node``, ``rack``, ``slug``, ``driver``, ``status``, ``reason``,
     ``group``, ``effect_percent``, ``p``, ``threshold_percent``, ``cases``, ``below_floor``, ``faults``, ``wall_s``,
-    ``temperature_after_c``, ``open`` (a suspect that was not measured again). ``nodes`` and ``racks`` are as
-    ``statistics.judge`` gives them, with ``slug`` and ``driver``. ``effects`` has the GPU's effects, ``deviations``
-    what each case (columns) differs from the fleet's median on each GPU (rows), both in log time. ``failing`` is on how
-    many GPUs the gate failed by each case, most first. ``together`` and ``changes`` compare by uuid (``paired``); None
-    where there is nothing to compare with.
+    ``temperature_after_c``, ``open`` (a suspect that was not measured again), ``out_of_service``.
+    ``nodes`` and ``racks`` are as ``statistics.judge`` gives them, with ``slug`` and ``driver``. ``effects`` has the
+    GPU's effects, ``deviations`` what each case (columns) differs from the fleet's median on each GPU (rows), both in
+    log time. ``failing`` is on how many GPUs the gate failed by each case, most first. ``together`` and ``changes``
+    compare by uuid (``paired``); None where there is nothing to compare with.
     """
 
     fleet: str
@@ -90,33 +94,35 @@ def analyse(table: pd.DataFrame, past: pd.DataFrame | None = None) -> Analysis:
     mode = next((each for each in reversed(FIRST) if (table["mode"] == each).any()), FIRST[0])
     first, again = table[table["mode"] == mode], table[table["mode"] == AGAIN]
     gates, real = pd.concat([first, again]), dataset.of_gpus(first)
+    past = past if len(real) else None
     kinds = real[real["outcome"] == "measured"].groupby(["slug", "driver"], observed=True, dropna=False)
-    cells = {", driver ".join(map(str, kind)): _judged(cell, again) for kind, cell in kinds}
+    cells: dict[Any, dict[str, pd.DataFrame]] = {}
+    notes: list[str] = []
+    for kind, rows in kinds:
+        others = _of_past_fleets(rows, past)
+        cells[kind] = _judged(rows, again, others)
+        notes += _compared_with(", driver ".join(map(str, kind)), rows["uuid"].nunique(), others)
     gpus = _gpus(first)
     for cell in cells.values():
         gpus.loc[cell["gpus"].index, cell["gpus"].columns] = cell["gpus"]
     gpus["group"] = gpus["group"].where(gpus["group"].notna(), None)
     own, everywhere = _faults(first)
-    gpus = _with_status(gpus, own, _gate_words(gates))
-    past = past if len(real) else None
+    frames = {name: pd.concat([cell[name] for cell in cells.values() or [NOTHING]]) for name in NOTHING}
+    gpus = _with_status(gpus, own, _gate_words(gates), frames["effects"])
     changes = paired.against_past(real, past) if past is not None else ()
     for uuid, why in [item for change in changes for item in change.named.items()]:
         gpus.loc[uuid, ["status", "reason"]] = [GpuStatus.OUTLIER, why]
+    gpus = gpus.assign(out_of_service=gpus["status"].isin(OUT_OF_SERVICE) | _dead(gpus))
     order = gpus["status"].map({each: rank for rank, each in enumerate(GpuStatus)})
     gpus = gpus.assign(_order=order).sort_values(["_order", "p", "effect_percent"], ascending=[True, True, False])
     return Analysis(
         fleet=str(first["fleet"].iloc[0]) if len(first) else "",
         mode=mode,
         gpus=gpus.drop(columns="_order"),
-        **{name: pd.concat([cell[name] for cell in cells.values() or [NOTHING]]) for name in NOTHING},
+        **frames,
         groups=dataset.groups(first),
         failing=_failing(gates),
-        notes=tuple(
-            f"{kind}: {counted(len(cell['gpus']), 'GPU')}, too few to name one; "
-            f"at least {statistics.FEWEST_GPUS} are compared"
-            for kind, cell in cells.items()
-            if len(cell["gpus"]) < statistics.FEWEST_GPUS
-        ),
+        notes=tuple(notes),
         faulty=everywhere,
         together=paired.together(real, past) if past is not None and mode == TOGETHER else None,
         changes=changes,
@@ -137,40 +143,71 @@ NOTHING: Mapping[str, pd.DataFrame] = {
 }
 
 
-def _judged(cell: pd.DataFrame, again: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The GPUs of one model and driver, judged: ``gpus``, and the frames of ``NOTHING``."""
-    about = cell.drop_duplicates("uuid").set_index(cell.drop_duplicates("uuid")["uuid"].astype(str))
+def _of_past_fleets(cell: pd.DataFrame, past: pd.DataFrame | None) -> pd.DataFrame:
+    """The GPUs of earlier fleets that too few GPUs of one model and driver are compared with; else none."""
+    if past is None or cell["uuid"].nunique() >= statistics.FEWEST_GPUS:
+        return cell.iloc[:0]
+    same = [past[name].astype(str) == str(cell[name].iloc[0]) for name in ("slug", "driver", "mode")]
+    others = past[np.logical_and.reduce(same) & ~past["uuid"].isin(cell["uuid"].astype(str))]
+    return paired.same_code(cell, paired.newest(dataset.of_gpus(others[others["outcome"] == "measured"])))
+
+
+def _compared_with(kind: str, count: int, others: pd.DataFrame) -> list[str]:
+    """What is to be said of the number of GPUs of one model and driver."""
+    if count >= statistics.FEWEST_GPUS:
+        return []
+    known = others["uuid"].nunique()
+    if count + known >= statistics.FEWEST_GPUS:
+        return [f"{kind}: {counted(count, 'GPU')}, compared with {counted(known, 'GPU')} of earlier fleets"]
+    more = f" and {known} of earlier fleets" if known else ""
+    fewest = f"at least {statistics.FEWEST_GPUS} are compared, earlier fleets' (--past) among them"
+    return [f"{kind}: {counted(count, 'GPU')}{more}, too few to name one; {fewest}"]
+
+
+def _judged(cell: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The GPUs of one model and driver, judged beside ``others``: ``gpus``, and the frames of ``NOTHING``."""
+    every = pd.concat([cell, others]) if len(others) else cell
+    about = every.drop_duplicates("uuid").set_index(every.drop_duplicates("uuid")["uuid"].astype(str))
     kind = {name: str(about[name].iloc[0]) for name in ("slug", "driver")}
-    times, groups = dataset.log_times(cell), dataset.groups(cell)
-    fresh = dataset.log_times(again[again["uuid"].isin(times.index)]).reindex(columns=times.columns)
-    final_times = times.copy()
-    final_times.loc[fresh.index] = fresh
-    units, known = (about["node"].astype(str), about["rack"].astype(object)), statistics.known_of(kind["slug"])
-    first = statistics.fleet(statistics.effects(times, groups), *units, known)
-    effects = statistics.effects(final_times, groups)
-    final = statistics.fleet(effects, *units, known)
-    judged = final["gpu"].reindex(times.index)
+    times, groups = dataset.log_times(every), dataset.groups(cell)
+    here = times.index[times.index.isin(cell["uuid"].astype(str))]
+    fresh = dataset.log_times(again[again["uuid"].isin(here)]).reindex(columns=times.columns)
+    units, spread = (about["node"].astype(str), about["rack"].astype(object)), statistics.spread_of(kind["slug"])
+    effects = statistics.effects(times, groups)
+    first = final = statistics.fleet(effects, *units, spread)
+    if len(fresh):
+        times.loc[fresh.index] = fresh
+        effects = statistics.effects(times, groups)
+        final = statistics.fleet(effects, *units, spread)
+    judged = final["gpu"].reindex(here)
     judged[["named", "suspect"]] = judged[["named", "suspect"]].fillna(False).astype(bool)
-    measured_again = times.index.isin(fresh.index)
+    measured_again = here.isin(fresh.index)
     judged["open"] = judged["suspect"] & ~measured_again
-    judged["named"] &= measured_again & first["gpu"]["suspect"].reindex(times.index).fillna(False).astype(bool)
+    judged["named"] &= measured_again & first["gpu"]["suspect"].reindex(here).fillna(False).astype(bool)
+    levels = {}
     for level, of_gpu in zip(("node", "rack"), units, strict=True):
-        final[level]["named"] &= final[level].index.isin(of_gpu[times.index[measured_again]])
-        final[level] = final[level].assign(**kind)
-    deviations = final_times - statistics.polish(final_times.to_numpy())[1]
-    return {
-        "gpus": judged,
-        "nodes": final["node"],
-        "racks": final["rack"],
-        "effects": effects,
-        "deviations": deviations,
-    }
+        found = final[level][final[level].index.isin(of_gpu[here])]
+        named = found["named"] & found.index.isin(of_gpu[here[measured_again]])
+        levels[f"{level}s"] = found.assign(named=named, **kind)
+    deviations = times.loc[here] - statistics.polish(times.to_numpy())[1]
+    return {"gpus": judged, **levels, "effects": effects.loc[here], "deviations": deviations}
 
 
 def _gpus(first: pd.DataFrame) -> pd.DataFrame:
     """A row per uuid with what is known without comparing."""
     once = first.drop_duplicates("uuid")
-    names = ["node", "rack", "slug", "driver", "vbios", "outcome", "reason", "wall_s", "temperature_after_c"]
+    names = [
+        "node",
+        "rack",
+        "slug",
+        "driver",
+        "vbios",
+        "outcome",
+        "reason",
+        "workers_lost",
+        "wall_s",
+        "temperature_after_c",
+    ]
     known = once[names].astype(object)
     gpus = known.where(known.notna(), None).set_axis(once["uuid"].astype(str), axis="index")
     below = first["verdict"] == Verdict.BELOW_FLOOR.value
@@ -206,6 +243,16 @@ def _failing(gates: pd.DataFrame) -> pd.Series:
     return failed.groupby(failed["case"].astype(str))["uuid"].nunique().sort_values(ascending=False, kind="stable")
 
 
+def _dead(gpus: pd.DataFrame) -> pd.Series:
+    """The LOST GPUs of nodes whose workers died under their gates, one after the other, while those of others lived.
+
+    A GPU that no worker reaches is no reason: its worker may have stopped with the scheduler, or with its job.
+    """
+    dead = (gpus["status"] == GpuStatus.LOST) & pd.to_numeric(gpus["workers_lost"]).ge(GATE_ATTEMPTS)
+    nodes = gpus.loc[dead, "node"].nunique()
+    return dead & (nodes <= max(1, MOST_LOST_NODES * gpus["node"].nunique())) & (gpus["node"].nunique() > 1)
+
+
 def _gate_words(gates: pd.DataFrame) -> Mapping[str, tuple[GpuStatus, str]]:
     """By uuid whether a gate of the GPU failed or could not decide, by ``bench``'s own exit code, and why."""
     found = {}
@@ -221,15 +268,25 @@ def _gate_words(gates: pd.DataFrame) -> Mapping[str, tuple[GpuStatus, str]]:
     return found
 
 
-def _with_status(gpus: pd.DataFrame, faults: pd.Series, gates: Mapping[str, tuple[GpuStatus, str]]) -> pd.DataFrame:
+def _with_status(
+    gpus: pd.DataFrame, faults: pd.Series, gates: Mapping[str, tuple[GpuStatus, str]], effects: pd.DataFrame
+) -> pd.DataFrame:
     gpus = gpus.assign(faults=[len(faults.get(uuid, [])) for uuid in gpus.index])
-    judged = [_status(row, faults.get(row.Index), gates) for row in gpus.itertuples()]
+    judged = [_status(row, faults.get(row.Index), gates, effects) for row in gpus.itertuples()]
     return gpus.assign(status=[status for status, _ in judged], reason=[reason for _, reason in judged])
 
 
-def _status(row: Any, faults: list[str] | None, gates: Mapping[str, tuple[GpuStatus, str]]) -> tuple[GpuStatus, str]:
-    slower = f"{row.effect_percent:.1f} % slower than the fleet's median in {row.group}"
-    slower += f" (named from {row.threshold_percent:.1f} %)"
+def in_words(effects: pd.Series, row: Any) -> str:
+    """How much slower a unit is than the fleet's median in every group, and what would have been named."""
+    parts = ", ".join(
+        f"{name} {100 * math.expm1(value):.1f} %" for name, value in effects.items() if not math.isnan(value)
+    )
+    return f"slower than the fleet's median: {parts} (named from {row.threshold_percent:.1f} % in {row.group})"
+
+
+def _status(
+    row: Any, faults: list[str] | None, gates: Mapping[str, tuple[GpuStatus, str]], effects: pd.DataFrame
+) -> tuple[GpuStatus, str]:
     if row.outcome in _OUTCOMES:
         return _OUTCOMES[row.outcome], str(row.reason or "")
     if faults:
@@ -237,9 +294,9 @@ def _status(row: Any, faults: list[str] | None, gates: Mapping[str, tuple[GpuSta
         words = "; ".join(faults[:MOST_WORDS])
         return GpuStatus.OUTLIER if wrong else GpuStatus.CRASHED, f"{words}; other GPUs run it"
     if row.named:
-        return GpuStatus.OUTLIER, f"{slower}, measured twice"
+        return GpuStatus.OUTLIER, f"{in_words(effects.loc[row.Index], row)}, measured twice"
     if row.Index in gates:
         return gates[row.Index]
-    return GpuStatus.OK, f"{slower}: a suspect, not measured again; --resume does" if row.open else str(
-        row.reason or ""
-    )
+    if row.open:
+        return GpuStatus.OK, f"{in_words(effects.loc[row.Index], row)}: a suspect, not measured again; --resume does"
+    return GpuStatus.OK, str(row.reason or "")

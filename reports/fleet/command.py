@@ -43,6 +43,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         store = Store(options.report) if options.report != Path() else stores.newest(root)
     from peakgate.reports.fleet import report  # noqa: PLC0415  (pandas is imported while the gates run)
 
+    if options.report is not None and options.report.is_file():
+        return report.of_table(options.report, root, options.past)
     return report.conclude(store, options.past, phases)
 
 
@@ -193,7 +195,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         nargs="?",
         const=Path(),
         metavar="FLEET",
-        help="report a measured fleet again (default: the newest)",
+        help="report a measured fleet again: its folder or its Parquet file alone (default: the newest)",
     )
     parser.add_argument(
         "--past",

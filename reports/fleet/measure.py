@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,11 +24,8 @@ from peakgate.core.text import counted
 from peakgate.reports.fleet import place, task
 from peakgate.reports.fleet.archive import ProjectArchive
 from peakgate.reports.fleet.place import GpuPlace, Worker
-from peakgate.reports.fleet.store import SHARD, TOGETHER, FleetPlan, Store
+from peakgate.reports.fleet.store import GATE_ATTEMPTS, SHARD, TOGETHER, FleetPlan, Store
 from peakgate.run import inputs
-
-GATE_ATTEMPTS = 2
-"""So many workers may die under a GPU's gate before the GPU is LOST."""
 
 AT_ONCE = (TOGETHER, SHARD)
 """Passes that load all GPUs of a node at the same time."""
@@ -40,6 +38,7 @@ LOOPBACK = "127.0.0.1:0"
 
 ENGINE_POLL_S, REFRESH_S = 0.1, 2.0
 RESULT_LIMIT_S = 60.0
+COLLECTED_AT_ONCE = 32
 PROGRESS_EVERY_S = 30.0
 
 
@@ -135,9 +134,9 @@ def run_pass(
         cases = shares.of(each.uuid) if shares else ()
         return task.Job(plan, each.uuid, mode, each.emulated, found.cluster.work, found.cluster.wait_s, cases)
 
-    for each, result in found.measure(left, job, together=together):
-        store.add_gate({**result, "uuid": each.uuid, "mode": mode, "node": each.node})
-        outcomes[result["outcome"]] += 1
+    for batch in found.measure(left, job, together=together):
+        store.add_gates({**result, "uuid": each.uuid, "mode": mode, "node": each.node} for each, result in batch)
+        outcomes.update(result["outcome"] for _, result in batch)
         done, counts = outcomes.total(), ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
         left_s = None if together else (time.monotonic() - began) / done * (len(left) - done)
         progress.show(f"{mode}: {done} of {counted(len(left), 'gate')}: {counts}", left_s)
@@ -215,8 +214,8 @@ class Engine:
 
     def measure(
         self, where: Sequence[GpuPlace], job: Callable[[GpuPlace], task.Job], *, together: bool
-    ) -> Iterator[tuple[GpuPlace, dict[str, Any]]]:
-        """Measure at every place; yields the result of each, in the order in which they finish."""
+    ) -> Iterator[list[tuple[GpuPlace, dict[str, Any]]]]:
+        """Measure at every place; yields the results of those that finished since, as they finish."""
         gates = [_Gate(each) for each in where]
         self._listen()
         try:
@@ -230,9 +229,10 @@ class Engine:
                     ended = self._ended(gates)
                 except (OSError, TimeoutError, distributed.CancelledError):
                     self._refreshed_s = float("-inf")  # a worker or the scheduler is just going: look again
-                for each, result in ended:
-                    gates.remove(each)
-                    yield each.where, {**result, "workers_lost": each.workers_lost}
+                if ended:
+                    gone = {id(each) for each, _ in ended}
+                    gates = [each for each in gates if id(each) not in gone]
+                    yield [(each.where, {**result, "workers_lost": each.workers_lost}) for each, result in ended]
                 time.sleep(ENGINE_POLL_S)
         finally:
             for each in gates:
@@ -254,9 +254,10 @@ class Engine:
             )
         self._listen()
         self._workers.clear()
+        self._events.clear()  # that workers went with their scheduler says nothing about their GPUs
         self._refreshed_s = float("-inf")
         for each in gates:
-            each.served_s = time.monotonic()
+            each.served_s, each.workers_lost = time.monotonic(), 0
 
     def _refresh(self, gates: Sequence[_Gate]) -> None:
         """Look, now and then, for new workers and for gates that no worker serves.
@@ -294,8 +295,11 @@ class Engine:
         """The results of the gates that ended; one without a result is measured again, up to GATE_ATTEMPTS times."""
         self._count_deaths(gates)
         found = []
+        done = [each for each in gates if each.future is not None and each.future.done()]
+        with ThreadPoolExecutor(COLLECTED_AT_ONCE) as pool:  # each result is on another worker
+            results = dict(zip(map(id, done), pool.map(_taken, [each.future for each in done]), strict=True))
         for each in gates:
-            result = None if each.future is None or not each.future.done() else _taken(each.future)
+            result = results.get(id(each))
             if result is None and each.workers_lost >= GATE_ATTEMPTS:
                 result = _lost(f"{each.workers_lost} workers died under its gate")
             elif each.future is None and time.monotonic() - each.served_s >= self.cluster.wait_s:

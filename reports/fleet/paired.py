@@ -62,14 +62,24 @@ def _newest(now: pd.DataFrame, before: pd.DataFrame, what: str) -> FleetShift | 
     before = before[before["uuid"].isin(now["uuid"].astype(str))]
     if before.empty or now.empty:
         return None
-    newest = before.groupby(before["uuid"].astype(str))["started"].transform(lambda started: started.astype(str).max())
-    before = before[before["started"].astype(str) == newest]
-    old, new = dataset.log_times(before), dataset.log_times(now)
+    old, new = dataset.log_times(same_code(now, newest(before))), dataset.log_times(now)
     uuids, cases = old.index.intersection(new.index), old.columns.intersection(new.columns)
-    before_code, code = (dataset.facts_by(each, "case", "fingerprint").reindex(cases) for each in (before, now))
-    cases = cases[(before_code.isna() | (before_code == code)).to_numpy(bool)]
     shift = new.loc[uuids, cases] - old.loc[uuids, cases]
     return None if shift.empty else _change(what, shift, dataset.groups(now))
+
+
+def newest(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each GPU's newest measurement."""
+    started = rows["started"].astype(str)
+    return rows[started == started.groupby(rows["uuid"].astype(str)).transform("max")]
+
+
+def same_code(now: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
+    """The earlier rows whose case has the machine code of now; a case without a fingerprint is a library's."""
+    code = dataset.facts_by(now, "case", "fingerprint")
+    of_now = before["case"].astype(str).map(code)
+    known = before["case"].astype(str).isin(code.index)
+    return before[known & (before["fingerprint"].isna() | (before["fingerprint"].astype(object) == of_now))]
 
 
 def _change(what: str, shift: pd.DataFrame, groups: pd.Series) -> FleetShift:
@@ -103,9 +113,10 @@ def _named(change: FleetShift) -> FleetShift:
     """With the GPUs that became slower than the fleet did since, by the rule for a single GPU."""
     if change.pairs < statistics.FEWEST_GPUS:
         return change
-    judged = statistics.judge(
-        change.gpus - change.gpus.median(), statistics.FLEET_ALPHA * statistics.ALPHA_SHARES["gpu"]
-    )
+    beside, spread = change.gpus - change.gpus.median(), statistics.SINCE_PAST
+    sds = statistics.own_sds(beside, pd.Series("", index=beside.index), spread)
+    alpha = statistics.FLEET_ALPHA * statistics.ALPHA_SHARES["gpu"]
+    judged = statistics.judge(beside, alpha, statistics.slowest_healthy(beside, spread), sds)
     named = {
         str(row.Index): f"{row.effect_percent:.1f} % slower than it was, beyond the fleet's shift, in {row.group}"
         for row in judged[judged["named"]].itertuples()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from peakgate.core import terminal
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
 from peakgate.core.report import Column, Report, Row, Table, Tone
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.fleet import analysis, dataset
-from peakgate.reports.fleet.analysis import OUT_OF_SERVICE, Analysis, GpuStatus
+from peakgate.reports.fleet.analysis import Analysis, GpuStatus
 from peakgate.reports.fleet.paired import FleetShift
 from peakgate.reports.fleet.pictures import pictures
 from peakgate.reports.fleet.shard import EQUAL_WITHIN, Sharded, judge
 from peakgate.reports.fleet.statistics import ALL
-from peakgate.reports.fleet.store import GATES_PHASE, FleetPhases, Store, in_words
+from peakgate.reports.fleet.store import GATES_PHASE, SHARD, FleetPhases, Store, in_words, name_of_fleet
 from peakgate.reports.write import files
 
 MOST_ROWS, MOST_CASES, MOST_NODES = 20, 5, 200
@@ -42,22 +44,40 @@ TIER_COLUMNS = (Column("uuids", "measured on", brief=True),)
 
 def suspects(store: Store) -> list[str]:
     """The GPUs of a fleet to measure again."""
-    return analysis.suspects(analysis.analyse(dataset.of_store(store)))
+    return analysis.suspects(analysis.analyse(dataset.gather(store)))
 
 
 def conclude(store: Store, past: Sequence[Path], phases: FleetPhases) -> int:
     """Judge a fleet beside earlier ones, write its reports and print them; the exit code."""
-    table, shares = dataset.of_store(store), store.shares()
-    dataset.write(table, store.folder / dataset.DATASET_FILE)
-    found = of_tier(judge(table, shares)) if shares else of_fleet(analysis.analyse(table, _earlier(store, past)))
-    written = write(found, store.folder)
+    table, shares = dataset.gather(store), store.shares()
+    found = of_tier(judge(table, shares)) if shares else of_fleet(analysis.analyse(table, _earlier(store.folder, past)))
+    written = [store.folder / dataset.DATASET_FILE, *write(found, store.folder)]
     phases.ends("report")
     if GATES_PHASE in phases.seconds:
         store.add_wall(phases.seconds)
+    return _shown(found, written, store.wall())
+
+
+def of_table(path: Path, root: Path, past: Sequence[Path]) -> int:
+    """Judge a fleet's Parquet file alone; its reports go to the folder of its name below ``root``."""
+    table = dataset.read(path, dataset.REPORTED)
+    names = table["fleet"].dropna().astype(str).unique()
+    if len(names) != 1 or (table["mode"] == SHARD).any() or not name_of_fleet(names[0]):
+        raise PeakgateError(
+            f"{path}: expected the table of one fleet that measured all cases on every GPU, given "
+            f"{counted(len(names), 'fleet')}; of a sharded tier name its folder",
+            Code.NO_RUN,
+        )
+    folder = root / names[0]
+    found = of_fleet(analysis.analyse(table, _earlier(folder, past)))
+    return _shown(found, write(found, folder), {})
+
+
+def _shown(found: Report, written: Sequence[Path], wall: Mapping[str, float]) -> int:
     terminal.show(found, most=MOST_ROWS)
-    if wall := store.wall():
+    if wall:
         terminal.line(terminal.VerdictConsole(), in_words(wall), "dim")
-    terminal.last_line(found, written=sorted([store.folder / dataset.DATASET_FILE, *written]))
+    terminal.last_line(found, written=sorted(written))
     return found.exit_code
 
 
@@ -69,12 +89,23 @@ def write(found: Report, folder: Path) -> list[Path]:
     return [*files.write(brief, folder, ("md", "html")), *files.write(found, folder, ("csv", "json"))]
 
 
-def _earlier(store: Store, past: Sequence[Path]) -> pd.DataFrame | None:
-    """The data sets of ``past`` and of the earlier fleets beside this one; None where there is none."""
-    beside = [path for path in store.folder.parent.glob(f"*/{dataset.DATASET_FILE}") if path.parent.name < store.name]
+def _earlier(folder: Path, past: Sequence[Path]) -> pd.DataFrame | None:
+    """What ``past`` and the earlier fleets beside this one measured; None where there is none.
+
+    Of each GPU and pass only the newest fleet that measured it, so that a long past needs no more memory.
+    """
+    beside = [path for path in folder.parent.glob(f"*/{dataset.DATASET_FILE}") if path.parent.name < folder.name]
     named = [path / dataset.DATASET_FILE if path.is_dir() else path for path in past]
-    tables = [dataset.read(path) for path in [*named, *sorted(beside)]]
-    return pd.concat(tables, ignore_index=True) if tables else None
+    kept: list[pd.DataFrame] = []
+    known: set[tuple[str, str]] = set()
+    begun = {path: dataset.read(path, ["started"])["started"].astype(str).max() for path in [*beside, *named]}
+    for path in sorted(begun, key=lambda path: begun[path], reverse=True):
+        table = dataset.read(path, dataset.REPORTED)
+        measured = table[table["outcome"] == "measured"]
+        passes = pd.MultiIndex.from_arrays([measured["uuid"].astype(str), measured["mode"].astype(str)])
+        kept.append(measured[~passes.isin(list(known))] if known else measured)
+        known.update(passes.unique())
+    return pd.concat(kept, ignore_index=True) if kept else None
 
 
 def of_fleet(found: Analysis) -> Report:
@@ -184,12 +215,15 @@ def records(found: pd.DataFrame, name: str) -> list[dict[str, Any]]:
 
 def _units(found: Analysis) -> list[str]:
     """Named nodes and racks, a sentence each."""
-    return [
-        f"{level} {row.Index}: {row.effect_percent:.1f} % slower than the others in {row.group}"
-        f" (named from {row.threshold_percent:.1f} %): cooling, power or the host before single GPUs"
-        for level, judged in (("rack", found.racks), ("node", found.nodes))
-        for row in judged[judged["named"].to_numpy(bool)].itertuples()
-    ]
+    lines = []
+    for level, judged in (("rack", found.racks), ("node", found.nodes)):
+        for row in judged[judged["named"].to_numpy(bool)].itertuples():
+            members = found.gpus.index[(found.gpus[level] == row.Index).to_numpy(bool)]
+            medians = found.effects.reindex(members).median()
+            lines.append(
+                f"{level} {row.Index}: {analysis.in_words(medians, row)}: cooling, power or the host before single GPUs"
+            )
+    return lines
 
 
 def _sentences(found: Analysis) -> list[str]:
@@ -225,7 +259,7 @@ def _change_lines(change: FleetShift) -> list[str]:
 
 def _drain(found: Analysis) -> list[str]:
     """Commands for Slurm and Kubernetes, for nodes with bad GPUs."""
-    bad = found.gpus[found.gpus["status"].isin(OUT_OF_SERVICE)]
+    bad = found.gpus[found.gpus["out_of_service"].to_numpy(bool)]
     nodes = dict.fromkeys([*bad["node"].astype(str), *found.nodes.index[found.nodes["named"].to_numpy(bool)]])
     commands = []
     for node in list(nodes)[:MOST_ROWS]:

@@ -12,7 +12,9 @@ import gzip
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +32,10 @@ from peakgate.reports.fleet.place import GpuPlace
 EXCLUSIVE, TOGETHER, AGAIN, SHARD = "exclusive", "together", "again", "shard"
 """Passes: one GPU of a node at a time, all at once, suspects again, one tier spread over all."""
 
+GATE_ATTEMPTS = 2
+"""So many workers may die under a GPU's gate before the GPU is LOST."""
+
+WRITERS = 16
 FACTS = "plan.json"
 EVENTS = "events.txt"
 WALL = "wall.json"
@@ -100,6 +106,8 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.gathered: set[str] = set()
+        """Gates that this process has put into the fleet's table (``dataset.gather``)."""
 
     @property
     def name(self) -> str:
@@ -122,6 +130,11 @@ class Store:
                 file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}\n")
         except OSError as error:
             raise unwritable(path, error) from None
+
+    def add_gates(self, results: Iterable[Mapping[str, Any]]) -> None:
+        """Keep what became of some gates, at once: most of the time goes to the disk's confirmations."""
+        with ThreadPoolExecutor(WRITERS) as pool:
+            deque(pool.map(self.add_gate, results), maxlen=0)
 
     def add_gate(self, result: Mapping[str, Any]) -> None:
         """Keep what became of one gate, and its run file: the run first, so that a gate that is there has its run."""
@@ -175,6 +188,11 @@ def new(root: Path) -> Store:
         except OSError as error:
             raise unwritable(store.folder, error) from None
         return store
+
+
+def name_of_fleet(name: str) -> bool:
+    """Whether a text can be the name of a fleet's folder: letters and digits."""
+    return name.isalnum()
 
 
 def newest(root: Path) -> Store:

@@ -1,5 +1,7 @@
 """From a fleet's table to what became of every GPU, and its reports."""
 
+import base64
+import gzip
 import json
 import re
 from dataclasses import replace
@@ -9,12 +11,14 @@ import pandas as pd
 import pytest
 from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
-from peakgate.reports.fleet import analysis, dataset, report
+from peakgate.reports.fleet import analysis, command, dataset, report
 from peakgate.reports.fleet.analysis import GpuStatus
 from peakgate.reports.fleet.pictures import _spaced, heat_map
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import FleetPlan, Store, newest
+from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.write import files
+from synthetic_runs import LADDER, document
 
 BOUND = ["memory"] * 20 + ["compute"] * 5
 
@@ -113,6 +117,49 @@ def test_a_gate_that_exits_1_fails_whatever_its_cases_are():
     assert (found.gpus.loc["GPU-2", "status"], found.exit_code) == (GpuStatus.FAILED, ExitCode.REGRESSION)
 
 
+def test_the_reason_gives_the_effect_over_all_cases_and_in_every_group():
+    slow = fleet(slow={3: 0.055})
+    found = analysis.analyse(dataset.frame([*slow.to_dict("records"), *rows("GPU-3", 30, slow=0.055, mode="again")]))
+    percents = dict(re.findall(r"(all cases|memory|compute) ([0-9.]+) %", found.gpus.loc["GPU-3", "reason"]))
+    assert {name: float(value) for name, value in percents.items()} == pytest.approx(
+        dict.fromkeys(("all cases", "memory", "compute"), 5.65), abs=0.4
+    )
+
+
+def test_two_gpus_are_compared_with_earlier_fleets_of_their_model_and_driver():
+    now = dataset.frame(
+        [
+            row
+            for uuid, seed, slow in (("GPU-20", 20, 0.0), ("GPU-21", 21, 0.06))
+            for mode in ("exclusive", "again")
+            for row in rows(uuid, seed, slow=slow, mode=mode, started="2026-11-23T00:00:00")
+        ]
+    )
+    alone, beside = analysis.analyse(now), analysis.analyse(now, fleet(8))
+    assert (alone.counts, len(alone.notes)) == ({GpuStatus.OK: 2}, 1)
+    assert beside.counts == {GpuStatus.OUTLIER: 1, GpuStatus.OK: 1}
+    assert beside.gpus.index[0] == "GPU-21"
+    assert list(beside.effects.index) == ["GPU-20", "GPU-21"]
+    other_driver = fleet(8).assign(driver="590")
+    assert analysis.analyse(now, other_driver).counts == {GpuStatus.OK: 2}
+
+
+def test_gpus_of_other_machine_code_are_not_compared_with():
+    now = dataset.frame(rows("GPU-20", 20, slow=0.06)).assign(fingerprint="new")
+    assert analysis.analyse(now, fleet(8).assign(fingerprint="old")).counts == {GpuStatus.OK: 1}
+
+
+@pytest.mark.parametrize(("dead", "nodes", "drained"), [(0, 0, set()), (1, 1, {"node9"}), (1, 3, set())])
+def test_only_a_node_whose_workers_died_under_its_gates_while_others_lived_is_drained(dead, nodes, drained):
+    lost = [
+        lone(f"GPU-lost{at}", "lost") | {"node": f"node{9 + at}", "workers_lost": 2 * dead}
+        for at in range(max(1, nodes))
+    ]
+    written = report.of_fleet(analysis.analyse(fleet(16, more=lost)))
+    assert written.exit_code == ExitCode.UNDECIDED
+    assert {name for each in written.sentences for name in re.findall(r"NodeName=(\w+)", each)} == drained
+
+
 def test_gpus_of_another_driver_are_not_compared():
     other = [row for at in range(20, 28) for row in rows(f"GPU-{at}", at, slow=0.2, driver="590")]
     assert analysis.analyse(fleet(more=other)).exit_code is ExitCode.OK
@@ -192,7 +239,7 @@ def test_a_gpu_without_a_measurement_keeps_a_fleet_from_passing(tmp_path, outcom
     store.begin(plan, [GpuPlace("GPU-0", "node0", None, emulated=False)])
     if outcome:
         store.add_gate({"uuid": "GPU-0", "mode": "exclusive", "outcome": outcome, "reason": "why"})
-    found = analysis.analyse(dataset.of_store(store))
+    found = analysis.analyse(dataset.gather(store))
     status = GpuStatus.UNFIT if outcome == "unfit" else GpuStatus.LOST
     assert (found.counts, found.exit_code) == ({status: 1}, ExitCode.UNDECIDED)
 
@@ -200,6 +247,63 @@ def test_a_gpu_without_a_measurement_keeps_a_fleet_from_passing(tmp_path, outcom
 def test_a_node_name_that_a_shell_would_take_apart_is_in_no_command():
     about = lone("GPU-x", "lost") | {"node": "a; rm -rf /"}
     assert not any("rm -rf" in each for each in report.of_fleet(analysis.analyse(dataset.frame([about]))).sentences)
+
+
+def measured_fleet(folder, count=3):
+    """A fleet's folder with gates of the emulator's run file."""
+    store = Store(folder)
+    places = [
+        GpuPlace(f"GPU-{at}", f"node{at}", None, emulated=False, facts={"slug": "nvidia-h200"}) for at in range(count)
+    ]
+    store.begin(FleetPlan(folder.name, "digest", "inside", "commit", False, (), "cpu", False, "harness"), places)
+    for each in places:
+        add(store, each.uuid, "exclusive")
+    return store
+
+
+def add(store, uuid, mode):
+    run = gzip.compress(json.dumps(document(dict.fromkeys(LADDER, 100.0))).encode())
+    gate = {"uuid": uuid, "mode": mode, "outcome": "measured", "exit_code": 0, "run": base64.b64encode(run).decode()}
+    store.add_gates([gate])
+
+
+def test_each_run_file_is_read_once_by_a_command(tmp_path, monkeypatch):
+    store, read = measured_fleet(tmp_path / "f"), []
+    monkeypatch.setattr(dataset, "load_run", lambda path: read.append(path) or load_run(path))
+    first = dataset.gather(store)
+    add(store, "GPU-1", "again")
+    both = dataset.gather(store)
+    assert len(read) == len(set(read)) == 4
+    assert both["mode"].astype(str).value_counts().to_dict() == {"exclusive": len(first), "again": len(first) // 3}
+    again, by = dataset.gather(Store(store.folder)), ["uuid", "mode", "case"]
+    both, again = (each.astype(object).sort_values(by, ignore_index=True) for each in (both, again))
+    pd.testing.assert_frame_equal(both, again, check_dtype=False)
+
+
+def test_a_fleet_is_reported_from_its_parquet_file_alone(tmp_path, capsys):
+    store = measured_fleet(tmp_path / "20261124T0000")
+    whole = command.main("fleet", ["--report", str(store.folder), "--out", str(tmp_path)])
+    reports_of_folder = (store.folder / "fleet.json").read_text()
+    alone = tmp_path / "alone.parquet"
+    (store.folder / dataset.DATASET_FILE).rename(alone)
+    assert command.main("fleet", ["--report", str(alone), "--out", str(tmp_path / "other")]) == whole
+    assert (tmp_path / "other" / "fleet" / store.name / "fleet.json").read_text() == reports_of_folder
+
+
+@pytest.mark.parametrize("change", [{"fleet": "../x"}, {"mode": "shard"}])
+def test_a_table_that_is_not_of_one_whole_fleet_is_refused(tmp_path, change):
+    dataset.write(fleet(4).assign(**change), tmp_path / "t.parquet")
+    with pytest.raises(PeakgateError, match="one fleet"):
+        report.of_table(tmp_path / "t.parquet", tmp_path, ())
+
+
+def test_of_a_long_past_each_gpu_is_known_by_its_newest_fleet(tmp_path):
+    for day in (21, 23, 22):
+        table = dataset.frame([row for at in range(2) for row in rows(f"GPU-{at}", at, started=f"2026-11-{day}")])
+        dataset.write(table, tmp_path / f"{day}.parquet")
+    found = report._earlier(tmp_path / "f", [tmp_path / f"{day}.parquet" for day in (21, 23, 22)])
+    assert set(found["started"]) == {"2026-11-23"}
+    assert len(found) == 2 * len(BOUND)
 
 
 def test_the_data_set_is_read_as_it_was_written(tmp_path):

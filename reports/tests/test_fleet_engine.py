@@ -120,7 +120,7 @@ def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(
     runs = [load_run(store.run_file(gate["uuid"], "shard")) for gate in gates]
     assert [run.whole for run in runs] == [False, False]
     assert {case for run in runs for case in (*run.cases, *run.unmeasured)} == set(cases)
-    found = shard.judge(dataset.of_store(store), store.shares())
+    found = shard.judge(dataset.gather(store), store.shares())
     assert (list(found.cases["verdict"]), found.problems, found.exit_code) == (["NO_FLOOR"] * 3, (), ExitCode.OK)
 
 
@@ -153,7 +153,28 @@ def test_a_gpu_that_no_worker_offers_is_lost(project, tmp_path):
         found = list(engine.measure([gone], lambda _: None, together=True))
         with pytest.raises(CannotDecide):
             measure.places(engine, "gpu")
-    assert [(where.uuid, result["outcome"]) for where, result in found] == [("GPU-gone", "lost")]
+    assert [(where.uuid, result["outcome"]) for batch in found for where, result in batch] == [("GPU-gone", "lost")]
+
+
+class Restarted:
+    """A client that has its scheduler back."""
+
+    status = "running"
+
+    def subscribe_topic(self, name, handler):
+        self.handler = handler
+
+
+def test_workers_that_went_with_their_scheduler_count_for_no_gpu(tmp_path):
+    said = []
+    engine = measure.Engine(Restarted(), None, measure.Cluster(None, 1, "cpu", str(tmp_path), 1.0), said.append)
+    gate = measure._Gate(GpuPlace("GPU-a", "n1", None, emulated=False), workers_lost=1)
+    engine._listen()
+    engine._client.handler((0, {"action": "remove-worker", "worker": "tcp://1", "processing-tasks": {"key": 1}}))
+    engine._wait_for_scheduler([gate])
+    engine._count_deaths([gate])
+    assert gate.workers_lost == 0
+    assert len(said) == 1
 
 
 def test_without_a_scheduler_there_the_error_says_how_to_start_one(tmp_path):

@@ -70,36 +70,63 @@ def test_too_few_gpus_name_none():
 
 @pytest.mark.parametrize("slow", [1, 2])
 def test_of_eight_gpus_up_to_two_that_are_slow_are_named(slow):
-    log_us = times(8, seed=3)
+    log_us = times(8, seed=3, sd=0.0005)
     log_us.iloc[:slow, :30] += np.log(1.08)
     found = judged(log_us)["gpu"]
     assert list(found.index[found["named"]]) == list(log_us.index[:slow])
     assert set(found.loc[found["named"], "group"]) <= {statistics.ALL, "memory"}
 
 
-def test_the_spread_of_the_gpus_below_is_scaled_to_that_of_the_whole_fleet():
-    rng = np.random.default_rng(4)
-    own = statistics.KnownSpread(small_df=1e-6)
-    first, second = (
-        [statistics.small_fleet(rng.normal(0, 0.005, 8), own)[at].scale ** 2 for _ in range(400)] for at in (0, 1)
-    )
-    assert np.sqrt(np.mean(first)) == pytest.approx(0.005, rel=0.1)
-    assert np.sqrt(np.mean(second)) == pytest.approx(0.005, rel=0.1)
+LEVELS = (-0.011, -0.005, 0.0, 0.004)
 
 
-def test_a_model_whose_spread_is_not_known_needs_a_larger_effect():
-    values = np.linspace(-0.02, 0.02, 8)
-    known, other = (
-        statistics.small_fleet(values, statistics.known_of(slug))[0] for slug in ("nvidia-h200", "nvidia-h100")
-    )
-    assert other.threshold(1e-4) > known.threshold(1e-4)
+@pytest.mark.parametrize("per_node", [1, 2, 8])
+def test_hosts_of_every_level_are_healthy_and_a_gpu_3_percent_slower_than_its_level_is_not(per_node):
+    log_us = times(64, sd=0.0005)
+    log_us += np.resize(np.repeat(LEVELS, per_node), 64)[:, None]
+    healthy = judged(log_us, per_node)
+    assert not any(found["named"].any() for found in healthy.values())
+    for at in range(0, 4 * per_node, per_node):
+        slow = log_us.copy()
+        slow.iloc[at] += np.log(1.03)
+        found = judged(slow, per_node)
+        assert list(found["gpu"].index[found["gpu"]["named"]]) == [log_us.index[at]]
+        assert not found["node"]["named"].any()
 
 
-def test_a_heavy_tail_raises_what_is_named():
-    rng = np.random.default_rng(2)
-    normal, heavy = rng.normal(0, 0.005, 2000), rng.standard_t(3, 2000) * 0.003
-    thresholds = [statistics.reference(values, statistics.KnownSpread()).threshold(1e-6) for values in (normal, heavy)]
-    assert thresholds[1] > 1.5 * thresholds[0]
+def test_a_host_of_the_slowest_level_alone_among_the_fastest_is_healthy():
+    log_us = times(64, sd=0.0005)
+    log_us.iloc[:8] += LEVELS[-1] - LEVELS[0]
+    assert not any(found["named"].any() for found in judged(log_us).values())
+
+
+def test_a_slow_gpu_of_two_does_not_make_its_node_slow():
+    log_us = times(64, sd=0.0005)
+    log_us.iloc[0] += np.log(1.10)
+    found = judged(log_us, per_node=2)
+    assert list(found["gpu"].index[found["gpu"]["named"]]) == ["GPU-000"]
+    assert not found["node"]["named"].any()
+
+
+def test_gpus_that_differ_within_their_hosts_raise_what_is_named():
+    alike, apart = (judged(times(64, sd=sd))["gpu"]["threshold_percent"].max() for sd in (0.0003, 0.01))
+    assert apart > 1.5 * alike
+
+
+def test_a_model_of_which_no_fleet_is_known_needs_a_larger_effect():
+    log_us = times(64, sd=0.0005)
+    log_us.iloc[3] += np.log(1.03)
+    effects, nodes = statistics.effects(log_us, GROUPS), pd.Series("n", index=log_us.index)
+    named = [
+        statistics.fleet(effects, nodes, nodes, statistics.spread_of(slug))["gpu"]["named"].any()
+        for slug in ("nvidia-h200", "nvidia-h100")
+    ]
+    assert named == [True, False]
+
+
+def test_a_fleet_that_is_wider_than_what_is_known_names_none_of_its_faster_half():
+    log_us = times(64, sd=0.05)
+    assert not judged(log_us)["gpu"]["named"].iloc[log_us.median(axis=1).argsort()[:32]].any()
 
 
 @settings(max_examples=20, deadline=None)
