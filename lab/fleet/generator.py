@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from peakgate.core.text import counted
 from peakgate.reports.runs.runfile import Run, load_run
 
 from lab.records import load_packed_run
@@ -101,6 +102,7 @@ class Scenario:
     ``per_host`` GPUs share a host; ``mixed`` is the share of hosts whose GPUs have levels of their own. ``noise``
     multiplies the sessions' noise; ``host_sd`` is added per host (normal) and ``own_sd`` per GPU (Student t of
     ``own_df``), in log time. In ``new_share`` of the hosts it is slower than the slowest known level by ``new_level``.
+    Where ``cases`` is not 0, each fleet measures so many cases, drawn at random.
     """
 
     name: str = "as measured"
@@ -112,6 +114,7 @@ class Scenario:
     own_df: float = 5.0
     new_share: float = 0.0
     new_level: float = 0.0
+    cases: int = 0
 
 
 MEASURED = Scenario()
@@ -124,6 +127,11 @@ SCENARIOS = (
     Scenario("hosts differ by SD 0.1 % more", host_sd=0.001),
     Scenario("GPUs differ by SD 0.1 % more (t of 5 df)", own_sd=0.001),
     Scenario("a tenth of the hosts 0.3 % slower than any known", new_share=0.1, new_level=0.003),
+)
+FEW_CASES = tuple(
+    Scenario(f"{counted(count, 'case')} at random, hosts of {hosts}", per_host=hosts, cases=count)
+    for count in (1, 5, 20)
+    for hosts in (8, 1)
 )
 
 
@@ -160,8 +168,11 @@ def draw(known: Profiles, scenario: Scenario, count: int, rng: np.random.Generat
     if new.any():
         medians = (known.log_us - known.log_us.mean()).median(axis=1).groupby(known.level).median()
         shift = shift + new[nodes] * (medians.iloc[-1] - medians.to_numpy()[levels] + scenario.new_level)
+    table = pd.DataFrame(times + shift[:, None], columns=known.log_us.columns)
+    if scenario.cases:
+        table = table.iloc[:, rng.choice(table.shape[1], scenario.cases, replace=False)]
     return DrawnFleet(
-        pd.DataFrame(times + shift[:, None], columns=known.log_us.columns),
+        table,
         pd.Series(nodes).astype(str),
         pd.Series(np.arange(count) // GPUS_OF_A_RACK).astype(str),
     )

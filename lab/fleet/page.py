@@ -19,7 +19,7 @@ from peakgate.core.verdict import ExitCode
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.pages.markers import table
 
-from lab.fleet.rates import HEALTHY, KNOWN, PEERS, POWER
+from lab.fleet.rates import FEW, HEALTHY, KNOWN, PEERS, POWER
 from lab.pages import open_page, percent
 
 OVERHEAD = "overhead.json"
@@ -38,7 +38,7 @@ def tables(record: Path) -> dict[str, str]:
     return {
         "fleet-trial": trials(record),
         "fleet-known": _known(_read(record / KNOWN)),
-        "fleet-healthy": _healthy(_read(record / HEALTHY)),
+        "fleet-healthy": _healthy(pd.concat([_read(record / HEALTHY), _read(record / FEW)])),
         "fleet-detected": _detected(_read(record / POWER)),
         "fleet-peers": _peers(_read(record / PEERS)),
         "fleet-overhead": _overhead(record / OVERHEAD),

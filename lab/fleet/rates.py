@@ -27,7 +27,7 @@ from peakgate.reports.fleet import statistics
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 from lab.fleet import generator
-from lab.fleet.generator import MEASURED, SCENARIOS, SLOW_CASES, DrawnFleet
+from lab.fleet.generator import FEW_CASES, MEASURED, SCENARIOS, SLOW_CASES, DrawnFleet
 
 SEED = 20261124
 SIZES = (8, 64, 1000, 10_000)
@@ -46,8 +46,14 @@ PEER_SIZES, PEER_FLEETS = (8, 64, 1000), {8: 100, 64: 50, 1000: 10}
 GEMM = "sgemm.cublas-4096"
 RULES = ("5 % of the mean, any case", "z > 2, one GEMM", "z > 3, one GEMM", "3 MAD", "peakgate")
 CHUNKS = 40
-HEALTHY, POWER, PEERS, KNOWN = "healthy.csv", "power.csv", "peers.csv", "known.csv"
-KEYS = {HEALTHY: ["gpus", "scenario"], POWER: ["gpus", "slow", "slowdown_percent"], PEERS: ["gpus", "rule"]}
+HEALTHY, POWER, PEERS, FEW, KNOWN = "healthy.csv", "power.csv", "peers.csv", "few.csv", "known.csv"
+FEW_FLEETS = {8: 300, 64: 150}
+KEYS = {
+    HEALTHY: ["gpus", "scenario"],
+    FEW: ["gpus", "scenario"],
+    POWER: ["gpus", "slow", "slowdown_percent"],
+    PEERS: ["gpus", "rule"],
+}
 Flags = npt.NDArray[np.bool_]
 
 
@@ -67,7 +73,7 @@ class Work:
     def rng(self) -> np.random.Generator:
         kinds = [*SLOW_CASES, NODE, MANY, ""]
         numbers = [self.gpus, self.chunk, self.scenario, kinds.index(self.slow), round(1000 * self.slowdown)]
-        return np.random.default_rng([SEED, [HEALTHY, POWER, PEERS].index(self.part), *numbers])
+        return np.random.default_rng([SEED, [HEALTHY, POWER, PEERS, FEW].index(self.part), *numbers])
 
 
 known = cache(generator.profiles)
@@ -75,13 +81,15 @@ known = cache(generator.profiles)
 
 def named(fleet: DrawnFleet) -> dict[str, pd.Series]:
     """Which units the rule names, by level."""
-    effects = statistics.effects(fleet.log_us, known().groups)
-    return {level: found["named"] for level, found in statistics.fleet(effects, fleet.nodes, fleet.racks).items()}
+    groups = known().groups[fleet.log_us.columns]
+    effects, spread = statistics.effects(fleet.log_us, groups), statistics.H200.of_cases(groups)
+    found = statistics.fleet(effects, fleet.nodes, fleet.racks, spread)
+    return {level: table["named"] for level, table in found.items()}
 
 
 def healthy(work: Work) -> list[dict[str, float | str]]:
     """How many healthy fleets name a GPU, a node or a rack, and in how many of them a GPU 3 % slow is named."""
-    rng, scenario = work.rng, SCENARIOS[work.scenario]
+    rng, scenario = work.rng, (*SCENARIOS, *FEW_CASES)[work.scenario]
     counts = dict.fromkeys(("gpu", "node", "rack", "any", "slow_named"), 0)
     for _ in range(work.fleets):
         fleet = generator.draw(known(), scenario, work.gpus, rng)
@@ -173,6 +181,9 @@ def works(parts: Sequence[str], share: float) -> Iterator[Work]:
         if HEALTHY in parts:
             for scenario in range(len(SCENARIOS) if size < max(SIZES) else 1):
                 yield from _chunks(FLEETS[size] * share, part=HEALTHY, gpus=size, scenario=scenario)
+        if FEW in parts and size in FEW_FLEETS:
+            for scenario in range(len(SCENARIOS), len(SCENARIOS) + len(FEW_CASES)):
+                yield from _chunks(FEW_FLEETS[size] * share, 4, part=FEW, gpus=size, scenario=scenario)
         if POWER in parts:
             kinds = (*SLOW_CASES, *((NODE, MANY) if size >= 64 else ()))
             for slow, slowdown in itertools.product(kinds, SLOWDOWNS):
@@ -189,12 +200,12 @@ def _chunks(fleets: float, most: int = CHUNKS, **about: object) -> Iterator[Work
 
 
 def _done(work: Work) -> tuple[str, list[dict[str, float | str]]]:
-    return work.part, {HEALTHY: healthy, POWER: detected, PEERS: peers}[work.part](work)
+    return work.part, {HEALTHY: healthy, FEW: healthy, POWER: detected, PEERS: peers}[work.part](work)
 
 
 def _rank(column: pd.Series) -> pd.Series:
     """Numbers by size, names in the order of this module."""
-    order = [*(each.name for each in SCENARIOS), *SLOW_CASES, NODE, MANY, *RULES]
+    order = [*(each.name for each in (*SCENARIOS, *FEW_CASES)), *SLOW_CASES, NODE, MANY, *RULES]
     return column if pd.api.types.is_numeric_dtype(column) else column.map(order.index)
 
 
@@ -204,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("record", type=Path)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--share", type=float, default=1.0, help="of the fleets")
-    parser.add_argument("--parts", default=f"{HEALTHY},{POWER},{PEERS}")
+    parser.add_argument("--parts", default=f"{HEALTHY},{FEW},{POWER},{PEERS}")
     options = parser.parse_args(arguments)
     rows: dict[str, list[dict[str, float | str]]] = {part: [] for part in options.parts.split(",")}
     known()

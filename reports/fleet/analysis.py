@@ -172,7 +172,8 @@ def _judged(cell: pd.DataFrame, again: pd.DataFrame, others: pd.DataFrame) -> di
     times, groups = dataset.log_times(every), dataset.groups(cell)
     here = times.index[times.index.isin(cell["uuid"].astype(str))]
     fresh = dataset.log_times(again[again["uuid"].isin(here)]).reindex(columns=times.columns)
-    units, spread = (about["node"].astype(str), about["rack"].astype(object)), statistics.spread_of(kind["slug"])
+    units = (about["node"].astype(str), about["rack"].astype(object))
+    spread = statistics.spread_of(kind["slug"]).of_cases(groups.reindex(times.columns))
     effects = statistics.effects(times, groups)
     first = final = statistics.fleet(effects, *units, spread)
     if len(fresh):

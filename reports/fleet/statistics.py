@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -49,19 +49,38 @@ FEWEST_NEIGHBOURS = 3
 FloatMatrix = npt.NDArray[np.float64]
 
 
+KNOWN_CASES = {ALL: 170, "memory": 136, "compute": 32, "link": 2}
+"""By so many cases the spread of known GPUs was estimated."""
+
+FEW = {ALL: 0.06, "memory": 0.06, "compute": 0.15, "link": 0.06}
+"""How much wider levels lie apart in one case, in log time; in m cases as one over the root of m."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSpread:
     """How healthy GPUs of one model differ, by effect, in log time.
 
     ``spans`` is how far levels of hosts are apart at most; ``own_sds`` the SD of a GPU within its level, whose weight
     beside the fleet's own is ``df``. The span is at least ``stretch`` times the distance from a fleet's fast edge to
-    its median: a fleet that is wider than what is known names none of its faster half.
+    its median: a fleet that is wider than what is known names none of its faster half. ``few`` widens both for a
+    fleet that measured few cases.
     """
 
     spans: Mapping[str, float]
     own_sds: Mapping[str, float]
     df: float = 14.0
     stretch: float = 1.0
+    few: Mapping[str, float] = field(default_factory=lambda: FEW)
+
+    def of_cases(self, groups: pd.Series) -> ModelSpread:
+        """The same by the medians over these cases (of each the group): GPUs differ more in few cases than in many."""
+        counts = groups.value_counts().to_dict() | {ALL: len(groups)}
+        fewer = {name: max(0.0, counts.get(name, 1) ** -0.5 - KNOWN_CASES[name] ** -0.5) for name in self.spans}
+        return replace(
+            self,
+            spans={name: span + self.few[name] * fewer[name] for name, span in self.spans.items()},
+            own_sds={name: sd + self.few[name] * fewer[name] / 8 for name, sd in self.own_sds.items()},
+        )
 
 
 H200 = ModelSpread(
@@ -73,7 +92,7 @@ H200 = ModelSpread(
 OTHER_MODEL = ModelSpread({name: 2 * span for name, span in H200.spans.items()}, H200.own_sds, df=4.0, stretch=5.0)
 """Of a model of which no fleet is known: twice an H200's levels, or what a normal population of this width has."""
 
-SINCE_PAST = ModelSpread(dict.fromkeys(H200.spans, 0.01), H200.own_sds)
+SINCE_PAST = ModelSpread(dict.fromkeys(H200.spans, 0.01), H200.own_sds, few=dict.fromkeys(FEW, 0.02))
 """The change of a GPU since it was measured before, beside the other GPUs' change: less than 1 % is not named."""
 
 
