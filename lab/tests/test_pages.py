@@ -18,6 +18,7 @@ from lab.foreign import page as foreign
 from lab.growth import growth
 from lab.history import study
 from lab.injected.page import explained
+from lab.latency import page as latency
 from lab.mutation import mutation
 from lab.newcomer import page as newcomer
 from lab.pages import ROOT
@@ -46,6 +47,7 @@ def read(name: str) -> Any:
         (pipelines.PAGE, pipelines.blocks),
         (cute.PAGE, cute.blocks),
         (triton.PAGE, triton.blocks),
+        (latency.PAGE, latency.blocks),
         (downloads.PAGE, downloads.page),
         (ROOT / "reports/fleet/README.md", lambda: tables(LAB / "fleet")),
         (ROOT / "reports/history/README.md", lambda: study.blocks(read("history/study.json"))),

@@ -123,6 +123,8 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     if not GPU.fullmatch(options.device):
         raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N", Code.OPTION)
     base, head = _wanted(options)
+    if options.plan and options.json:
+        raise PeakgateError("--json: a plan has no verdict; leave --plan or --json out", Code.OPTION)
     if options.plan:
         return _plan(options, base, head)
     phases, budget = Phases(), Budget(options.budget)

@@ -51,6 +51,8 @@ class Watched:
     limits: list[str] = field(default_factory=list)
     outcome: str = ""
     last_store: str = ""
+    paths: dict[str, str] = field(default_factory=dict)
+    """The file behind each place."""
 
     def found(self, kernel: str, kind: str, place: str, what: str, order: Sequence[tuple[str, Any]] = ()) -> None:
         """Note a finding once per kind and line."""
@@ -62,11 +64,9 @@ class Watched:
             )
 
     def limit(self, reason: str) -> None:
+        """Note once what was not looked at."""
         if reason not in self.limits:
             self.limits.append(reason)
-
-    paths: dict[str, str] = field(default_factory=dict)
-    """The file behind each place."""
 
 
 current = Watched()

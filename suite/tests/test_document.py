@@ -86,7 +86,7 @@ def test_a_case_of_a_run_has_every_field_that_the_page_lists(kernel):
     [
         (("check", "nowhere/family.py"), Code.FAMILY),
         (("check", "--no-such-option"), Code.OPTION),
-        (("ab", "--plan", "no-such-commit"), Code.COMMIT),
+        (("ab", "--plan", "HEAD"), Code.OPTION),
     ],
 )
 def test_a_mistake_is_an_object_too(kernel, arguments, code):
