@@ -78,6 +78,10 @@ ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)
 MATH_OF_INPUTS = {"bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
 """Type of operations that inputs of one type suggest. Not int8: arrays of bytes are images and masks too."""
 
+STATES = ("cold", "warm", "graph")
+"""What a timed launch finds. cold: a flushed L2. warm: an L2 in which the same launch just worked on the same arrays.
+graph: a captured CUDA graph of launches like it, of which it is one."""
+
 CASE_SCHEMA = 1
 """``peakgate_schema`` of a run file; a change of meaning raises it."""
 
@@ -342,6 +346,7 @@ class Case:
     that numpy.save left of each output, or a case of another kernel on the same arguments. It is None where nobody
     asks the record for it, of a benchmark test say. ``roof`` names the measured roof the case is compared with.
     ``predicted`` has what a model expects of this case, by the name under which the run file reports it.
+    ``state``, one of STATES, is what a timed launch finds; two states are two cases.
 
     How far an element may be off is ``tolerance * max(|ref|, magnitude)`` and the rounding of the output's type
     (``judge.correctness``): a number for all outputs that round, or one per output; 0 asks for equal values, and so
@@ -369,10 +374,15 @@ class Case:
     scale: Magnitudes | None = None
     atol: float = 0.0
     rtol: float | None = None
+    state: str = "cold"
 
     def __post_init__(self) -> None:
         if not ID_PATTERN.fullmatch(self.id):
             raise ValueError(f"case id {self.id!r}: only letters, digits, '_', '.' and '-' are allowed")
+        if self.state not in STATES:
+            raise ValueError(f"case {self.id}: its state is {self.state!r}; expected one of {', '.join(STATES)}")
+        if self.state == "graph" and any(buffer.role is Role.INOUT for buffer in self.buffers):
+            raise ValueError(f"case {self.id}: a graph repeats its launches; expected no InOut array in state 'graph'")
         if isinstance(self.tolerance, tuple) and len(self.tolerance) != len(self.outputs):
             raise ValueError(
                 f"case {self.id}: {len(self.tolerance)} tolerances, expected a number or one for each of "
@@ -425,9 +435,14 @@ class Case:
 
     @property
     def id(self) -> str:
-        """``family.stage-size-block-variant``, empty parts left out."""
+        """``family.stage-size-block-variant-state``, empty parts and the state cold left out."""
         parts = (f"{self.family}.{self.stage.name}", self.size, self.block, self.variant)
-        return "-".join(part for part in parts if part)
+        return "-".join(part for part in (*parts, self.state if self.repeated else "") if part)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a timed launch follows launches like it: its bytes may come from the L2."""
+        return self.state != "cold"
 
     @property
     def build(self) -> tuple[Stage, tuple[tuple[str, str], ...], str, int]:

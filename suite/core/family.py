@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import chain, islice
+from itertools import chain, islice, product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast
@@ -316,6 +316,7 @@ def kernel(
     predicted: Callable[..., Mapping[str, float]] | Mapping[str, float] = MappingProxyType({}),
     operation: str = "",
     host_bound: bool = False,
+    state: str | Sequence[str] = "cold",
 ) -> Family:
     """A family with the one kernel in ``source``, a .cu file beside the caller's, named like its folder.
 
@@ -357,6 +358,10 @@ def kernel(
     output. All matrices are row-major; the two that end in nt are C = A.B^T of A m x k and B n x k with C in bfloat16,
     of bfloat16 with float32 sums and of float8_e4m3fn with sums in the tensor cores. ``host_bound`` marks one whose
     time is the host's as much as the GPU's: it is in the full tier.
+
+    ``state`` is what a timed launch finds: "cold", a flushed L2; "warm", one in which the same launch just worked;
+    "graph", a captured CUDA graph of launches, timed per launch. Several of them, ``("cold", "graph")``, are as many
+    cases; all but "cold" end the case id.
     """
     folder, called_at = _caller()
     if operation:
@@ -384,7 +389,7 @@ def kernel(
     if usual is None:
         raise ValueError(f"{stage.name}: no size; expected sizes=[...], small_sizes=[...] or both")
 
-    def case(numbers: tuple[int, ...], label: str = "", scale_of: Scale = Scale.SMALL) -> Case:
+    def case(numbers: tuple[int, ...], label: str = "", scale_of: Scale = Scale.SMALL, in_state: str = "cold") -> Case:
         if not (callable(reference) or isinstance(reference, str | Sequence | LaunchOf)):
             raise TypeError(f"reference is {reference!r}; expected a function, a launch, or the files of saved arrays")
         label = label or _label(numbers)
@@ -411,6 +416,7 @@ def kernel(
             scale=magnitudes(numbers),
             atol=atol,
             rtol=rtol,
+            state=in_state,
         )
         if isinstance(reference, LaunchOf):
             made = replace(made, reference=_by_other_kernel(made, reference, numbers, listed))
@@ -443,9 +449,10 @@ def kernel(
         except Exception as error:
             yield cast("Case", _refused(folder, stage, usual[1], error, called_at))
             return
-        for numbers, label in wanted:
+        states = (state,) if isinstance(state, str) else tuple(state)
+        for (numbers, label), in_state in product(wanted, states):
             try:
-                made = case(numbers, label, scale)
+                made = case(numbers, label, scale, in_state)
             except Exception as error:
                 made = cast("Case", _refused(folder, stage, label, error, called_at))
             yield made

@@ -1,7 +1,9 @@
-"""The arrays of whichever framework a callable uses: NumPy, CuPy, PyTorch, Numba-CUDA; none is imported here.
+"""The arrays of whichever framework a callable uses; none is imported here.
 
-A framework whose arrays a caller holds is imported already. Array types of other origin are not read: an object that
-computes its values when they are asked for would be timed without its work.
+A framework whose arrays a caller holds is imported already. Arrays of NumPy, CuPy and PyTorch are used as they are.
+Through a view are used those with ``__cuda_array_interface__``, or in the host's memory ``__array_interface__``
+(Numba-CUDA, Warp). Those of the array API standard with DLPack (JAX) are exchanged: ``exchange.py``. Subclasses and
+other objects are not read: one that computes its values when they are asked for would be timed without its work.
 """
 
 from __future__ import annotations
@@ -19,36 +21,49 @@ from peakgate.core.dtypes import BITS
 from peakgate.judge.magnitudes import shares
 from peakgate.measure.data import random_array
 
-_NUMBA = ("numba", "numba_cuda")
+_PLAIN = {"numpy": ("ndarray",), "cupy": ("ndarray",), "torch": ("Tensor", "Parameter")}
+_STANDARD = ("__dlpack__", "__dlpack_device__", "__array_namespace__")
+_DLPACK_CPU = 1
 _UINT32_BITS = 32
 _REAL = ("float16", "float32", "float64", "complex64", "complex128", *BITS)
 
 
 def framework(value: object) -> str | None:
-    """``numpy``, ``cupy``, ``torch`` or ``numba`` for a plain array of it; None for all else, subclasses included."""
+    """``numpy``, ``cupy`` or ``torch`` for a plain array of it; None for what is no array, subclasses included.
+
+    ``viewed`` for one whose memory a view shows, ``exchanged`` for one of the array API standard.
+    """
     kind = type(value)
     root, name = kind.__module__.partition(".")[0], kind.__name__
-    if root in ("numpy", "cupy") and name == "ndarray":
-        return root
-    if root == "torch" and name in ("Tensor", "Parameter"):
+    if name in _PLAIN.get(root, ()):
         tensor: Any = value
-        return "torch" if tensor.layout is sys.modules["torch"].strided else None
-    if root in _NUMBA and hasattr(kind, "__cuda_array_interface__"):
-        return "numba"
-    return None
+        return root if root != "torch" or tensor.layout is sys.modules["torch"].strided else None
+    if root in _PLAIN or any(base.__module__.partition(".")[0] in _PLAIN for base in kind.__mro__):
+        return None
+    if all(hasattr(kind, name) for name in _STANDARD):
+        return "exchanged"
+    on_host = hasattr(kind, "__dlpack__") and hasattr(value, "__array_interface__")
+    return "viewed" if on_host or hasattr(value, "__cuda_array_interface__") else None
 
 
 def on_gpu(value: Any) -> bool:
     """Whether an array is in a GPU's memory."""
-    kind = framework(value)
-    return kind in ("cupy", "numba") or (kind == "torch" and bool(value.is_cuda))
+    match framework(value):
+        case "exchanged":
+            return int(value.__dlpack_device__()[0]) != _DLPACK_CPU
+        case "viewed":
+            return hasattr(value, "__cuda_array_interface__")
+        case kind:
+            return kind == "cupy" or (kind == "torch" and bool(value.is_cuda))
 
 
 def gpu_of(value: Any) -> int | None:
     """The CUDA index of the GPU that holds an array; None for one in the host's memory."""
     if not on_gpu(value):
         return None
-    return int(value.device.index) if framework(value) == "torch" else int(_plain(value).device.id)
+    if framework(value) == "exchanged":
+        return int(value.__dlpack_device__()[1])
+    return int(value.device.index) if framework(value) == "torch" else int(plain(value).device.id)
 
 
 def wait_for(values: Iterable[Any]) -> None:
@@ -75,7 +90,7 @@ def arrays_in(value: object) -> Iterator[Any]:
 def visible_arrays(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """Every array that a call can be seen to use, once: its arguments, its closure, the globals it names.
 
-    Arrays inside objects of other kinds are not found.
+    Arrays inside objects of other kinds are not found; exchanged ones, which nothing changes, are left out.
     """
     held: list[object] = [args, kwargs]
     while isinstance(function, functools.partial):
@@ -85,7 +100,7 @@ def visible_arrays(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     if inspect.isfunction(function):
         named = inspect.getclosurevars(function)
         held += [named.nonlocals, named.globals]
-    found = {id(array): array for array in arrays_in(held) if nbytes(array)}
+    found = {id(array): array for array in arrays_in(held) if framework(array) != "exchanged" and nbytes(array)}
     return list(found.values())
 
 
@@ -93,23 +108,24 @@ def nbytes(value: Any) -> int:
     """The bytes of an array's elements."""
     if framework(value) == "torch":
         return int(value.numel() * value.element_size())
-    return int(value.nbytes)
+    return int(plain(value).nbytes)
 
 
 def dtype_name(value: Any) -> str:
     """``float32``, ``bfloat16``, ...: the same for every framework."""
-    return str(value.dtype).removeprefix("torch.")
+    return str(plain(value).dtype if framework(value) == "viewed" else value.dtype).removeprefix("torch.")
 
 
 def overlap(one: Any, other: Any) -> bool:
     """Whether two arrays may share memory: their address ranges meet."""
     if on_gpu(one) != on_gpu(other):
         return False
-    (first, first_end), (second, second_end) = _span(one), _span(other)
+    (first, first_end), (second, second_end) = span(one), span(other)
     return first < second_end and second < first_end
 
 
-def _span(value: Any) -> tuple[int, int]:
+def span(value: Any) -> tuple[int, int]:
+    """The addresses at which an array's memory begins and ends; of views, as if their elements were neighbours."""
     match framework(value):
         case "torch":
             start = int(value.data_ptr())
@@ -118,13 +134,29 @@ def _span(value: Any) -> tuple[int, int]:
         case "cupy":
             start = int(value.data.ptr)
         case _:
-            start = int(value.__cuda_array_interface__["data"][0])
+            seen = plain(value)
+            start = int(seen.ctypes.data if isinstance(seen, np.ndarray) else seen.data.ptr)
     return start, start + nbytes(value)
 
 
 def copy_of(value: Any) -> Any:
-    """An array's elements in memory of their own, in its framework (CuPy for Numba)."""
-    return value.detach().clone() if framework(value) == "torch" else _plain(value).copy()
+    """An array's elements in memory of their own, in its framework; of a viewed one in that of its view."""
+    match framework(value):
+        case "torch":
+            return value.detach().clone()
+        case "exchanged":
+            copied = value.__array_namespace__().asarray(value, copy=True)
+            settled(copied)
+            return copied
+        case _:
+            return plain(value).copy()
+
+
+def settled(value: object) -> None:
+    """Let the current stream wait for the exchanged arrays in a result: DLPack's protocol of streams."""
+    for array in arrays_in(value):
+        if framework(array) == "exchanged":
+            plain(array)
 
 
 def restore(value: Any, saved: Any) -> None:
@@ -132,7 +164,7 @@ def restore(value: Any, saved: Any) -> None:
     if framework(value) == "torch":
         value.detach().copy_(saved)
     else:
-        _module(value).copyto(_plain(value), _plain(saved))
+        _module(value).copyto(plain(value), plain(saved))
 
 
 def differs(value: Any, saved: Any) -> bool:
@@ -142,7 +174,7 @@ def differs(value: Any, saved: Any) -> bool:
         mine, kept = (part.detach().contiguous().reshape(-1).view(torch.uint8) for part in (value, saved))
         return not torch.equal(mine, kept)
     module = _module(value)
-    mine, kept = (module.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in (_plain(value), saved))
+    mine, kept = (module.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in (plain(value), saved))
     return bool((mine != kept).any())
 
 
@@ -153,6 +185,7 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     magnitudes' bound stay. Integers and truth values are permuted: what is an index stays one, what is unique stays
     unique; with ``redraw`` they are drawn with replacement.
     """
+    value = plain(value) if framework(value) == "viewed" else value
     name = dtype_name(value)
     scaled = name in _REAL
     if not scaled and not name.startswith(("int", "uint", "bool")):
@@ -170,12 +203,11 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
         drawn = flat[_as_torch(order)]
         tensor.copy_((drawn * _as_torch(factor).to(flat.dtype) if scaled else drawn).reshape(tensor.shape))
         return True
-    plain = _plain(value)
-    flat = plain.reshape(-1)
+    flat = value.reshape(-1)
     if name in BITS:
         flat = flat.astype(np.float32)
     drawn = flat[order]
-    plain[...] = (drawn * factor.astype(flat.real.dtype) if scaled else drawn).reshape(plain.shape)
+    value[...] = (drawn * factor.astype(flat.real.dtype) if scaled else drawn).reshape(value.shape)
     return True
 
 
@@ -184,14 +216,15 @@ def as_words(value: Any) -> Array | None:
 
     None too where the elements are not neighbours in memory.
     """
+    value = plain(value) if framework(value) == "viewed" else value
     if not on_gpu(value) or dtype_name(value) not in _REAL:
         return None
-    if not (value.is_contiguous() if framework(value) == "torch" else _plain(value).flags.c_contiguous):
+    if not (value.is_contiguous() if framework(value) == "torch" else plain(value).flags.c_contiguous):
         return None
-    cupy, (start, end) = importlib.import_module("cupy"), _span(value)
+    cupy, (start, end) = importlib.import_module("cupy"), span(value)
     if start == end:
         return None
-    itemsize = int(value.element_size() if framework(value) == "torch" else _plain(value).itemsize)
+    itemsize = int(value.element_size() if framework(value) == "torch" else plain(value).itemsize)
     memory = cupy.cuda.UnownedMemory(start, end - start, value, gpu_of(value))
     words: Array = cupy.ndarray(
         ((end - start) // itemsize,),
@@ -203,6 +236,7 @@ def as_words(value: Any) -> Array | None:
 
 def move(value: Any, share: float, seed: int) -> bool:
     """Move each element of a real array by up to ``share`` of itself, in place; False for every other type."""
+    value = plain(value) if framework(value) == "viewed" else value
     if dtype_name(value) not in ("float16", "bfloat16", "float32", "float64"):
         return False
     bits_module = importlib.import_module("cupy") if on_gpu(value) else np
@@ -211,8 +245,7 @@ def move(value: Any, share: float, seed: int) -> bool:
         tensor = value.detach()
         tensor.mul_(_as_torch(factor).reshape(tensor.shape))
     else:
-        plain = _plain(value)
-        plain *= factor.reshape(plain.shape).astype(plain.dtype)
+        value *= factor.reshape(value.shape).astype(value.dtype)
     return True
 
 
@@ -225,7 +258,7 @@ def comparable(value: Any) -> Array:
     if framework(value) == "torch":
         array = _from_torch(value.detach())
     elif framework(value) is not None:
-        array = _plain(value)
+        array = plain(value.astype("float32") if dtype_name(value) in BITS else value)
     else:
         array = np.asarray(value)
     if array.ndim == 0:
@@ -255,10 +288,20 @@ def _as_torch(array: Array) -> Any:
     return torch.from_numpy(array) if isinstance(array, np.ndarray) else torch.from_dlpack(array)
 
 
-def _plain(value: Any) -> Array:
-    """The array itself, a CuPy view of Numba's."""
-    return importlib.import_module("cupy").asarray(value) if framework(value) == "numba" else value
+def plain(value: Any) -> Array:
+    """The array itself, or a view of CuPy or NumPy of one of another framework.
+
+    The current stream waits for what computes an exchanged one. Of types that NumPy lacks only the bits are seen.
+    """
+    kind = framework(value)
+    if kind not in ("viewed", "exchanged"):
+        return value
+    module: Any = importlib.import_module("cupy") if on_gpu(value) else np
+    if kind == "viewed":
+        return module.asarray(value)
+    bits = BITS.get(dtype_name(value))
+    return module.from_dlpack(value if bits is None else value.view(bits))
 
 
 def _module(value: Any) -> Any:
-    return np if framework(value) == "numpy" else sys.modules["cupy"]
+    return importlib.import_module("cupy") if on_gpu(value) else np

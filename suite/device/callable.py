@@ -12,12 +12,13 @@ from typing import Any
 import cupy
 from peakgate.core.case import TENSOR_MATH, Case
 from peakgate.device import elements, nvml
-from peakgate.device.arrays import as_words, copy_of, framework, restore
+from peakgate.device.arrays import arrays_in, as_words, copy_of, framework, restore, span
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunch, Unmeasurable, Witness
-from peakgate.device.stream import SampleStream, Trial
+from peakgate.device.state import DeclaredState, footprint_bytes
+from peakgate.device.stream import SampleStream, StreamHandle, Trial
 from peakgate.measure.refill import SEEDS
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
 
@@ -44,16 +45,6 @@ class Behaviour:
     event_us: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Handle:
-    """A stream by its handle, in CUDA's stream protocol."""
-
-    handle: int
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, self.handle
-
-
 def stream_handle(call: Call, wanted: object = None) -> int:
     """The stream a callable works on: the one named, one among its arguments, the current one of CuPy or PyTorch.
 
@@ -72,15 +63,24 @@ def stream_handle(call: Call, wanted: object = None) -> int:
 
 @contextmanager
 def one_stream(device: GpuDevice, handle: int, largest_batch: int) -> Iterator[SampleStream]:
-    """Make a stream current for every framework that is imported; gives what samples on it."""
+    """Make a stream current for every framework that is imported; gives what samples on it.
+
+    Warp takes no legacy default stream from others: where it is imported a new stream stands for that.
+    """
     with ExitStack() as stack:
+        warp: Any = sys.modules.get("warp")
+        if warp is not None and not handle:
+            handle = int(stack.enter_context(cupy.cuda.Stream()).ptr)
         if not handle:
             yield device.sample_stream(largest_batch)
             return
-        stack.enter_context(cupy.cuda.Stream.from_external(_Handle(handle)))
+        stack.enter_context(cupy.cuda.Stream.from_external(StreamHandle(handle)))
         torch: Any = sys.modules.get("torch")
         if torch is not None:
             stack.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(handle)))
+        if warp is not None:
+            of_device = f"cuda:{device.facts.index}"
+            stack.enter_context(warp.ScopedStream(warp.Stream(of_device, cuda_stream=handle)))
         yield SampleStream(device.facts.l2_bytes, largest_batch)
 
 
@@ -163,10 +163,19 @@ class GpuCall(CallableLaunchable):
         if not hold:
             notes.append("the stream is not blocked, because the callable waits for the host")
 
+        state = DeclaredState(
+            self.case,
+            footprint_bytes=footprint_bytes([span(array) for array in arrays_in([call.arrays, call.result])]),
+            by_torch=any(framework(array) == "torch" for array in arrays_in([call.arrays, call.result])),
+        )
+        rewind = call.rewind if call.changed else None
+        state.begin(self._stream, call.run, self._behaviour.batch, hold=hold, before=rewind)
+        ready = state.ready(call.run)
+
         def batch(index: int) -> Sequence[tuple[float, float | None]]:
             count = 1 if persisting_l2_bytes() else self._behaviour.batch  # each batch resets them
             if self._outputs is None or not watched.wanted():
-                return self._stream.batch(call.run, count, hold=hold, before=before)
+                return state.batch(self._stream, ready, count, hold=hold, change=before)
             call.rewind_all()  # what batches that were not judged left
             self._seeds.clear()
             chosen, outputs = watched.draw(count), self._outputs
@@ -178,7 +187,7 @@ class GpuCall(CallableLaunchable):
                 if at == chosen:
                     _copy_all(outputs(), copies)
 
-            times = self._stream.batch(call.run, count, hold=hold, before=before, after=after)
+            times = state.batch(self._stream, ready, count, hold=hold, change=before, after=after)
             result = call.result
             call.rewind_all()
             for seed in self._seeds[: chosen + 1]:
@@ -191,20 +200,26 @@ class GpuCall(CallableLaunchable):
             plan,
             self._device.facts.sm_clock_max_mhz,
             batch,
-            lambda: ", ".join([self._stream.method(held=hold, moved=False), *notes]),
-            self._stream.control if hold else None,
+            lambda: ", ".join([state.method(self._stream.method(held=hold, moved=False)), *notes]),
+            self._stream.control if hold and not state.captures else None,
             power=nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None,
             rest=let_clock_recover,
         )
-        if hold and taken.times_us and taken.median_us < EARLY_SHARE * self._behaviour.event_us - EARLY_US:
+        if (
+            hold
+            and not state.captures
+            and taken.times_us
+            and taken.median_us < EARLY_SHARE * self._behaviour.event_us - EARLY_US
+        ):
             raise Unmeasurable(
                 f"works on other streams: {taken.median_us:.1f} µs on the measured stream, "
                 f"{self._behaviour.event_us:.1f} µs where nothing runs ahead of it; let the other streams wait for it"
             )
-        if hold:
+        if hold and not self.case.repeated:
             taken = self._stream.with_second_clock(taken, call.run, self._behaviour.batch, before)
         call.rewind_all()
-        return taken
+        memory_gbs = self._device.peaks.memory_gbs if self._device.peaks else None
+        return state.shown(taken, self._device.facts.l2_bytes, memory_gbs)
 
     def _before(self, draw: Callable[[int], int]) -> Callable[[], None]:
         """The step before each sample: restore the arrays that calls change, then replace some words of all."""
@@ -223,7 +238,8 @@ class GpuCall(CallableLaunchable):
 def _copy_all(found: Sequence[Any], copies: list[Any]) -> None:
     """Keep the outputs of a call, in stream order, in memory that is there; numbers as they are."""
     for at, output in enumerate(found):
-        if framework(output) and at < len(copies) and framework(copies[at]) and copies[at].shape == output.shape:
+        reusable = at < len(copies) and framework(copies[at]) not in (None, "exchanged")
+        if framework(output) and reusable and copies[at].shape == output.shape:
             restore(copies[at], output)
         else:
             copies[at : at + 1] = [copy_of(output) if framework(output) else output]

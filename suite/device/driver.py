@@ -99,6 +99,14 @@ def reset_persisting_l2() -> None:
         driver.cuCtxResetPersistingL2Cache()
 
 
+def graph_nodes(handle: int) -> int | None:
+    """How many nodes the CUDA graph with this handle has; None where the driver does not say."""
+    driver, count = _library(), ctypes.c_size_t()
+    if driver is None or driver.cuGraphGetNodes(ctypes.c_void_p(handle), None, ctypes.byref(count)) != 0:
+        return None
+    return count.value
+
+
 def pci_bus_id(index: int) -> str:
     """The PCI bus id of the GPU with this CUDA index, which must exist: ``0000:1b:00.0``."""
     return _text("cuDeviceGetPCIBusId", index)

@@ -16,6 +16,7 @@ from peakgate.core.texels import TexelBuffer
 from peakgate.device import elements, nvml, operations, tensor_maps
 from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
+from peakgate.device.state import DeclaredState
 from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
 from peakgate.judge.peaks import Peaks
@@ -276,7 +277,7 @@ class GpuLaunchable:
         stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
         hold = not self.waits_for_host
         watched = witness or Witness(self._device.draw)
-        whole = True
+        whole, state = True, DeclaredState(self.case, footprint_bytes=self.case.buffer_bytes)
         sets = [ArraySet(self.arrays, self.guards, self._contents(watched.draw), self.launch)]
 
         def change() -> None:
@@ -286,7 +287,7 @@ class GpuLaunchable:
         def batch(index: int) -> Sequence[tuple[float, float | None]]:
             nonlocal whole, sets
             if self._movable:
-                sets = self._moved(plan.batch + 1, watched.draw) or sets
+                sets = self._moved(1 if self.case.repeated else plan.batch + 1, watched.draw) or sets
                 for each in sets:
                     each.contents.begin(each.arrays)
             before = change if self._movable and len(sets) == 1 else None
@@ -299,6 +300,7 @@ class GpuLaunchable:
             chosen = watched.draw(plan.batch) if self._movable and watched.wanted() else None
             copies = [] if chosen is None else list(map(cupy.empty_like, self._outputs(timed[chosen])))
             launches = iter(timed)
+            ready = state.ready(sets[0].launch) if self.case.repeated else lambda: next(launches).launch()
 
             def after(at: int) -> None:
                 if at == chosen:
@@ -306,7 +308,7 @@ class GpuLaunchable:
                     for kept, output in zip(copies, self._outputs(timed[at]), strict=True):
                         GpuRefiller.copy(kept, output)
 
-            taken = stream.batch(lambda: next(launches).launch(), plan.batch, hold=hold, before=before, after=after)
+            taken = state.batch(stream, ready, plan.batch, hold=hold, change=before, after=after)
             input_bytes = sets[0].contents.input_bytes
             whole = whole and input_bytes * WHOLE_SHARE <= self._bytes_in(min(time_us for time_us, _ in taken))
             for each in sets:
@@ -319,18 +321,20 @@ class GpuLaunchable:
             return taken
 
         try:
+            state.begin(stream, self.launch, plan.batch, hold=hold)
             samples = gather(
                 plan,
                 highest_mhz,
                 batch,
-                lambda: self._method(stream, sets),
-                stream.control if hold else None,
+                lambda: state.method(self._method(stream, sets)),
+                stream.control if hold and not state.captures else None,
                 power=nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None,
                 rest=let_clock_recover,
             )
-            again = sets[0].launch
-            clocked = hold and witness is not None and witness.second_clock
-            return stream.with_second_clock(samples, again, plan.batch) if clocked else samples
+            if hold and witness is not None and witness.second_clock and not self.case.repeated:
+                samples = stream.with_second_clock(samples, sets[0].launch, plan.batch)
+            memory_gbs = self._device.peaks.memory_gbs if self._device.peaks else None
+            return state.shown(samples, self._device.facts.l2_bytes, memory_gbs)
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 

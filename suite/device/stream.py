@@ -29,6 +29,16 @@ _FILLING_THREADS = 512
 
 
 @dataclass(frozen=True, slots=True)
+class StreamHandle:
+    """A stream by its handle, in CUDA's stream protocol."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """Launches queued behind a kernel that occupied the whole GPU, per launch.
 
@@ -77,12 +87,13 @@ class SampleStream:
         hold: bool,
         before: Callable[[], None] | None = None,
         after: Callable[[int], None] | None = None,
+        prime: Callable[[], None] | None = None,
     ) -> list[tuple[float, float | None]]:
         """Time ``count`` launches; give (microseconds, SM clock in MHz or None when it could not be read) of each.
 
         ``hold`` must be False for a launch that waits for the host: the host would wait for itself. ``before`` is
         queued ahead of each launch and of the flush, ``after``, which is given the launch's number from 0 up, right
-        behind it; neither is timed.
+        behind it, ``prime`` between the flush and the launch; none is timed.
         """
         self._stream.synchronize()
         driver.reset_persisting_l2()
@@ -95,6 +106,8 @@ class SampleStream:
                     before()
                 self._stamp((1,), (1,), (self._stamps[index],))
                 self._flush.data.memset_async(0, self._flush.nbytes, self._stream)
+                if prime is not None:
+                    prime()
                 self._starts[index].record(self._stream)
                 launch()
                 self._stops[index].record(self._stream)

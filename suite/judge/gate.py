@@ -36,6 +36,11 @@ def judge(samples: Samples, metrics: Metrics | None, floor: float | None, distur
     disturbance = samples.doubt or disturbance
     if disturbance is not None and (fraction is None or fraction <= OVER_PEAK):
         return Judgement(Verdict.INCONCLUSIVE, disturbance)
+    if fraction is None and samples.first_us is not None:
+        peak = "bytes may come from the L2, and no flops are given: no peak is claimed"
+        if floor is not None:
+            return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {floor:.3g}, but {peak}")
+        return Judgement(Verdict.NO_FLOOR, f"{peak}, `peakgate ab` alone judges it")
     if fraction is None:
         clock = f" ({samples.clock})" if samples.power_bound else ""
         return Judgement(Verdict.NO_FLOOR, f"right; speed not judged, no peak is claimed on this device{clock}")

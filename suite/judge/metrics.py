@@ -43,7 +43,8 @@ def metrics(case: Case, samples: Samples, peaks: Peaks | None, roofs: Mapping[st
     least = peaks.least_time_us(case) if peaks is not None and case.work.claimed else None
     if least is not None:
         peak_fraction, bound = least[0] / time_us, least[1]
-    roof = matching_roof(case, roofs) if case.work.claimed else None
+    compared = case.work.claimed and (case.arithmetic_roof or not case.repeated)
+    roof = matching_roof(case, roofs) if compared else None
     rate = tflops if case.arithmetic_roof else gbs
     return Metrics(time_us, gbs, tflops, peak_fraction, bound, rate / roofs[roof] if roof else None, roof)
 

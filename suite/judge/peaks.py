@@ -75,14 +75,15 @@ class Peaks:
     def least_time_us(self, case: Case) -> tuple[float, Bottleneck] | None:
         """The shortest time a case's work can take and the peak that sets it (the roofline model).
 
-        A case whose roof is the host link is bound by that alone. None when the rate that it needs is unknown.
+        A case whose roof is the host link is bound by that alone. Bytes of a repeated launch may come from the L2, of
+        which no peak is known: operations alone bind it. None when the rate that it needs is unknown.
         """
         work = case.work
         if case.roof == "link":
             return (work.bytes / self.link_gbs / 1e3, "link") if self.link_gbs else None
-        memory_us = work.bytes / self.memory_gbs / 1e3
+        memory_us = 0.0 if case.repeated else work.bytes / self.memory_gbs / 1e3
         tflops = self.arithmetic_tflops(case)
-        if work.flops and tflops is None:
+        if (work.flops and tflops is None) or (case.repeated and not work.flops):
             return None
         compute_us = work.flops / tflops / 1e6 if tflops else 0.0
         return (memory_us, "memory") if memory_us >= compute_us else (compute_us, "compute")

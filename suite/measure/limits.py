@@ -24,6 +24,9 @@ BASE_S, SLACK = 5.0, 10.0
 EXPECTED_FRACTION = 0.01
 NOMINAL_GBS, NOMINAL_TFLOPS = 100.0, 1.0
 
+GRAPH_LAUNCHES = 20
+"""Launches of a captured CUDA graph: what it takes to start one is a twentieth of that in the time of each."""
+
 EMULATED_BASE_S = 30.0
 EMULATED_PER_S = 1e6
 BUILD_S = 10.0
@@ -47,10 +50,14 @@ def emulated_launch_limit_s(work: Work) -> float:
     return EMULATED_BASE_S + (work.bytes / 4 + work.flops) / EMULATED_PER_S
 
 
-def sampling_limit_s(limit_s: float, launch_s: float, plan: SamplingPlan) -> float:
+LAUNCHES_PER_SAMPLE = {"cold": 1, "warm": 2, "graph": 2 * GRAPH_LAUNCHES}
+"""By the state of a case: a repeated launch follows as many untimed ones."""
+
+
+def sampling_limit_s(limit_s: float, launch_s: float, plan: SamplingPlan, state: str = "cold") -> float:
     """The limit of all samples of a case whose checked launch took ``launch_s`` and may take ``limit_s``."""
     launches = plan.min_samples + 2 * plan.batch + plan.warmup
-    return limit_s + SLACK * (launches * launch_s + plan.budget_us / 1e6)
+    return limit_s + SLACK * LAUNCHES_PER_SAMPLE[state] * (launches * launch_s + plan.budget_us / 1e6)
 
 
 def build_limit_s(builds: int) -> float:

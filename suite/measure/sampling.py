@@ -134,6 +134,8 @@ class Samples:
 
     ``control_us`` is the trimmed mean of the control kernel right after them; None where it was not timed.
     ``activity_us`` is what the second clock measured of some of them, None without one; ``doubt`` why it contradicts.
+    ``first_us`` is the median of samples right after a flush, taken to compare with those of a repeated launch; None of
+    cold ones. ``footprint_bytes`` is what one launch can be seen to use of memory.
     ``power_w`` is the median power drawn, None where it was not read; ``steady_below_mhz`` the GPU's highest clock
     where nothing but power can have lowered that of the samples, None elsewhere.
     """
@@ -147,6 +149,8 @@ class Samples:
     doubt: str | None = None
     power_w: float | None = None
     steady_below_mhz: float | None = None
+    first_us: float | None = None
+    footprint_bytes: int | None = None
 
     @property
     def median_us(self) -> float:

@@ -23,18 +23,32 @@ from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run.replay import ReplayTimer
-from peakgate.run.results import Results, case_of
+from peakgate.run.results import FIXTURE, Results, case_of
 from peakgate.run.session import Session, WrongResult
 from pytest_benchmark.fixture import BenchmarkFixture
 
 if TYPE_CHECKING:
     from peakgate.run.callables import GpuBenchmark
 
-FIXTURE = "gpu_benchmark"
 TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
 SKIPS = "peakgate-skips"
 
-FRAMEWORKS = frozenset({"cupy", "cupyx", "cupy_backends", "torch", "triton", "numba", "numba_cuda", "cuda", "jax"})
+FRAMEWORKS = frozenset(
+    {
+        "cupy",
+        "cupyx",
+        "cupy_backends",
+        "torch",
+        "triton",
+        "numba",
+        "numba_cuda",
+        "cuda",
+        "jax",
+        "jaxlib",
+        "warp",
+        "tilelang",
+    }
+)
 """Exceptions that mean a missing GPU: a test that raises one is skipped without a GPU."""
 
 

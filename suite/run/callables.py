@@ -18,7 +18,15 @@ from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.arrays import dtype_name, wait_for
 from peakgate.device.call import Call, NotAnArray
 from peakgate.device.driver import gpu_count
-from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, Unmeasurable, Witness
+from peakgate.device.interface import (
+    CallableLaunchable,
+    DeviceLost,
+    KernelFault,
+    TimedLaunch,
+    Unmeasurable,
+    Witness,
+)
+from peakgate.judge.correctness import Check
 from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
@@ -26,7 +34,7 @@ from peakgate.run.marker import Proving, given_by
 from peakgate.run.replay import ReplayTimer, replay
 from peakgate.run.results import case_of
 from peakgate.run.run_file import extra_info
-from peakgate.run.session import Outcome, Session, WrongResult, verdict_of
+from peakgate.run.session import Outcome, Proof, Session, WrongResult, verdict_of
 from pytest_benchmark.fixture import BenchmarkFixture
 
 ON_CPU = "wall time of one call on the CPU"
@@ -66,6 +74,7 @@ class GpuBenchmark:
     ) -> None:
         self._node, self._session, self._benchmark, self._timer = node, session, benchmark, timer
         self._given = given_by(node)
+        self._listed = case_of(node.nodeid, self._given.state)
         self.outcome: Outcome | None = None
         self.called = False
 
@@ -148,7 +157,7 @@ class GpuBenchmark:
             wait_for(call.arrays)  # their copies are made on the current stream, which may not be the callable's
         except Exception as error:
             if (full := _no_room(error)) is not None:
-                self._fail(case_of(self._node.nodeid), full)
+                self._fail(self._listed, full)
             raise
         session = self._session
         if session is None or session.device.kind == "cpu" or self._benchmark.disabled:
@@ -157,7 +166,7 @@ class GpuBenchmark:
 
     def _once(self, call: Call) -> Any:
         """Run it once and check it, without a GPU or without timing."""
-        case = case_of(self._node.nodeid)
+        case = self._listed
         try:
             case = self._case(call)
             proving = self._proving(call)
@@ -186,7 +195,7 @@ class GpuBenchmark:
 
         device = session.device
         assert isinstance(device, GpuDevice)
-        case = case_of(self._node.nodeid)
+        case = self._listed
         if device.lost:
             self._fail(case, DeviceLost(device.lost))
         if (other := call.elsewhere(device.facts.index)) is not None:
@@ -207,7 +216,7 @@ class GpuBenchmark:
                 start = time.perf_counter()
                 launchable.run()
                 launch_s, compare = time.perf_counter() - start, proving.timed if proving else None
-                samples, proof = session.sample(launchable, proof, launch_s, compare)
+                samples, proof = self._sampled(session, launchable, proof, launch_s, compare)
                 session.expect("a benchmark test", HOST_LIMIT_S, case.id)
                 if proving:
                     fresh = proving.on_fresh_inputs(launchable.run)
@@ -232,10 +241,28 @@ class GpuBenchmark:
         self._keep(replace(outcome, judgement=_judged(outcome)), samples)
         return call.result
 
+    def _sampled(
+        self,
+        session: Session,
+        launchable: CallableLaunchable,
+        proof: Proof | None,
+        launch_s: float,
+        compare: Callable[[TimedLaunch], Check] | None,
+    ) -> tuple[Samples, Proof | None]:
+        """Time a callable that was right; Unmeasurable where its captured graph is not: the state is not shown."""
+        try:
+            return session.sample(launchable, proof, launch_s, compare)
+        except WrongResult as error:
+            if launchable.case.state != "graph":
+                raise
+            raise Unmeasurable(
+                f"state graph not shown: {error}; right alone, so it keeps a state, works in place or its graph differs"
+            ) from None
+
     def _case(self, call: Call) -> Case:
         work = self._given.work(call)
         arrays = tuple(sized_input(each, size) for each, size in zip(call.arrays, call.nbytes, strict=True))
-        return replace(case_of(self._node.nodeid), work=work, arguments=arrays, roof=default_roof(work.math))
+        return replace(self._listed, work=work, arguments=arrays, roof=default_roof(work.math))
 
     def _proving(self, call: Call) -> Proving | None:
         return None if self._given.reference is None else Proving(call, self._given)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peakgate.core.case import MATH, Array, Work
+from peakgate.core.case import MATH, STATES, Array, Work
 from peakgate.core.codes import Code
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import PeakgateError
@@ -21,6 +21,7 @@ from peakgate.device.call import Call, Typed, typed
 from peakgate.device.interface import TimedLaunch
 from peakgate.judge.correctness import Check, bound_of, compare
 from peakgate.judge.magnitudes import Rounded, by_evaluations
+from peakgate.run.results import FIXTURE
 from peakgate.run.session import Proof, WrongResult
 
 MARKER = "peakgate"
@@ -36,7 +37,8 @@ class Given:
     ``max(|ref|, magnitude)``, besides its type's rounding (``peakgate.judge.correctness``; None: by type); ``atol`` and
     ``rtol`` in its place are NumPy's.
     ``outputs`` names the arrays that the callable writes, ``stream`` the stream it works on. ``fresh`` False keeps the
-    inputs as they are: they are not checked again with other elements.
+    inputs as they are: they are not checked again with other elements. ``state`` is what a timed call finds, one of
+    ``peakgate.core.case.STATES``; several states are as many tests (``states_of``).
     """
 
     bytes: object = None
@@ -50,6 +52,7 @@ class Given:
     outputs: object = None
     stream: object = None
     fresh: bool = True
+    state: str = "cold"
 
     def work(self, call: Call) -> Work:
         """The work of one call; PeakgateError for what is no whole number, and for an unknown type of operations."""
@@ -72,7 +75,7 @@ NAMES = tuple(field.name for field in fields(Given))
 
 
 def given_by(node: pytest.Item) -> Given:
-    """The settings of the nearest marker; PeakgateError for an unknown name."""
+    """The settings of the nearest marker; PeakgateError for an unknown name or state."""
     marker = node.get_closest_marker(MARKER)
     if marker is None:
         return Given()
@@ -86,7 +89,26 @@ def given_by(node: pytest.Item) -> Given:
         raise PeakgateError(
             f"{node.nodeid}: pytest.mark.{MARKER} takes keywords only: {', '.join(NAMES)}", Code.BENCHMARK_TEST
         )
-    return Given(**marker.kwargs)
+    state = getattr(node, "callspec").params[FIXTURE] if states_of(marker) != ("cold",) else "cold"  # noqa: B009
+    if state not in STATES:
+        raise PeakgateError(
+            f"{node.nodeid}: its state is {state!r}; expected one of {', '.join(STATES)}", Code.BENCHMARK_TEST
+        )
+    return Given(**{**marker.kwargs, "state": state})
+
+
+def states_of(marker: pytest.Mark | None) -> tuple[object, ...]:
+    """The states that a marker asks for, each of which is a test of its own."""
+    given = ("cold",) if marker is None else marker.kwargs.get("state", ("cold",))
+    return tuple(given) if isinstance(given, tuple | list) else (given,)
+
+
+def in_states(metafunc: pytest.Metafunc) -> None:
+    """Make a benchmark test one for each of its states; all but cold end its id."""
+    states = states_of(metafunc.definition.get_closest_marker(MARKER)) if FIXTURE in metafunc.fixturenames else ()
+    if states not in ((), ("cold",)):
+        ids = [pytest.HIDDEN_PARAM if state == "cold" else str(state) for state in states]
+        metafunc.parametrize(FIXTURE, states, ids=ids, indirect=True)
 
 
 _SEED = 20_261_121

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
 MARKER_LINE = (
-    "peakgate(bytes=, flops=, peak_tflops=, math=, reference=, tolerance=, atol=, rtol=, outputs=, stream=, fresh=): "
-    "the work of gpu_benchmark's callable and what must come out of it"
+    "peakgate(bytes=, flops=, peak_tflops=, math=, reference=, tolerance=, atol=, rtol=, outputs=, stream=, fresh=, "
+    "state=): the work of gpu_benchmark's callable and what must come out of it"
 )
 
 
@@ -93,6 +93,15 @@ def _of_benchmarks(path: Path) -> bool:
     except errors.PeakgateError as error:
         raise pytest.UsageError(str(error)) from None
     return project is not None and any(path.is_relative_to(folder) for folder in project.benchmarks)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a benchmark test of several states one for each."""
+    if metafunc.definition.get_closest_marker("peakgate") is not None:
+        from peakgate.run.marker import in_states  # noqa: PLC0415  (as above)
+
+        in_states(metafunc)
 
 
 @pytest.fixture

@@ -33,6 +33,8 @@ from peakgate.run.session import OTHER_FAILED, Outcome, Session
 OPERATION = "callable"
 """In place of a source file, which a callable's case does not have."""
 
+FIXTURE = "gpu_benchmark"
+
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
 
 PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
@@ -215,9 +217,14 @@ def case_parts(nodeid: str) -> tuple[str, str, str]:
     return spelled[0], spelled[1], spelled[2]
 
 
-def case_of(nodeid: str) -> Case:
-    """The case of a benchmark test, without what only its call provides: its work, its arrays."""
+def case_of(nodeid: str, state: str = "cold") -> Case:
+    """The case of a benchmark test, without what only its call provides: its work, its arrays.
+
+    A ``state`` other than cold is the last of the test's parameters.
+    """
     file, test, parameters = case_parts(nodeid)
+    if state != "cold":
+        parameters = parameters.removesuffix(state).removesuffix("-")
     return Case(
         family=file,
         stage=Stage(test, "a benchmark test", operation=OPERATION),
@@ -227,4 +234,5 @@ def case_of(nodeid: str) -> Case:
         reference=None,  # it takes the arguments of the callable
         size=parameters,
         tier=Tier.GATE,
+        state=state,
     )

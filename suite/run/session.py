@@ -28,6 +28,7 @@ from peakgate.device.interface import (
     KernelTimeout,
     Launchable,
     TimedLaunch,
+    Unmeasurable,
     Witness,
 )
 from peakgate.device.preflight import Preflight, concerns
@@ -331,7 +332,7 @@ class Session:
 
     def _sampled(self, launchable: Launchable, checks: _TimedChecks, plan: SamplingPlan, launch_s: float) -> Samples:
         with self._timed("sample"):
-            checks.limit_s = sampling_limit_s(self._limit_s(launchable.case), launch_s, plan)
+            checks.limit_s = sampling_limit_s(self._limit_s(launchable.case), launch_s, plan, launchable.case.state)
             self.expect("sampling", checks.limit_s, launchable.case.id)
             samples = launchable.sample(plan, checks.witness)
         self.wall_s["sample"] -= checks.spent_s
@@ -379,7 +380,7 @@ class Session:
             launchable = self.prepare(case)
             proof = self.prove(launchable)
             samples, proof = self.sample(launchable, proof)
-        except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
+        except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError, Unmeasurable) as error:
             return self.failed(case, error)
         return self.gate(launchable, proof, samples)
 

@@ -74,6 +74,9 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     min_capability: str | None = None
     host_bound: bool | None = None
 
+    # What a timed launch finds; None: a flushed L2.
+    state: str | None = None
+
     # State of the caches and the clock that timed it, of a saved run only.
     sampling: str | None = None
     timer: str | None = None
@@ -163,6 +166,7 @@ def stated(case: Case) -> Contract:
         tier=case.tier.value,
         min_capability=case.stage.needs,
         host_bound=bool(case.stage.host_bound),
+        state=case.state if case.repeated else None,
     )
 
 

@@ -10,7 +10,9 @@ pytest.importorskip("cupy", exc_type=ImportError)
 from peakgate.device import callable as measured
 from peakgate.device.call import Call
 from peakgate.device.interface import DeviceLost, Unmeasurable
+from peakgate.device.state import footprint_bytes
 from peakgate.device.stream import Trial
+from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.run.results import case_of
 
@@ -28,16 +30,20 @@ class Stream:
         launch()
         return self._trial(launch, count, limit_ns)
 
-    def batch(self, launch, count, *, hold, before=None):
+    def batch(self, launch, count, *, hold, before=None, after=None, prime=None):
         self.batches.append((count, hold))
         for _ in range(count):
-            if before is not None:
-                before()
-            launch()
+            for each in (before, prime, launch):
+                if each is not None:
+                    each()
         return [(self._time_us, None)] * count
 
     def control(self):
         return [(3.5, None)] * PLAN.batch
+
+    @staticmethod
+    def with_second_clock(samples, *_):
+        return samples
 
     @staticmethod
     def method(*, held, moved):
@@ -49,9 +55,10 @@ def idle(launch):
     return not isinstance(getattr(launch, "__self__", None), Call)
 
 
-def launchable(call, stream, behaviour, *, lost=None):
-    device = SimpleNamespace(facts=SimpleNamespace(sm_clock_max_mhz=2000.0), lost=lost)
-    return measured.GpuCall(device, case_of("a.py::b"), call, stream, behaviour)
+def launchable(call, stream, behaviour, *, lost=None, state="cold"):
+    facts = SimpleNamespace(sm_clock_max_mhz=2000.0, l2_bytes=50_000_000)
+    device = SimpleNamespace(facts=facts, peaks=Peaks(4800.0, 60.0, ""), lost=lost, draw=lambda end: 0)
+    return measured.GpuCall(device, case_of("a.py::b", state), call, stream, behaviour)
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +124,30 @@ def test_what_a_call_changes_is_put_back_before_each_sample():
     found = launchable(call, stream, measured.Behaviour(False, 6, 90.0)).sample(PLAN)
     assert set(seen) == {0.0}
     assert "put back" in found.method
+
+
+def test_a_warm_call_follows_one_like_it_and_starts_from_the_same_contents():
+    x = np.zeros(1 << 20)
+    seen = []
+
+    def count(array):
+        seen.append(float(array[0]))
+        array += 1
+
+    call = Call(count, (x,), {})
+    call.run()
+    call.learn()
+    seen.clear()
+    stream = Stream(lambda launch, count, limit_ns: Trial(False, 90.0, 1.0))
+    found = launchable(call, stream, measured.Behaviour(False, 6, 90.0), state="warm").sample(PLAN)
+    assert seen[7::2] == [0.0] * len(found.times_us)
+    assert (found.first_us, found.footprint_bytes) == (100.0, x.nbytes)
+    assert "state warm not shown" not in (found.doubt or "")
+    assert "right behind a launch like it" in found.method
+
+
+def test_memory_that_arrays_share_counts_once():
+    assert footprint_bytes([(0, 100), (200, 250), (50, 150), (60, 70)]) == 200
 
 
 def test_after_a_lost_device_nothing_runs():

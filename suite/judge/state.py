@@ -1,0 +1,66 @@
+"""Whether a case was timed in the state that it declares. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MATTERS = 0.03
+"""Where memory transfers all that a launch uses in less than this share of its time, an L2 that holds it cannot be seen
+in the time, and does not matter to it."""
+
+SAVED = 0.25
+"""A launch that finds its data in the L2 saves at least this share of the time in which memory transfers them: the rest
+may have been hidden behind other work."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateReading:
+    """What a run saw of a repeated launch.
+
+    ``first_us`` is its median right after a flush, ``rest_us`` after launches like it. ``footprint_bytes`` are what one
+    launch can be seen to use, ``l2_bytes`` the GPU's L2, ``memory_gbs`` the peak of its memory, None if it is unknown.
+    ``nodes`` are those of the captured graph of ``launches``, None where they could not be counted.
+    """
+
+    first_us: float
+    rest_us: float
+    footprint_bytes: int
+    l2_bytes: int
+    memory_gbs: float | None
+    launches: int = 1
+    nodes: int | None = None
+
+
+def doubt_of(state: str, seen: StateReading) -> str | None:
+    """Why the samples do not show the state; None where they do.
+
+    A graph has at least one node for each launch. A warm launch finds all that it uses in the L2, and is faster for it
+    than one right after a flush.
+    """
+    unshown = _not_in_a_graph(seen) if state == "graph" else _not_warm(seen)
+    return None if unshown is None else f"state {state} not shown: {unshown}"
+
+
+def _not_in_a_graph(seen: StateReading) -> str | None:
+    if seen.nodes is None:
+        return "the nodes of its graph could not be counted"
+    if seen.nodes < seen.launches:
+        return f"{seen.launches} launches gave a graph of {seen.nodes} nodes; launch on the current stream"
+    return None
+
+
+def _not_warm(seen: StateReading) -> str | None:
+    if not seen.footprint_bytes:
+        return "no array that it uses can be seen; pass them as arguments"
+    takes = f"its arrays take {seen.footprint_bytes / 1e6:.1f} MB"
+    if seen.footprint_bytes > seen.l2_bytes:
+        return f"{takes}, the L2 holds {seen.l2_bytes / 1e6:.1f} MB; declare it cold"
+    if seen.memory_gbs is None:
+        return "the peak of the GPU's memory is not known, nor what an L2 that holds its arrays would save"
+    memory_us = seen.footprint_bytes / seen.memory_gbs / 1e3
+    if memory_us < MATTERS * seen.rest_us or seen.first_us - seen.rest_us >= SAVED * memory_us:
+        return None
+    return (
+        f"{seen.rest_us:.2f} µs, right after a flush {seen.first_us:.2f} µs; {takes}, which memory transfers in "
+        f"{memory_us:.2f} µs; declare it cold"
+    )

@@ -1,0 +1,86 @@
+"""Declared states on a GPU: shown by the run that times them, or INCONCLUSIVE."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+TESTS = Path(__file__).parent / "frameworks"
+
+FAMILY = """
+from peakgate.family import In, Out, Value, kernel
+
+FAMILY = kernel(
+    "scale.cu",
+    arguments=lambda n: [Out(n), In(n), Value(n)],
+    grid=lambda n: -(-n // 256),
+    block=256,
+    bytes=lambda n: 8 * n,
+    reference=lambda xp, x: 2 * x,
+    sizes={"fits": 1 << 21, "large": 1 << 26},
+    state=("cold", "warm", "graph"),
+)
+"""
+
+KERNEL = """
+extern "C" __global__ void scale(float* out, const float* in, int n)
+{
+    const int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) { out[at] = 2.0f * in[at]; }
+}
+"""
+
+
+def bench(folder):
+    command = [sys.executable, "-m", "peakgate", "bench", "--device=gpu", f"--benchmark-json={folder / 'run.json'}"]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | {"NO_COLOR": "1"}, capture_output=True, text=True, check=False
+    )
+    sys.stdout.write(done.stdout + done.stderr)
+    report = json.loads((folder / ".peakgate" / "out" / "bench.json").read_text())
+    verdicts = {each["case"].partition(".")[2]: (each["verdict"], each["reason"]) for each in report["cases"]}
+    saved = json.loads((folder / "run.json").read_text())["benchmarks"]
+    return verdicts, {each["extra_info"]["case"].partition(".")[2]: each["extra_info"] for each in saved}
+
+
+def test_a_kernel_is_timed_in_each_state_that_it_can_be_in(tmp_path):
+    folder = tmp_path / "kernels" / "scale"
+    folder.mkdir(parents=True)
+    (folder / "family.py").write_text(FAMILY)
+    (folder / "scale.cu").write_text(KERNEL)
+    (tmp_path / "peakgate.toml").write_text('kernels = "kernels"\n')
+    verdicts, entries = bench(tmp_path)
+    undecided = {case for case, (verdict, _) in verdicts.items() if verdict == "INCONCLUSIVE"}
+    assert undecided == {"scale-large-warm"}
+    assert "state warm not shown" in verdicts["scale-large-warm"][1]
+    assert {verdict for case, (verdict, _) in verdicts.items() if case not in undecided} == {"NO_FLOOR"}
+    cold, warm, graph = (entries[f"scale-fits{state}"] for state in ("", "-warm", "-graph"))
+    assert warm["time_us"] < 0.95 * cold["time_us"]
+    assert graph["time_us"] < 0.95 * cold["time_us"]
+    assert abs(warm["first_us"] / cold["time_us"] - 1) < 0.1
+    assert warm["footprint_bytes"] == 2 * 4 * (1 << 21)
+    assert (cold["first_us"], warm["peak_fraction"]) == (None, None)
+
+
+def test_callables_are_timed_in_each_state_that_they_can_be_in(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "bench_states.py").write_text((TESTS / "bench_states.py").read_text())
+    (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench_states.py"]\n')
+    verdicts, entries = bench(tmp_path)
+    undecided = {case for case, (verdict, _) in verdicts.items() if verdict == "INCONCLUSIVE"}
+    assert undecided == {
+        "bench_copy-256-warm",
+        "bench_waits_for_the_host-graph",
+        "bench_in_place-graph",
+        "bench_on_a_stream_of_its_own-graph",
+    }
+    assert all("not shown" in verdicts[case][1] for case in undecided)
+    assert {verdict for case, (verdict, _) in verdicts.items() if case not in undecided} == {"NO_FLOOR"}
+    for name in ("bench_copy-1", "bench_copy-4", "bench_cupy_allocates", "bench_torch_softmax"):
+        assert entries[f"{name}-warm"]["time_us"] < entries[name]["time_us"], name
+        assert entries[f"{name}-graph"]["time_us"] < entries[name]["time_us"], name
