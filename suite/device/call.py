@@ -21,8 +21,10 @@ from peakgate.device.arrays import (
     overlap,
     renew,
     restore,
+    settled,
     visible_arrays,
 )
+from peakgate.device.exchange import Exchange, given
 
 
 class NotAnArray(Exception):
@@ -46,7 +48,9 @@ class Call:
     result: Any = None
 
     def __post_init__(self) -> None:
-        self.arrays = visible_arrays(self.function, self.args, self.kwargs)
+        exchange = Exchange()
+        self._arguments = exchange.put((self.args, self.kwargs))
+        self.arrays = visible_arrays(self.function, self.args, self.kwargs) + exchange.storages
         self.remember()
 
     def elsewhere(self, gpu: int) -> int | None:
@@ -58,8 +62,10 @@ class Call:
         return tuple(map(nbytes, self.arrays))
 
     def run(self) -> None:
-        """Call the function once, on the arrays as they are."""
-        self.result = self.function(*self.args, **self.kwargs)
+        """Call the function once, on the arrays as they are; the current stream waits for what it gives."""
+        args, kwargs = given(self._arguments)
+        self.result = self.function(*args, **kwargs)
+        settled(self.result)
 
     def remember(self) -> None:
         """Take the arrays as they are for what a run starts from."""
@@ -82,7 +88,10 @@ class Call:
 
     def of_arguments(self, wanted: object) -> Any:
         """A value, or what a function gives for the call's arguments."""
-        return wanted(*self.args, **self.kwargs) if callable(wanted) else wanted
+        if not callable(wanted):
+            return wanted
+        args, kwargs = given(self._arguments)
+        return wanted(*args, **kwargs)
 
     def outputs(self, declared: object = None) -> list[Any]:
         """The arrays and numbers that the newest run gave.
