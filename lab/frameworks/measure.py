@@ -3,8 +3,8 @@
     python -m lab.frameworks.measure OUT.json [NAME ...]
 
 A NAME is that of a file ``suite/tests/frameworks/bench_NAME.py``, by default each. Every file is a run of
-``peakgate bench`` of its own, on a GPU where one answers: the record has its cases, the versions of the packages, or why it
-did not run. Without a GPU Triton's interpreter and Numba's simulator are on.
+``peakgate bench`` of its own, on a GPU where one answers: the record has its cases, or why it did not run, and the
+versions of packages. Without a GPU Triton's interpreter and Numba's simulator are on.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import tempfile
@@ -142,6 +143,7 @@ def _opened(
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
         judges = (None, folders[0].path if judged_by_base else None)
         temporary = {"TMPDIR": str(scratch)}  # what a process that is killed leaves goes with it
+        temporary |= one_choice(scratch, os.environ)
         sides = {
             which: stack.enter_context(
                 SideProcesses(
@@ -155,6 +157,19 @@ def _opened(
 
 Refused = tuple[Verdict, str]
 """Why a process did not time a case."""
+
+
+def one_choice(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which Triton and torch.compile take what they tuned once from a folder of this experiment.
+
+    So both sides, and all processes, run one choice of what they have in common. Those that are set already stay.
+    """
+    wanted = {
+        "TRITON_CACHE_AUTOTUNING": "1",
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+    }
+    return {name: value for name, value in wanted.items() if name not in known}
 
 
 @dataclass(frozen=True, slots=True)

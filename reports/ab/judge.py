@@ -20,6 +20,7 @@ from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import AbRecord
+from peakgate.reports.ab.tuners import tuner_notes
 from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.result import (
@@ -103,6 +104,8 @@ def _row(case: str, judgement: Judgement, base: Times | None = None, head: Times
 def _timed(record: AbRecord, case: str, decision: SimpleNamespace | None, *, unsteady: bool) -> CaseRow:
     base, head = (times(record, which, case) for which in Side)
     judgement = _judge(record, case, decision, base, head, unsteady=unsteady)
+    notes = tuner_notes(base.results, head.results)
+    judgement = replace(judgement, reason="; ".join([judgement.reason, *notes]))
     return _row(case, judgement, base, head, **({} if decision is None else _figures(decision)))
 
 

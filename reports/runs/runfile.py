@@ -17,6 +17,7 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.records import Name, Number, Text
 from peakgate.core.text import counted
+from peakgate.core.tuned import Choice
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.judge.gate import OVER_PEAK
 
@@ -131,13 +132,16 @@ class RecordedCase(Struct, frozen=True):
     control_us: Number | None = None
     """Time of the control kernel, measured by the same process right after it."""
 
+    tuned: tuple[Choice, ...] | None = None
+    """What tuners chose for its call."""
+
     verdict: Verdict | None = None
     reason: str = ""
     host_bound: bool = False
     """The host has as much part in the time as the GPU."""
 
 
-_OTHERS = ("case", "verdict", "reason", "host_bound")
+_OTHERS = ("case", "tuned", "verdict", "reason", "host_bound")
 _TYPES = {each.name: each.type for each in structs.fields(RecordedCase) if each.name not in _OTHERS}
 TEXTS = tuple(name for name, kind in _TYPES.items() if kind == Text | None)
 NUMBERS = tuple(name for name, kind in _TYPES.items() if name not in TEXTS)

@@ -140,6 +140,11 @@ class GpuBenchmark:
         )
         return self
 
+    def tuned(self, choice: object) -> GpuBenchmark:
+        """Say what a tuner of your own chose: a mapping by kernel, or a function of the arguments that gives it."""
+        self._given = replace(self._given, tuned=choice)
+        return self
+
     def on(self, stream: object) -> GpuBenchmark:
         """Say which stream the callable works on: an object with ``__cuda_stream__``."""
         self._given = replace(self._given, stream=stream)
@@ -173,6 +178,7 @@ class GpuBenchmark:
             launchable = CpuCall(case, call)
             launchable.run()
             proof = proving.first() if proving else None
+            tuned = self._given.choices(call)
         except (WrongResult, NotAnArray, PeakgateError, MemoryError) as error:
             self._fail(case, _wrong(error))
         session, disabled = self._session, self._benchmark.disabled
@@ -183,7 +189,7 @@ class GpuBenchmark:
             outcome = session.gate(launchable, proof, samples)
             right = "right" if proof is not None else "not checked, no reference is given"
             judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")
-            self._keep(replace(outcome, judgement=judgement), samples)
+            self._keep(replace(outcome, judgement=judgement, tuned=tuned), samples)
         else:
             replay(self._benchmark, self._timer, [launchable.wall_us])
             self._benchmark.has_error = not disabled  # one call on the CPU is no measurement
@@ -192,15 +198,12 @@ class GpuBenchmark:
     def _measured(self, call: Call, session: Session) -> Any:
         from peakgate.device.callable import GpuCall, find_out, one_stream, stream_handle  # noqa: PLC0415
         from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (only a machine with a GPU has CuPy)
+        from peakgate.device.tuning import choices  # noqa: PLC0415
 
         device = session.device
         assert isinstance(device, GpuDevice)
         case = self._listed
-        if device.lost:
-            self._fail(case, DeviceLost(device.lost))
-        if (other := call.elsewhere(device.facts.index)) is not None:
-            measured = f"an array is on GPU {other}, the run measures gpu:{device.facts.index}"
-            self._fail(case, PeakgateError(f"{measured}; choose the GPU with CUDA_VISIBLE_DEVICES", Code.NO_GPU))
+        self._refuse_elsewhere(call, session, device.facts.index)
         try:
             with one_stream(device, stream_handle(call, self._given.stream), session.plan.batch) as stream:
                 case = self._case(call)
@@ -224,6 +227,7 @@ class GpuBenchmark:
                 launchable.run()
                 if proving:
                     proving.check("after it was timed: ")
+                tuned = self._given.choices(call) or choices(launchable.run)
         except (WrongResult, NotAnArray) as error:
             self._fail(case, _wrong(error))
         except (DeviceLost, Unmeasurable, PeakgateError) as error:
@@ -238,8 +242,18 @@ class GpuBenchmark:
         if proving:
             launchable.case = replace(case, tolerance=proving.tolerance)
         outcome = session.gate(launchable, proof, samples)
-        self._keep(replace(outcome, judgement=_judged(outcome)), samples)
+        self._keep(replace(outcome, judgement=_judged(outcome), tuned=tuned), samples)
         return call.result
+
+    def _refuse_elsewhere(self, call: Call, session: Session, gpu: int) -> None:
+        """Fail where the GPU is lost, or is not the one that holds the arrays."""
+        if session.device.lost:
+            self._fail(self._listed, DeviceLost(session.device.lost))
+        if (other := call.elsewhere(gpu)) is not None:
+            measured = f"an array is on GPU {other}, the run measures gpu:{gpu}"
+            self._fail(
+                self._listed, PeakgateError(f"{measured}; choose the GPU with CUDA_VISIBLE_DEVICES", Code.NO_GPU)
+            )
 
     def _sampled(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from typing import Any
@@ -16,6 +16,7 @@ from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import PeakgateError
 from peakgate.core.family import TOLERANCES
 from peakgate.core.text import counted, nearest
+from peakgate.core.tuned import Choice
 from peakgate.device.arrays import copy_of, restore, wait_for
 from peakgate.device.call import Call, Typed, typed
 from peakgate.device.interface import TimedLaunch
@@ -38,7 +39,8 @@ class Given:
     ``rtol`` in its place are NumPy's.
     ``outputs`` names the arrays that the callable writes, ``stream`` the stream it works on. ``fresh`` False keeps the
     inputs as they are: they are not checked again with other elements. ``state`` is what a timed call finds, one of
-    ``peakgate.core.case.STATES``; several states are as many tests (``states_of``).
+    ``peakgate.core.case.STATES``; several states are as many tests (``states_of``). ``tuned`` is what a tuner that is
+    not known here chose, by kernel: ``{"kernel": configuration}``.
     """
 
     bytes: object = None
@@ -53,6 +55,17 @@ class Given:
     stream: object = None
     fresh: bool = True
     state: str = "cold"
+    tuned: object = None
+
+    def choices(self, call: Call) -> tuple[Choice, ...]:
+        """What ``tuned`` gives after a call; PeakgateError for what is no mapping."""
+        found = call.of_arguments(self.tuned)
+        if found is not None and not isinstance(found, Mapping):
+            raise PeakgateError(
+                f"tuned is {found!r}; expected {{'kernel': configuration}}, or a function that gives it",
+                Code.BENCHMARK_TEST,
+            )
+        return tuple(sorted(Choice(str(kernel), str(choice)) for kernel, choice in (found or {}).items()))
 
     def work(self, call: Call) -> Work:
         """The work of one call; PeakgateError for what is no whole number, and for an unknown type of operations."""

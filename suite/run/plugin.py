@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MARKER_LINE = (
     "peakgate(bytes=, flops=, peak_tflops=, math=, reference=, tolerance=, atol=, rtol=, outputs=, stream=, fresh=, "
-    "state=): the work of gpu_benchmark's callable and what must come out of it"
+    "state=, tuned=): the work of gpu_benchmark's callable and what must come out of it"
 )
 
 

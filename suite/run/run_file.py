@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
 from peakgate.core import records
 from peakgate.core.case import ARITHMETIC_ROOFS
 from peakgate.core.codes import Code
@@ -72,6 +73,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "occupancy": _rounded(outcome.occupancy.fraction if outcome.occupancy else None, 4),
         "occupancy_limiter": "+".join(outcome.occupancy.limiters) if outcome.occupancy else None,
         "fingerprint": outcome.fingerprint,
+        "tuned": to_builtins(outcome.tuned) if outcome.tuned else None,
         "sm_clock_mhz": _rounded(samples.median_sm_clock_mhz if samples else None, 0),
         "power_w": _rounded(samples.power_w if samples else None, 0),
         "power_bound": samples.power_bound if samples else False,

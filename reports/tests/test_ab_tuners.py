@@ -1,0 +1,58 @@
+"""What tuners chose on both sides of an ``ab``: the same, another configuration, or now this and now that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ab_experiment import CHANGED, PAD, ab, row, start_quickly
+from ab_fake import FakeSide
+from peakgate.core.tuned import Choice
+from peakgate.reports.ab.experiment import one_choice
+from peakgate.reports.ab.tuners import tuner_notes
+from peakgate.reports.runs.runfile import CaseResult
+
+
+def result(time_us: float, *chosen: Choice) -> CaseResult:
+    return CaseResult(case="a.b", tuned=chosen or None, time_us=time_us, samples=6, sampling_error=None)
+
+
+SMALL, LARGE = Choice("k", "BLOCK: 64", "aaa"), Choice("k", "BLOCK: 1024", "bbb")
+
+
+def test_nothing_is_said_where_nothing_is_tuned_on_a_side() -> None:
+    assert tuner_notes([result(1.0)], [result(1.0, SMALL)]) == []
+
+
+def test_the_same_choice_is_proven_by_the_code_and_not_by_its_name() -> None:
+    (same,) = tuner_notes([result(1.0, SMALL)], [result(1.0, SMALL)])
+    (other,) = tuner_notes([result(1.0, SMALL)], [result(1.0, Choice("k", "BLOCK: 64", "ccc"))])
+    (unseen,) = tuner_notes([result(1.0, Choice("k", "1"))], [result(1.0, Choice("k", "1"))])
+    assert "the same code" in same
+    assert "code aaa to ccc" in other
+    assert "the same code" not in unseen
+
+
+def test_another_configuration_is_named_with_both() -> None:
+    (note,) = tuner_notes([result(1.0, SMALL)], [result(1.0, LARGE)])
+    assert note == "another configuration: k BLOCK: 64 to k BLOCK: 1024"
+
+
+def test_a_tuner_that_changes_its_mind_has_its_spread_reported() -> None:
+    base = [result(10.0, SMALL), result(12.0, LARGE), result(11.0, SMALL)]
+    (note,) = tuner_notes(base, [result(10.0, SMALL)])
+    assert "k BLOCK: 64 in 2 processes (10.00 to 11.00 µs) and k BLOCK: 1024 in 1 process" in note
+
+
+def test_the_choices_of_both_sides_are_beside_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_quickly(tmp_path, monkeypatch)
+    base = FakeSide(extra={PAD: {"tuned": [{"kernel": "k", "configuration": "A", "code": "1"}]}})
+    head = FakeSide(fingerprints=CHANGED, extra={PAD: {"tuned": [{"kernel": "k", "configuration": "B", "code": "2"}]}})
+    assert ab(tmp_path, base, head) == 0
+    assert "another configuration: k A to k B" in row(tmp_path, PAD)["reason"]
+
+
+def test_tuners_keep_one_choice_for_both_sides_unless_the_user_keeps_it() -> None:
+    folder = Path("scratch")
+    assert one_choice(folder, {})["TRITON_CACHE_DIR"] == str(folder / "triton")
+    assert "TRITON_CACHE_DIR" not in one_choice(folder, {"TRITON_CACHE_DIR": "mine"})

@@ -1,0 +1,123 @@
+"""A tuner's choice in the run file: from PyTorch's trace, from Triton, and from a tuner that the test names."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from peakgate.core.tuned import Choice
+from peakgate.device import tuning
+
+PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
+
+TRACE = {
+    "traceEvents": [
+        {"name": "aten::mm", "cat": "cpu_op", "args": {}},
+        {
+            "name": "triton_poi_fused_add_0",
+            "cat": "cpu_op",
+            "args": {
+                "kernel_backend": "triton",
+                "kernel_kwargs": "XBLOCK=1024",
+                "num_warps": 8,
+                "num_stages": 1,
+                "kernel_hash": "0123456789abcdef",
+            },
+        },
+        {"name": "triton_poi_fused_add_0", "cat": "kernel", "args": {"device": 0}},
+        {"name": "nvjet_hsh_128x256", "cat": "kernel", "args": {"device": 0}},
+    ]
+}
+
+
+def test_a_trace_has_each_generated_kernel_with_its_configuration_and_the_librarys_by_name():
+    assert list(tuning.of_trace(TRACE)) == [
+        Choice("triton_poi_fused_add_0", "XBLOCK=1024, num_warps=8, num_stages=1", "0123456789ab"),
+        Choice("nvjet_hsh_128x256", "not tuned here"),
+    ]
+
+
+def test_without_a_tuner_nothing_is_run_again(monkeypatch):
+    for name in ("triton", "torch._inductor.compile_fx"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert tuning.choices(lambda: pytest.fail("ran")) == ()
+
+
+class Hook:
+    def __init__(self):
+        self.notes = []
+
+    def add(self, note):
+        self.notes.append(note)
+
+    def remove(self, note):
+        self.notes.remove(note)
+
+
+class CompiledKernel:
+    def __init__(self, function, cubin):
+        self.function, self.asm = function, {"cubin": cubin}
+
+
+class Autotuner:
+    def __init__(self, function, best_config):
+        self.base_fn, self.best_config = function, best_config
+
+
+def test_a_launched_kernel_with_a_tuner_has_its_configuration_and_the_digest_of_its_code(monkeypatch):
+    def scale():
+        pass
+
+    def never_launched():
+        pass
+
+    hook = Hook()
+    runtime = type("runtime", (), {"launch_enter_hook": hook, "Autotuner": Autotuner})
+    triton = type(
+        "triton",
+        (),
+        {
+            "knobs": type("knobs", (), {"runtime": runtime}),
+            "runtime": runtime,
+            "compiler": type("compiler", (), {"CompiledKernel": CompiledKernel}),
+        },
+    )
+    monkeypatch.setitem(sys.modules, "triton", triton)
+    monkeypatch.delitem(sys.modules, "torch._inductor.compile_fx", raising=False)
+    kept = [Autotuner(scale, "BLOCK: 256"), Autotuner(never_launched, "BLOCK: 1"), CompiledKernel(7, b"code")]
+
+    def run():
+        for handle, name in ((7, "scale"), (8, "untuned")):
+            for note in hook.notes:
+                note(type("lazy", (), {"get": lambda self, h=handle, n=name: {"function": h, "name": n}})())
+
+    (found,) = tuning.choices(run)
+    assert (found.kernel, found.configuration, len(found.code)) == ("scale", "BLOCK: 256", tuning.CODE_DIGITS)
+    assert (hook.notes, len(kept)) == ([], 3)
+
+
+def bench(folder, text):
+    (folder / "bench.py").write_text(text)
+    (folder / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
+    command = [sys.executable, "-P", "-m", "peakgate", "bench", "--device", "cpu", "--benchmark-json=run.json"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path):
+    section = PAGE.read_text(encoding="utf-8").split("## The tuner's choice\n")[1].split("\n## ")[0]
+    (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    done = bench(tmp_path, example)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (entry,) = json.loads((tmp_path / "run.json").read_text())["benchmarks"]
+    (choice,) = entry["extra_info"]["tuned"]
+    assert choice["kernel"] == "blocked_sum"
+    assert choice["configuration"] in ("64", "256", "1024")
+
+
+def test_a_choice_that_is_no_mapping_is_bad_input(tmp_path):
+    text = "import numpy as np\ndef bench_x(gpu_benchmark):\n    gpu_benchmark.tuned(7)(lambda x: x + 1, np.ones(3))\n"
+    done = bench(tmp_path, text)
+    assert done.returncode == 3
+    assert "tuned is 7" in done.stdout
