@@ -8,7 +8,8 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -20,8 +21,9 @@ from peakgate.core.progress import Progress
 from peakgate.core.selection import add_selection
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, run_experiment
-from peakgate.reports.ab.folders import Wanted, build_side, folders
+from peakgate.reports.ab.environments import SideEnvironment, made, usual
+from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, environment_notes, run_experiment
+from peakgate.reports.ab.folders import Wanted, build_side, folders, in_environments
 from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.plan import NO_GPU_HERE, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
@@ -55,6 +57,13 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument("sides", metavar="BASE [HEAD]", nargs="*", help="HEAD is `.` unless named")
     parser.add_argument("--base-dir", metavar="DIR", help="the folder DIR, as it is, for BASE")
     parser.add_argument("--head-dir", metavar="DIR", help="the folder DIR, as it is, for HEAD")
+    parser.add_argument(
+        "--base-env",
+        metavar="ENV",
+        help="run BASE in ENV: requirements or pylock.toml, which uv installs, a folder of wheels, or an environment; "
+        "one commit is then both sides",
+    )
+    parser.add_argument("--head-env", metavar="ENV", help="run HEAD in ENV (default of either: this environment)")
     add_pairs_options(parser)
     parser.add_argument(
         "--sentinels", type=at_least(0), default=5, metavar="N", help="unchanged cases to measure too (default: 5)"
@@ -140,7 +149,8 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict
         uuid = _answering(options.device)
-        with locked(uuid, options.wait), folders(base, head) as placed:
+        with _environments(options) as made, locked(uuid, options.wait), folders(base, head) as there:
+            placed = in_environments(there, made)
             means = Means(raw, budget, Progress(sys.stderr), phases)
             # The report writers are needed only at the end: import them in the background.
             threading.Thread(target=importlib.import_module, args=(REPORT,), daemon=True).start()
@@ -161,8 +171,13 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     Exits 1 where a case builds in base alone, 3 where one builds nowhere or is not described: so would ``ab``.
     """
     try:
-        with folders(base, head) as placed, tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch:
-            environments = [side_environment(folder.path) for folder in placed]
+        with (
+            _environments(options) as made,
+            folders(base, head) as there,
+            tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch,
+        ):
+            placed = in_environments(there, made)
+            environments = [side_environment(folder.path, python=folder.python) for folder in placed]
             for which, folder, environment in zip(Side, placed, environments, strict=True):
                 build_side(which, folder.path, environment, Path(scratch, f"{which}-build.log"))
             codes = read_codes(placed, options.tier, environments, options.capability)
@@ -175,6 +190,8 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         chosen=options.parts,
         measure_unchanged=options.measure_unchanged,
     )
+    for note in environment_notes(placed, codes):
+        say(note)
     for case, reason in reasons(planned, *codes).items():
         say(f"{case}: {reason}")
     pairs = f"{options.pairs} pairs of processes" if planned.timed else "nothing"
@@ -201,9 +218,25 @@ def _answering(device: str) -> str:
     return uuid
 
 
+@contextmanager
+def _environments(options: argparse.Namespace) -> Iterator[list[SideEnvironment]]:
+    """The environments of both sides; none where neither is named."""
+    named = [(Side.BASE, options.base_env), (Side.HEAD, options.head_env)]
+    if not any(given for _, given in named):
+        yield []
+        return
+    if options.explain:
+        raise PeakgateError("--explain compares in one environment; leave it out with --base-env", Code.OPTION)
+    with tempfile.TemporaryDirectory(prefix="peakgate-environments-") as scratch:
+        folder = Path(scratch).resolve()
+        yield [made(which, given, folder / which) if given else usual() for which, given in named]
+
+
 def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
     """The two sides, each from its option or from what was named, in order."""
     named = [Wanted(name) for name in options.sides]
+    if (options.base_env or options.head_env) and not (options.base_dir or options.head_dir) and len(named) < 2:
+        named = [*(named or [Wanted(".")])] * 2
     sides = []
     for folder, default in ((options.base_dir, None), (options.head_dir, Wanted("."))):
         side = Wanted(folder, folder=True) if folder is not None else named.pop(0) if named else default

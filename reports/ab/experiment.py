@@ -21,10 +21,11 @@ from peakgate.core.progress import Progress
 from peakgate.core.text import counted
 from peakgate.core.verdict import FAULTY, ExitCode, Verdict
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
+from peakgate.reports.ab.environments import differing
 from peakgate.reports.ab.folders import SideFolder, build_side
 from peakgate.reports.ab.pairs import decisions, log_ratios, log_times, usable, whole_pairs
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
-from peakgate.reports.ab.plan import other_builds, plan, read_codes
+from peakgate.reports.ab.plan import Contracts, other_builds, plan, read_codes
 from peakgate.reports.ab.process import BenchProcess, FinishedRun, SideBroken, SideProcesses, side_environment
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.ab.store import AbRecord, PairSettings, Process
@@ -91,7 +92,7 @@ def run_experiment(
 
     Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
     """
-    environments = [side_environment(folder.path) for folder in folders]
+    environments = [side_environment(folder.path, python=folder.python) for folder in folders]
     with means.phases.timed(SIDES):
         for which, folder, environment in zip(Side, folders, environments, strict=True):
             build_side(which, folder.path, environment, means.out / f"{which}-build.log", means.progress)
@@ -106,8 +107,9 @@ def run_experiment(
             chosen=choice.parts,
             measure_unchanged=choice.measure_unchanged,
         )
-        record = AbRecord(*folders, settings, planned)
-        experiment = _Experiment(record, sides, means, scratch, other_builds(planned, *codes))
+        record = AbRecord(*folders, settings, planned, notes=environment_notes(folders, codes))
+        apart = any(folder.environment for folder in folders)  # a process has one environment
+        experiment = _Experiment(record, sides, means, scratch, {} if apart else other_builds(planned, *codes))
         try:
             experiment.prove()
             experiment.measure(all_pairs=choice.all_pairs)
@@ -147,7 +149,11 @@ def _opened(
         sides = {
             which: stack.enter_context(
                 SideProcesses(
-                    which, folder.path, side_environment(folder.path, judge) | temporary, means.out / f"{which}.log"
+                    which,
+                    folder.path,
+                    side_environment(folder.path, judge, folder.python) | temporary,
+                    means.out / f"{which}.log",
+                    folder.python,
                 )
             )
             for which, folder, judge in zip(Side, folders, judges, strict=True)
@@ -157,6 +163,22 @@ def _opened(
 
 Refused = tuple[Verdict, str]
 """Why a process did not time a case."""
+
+
+def environment_notes(folders: tuple[SideFolder, SideFolder], codes: tuple[Contracts, Contracts]) -> list[str]:
+    """Of sides in environments: the packages that differ, and the cases whose machine code changed by it."""
+    base, head = (folder.environment for folder in folders)
+    if base is None or head is None:
+        return []
+    packages = differing(base, head)
+    before, after = codes
+    known = [case for case in after if case in before and after[case].code and before[case].code]
+    changed = [case for case in known if after[case].code != before[case].code]
+    first = f": {', '.join(changed[:3])}{' …' if len(changed) > 3 else ''}" if changed else ""
+    return [
+        f"packages that differ: {', '.join(packages)}" if packages else "no package differs between the environments",
+        f"machine code changed in {len(changed)} of {counted(len(known), 'kernel case')}{first}",
+    ]
 
 
 def one_choice(folder: Path, known: Mapping[str, str]) -> dict[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from peakgate.core import config
@@ -18,6 +19,7 @@ from peakgate.core.files import read_text
 from peakgate.core.git import ask
 from peakgate.core.processes import end_group, last_words_in
 from peakgate.core.progress import Progress
+from peakgate.reports.ab.environments import SideEnvironment
 from peakgate.reports.ab.process import SideBroken
 
 WORKING_TREE = "."
@@ -39,11 +41,20 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class SideFolder:
-    """A side as files: where they are and the commit they are from, None where git does not know it."""
+    """A side as files: where they are and the commit they are from, None where git does not know it.
+
+    ``environment`` has its packages where they are not those that Peakgate runs with.
+    """
 
     label: str
     path: Path
     commit: str | None
+    environment: SideEnvironment | None = None
+
+    @property
+    def python(self) -> str:
+        """The Python that runs the side."""
+        return self.environment.python if self.environment else sys.executable
 
 
 @contextmanager
@@ -54,6 +65,19 @@ def folders(base: Wanted, head: Wanted) -> Iterator[tuple[SideFolder, SideFolder
     """
     with placed("base", base) as before, placed("head", head) as after:
         yield before, after
+
+
+def in_environments(
+    placed: tuple[SideFolder, SideFolder], environments: Sequence[SideEnvironment]
+) -> tuple[SideFolder, SideFolder]:
+    """Both sides, each in its environment; as they are where there is none."""
+    if not environments:
+        return placed
+    base, head = (
+        replace(side, label=f"{side.label} in {environment.label}", environment=environment)
+        for side, environment in zip(placed, environments, strict=True)
+    )
+    return base, head
 
 
 @contextmanager

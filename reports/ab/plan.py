@@ -42,10 +42,12 @@ def read_codes(
 ) -> tuple[Contracts, Contracts]:
     """Both sides' cases, compiled at the same time for the GPU that is there, or for ``capability`` (``9.0``).
 
-    Where the two commits differ in no file but kernels, no function of a family is called: it would give the same.
+    Where the two commits differ in no file but kernels, in one environment, no function of a family is called: it would
+    give the same.
     SideBroken when a side's cannot be had, PeakgateError when there is no GPU to build for.
     """
-    more = ("--unevaluated",) if differ_in_kernels_alone(*folders) else ()
+    alike = not any(folder.environment for folder in folders) and differ_in_kernels_alone(*folders)
+    more = ("--unevaluated",) if alike else ()
     with ExitStack() as started:
         asked = [
             (which, started.enter_context(_asked(tier, capability, folder, environment, *more)))
@@ -67,7 +69,7 @@ def _asked(tier: str, capability: str | None, folder: SideFolder, environment: M
     arguments = ["--tier", tier, *more]
     if capability is not None:
         arguments += ["--capability", capability]
-    command = own_module(f"{process.HARNESS}.run.identity", *arguments)
+    command = own_module(f"{process.HARNESS}.run.identity", *arguments, python=folder.python)
     return Asked(command, CODES_LIMIT_S, cwd=folder.path, env=environment)
 
 

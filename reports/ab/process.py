@@ -121,9 +121,11 @@ class BenchProcess:
 class SideProcesses:
     """The processes of one side, for the length of a ``with`` block; all are ended with it."""
 
-    def __init__(self, which: str, folder: Path, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, which: str, folder: Path, environment: Mapping[str, str], log: Path, python: str = sys.executable
+    ) -> None:
         """Warm the first ones up in ``folder``; what they say before their run goes to ``log``."""
-        self.which = which
+        self.which, self._python = which, python
         self._folder, self._environment, self._log = folder, dict(environment), log
         self._log.write_text("", encoding="utf-8")
         self._waiting: deque[BenchProcess] = deque()
@@ -160,7 +162,7 @@ class SideProcesses:
             left, their_left = os.pipe()
             with self._log.open("a", encoding="utf-8") as errors:
                 process = subprocess.Popen(
-                    [sys.executable, "-P", str(WARM), *PRELOAD],
+                    [self._python, "-P", str(WARM), *PRELOAD],
                     cwd=self._folder,
                     env=self._environment | {ab_process.TOKEN_VARIABLE: f"{their_word},{their_left}"},
                     stdin=subprocess.PIPE,
@@ -175,13 +177,14 @@ class SideProcesses:
             self._waiting.append(BenchProcess(self.which, process, word, left, self._log))
 
 
-def side_environment(folder: Path, judge: Path | None = None) -> dict[str, str]:
+def side_environment(folder: Path, judge: Path | None = None, python: str = sys.executable) -> dict[str, str]:
     """Our environment for a side's processes; both sides share our cache of built kernels.
 
     With ``judge``, the folder of the base's project, nothing of this side is imported: base's terms judge its cases.
 
     No other plug-ins of pytest take part. The driver's compile cache is off: NVRTC 13.0 answers from it without the
-    compiler's log, and the resources in it would be missing. A side's own modules come first: its ``pythonpath``.
+    compiler's log, and the resources in it would be missing. A side's own modules come first: its ``pythonpath``. The
+    programs of the environment of its ``python`` come first too.
     """
     project = config.find(folder) if judge is None else None
     search = [str(path) for path in (project.pythonpath if project else ())]
@@ -189,4 +192,7 @@ def side_environment(folder: Path, judge: Path | None = None) -> dict[str, str]:
         search.append(inherited)
     ours = {"PEAKGATE_CACHE": str(cache_folder()), "CUDA_CACHE_DISABLE": "1", "NO_COLOR": "1"}
     ours |= {config.BASE_VARIABLE: str(judge)} if judge is not None else {}
+    if python != sys.executable:
+        programs = Path(python).parent
+        ours |= {"VIRTUAL_ENV": str(programs.parent), "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"}
     return os.environ | ours | ({"PYTHONPATH": os.pathsep.join(search)} if search else {})

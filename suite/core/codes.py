@@ -93,6 +93,11 @@ class Code(StrEnum):
         "a server, scheduler or worker that does not answer or refuses",
         "start it again; its address and token",
     )
+    ENVIRONMENT = (
+        "PG509",
+        "an environment of packages that cannot be installed or used",
+        "the installer's last lines; a file, folder or environment that it takes",
+    )
 
     # Saved runs and their judgement
     WHICH_RUN = "PG601", "no saved run, or several, where one is meant", "give more of its name; `--runs`"

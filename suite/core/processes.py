@@ -70,12 +70,13 @@ MOST_OUTPUT_BYTES = 64 << 20
 _LOOK_EVERY_S, _GRACE_S = 0.05, 5.0
 
 
-def own_module(module: str, *arguments: str) -> list[str]:
+def own_module(module: str, *arguments: str, python: str = sys.executable) -> list[str]:
     """The command line of a module of this package in a process that does not outlive the thread that starts it.
 
-    Nothing is imported from its working directory, which may be the tree of a change.
+    Nothing is imported from its working directory, which may be the tree of a change. ``python`` is that of an
+    environment which has this package.
     """
-    return [sys.executable, "-P", "-m", "peakgate.core.child", str(os.getpid()), module, *arguments]
+    return [python, "-P", "-m", "peakgate.core.child", str(os.getpid()), module, *arguments]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,107 @@
+"""The environments of an ``ab``: installed, found or linked; one that cannot be had is bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from ab_experiment import CHANGED, PAD, reported, row, start_quickly
+from ab_fake import FakeSide, commit
+from peakgate.cli import main
+from peakgate.core.codes import Code
+from peakgate.core.errors import PeakgateError
+from peakgate.reports.ab.environments import SideEnvironment, differing, made
+
+
+def wheels(folder: Path, version: str) -> Path:
+    """A folder with a wheel of the package ``tiny``, whose ``VALUE`` is its version."""
+    folder.mkdir()
+    about = f"tiny-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"tiny-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny.py", f"VALUE = {version!r}\n")
+        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", f"tiny.py,,\n{about}/METADATA,,\n{about}/WHEEL,,\n{about}/RECORD,,\n")
+    return folder
+
+
+def said_by(environment: SideEnvironment, code: str) -> str:
+    done = subprocess.run([environment.python, "-P", "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_an_environment_has_its_wheels_and_what_it_lacks_from_this_one(tmp_path: Path) -> None:
+    environment = made("base", str(wheels(tmp_path / "w", "1.5")), tmp_path / "env")
+    assert environment.packages["tiny"] == "1.5"
+    assert said_by(environment, "import tiny, peakgate, numpy; print(tiny.VALUE)") == "1.5"
+
+
+def test_an_environment_that_exists_is_linked_and_keeps_its_versions(tmp_path: Path) -> None:
+    made("base", str(wheels(tmp_path / "w", "1.5")), tmp_path / "theirs")
+    again = made("base", str(tmp_path / "theirs"), tmp_path / "env")
+    assert said_by(again, "import tiny, peakgate; print(tiny.VALUE)") == "1.5"
+
+
+def test_a_lock_file_is_installed_by_uv(tmp_path: Path) -> None:
+    lock = tmp_path / "old.lock"
+    lock.write_text(f"--no-index\n--find-links {wheels(tmp_path / 'w', '2.0')}\ntiny==2.0\n")
+    assert made("base", str(lock), tmp_path / "env").packages["tiny"] == "2.0"
+
+
+def test_one_that_does_not_install_has_the_last_lines_of_the_resolver(tmp_path: Path) -> None:
+    lock = tmp_path / "old.lock"
+    lock.write_text(f"--no-index\n--find-links {wheels(tmp_path / 'w', '2.0')}\ntiny==3.0\n")
+    with pytest.raises(PeakgateError, match=r"tiny==3\.0") as refused:
+        made("head", str(lock), tmp_path / "env")
+    assert refused.value.code is Code.ENVIRONMENT
+
+
+@pytest.mark.parametrize("given", ["nowhere", "empty", "other-python"])
+def test_what_is_no_environment_is_refused(tmp_path: Path, given: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other-python").mkdir()
+    (tmp_path / "other-python" / "pyvenv.cfg").write_text("version = 2.7\n")
+    with pytest.raises(PeakgateError) as refused:
+        made("base", str(tmp_path / given), tmp_path / "env")
+    assert refused.value.code is Code.ENVIRONMENT
+
+
+def test_packages_differ_by_version_or_by_being_there() -> None:
+    base = SideEnvironment("a", "", {"same": "1", "tiny": "1", "gone": "1"})
+    head = SideEnvironment("b", "", {"same": "1", "tiny": "2"})
+    assert differing(base, head) == ["gone 1 to none", "tiny 1 to 2"]
+
+
+def test_the_pages_command_measures_a_commit_where_its_code_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_quickly(tmp_path, monkeypatch)
+    tree = FakeSide(fingerprints=CHANGED).write(tmp_path / "tree", "tree", tmp_path / "runs.log")
+    identity = tree / "fake_peakgate" / "run" / "identity.py"
+    codes = f"import tiny\nscript['identities'][{PAD!r}]['code'] = tiny.VALUE\n"
+    identity.write_text(identity.read_text().replace("print(", f"{codes}print("))
+    commit(tree, "both sides")
+    monkeypatch.chdir(tree)
+    for name, version in (("old", "1.0"), ("new", "2.0")):
+        found = wheels(tmp_path / name, version)
+        (tree / f"{name}.lock").write_text(f"--no-index\n--find-links {found}\ntiny=={version}\n")
+    page = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text()
+    command = next(line for line in page.splitlines() if line.startswith("peakgate ab --base-env"))
+    arguments = [*command.split()[1:], f"--out={tmp_path / 'out'}", "--pairs=4", "--confirm-pairs=4"]
+    assert main(arguments) == 0
+    assert row(tmp_path, PAD)["verdict"] == "SAME"
+    notes = reported(tmp_path)["notes"]
+    assert any("tiny 1.0 to 2.0" in note for note in notes)
+    assert any("machine code changed in 1 of" in note and PAD in note for note in notes)
+
+
+def test_an_environment_that_does_not_install_ends_ab_as_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_quickly(tmp_path, monkeypatch)
+    tree = FakeSide().write(tmp_path / "tree", "tree", tmp_path / "runs.log")
+    (tmp_path / "bad.lock").write_text("--no-index\ntiny==1\n")
+    trees = [f"--{which}-dir={tree}" for which in ("base", "head")]
+    assert main(["ab", f"--head-env={tmp_path / 'bad.lock'}", *trees, f"--out={tmp_path / 'out'}"]) == 2
