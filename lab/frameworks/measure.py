@@ -79,7 +79,7 @@ def main(out: Path, names: list[str]) -> None:
     }
     with tempfile.TemporaryDirectory(prefix="peakgate-frameworks-") as scratch:
         for name in names or every:
-            record["files"][name] = measured(name, Path(scratch))
+            record["files"][name] = measured(name, Path(scratch), *(["--energy"] if name == "energy" else []))
             out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

@@ -85,6 +85,9 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
         help="judge HEAD by BASE's work, tolerance, reference and data, and import none of HEAD's families",
     )
     parser.add_argument(
+        "--energy", action="store_true", help="measure joules per launch in the first three pairs; judges nothing"
+    )
+    parser.add_argument(
         "--explain",
         action="store_true",
         help="explain why each slower case is slower: machine code, and hardware counters by ncu",
@@ -144,6 +147,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         options.measure_unchanged,
         options.all_pairs,
         options.judged_by_base,
+        options.energy,
         _durations_us(),
     )
     try:

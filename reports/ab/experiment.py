@@ -38,6 +38,9 @@ INTERRUPTED = "interrupted"
 FOREIGN = "foreign.json"
 """Where a side's run notes modules of the project that it loaded from elsewhere."""
 
+ENERGY_PAIRS = 3
+"""So many of the first pairs measure energy, where that is asked for."""
+
 MEASURED_CODES = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 
 
@@ -46,7 +49,8 @@ class Choice:
     """Side cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
 
     ``judged_by_base``: head's cases keep base's terms where base has them, and none of its families is imported.
-    ``all_pairs``: every screening pair measures every case, also one that fewer settle. ``durations_us`` of an earlier
+    ``all_pairs``: every screening pair measures every case, also one that fewer settle. ``energy``: the first pairs
+    measure joules per launch too. ``durations_us`` of an earlier
     run spread the sentinels.
     """
 
@@ -55,6 +59,7 @@ class Choice:
     measure_unchanged: bool = False
     all_pairs: bool = False
     judged_by_base: bool = False
+    energy: bool = False
     durations_us: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -108,8 +113,10 @@ def run_experiment(
             measure_unchanged=choice.measure_unchanged,
         )
         record = AbRecord(*folders, settings, planned, notes=environment_notes(folders, codes))
-        apart = any(folder.environment for folder in folders)  # a process has one environment
-        experiment = _Experiment(record, sides, means, scratch, {} if apart else other_builds(planned, *codes))
+        # A process has one environment, and the loops that measure energy are each side's own.
+        apart = choice.energy or any(folder.environment for folder in folders)
+        others = {} if apart else other_builds(planned, *codes)
+        experiment = _Experiment(record, sides, means, scratch, others, energy=choice.energy)
         try:
             experiment.prove()
             experiment.measure(all_pairs=choice.all_pairs)
@@ -217,9 +224,11 @@ class _Experiment:
         means: Means,
         scratch: Path,
         others: Mapping[str, str] | None = None,
+        *,
+        energy: bool = False,
     ) -> None:
         """``others`` is head's machine code by case, where base's processes sample both sides in turns."""
-        self._record, self._sides, self._scratch = record, sides, scratch
+        self._record, self._sides, self._scratch, self._energy = record, sides, scratch, energy
         self._others = others or {}
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
         self._phases = means.phases
@@ -394,6 +403,8 @@ class _Experiment:
             others = self._scratch / f"{name}.others"
             others.write_text(json.dumps({case: self._others[case] for case in cases}), encoding="utf-8")
             arguments.append(f"--other-builds={others}")
+        if self._energy and stage is Phase.SCREEN and pair < ENERGY_PAIRS:
+            arguments.append("--energy")
         kind = {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}
         return _Asked(stage, pair, which, self._sides[which].ask(arguments, kind, log), file, log, verdicts)
 

@@ -15,6 +15,7 @@ from msgspec import structs
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import FAULTY, Judgement, Verdict
 from peakgate.reports.ab.decide import CaseStatus, Together, interval, moved_together
+from peakgate.reports.ab.energy import energy_notes
 from peakgate.reports.ab.experiment import INTERRUPTED
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
@@ -104,7 +105,7 @@ def _row(case: str, judgement: Judgement, base: Times | None = None, head: Times
 def _timed(record: AbRecord, case: str, decision: SimpleNamespace | None, *, unsteady: bool) -> CaseRow:
     base, head = (times(record, which, case) for which in Side)
     judgement = _judge(record, case, decision, base, head, unsteady=unsteady)
-    notes = tuner_notes(base.results, head.results)
+    notes = [*tuner_notes(base.results, head.results), *energy_notes(base.results, head.results)]
     judgement = replace(judgement, reason="; ".join([judgement.reason, *notes]))
     return _row(case, judgement, base, head, **({} if decision is None else _figures(decision)))
 

@@ -15,11 +15,14 @@ from peakgate.core.progress import Progress
 from peakgate.core.report import Report, write_json
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode, Verdict
+from peakgate.reports.ab.energy import energy_table
 from peakgate.reports.ab.explain import Explained, ExplainedProject, explain
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.judge import comparison, interrupted, intervals_percent
+from peakgate.reports.ab.pairs import times
 from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import AbRecord
 from peakgate.reports.comparison.report import report as compared
 from peakgate.reports.write import files
@@ -45,6 +48,13 @@ def report(
     fields: dict[str, Any] = {"stopped": record.stopped, "processes": len(record.processes)}
     fields["intervals_percent"] = intervals_percent(record)
     tables, notes = list(found.tables), list(found.notes)
+    energies = energy_table(
+        {
+            case: (times(record, Side.BASE, case).results, times(record, Side.HEAD, case).results)
+            for case in record.plan.timed
+        }
+    )
+    tables[:0] = [energies] if energies else []
     if explained is not None:
         fields["explained"] = explained.document()
         tables.insert(0, explained.table())

@@ -91,6 +91,16 @@ class Gpu(RunGpuFacts, total=False):
     roofs: dict[str, Number | None] | None
 
 
+class RecordedEnergy(Struct, frozen=True):
+    """``energy`` of a case: of one launch, over loops, and the power of the GPU in them and without work."""
+
+    joules: Number
+    least_joules: Number
+    most_joules: Number
+    power_w: Number | None = None
+    idle_w: Number | None = None
+
+
 class RecordedCase(Struct, frozen=True):
     """Fields of one case in a run file other than its time; None if absent."""
 
@@ -135,13 +145,16 @@ class RecordedCase(Struct, frozen=True):
     tuned: tuple[Choice, ...] | None = None
     """What tuners chose for its call."""
 
+    energy: RecordedEnergy | None = None
+    """Of one launch, where the run measured it."""
+
     verdict: Verdict | None = None
     reason: str = ""
     host_bound: bool = False
     """The host has as much part in the time as the GPU."""
 
 
-_OTHERS = ("case", "tuned", "verdict", "reason", "host_bound")
+_OTHERS = ("case", "tuned", "energy", "verdict", "reason", "host_bound")
 _TYPES = {each.name: each.type for each in structs.fields(RecordedCase) if each.name not in _OTHERS}
 TEXTS = tuple(name for name, kind in _TYPES.items() if kind == Text | None)
 NUMBERS = tuple(name for name, kind in _TYPES.items() if name not in TEXTS)

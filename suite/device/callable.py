@@ -11,7 +11,7 @@ from typing import Any
 
 import cupy
 from peakgate.core.case import TENSOR_MATH, Case
-from peakgate.device import elements, nvml
+from peakgate.device import elements, energy, nvml
 from peakgate.device.arrays import arrays_in, as_words, copy_of, framework, restore, span
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
@@ -19,6 +19,7 @@ from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunch, Unmeasurable, Witness
 from peakgate.device.state import DeclaredState, footprint_bytes
 from peakgate.device.stream import SampleStream, StreamHandle, Trial
+from peakgate.measure.energy import Energy
 from peakgate.measure.refill import SEEDS
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
 
@@ -166,7 +167,7 @@ class GpuCall(CallableLaunchable):
         state = DeclaredState(
             self.case,
             footprint_bytes=footprint_bytes([span(array) for array in arrays_in([call.arrays, call.result])]),
-            by_torch=any(framework(array) == "torch" for array in arrays_in([call.arrays, call.result])),
+            by_torch=_by_torch(call),
         )
         rewind = call.rewind if call.changed else None
         state.begin(self._stream, call.run, self._behaviour.batch, hold=hold, before=rewind)
@@ -221,6 +222,20 @@ class GpuCall(CallableLaunchable):
         memory_gbs = self._device.peaks.memory_gbs if self._device.peaks else None
         return state.shown(taken, self._device.facts.l2_bytes, memory_gbs)
 
+    def energy(self, launch_us: float, loops: int) -> Energy | None:
+        """The energy of a call, over loops of calls on the arrays as they are, which are put back afterwards."""
+        call = self._call
+        found = energy.measured(
+            self._device.energy_meter,
+            call.run,
+            launch_us,
+            loops,
+            by_torch=_by_torch(call),
+            waits=self._behaviour.waits_for_host,
+        )
+        call.rewind_all()
+        return found
+
     def _before(self, draw: Callable[[int], int]) -> Callable[[], None]:
         """The step before each sample: restore the arrays that calls change, then replace some words of all."""
 
@@ -233,6 +248,10 @@ class GpuCall(CallableLaunchable):
 
     def _change(self, seed: int) -> None:
         elements.change([(words, kept, seed + 2 * at) for at, (words, kept) in enumerate(self._words)])
+
+
+def _by_torch(call: Call) -> bool:
+    return any(framework(array) == "torch" for array in arrays_in([call.arrays, call.result]))
 
 
 def _copy_all(found: Sequence[Any], copies: list[Any]) -> None:

@@ -34,6 +34,7 @@ from peakgate.emulator.defects import DefectKind
 from peakgate.judge.peaks import Peaks
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
+from peakgate.measure.energy import Energy
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 if TYPE_CHECKING:
@@ -251,6 +252,10 @@ class CpuLaunchable:
                 copies = [output.copy() for output in self.outputs]
                 witness.judge(TimedLaunch(self.case, f"timed launch {index + 1}", given, copies))
         return Samples(tuple(times_us), (None,) * count, 0, f"{METHOD}, {refill.replayed(contents)}")
+
+    def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (the emulator has no counter)
+        """None: an emulated launch takes none of a GPU's energy."""
+        return None
 
 
 class CpuDevice(Device):

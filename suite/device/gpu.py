@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import cupy
@@ -16,6 +17,7 @@ from peakgate.build import nvrtc_process
 from peakgate.build.cubin import Cubin, Defines, built_before, cubin
 from peakgate.core.case import Array, Buffer, Case, Scale, Stage
 from peakgate.device import driver, elements, facts, nvml, references, warmup
+from peakgate.device.energy import GpuMeter
 from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFault, KernelLaunchable, failure
 from peakgate.device.launchable import FAULTS, GpuLaunchable
 from peakgate.device.preflight import Preflight, disturbance, own_processes
@@ -182,6 +184,11 @@ class GpuDevice(Device):
 
     def disturbance(self) -> str | None:
         return disturbance(nvml.load(self.facts.index), self._own)
+
+    @cached_property
+    def energy_meter(self) -> GpuMeter:
+        """The energy counter of this GPU."""
+        return GpuMeter(self.facts.index)
 
     def compared(self, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:
         return elements.compared(found, wanted, bound, magnitude)

@@ -16,6 +16,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.device.preflight import Preflight
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.judge.peaks import Peaks
+from peakgate.measure.energy import Energy
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 DeviceKind = Literal["gpu", "cpu"]
@@ -71,6 +72,10 @@ class Launchable(Protocol):
 
     def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
         """Time launches until the plan is satisfied; only undisturbed samples are kept."""
+        ...
+
+    def energy(self, launch_us: float, loops: int) -> Energy | None:
+        """The energy of a launch of about ``launch_us``, over so many loops; None where no counter has it."""
         ...
 
 

@@ -13,13 +13,14 @@ from peakgate.build.cubin import Cubin, Resources
 from peakgate.core.case import TENSOR_MATH, Array, Buffer, Case, Role, value_of
 from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.texels import TexelBuffer
-from peakgate.device import elements, nvml, operations, tensor_maps
+from peakgate.device import elements, energy, nvml, operations, tensor_maps
 from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
 from peakgate.device.state import DeclaredState
 from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
 from peakgate.judge.peaks import Peaks
+from peakgate.measure.energy import Energy
 from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
 
@@ -52,6 +53,9 @@ class LaunchDevice(Protocol):
     lost: str | None
     peaks: Peaks | None
     facts: NvmlFacts
+
+    @property
+    def energy_meter(self) -> energy.GpuMeter: ...
 
     def draw(self, end: int) -> int: ...
 
@@ -335,6 +339,15 @@ class GpuLaunchable:
                 samples = stream.with_second_clock(samples, sets[0].launch, plan.batch)
             memory_gbs = self._device.peaks.memory_gbs if self._device.peaks else None
             return state.shown(samples, self._device.facts.l2_bytes, memory_gbs)
+        except FAULTS as fault:
+            raise self._device.faulted(self.case, fault) from None
+
+    def energy(self, launch_us: float, loops: int) -> Energy | None:
+        """The energy of a launch, over loops of launches on the arrays as they are."""
+        try:
+            return energy.measured(
+                self._device.energy_meter, self.launch, launch_us, loops, by_torch=False, waits=self.waits_for_host
+            )
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
 

@@ -136,6 +136,14 @@ def load(index: int) -> Load:
     return Load(frozenset(process.pid for process in processes), _reasons_now(nvml) or ())
 
 
+def joules(handle: Any) -> float | None:
+    """The energy that the GPU took since the driver was loaded; None where that is not counted."""
+    import pynvml
+
+    found = ask(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+    return None if found is None else found / 1e3
+
+
 class PowerMeter:
     """Reads what a GPU draws and whether anything but power lowers its clocks, between one reading and the next.
 

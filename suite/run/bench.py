@@ -13,7 +13,7 @@ from peakgate.core.selection import MEANING
 from peakgate.run.ab_process import Mode
 from peakgate.run.lock import add_lock_options, seconds
 
-FLAGS = ("strict", "nonfinite", "determinism")
+FLAGS = ("strict", "nonfinite", "determinism", "energy")
 PASSED_ON = (
     "device",
     "tier",
@@ -95,6 +95,11 @@ def _parser() -> argparse.ArgumentParser:
         "--determinism",
         action="store_true",
         help="launch each kernel again on the same data and report where bits differ",
+    )
+    parser.add_argument(
+        "--energy",
+        action="store_true",
+        help="also measure joules per launch, in loops of launches back to back: some seconds per case",
     )
     parser.add_argument("--commit", help="the commit measured, where git cannot know it")
     parser.add_argument("--out", help="folder for the verdict (default: the project's)")

@@ -28,6 +28,7 @@ from peakgate.device.interface import (
 )
 from peakgate.judge.correctness import Check
 from peakgate.judge.gate import UNCHECKED
+from peakgate.measure.energy import Energy
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.run.marker import Proving, given_by
@@ -60,6 +61,10 @@ class CpuCall(CallableLaunchable):
     def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:  # noqa: ARG002  (it runs once)
         """The time of the run."""
         return Samples((self.wall_us,), (None,), 0, ON_CPU)
+
+    def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (a processor has no such counter)
+        """None: no GPU runs it."""
+        return None
 
 
 class GpuBenchmark:
@@ -228,6 +233,7 @@ class GpuBenchmark:
                 if proving:
                     proving.check("after it was timed: ")
                 tuned = self._given.choices(call) or choices(launchable.run)
+                energy = session.energy_of(launchable, samples)
         except (WrongResult, NotAnArray) as error:
             self._fail(case, _wrong(error))
         except (DeviceLost, Unmeasurable, PeakgateError) as error:
@@ -242,7 +248,7 @@ class GpuBenchmark:
         if proving:
             launchable.case = replace(case, tolerance=proving.tolerance)
         outcome = session.gate(launchable, proof, samples)
-        self._keep(replace(outcome, judgement=_judged(outcome), tuned=tuned), samples)
+        self._keep(replace(outcome, judgement=_judged(outcome), tuned=tuned, energy=energy), samples)
         return call.result
 
     def _refuse_elsewhere(self, call: Call, session: Session, gpu: int) -> None:

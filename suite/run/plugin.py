@@ -34,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peakgate-strict", action="store_true")
     group.addoption("--peakgate-nonfinite", action="store_true")
     group.addoption("--peakgate-determinism", action="store_true")
+    group.addoption("--peakgate-energy", action="store_true")
     group.addoption("--peakgate-baselines", type=Path)
     group.addoption("--peakgate-baselines-from")
     group.addoption("--peakgate-cases", type=Path)

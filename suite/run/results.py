@@ -24,6 +24,7 @@ from peakgate.core.text import nearest
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
+from peakgate.measure.energy import LOOPS
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SHARED_S, SamplingPlan
 from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
@@ -62,6 +63,10 @@ class Results:
         self.session.launch_limit_s = options.peakgate_launch_limit
         self.session.nonfinite = options.peakgate_nonfinite
         self.session.determinism = options.peakgate_determinism
+        if options.peakgate_energy:
+            self.session.energy_loops = LOOPS if self.mode is Mode.WHOLE else 1
+            if self.session.device.kind == "cpu":
+                self.session.notes.append("no energy is measured without a GPU")
         self.session.attempts = self.before.again
         self.cases, self.listed = _wanted(self.known, self.session.tier, options.peakgate_cases)
         self.others = _other_builds(options.peakgate_other_builds)

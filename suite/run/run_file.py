@@ -65,6 +65,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "floor": outcome.floor,
         "verdict": outcome.judgement.verdict.value,
         "reason": outcome.judgement.reason,
+        "energy": asdict(outcome.energy) if outcome.energy else None,
         "registers": resources.registers if resources else None,
         "spill_bytes": resources.spill_bytes if resources else None,
         "static_shared_bytes": resources.static_shared_bytes if resources else None,

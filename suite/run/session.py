@@ -39,6 +39,7 @@ from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, metrics
 from peakgate.judge.occupancy import Occupancy
+from peakgate.measure.energy import Energy
 from peakgate.measure.limits import (
     HOST_LIMIT_S,
     build_limit_s,
@@ -143,6 +144,7 @@ class Outcome:
     fingerprint: str | None = None
     occupancy: Occupancy | None = None
     tuned: tuple[Choice, ...] = ()
+    energy: Energy | None = None
 
 
 def compared_when_timed(case: Case) -> bool:
@@ -205,7 +207,7 @@ class Session:
     ``probes`` gives a case's edge-size problems; ``new`` are cases that the base does not have: they need no floor.
     ``alone`` is False where another process of ours is on the device: then no time counts, and none is doubted for it.
     With ``nonfinite`` an output with NaN or infinity is wrong; with ``determinism`` each case is launched once more on
-    the same data, to see whether bits differ.
+    the same data, to see whether bits differ. ``energy_loops`` of each case measure its energy, none where that is 0.
     Without ``checks`` the run repeats one that proved its kernels: only what is timed is compared. Without
     ``wants_roofs`` none are measured. Contents of buffers, and places in memory, follow from ``seed`` and from how
     often earlier processes of the run measured a case: ``attempts``.
@@ -229,6 +231,7 @@ class Session:
     launch_limit_s: float | None = None
     nonfinite: bool = False
     determinism: bool = False
+    energy_loops: int = 0
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     attempts: Mapping[str, int] = field(default_factory=dict)
     _known_roofs: set[str] = field(default_factory=set)
@@ -382,9 +385,18 @@ class Session:
             launchable = self.prepare(case)
             proof = self.prove(launchable)
             samples, proof = self.sample(launchable, proof)
+            energy = self.energy_of(launchable, samples)
         except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError, Unmeasurable) as error:
             return self.failed(case, error)
-        return self.gate(launchable, proof, samples)
+        return replace(self.gate(launchable, proof, samples), energy=energy)
+
+    def energy_of(self, launchable: Launchable, samples: Samples) -> Energy | None:
+        """The energy of a case's launch, where this run measures it and the device has a counter of it."""
+        if not self.energy_loops or not samples.times_us:
+            return None
+        with self._timed("energy"):
+            self.expect("its energy", HOST_LIMIT_S, launchable.case.id)
+            return launchable.energy(samples.median_us, self.energy_loops)
 
     def in_turns(self, case: Case, fingerprint: str, least_s: float) -> tuple[Outcome, Outcome]:
         """Sample a case and another build of its kernel in turns: the outcome of either.
