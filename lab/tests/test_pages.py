@@ -15,6 +15,7 @@ from lab.dodges import page as dodges
 from lab.downloads import downloads
 from lab.fleet.page import tables
 from lab.foreign import page as foreign
+from lab.frameworks import page as frameworks
 from lab.growth import growth
 from lab.history import study
 from lab.injected.page import explained
@@ -52,6 +53,7 @@ def read(name: str) -> Any:
         (ROOT / "reports/fleet/README.md", lambda: tables(LAB / "fleet")),
         (ROOT / "reports/history/README.md", lambda: study.blocks(read("history/study.json"))),
         (LAB / "injected/README.md", lambda: {"injected-explained": explained(LAB / "injected" / "h200")}),
+        (frameworks.PAGE, frameworks.blocks),
         (growth.PAGE, lambda: growth.page([json.loads(path.read_text()) for path in growth.RECORDS])),
         (LAB / "starts/README.md", lambda: overlap.page(read("starts/starts.json"))),
     ],

@@ -134,7 +134,10 @@ def _last_line(report: str) -> str:
     """The error of a collection report, and what to do about a module that is not there."""
     lines = [line.removeprefix("E").strip() for line in report.splitlines() if line.strip()]
     missing = re.search(r"No module named '([\w.]+)'", lines[-1]) if lines else None
-    advice = f"; install it, add its folder to pythonpath, or pytest.importorskip({missing[1]!r})" if missing else ""
+    extra = " (pip install 'peakgate[cuda13]', or cuda12)" if missing and missing[1] == "cupy" else ""
+    advice = (
+        f"; install it{extra}, add its folder to pythonpath, or pytest.importorskip({missing[1]!r})" if missing else ""
+    )
     return f"{' '.join(lines[-1:])}{advice}"
 
 

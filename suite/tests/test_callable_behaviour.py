@@ -109,8 +109,8 @@ def test_where_l2_is_reserved_for_persisting_lines_samples_come_one_at_a_time(mo
     assert {count for count, _ in stream.batches} == {1}
 
 
-def test_what_a_call_changes_is_put_back_before_each_sample():
-    x = np.zeros(3)
+def counting(x):
+    """A call that ran once and adds 1 to an array, and the first elements that it found."""
     seen = []
 
     def count(array):
@@ -120,6 +120,11 @@ def test_what_a_call_changes_is_put_back_before_each_sample():
     call = Call(count, (x,), {})
     call.run()
     call.learn()
+    return call, seen
+
+
+def test_what_a_call_changes_is_put_back_before_each_sample():
+    call, seen = counting(np.zeros(3))
     stream = Stream(lambda launch, count, limit_ns: Trial(False, 90.0, 1.0))
     found = launchable(call, stream, measured.Behaviour(False, 6, 90.0)).sample(PLAN)
     assert set(seen) == {0.0}
@@ -128,15 +133,7 @@ def test_what_a_call_changes_is_put_back_before_each_sample():
 
 def test_a_warm_call_follows_one_like_it_and_starts_from_the_same_contents():
     x = np.zeros(1 << 20)
-    seen = []
-
-    def count(array):
-        seen.append(float(array[0]))
-        array += 1
-
-    call = Call(count, (x,), {})
-    call.run()
-    call.learn()
+    call, seen = counting(x)
     seen.clear()
     stream = Stream(lambda launch, count, limit_ns: Trial(False, 90.0, 1.0))
     found = launchable(call, stream, measured.Behaviour(False, 6, 90.0), state="warm").sample(PLAN)

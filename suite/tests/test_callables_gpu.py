@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -270,31 +271,7 @@ def test_numba(gpu_benchmark):
 """
 )
 
-TRITON = """
-import pytest
-
-torch = pytest.importorskip("torch")
-triton = pytest.importorskip("triton")
-import triton.language as tl
-
-
-@triton.jit
-def softmax_kernel(out, x, columns, BLOCK: tl.constexpr):
-    row, column = tl.program_id(0), tl.arange(0, BLOCK)
-    values = tl.load(x + row * columns + column, mask=column < columns, other=-float("inf"))
-    values = tl.exp(values - tl.max(values, 0))
-    tl.store(out + row * columns + column, values / tl.sum(values, 0), mask=column < columns)
-
-
-def softmax(out, x):
-    softmax_kernel[(x.shape[0],)](out, x, x.shape[1], BLOCK=1024)
-
-
-@pytest.mark.peakgate(bytes=lambda out, x: 2 * x.nbytes, reference=lambda out, x: torch.softmax(x.double(), 1))
-def test_triton_softmax(gpu_benchmark):
-    x = torch.randn(8192, 1024, device="cuda")
-    gpu_benchmark(softmax, torch.empty_like(x), x)
-"""
+TRITON = (Path(__file__).parent / "frameworks" / "bench_triton.py").read_text(encoding="utf-8")
 
 FLOOR = 0.97
 """What no honest callable of these reaches; one that hides its work does."""

@@ -1,6 +1,9 @@
 """Frameworks by the standard: DLPack, the array API, the array interfaces; with arrays that implement them."""
 
+import re
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,3 +138,15 @@ def test_warp_is_right_and_wrong():
     assert found.on_fresh_inputs(found._call.run).startswith("checked")
     with pytest.raises(WrongResult):
         proven(Call(copy, (out, x), {}), reference=lambda target, source: 2 * source.numpy())
+
+
+def test_the_pages_example_is_right(tmp_path):
+    pytest.importorskip("jax")
+    page = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
+    section = page.split("## Frameworks\n")[1].split("\n## ")[0]
+    (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    (tmp_path / "bench.py").write_text(example)
+    (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
+    command = [sys.executable, "-P", "-m", "peakgate", "bench", "--device", "cpu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

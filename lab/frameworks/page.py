@@ -1,0 +1,136 @@
+"""The tables of docs/frameworks.md, from the records of ``lab.frameworks.measure``: ``python -m lab.frameworks.page``.
+
+Records are ``cpu.json``, of a machine without a GPU, and ``h200*.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED
+from peakgate.reports.write.markdown import table_line
+
+from lab.pages import ROOT, fill_page
+
+HERE = Path(__file__).parent
+PAGE = ROOT / "docs" / "frameworks.md"
+
+FRAMEWORKS: Mapping[str, tuple[str, str]] = {
+    "torch": ("PyTorch: eager, autograd, compiled", "torch"),
+    "jax": ("JAX: compiled, gradients, bfloat16, trees, Pallas", "jax"),
+    "triton": ("Triton; its interpreter", "triton"),
+    "numba": ("Numba-CUDA; its simulator", "numba-cuda"),
+    "warp": ("Warp", "warp-lang"),
+    "cupy": ("CuPy: fusion, ElementwiseKernel", "cupy-cuda13x"),
+    "cuda_core": ("cuda.core", "cuda-core"),
+    "tilelang": ("TileLang", "tilelang"),
+}
+"""By file of benchmark tests: what is tried, and the package whose version counts."""
+
+ELSEWHERE = {"numba": "numba"}
+"""The package that stands for a framework without a GPU."""
+
+Record = Mapping[str, Any]
+
+
+def records() -> tuple[Record, list[Record]]:
+    """The record without a GPU, and those with one."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(HERE.glob("*.json"))]
+    return next(each for each in found if each["gpu"] is None), [each for each in found if each["gpu"] is not None]
+
+
+def frameworks(cpu: Record, gpus: Sequence[Record]) -> Iterator[str]:
+    """A row for each framework: what became of its cases, with the version of its package."""
+    yield table_line(("framework", "on an H200", "without a GPU"))
+    yield table_line(("---", "---", "---"))
+    for name, (what, package) in FRAMEWORKS.items():
+        on_gpu = next((each for each in gpus if name in each["files"]), None)
+        yield table_line(
+            (
+                what,
+                outcome(on_gpu, name, package, "not on a GPU"),
+                outcome(cpu, name, ELSEWHERE.get(name, package), "not tried"),
+            )
+        )
+
+
+def outcome(record: Record | None, name: str, package: str, without: str) -> str:
+    """Version and verdicts of a framework's cases in a record."""
+    cases = record["files"].get(name, {}).get("cases", []) if record else []
+    if record is None or not cases:
+        return without
+    right = [each for each in cases if each["verdict"] not in REGRESSIONS | UNDECIDED]
+    hosts = [each for each in right if each.get("host_bound")]
+    said = f"{record['versions'].get(package, '?')}: {len(right)} of {len(cases)} right"
+    if record["gpu"] and right:
+        said += f", {len(right) - len(hosts)} timed on the GPU alone"
+    others = [f"{each['case'].rpartition('.')[2]} {each['verdict']}" for each in cases if each not in right]
+    return "; ".join([said, *others])
+
+
+def states(gpus: Sequence[Record]) -> Iterator[str]:
+    """A row for each call: its time in each state, or that it was not shown."""
+    record = next(each for each in gpus if "states" in each["files"])
+    rows: dict[str, dict[str, Record]] = {}
+    for each in record["files"]["states"]["cases"]:
+        name, _, state = each["case"].rpartition(".")[2].rpartition("-")
+        known = state in ("warm", "graph")
+        rows.setdefault(name if known else each["case"].rpartition(".")[2], {})[state if known else "cold"] = each
+    yield table_line(("call", "arrays MB", "cold µs", "warm µs", "in a graph µs"))
+    yield table_line(("---", "--:", "--:", "--:", "--:"))
+    for name, row in rows.items():
+        sizes = [each["footprint_bytes"] for each in row.values() if each.get("footprint_bytes")]
+        size = f"{max(sizes) / 1e6:.1f}" if sizes else ""
+        yield table_line((name, size, *(_time(row.get(state)) for state in ("cold", "warm", "graph"))))
+
+
+def _time(case: Record | None) -> str:
+    if case is None:
+        return ""
+    return case["verdict"] if case["verdict"] in UNDECIDED | REGRESSIONS else f"{case['time_us']:.2f}"
+
+
+def energy(gpus: Sequence[Record]) -> Iterator[str]:
+    """A row for each call: joules with their range, power, and the power without work."""
+    record = next(each for each in gpus if "energy" in each["files"])
+    yield table_line(("call", "mJ per launch", "least to most", "µs per launch", "W", "W without work"))
+    yield table_line(("---", "--:", "---", "--:", "--:", "--:"))
+    for each in record["files"]["energy"]["cases"]:
+        found = each.get("energy")
+        if found is None:
+            continue
+        span = f"{1e3 * found['least_joules']:.4g} to {1e3 * found['most_joules']:.4g}"
+        yield table_line(
+            (
+                each["case"].rpartition(".")[2],
+                f"{1e3 * found['joules']:.4g}",
+                span,
+                f"{found['launch_us']:.1f}",
+                f"{found['power_w']:.0f}",
+                "" if found["idle_w"] is None else f"{found['idle_w']:.0f}",
+            )
+        )
+
+
+def blocks() -> dict[str, str]:
+    """The tables by the name of their block, of those that there are records of."""
+    cpu, gpus = records()
+    measured = {name for each in gpus for name in each["files"]}
+    found = {"frameworks": frameworks(cpu, gpus)}
+    found |= {"states": states(gpus)} if "states" in measured else {}
+    found |= {"energy": energy(gpus)} if "energy" in measured else {}
+    return {name: "\n".join(lines) for name, lines in found.items()}
+
+
+def main() -> int:
+    """Fill the page."""
+    fill_page(PAGE, blocks())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
