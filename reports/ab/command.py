@@ -233,7 +233,7 @@ def _environments(options: argparse.Namespace) -> Iterator[list[SideEnvironment]
         raise PeakgateError("--explain compares in one environment; leave it out with --base-env", Code.OPTION)
     with tempfile.TemporaryDirectory(prefix="peakgate-environments-") as scratch:
         folder = Path(scratch).resolve()
-        yield [made(which, given, folder / which) if given else usual() for which, given in named]
+        yield [made(f"--{which}-env {given}", given, folder / which) if given else usual() for which, given in named]
 
 
 def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:

@@ -40,11 +40,11 @@ class SideEnvironment:
     packages: Mapping[str, str]
 
 
-def made(which: str, given: str, folder: Path) -> SideEnvironment:
+def made(asked_by: str, given: str, folder: Path) -> SideEnvironment:
     """The environment ``given`` as a new one in ``folder``, which must not exist.
 
     ``given`` is an environment's folder, a folder of wheels, or a file that uv installs: requirements or pylock.toml.
-    A PeakgateError has the installer's last lines.
+    A PeakgateError begins with who asked for it, and has the installer's last lines.
     """
     asked = Path(given).resolve()
     site = folder / _SITE
@@ -52,22 +52,20 @@ def made(which: str, given: str, folder: Path) -> SideEnvironment:
     python = folder / "bin" / "python"
     if (asked / "pyvenv.cfg").is_file():
         if not (asked / _SITE).is_dir():
-            raise PeakgateError(f"--{which}-env {given}: {_SITE} is not in it; {_SAME_PYTHON}", Code.ENVIRONMENT)
+            raise PeakgateError(f"{asked_by}: {_SITE} is not in it; {_SAME_PYTHON}", Code.ENVIRONMENT)
         _link(asked / _SITE, site)
     elif asked.is_dir():
         wheels = sorted(map(str, asked.glob("*.whl")))
         if not wheels:
-            raise PeakgateError(
-                f"--{which}-env {given}: neither pyvenv.cfg nor a wheel is in it; {_FORMS}", Code.ENVIRONMENT
-            )
-        _install(which, given, python, ["--no-index", "--no-deps", *wheels], folder)
+            raise PeakgateError(f"{asked_by}: neither pyvenv.cfg nor a wheel is in it; {_FORMS}", Code.ENVIRONMENT)
+        _install(asked_by, python, ["--no-index", "--no-deps", *wheels], folder)
     elif asked.is_file():
-        _install(which, given, python, ["--requirements", str(asked)], folder)
+        _install(asked_by, python, ["--requirements", str(asked)], folder)
     else:
-        raise PeakgateError(f"--{which}-env {given}: is not there; {_FORMS}", Code.ENVIRONMENT)
+        raise PeakgateError(f"{asked_by}: is not there; {_FORMS}", Code.ENVIRONMENT)
     for ours in _own_sites():
         _link(ours, site)
-    return SideEnvironment(given, str(python), _packages(which, given, python))
+    return SideEnvironment(given, str(python), _packages(asked_by, python))
 
 
 _FORMS = "expected an environment, a folder of wheels, or a file of requirements or pylock.toml"
@@ -76,7 +74,7 @@ _SAME_PYTHON = f"expected an environment of Python {sys.version_info.major}.{sys
 
 def usual() -> SideEnvironment:
     """The environment that Peakgate runs in, for a side that names none."""
-    return SideEnvironment("this environment", sys.executable, _packages("", "", Path(sys.executable)))
+    return SideEnvironment("this environment", sys.executable, _packages("this environment", Path(sys.executable)))
 
 
 def differing(base: SideEnvironment, head: SideEnvironment) -> list[str]:
@@ -86,7 +84,7 @@ def differing(base: SideEnvironment, head: SideEnvironment) -> list[str]:
     return [f"{name} {before} to {after}" for name, before, after in versions if before != after]
 
 
-def _install(which: str, given: str, python: Path, arguments: Sequence[str], folder: Path) -> None:
+def _install(asked_by: str, python: Path, arguments: Sequence[str], folder: Path) -> None:
     uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv is None:
         raise PeakgateError("uv, which installs environments, is not there: pip install uv", Code.INSTALLATION)
@@ -97,7 +95,7 @@ def _install(which: str, given: str, python: Path, arguments: Sequence[str], fol
     if code != 0:
         lines = [line.strip() for line in end_of(log).splitlines() if line.strip()]
         ended = f"exits {code}" if code is not None else f"did not end within {INSTALL_LIMIT_S} s"
-        raise PeakgateError(f"--{which}-env {given}: uv {ended}: {' / '.join(lines[-LAST_LINES:])}", Code.ENVIRONMENT)
+        raise PeakgateError(f"{asked_by}: uv {ended}: {' / '.join(lines[-LAST_LINES:])}", Code.ENVIRONMENT)
 
 
 def _own_sites() -> list[Path]:
@@ -147,11 +145,11 @@ def _name(metadata: Path) -> str:
     return re.sub(r"[-_.]+", "-", metadata.name.split("-")[0]).lower()
 
 
-def _packages(which: str, given: str, python: Path) -> dict[str, str]:
+def _packages(asked_by: str, python: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run([str(python), "-P", "-c", _PACKAGES], capture_output=True, check=False, env=environment)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise PeakgateError(f"--{which}-env {given}: its Python fails: {''.join(said)}", Code.ENVIRONMENT)
-    found = records.decode(done.stdout, dict[str, str], Path(given), "install it again")
+        raise PeakgateError(f"{asked_by}: its Python fails: {''.join(said)}", Code.ENVIRONMENT)
+    found = records.decode(done.stdout, dict[str, str], Path(asked_by), "install it again")
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found.items()}

@@ -38,6 +38,7 @@ from peakgate.reports.bisect.commits import (
     resumed,
 )
 from peakgate.reports.bisect.measure import Rig
+from peakgate.reports.bisect.points import Place, points
 from peakgate.reports.bisect.report import BisectAnswer, plan_lines, report
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.comparison.result import change_text
@@ -55,19 +56,29 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         raise PeakgateError(
             f"--error {options.error:g}: expected an error rate above 0 and below 0.5, such as 0.05", Code.OPTION
         )
-    commits = listed(options.good, options.bad)
+    commits = _versions(options) if options.package else listed(options.good, options.bad)
     progress = Progress(sys.stderr, every_s=5.0)
     if options.plan:
         return _plan(commits, options, progress)
     uuid = device_uuid(options.device)
     state, out = _begun(options, _question(options, commits, uuid))
     try:
-        with locked(uuid, options.wait):
-            return _bisect(commits, options, state, Means(out, Budget(options.budget), progress))
+        with locked(uuid, options.wait), points(options.package) as place:
+            return _bisect(commits, options, state, Means(out, Budget(options.budget), progress), place)
     except KeyboardInterrupt:
         progress.clear()
         warn(f"interrupted; what was measured is in {out}, go on with --resume")
         return ExitCode.INTERRUPTED
+
+
+def _versions(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """The versions of the package from GOOD to BAD, each with what stands for a commit's subject."""
+    if not options.case:
+        raise PeakgateError("--package needs --case ID: the case whose time changed", Code.OPTION)
+    every = list(dict.fromkeys([options.good, *options.between.replace(",", " ").split(), options.bad]))
+    if len(every) < 2:
+        raise PeakgateError(f"{options.good} and {options.bad} are the same version; name two", Code.NOT_ALIKE)
+    return [(version, f"{options.package} {version}") for version in every]
 
 
 def _begun(options: argparse.Namespace, question: Question) -> tuple[BisectState, Path]:
@@ -99,6 +110,13 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         metavar="SHARE",
         help="the share of whole bisects that may name a wrong commit (default: 0.05)",
     )
+    parser.add_argument(
+        "--package",
+        default="",
+        metavar="NAME",
+        help="GOOD and BAD are versions of this package, which uv installs, at the commit HEAD",
+    )
+    parser.add_argument("--between", default="", metavar="V,V", help="the package's versions between, oldest first")
     add_pairs_options(parser)
     parser.add_argument(
         "--most", type=at_least(USUAL.batch), default=40, metavar="N", help="pairs at one commit (default: 40)"
@@ -128,13 +146,14 @@ def _question(options: argparse.Namespace, commits: Sequence[tuple[str, str]], u
         gpu=uuid,
         nvrtc=compiler,
         error=options.error,
+        package=options.package,
     )
 
 
 def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progress: Progress) -> ExitCode:
     """Print the groups of the case, or of every case that differs between the ends."""
-    target = BisectTarget(options.tier, options.capability, options.case)
-    with tempfile.TemporaryDirectory(prefix="peakgate-bisect-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="peakgate-bisect-") as scratch, points(options.package) as place:
+        target = BisectTarget(options.tier, options.capability, options.case, place)
         state = BisectState(_question(options, commits, None))
         history = _history(commits, target, state, Path(scratch), progress)
     progress.clear()
@@ -150,7 +169,7 @@ def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progr
 
 
 def _bisect(
-    commits: Sequence[tuple[str, str]], options: argparse.Namespace, state: BisectState, means: Means
+    commits: Sequence[tuple[str, str]], options: argparse.Namespace, state: BisectState, means: Means, place: Place
 ) -> ExitCode:
     """Choose the case, build, search, report."""
     settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
@@ -160,16 +179,16 @@ def _bisect(
         if not state.case:
             say("no case is slower at BAD than at GOOD, measured alternately on this GPU: no commit to look for")
             return ExitCode.OK
-    target = BisectTarget(options.tier, None, state.case)
+    target = BisectTarget(options.tier, None, state.case, place)
     history = _history(commits, target, state, means.out, means.progress)
     found = groups(history, state.case)
     kept = narrowed(found)
-    answer = BisectAnswer(state.case, options.tier, history, kept, None)
+    answer = BisectAnswer(state.case, options.tier, history, kept, None, package=options.package)
     if len(kept) > 1:
         effort = Effort(options.error, options.pairs, options.confirm_pairs, most=options.most)
-        answer = _searched(answer, settings, effort, means)
+        answer = _searched(answer, settings, effort, means, place)
     means.progress.clear()
-    found_why = _why(answer, means.out) if answer.end is End.FOUND else None
+    found_why = _why(answer, means.out) if answer.end is End.FOUND and not options.package else None
     record = report(answer, found_why)
     written = means.out / "bisect.json"
     write_json(record, written)
@@ -178,10 +197,10 @@ def _bisect(
     return record.exit_code
 
 
-def _searched(answer: BisectAnswer, settings: PairSettings, effort: Effort, means: Means) -> BisectAnswer:
+def _searched(answer: BisectAnswer, settings: PairSettings, effort: Effort, means: Means, place: Place) -> BisectAnswer:
     """Measure until the search ends."""
     commits = [answer.history[group.first].commit for group in answer.groups]
-    with Rig(commits, answer.case, settings, means) as rig:
+    with Rig(commits, answer.case, settings, means, place) as rig:
         try:
             outcome = search(len(commits) - 1, rig, effort, lambda what: means.progress.show(f"bisect: {what}"))
         except Unusable as reason:
@@ -194,7 +213,11 @@ def _searched(answer: BisectAnswer, settings: PairSettings, effort: Effort, mean
 
 
 def _history(
-    commits: Sequence[tuple[str, str]], target: BisectTarget, state: BisectState, out: Path, progress: Progress
+    commits: Sequence[tuple[str, str]],
+    target: BisectTarget,
+    state: BisectState,
+    out: Path,
+    progress: Progress,
 ) -> list[BuiltCommit]:
     def built(commit: BuiltCommit) -> None:
         state.commits[commit.commit] = commit

@@ -20,9 +20,10 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.core.git import commit_of
-from peakgate.reports.ab.folders import Wanted, build_side, git, placed
+from peakgate.reports.ab.folders import build_side, git
 from peakgate.reports.ab.plan import read_code
 from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.bisect.points import Place, at_commit, short
 from peakgate.run.terms import Contract
 
 STATE_FILE = "state.json"
@@ -109,6 +110,7 @@ class Question:
     gpu: str | None
     nvrtc: str
     error: float
+    package: str = ""
 
 
 class Saved(Struct):
@@ -153,16 +155,19 @@ def resumed(folder: Path, question: Question) -> BisectState:
 
 
 AT_A_TIME = min(8, os.cpu_count() or 1)
-SHORT_HASH = 12
 
 
 @dataclass(frozen=True, slots=True)
 class BisectTarget:
-    """Build target: the cases of a tier, or one case of it, for a compute capability (None: the GPU's)."""
+    """Build target: the cases of a tier, or one case of it, for a compute capability (None: the GPU's).
+
+    ``place`` makes a folder of a commit, or of a version of a package.
+    """
 
     tier: str
     capability: str | None = None
     case: str = ""
+    place: Place = at_commit
 
 
 def listed(good: str, bad: str) -> list[tuple[str, str]]:
@@ -202,7 +207,7 @@ def build_all(
             end = "GOOD" if commit == commits[0][0] else "BAD"
             what = f"{target.case}: " if target.case else ""
             raise PeakgateError(
-                f"{what}{end} {commit[:SHORT_HASH]} {problem}; name commits that have and build the case", Code.SIDE
+                f"{what}{end} {short(commit)} {problem}; name commits that have and build the case", Code.SIDE
             )
     todo = [(commit, subject) for commit, subject in commits if commit not in found]
     with ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
@@ -221,10 +226,10 @@ def build_all(
 
 
 def _built(commit: str, subject: str, target: BisectTarget, logs: Path) -> BuiltCommit:
-    name = commit[:SHORT_HASH]
+    name = short(commit)
     try:
-        with placed(name, Wanted(commit)) as folder:
-            environment = side_environment(folder.path)
+        with target.place(commit) as folder:
+            environment = side_environment(folder.path, python=folder.python)
             build_side(name, folder.path, environment, logs / f"{name}-build.log")
             cases = read_code(target.tier, target.capability, name, folder, environment, case=target.case)
     except SideBroken as broken:

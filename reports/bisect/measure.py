@@ -15,21 +15,24 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.ab.experiment import Means, add_pairs
-from peakgate.reports.ab.folders import SideFolder, Wanted, build_side, placed
+from peakgate.reports.ab.folders import SideFolder, build_side
 from peakgate.reports.ab.pairs import log_ratios, refusal, whole_pairs
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import MANIFEST, AbRecord, PairSettings, load_record
-from peakgate.reports.bisect.commits import SHORT_HASH
+from peakgate.reports.bisect.points import Place, at_commit, short
 from peakgate.reports.bisect.search import Unusable
 
 
 class Rig(ExitStack):
     """Pairs of one case at the commits that stand for the groups, by group; a context that removes its worktrees."""
 
-    def __init__(self, commits: Sequence[str], case: str, settings: PairSettings, means: Means) -> None:
+    def __init__(
+        self, commits: Sequence[str], case: str, settings: PairSettings, means: Means, place: Place = at_commit
+    ) -> None:
         super().__init__()
+        self._place = place
         self._commits, self._case, self._settings, self._means = commits, case, settings, means
         self._folders: dict[str, SideFolder] = {}
         self._records: dict[tuple[str, str], AbRecord] = {}
@@ -50,7 +53,7 @@ class Rig(ExitStack):
         Unusable where head cannot be measured; where base cannot, that is a PeakgateError.
         """
         both = self._commits[base], self._commits[head]
-        out = self._means.out / f"{both[0][:SHORT_HASH]}-{both[1][:SHORT_HASH]}"
+        out = self._means.out / f"{short(both[0])}-{short(both[1])}"
         record = self._record(both, out)
         given = self._given.get(both, 0)
         missing = given + count - _pairs(record)
@@ -60,7 +63,7 @@ class Rig(ExitStack):
         except SideBroken as broken:
             if broken.which == Side.BASE:
                 raise PeakgateError(
-                    f"{both[0][:SHORT_HASH]}: {broken.reason}; a base that runs is needed", Code.SIDE
+                    f"{short(both[0])}: {broken.reason}; a base that runs is needed", Code.SIDE
                 ) from None
             raise Unusable(broken.reason) from None
         finally:
@@ -75,9 +78,9 @@ class Rig(ExitStack):
     def folder(self, commit: str) -> SideFolder:
         """The commit's worktree, with the project's own build run in it."""
         if commit not in self._folders:
-            name = commit[:SHORT_HASH]
-            folder = self.enter_context(placed(name, Wanted(commit)))
-            build_side(name, folder.path, side_environment(folder.path), self._means.out / f"{name}-build.log")
+            name, folder = short(commit), self.enter_context(self._place(commit))
+            environment = side_environment(folder.path, python=folder.python)
+            build_side(name, folder.path, environment, self._means.out / f"{name}-build.log")
             self._folders[commit] = folder
         return self._folders[commit]
 

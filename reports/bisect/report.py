@@ -14,7 +14,8 @@ from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.decide import interval
 from peakgate.reports.ab.explain import Explained
 from peakgate.reports.ab.judge import reported
-from peakgate.reports.bisect.commits import SHORT_HASH, BuiltCommit, Group
+from peakgate.reports.bisect.commits import BuiltCommit, Group
+from peakgate.reports.bisect.points import short
 from peakgate.reports.bisect.search import End, SearchOutcome
 
 EXIT_CODES = {End.FOUND: ExitCode.REGRESSION, End.SAME: ExitCode.OK, End.UNDECIDED: ExitCode.UNDECIDED}
@@ -31,6 +32,13 @@ class BisectAnswer:
     outcome: SearchOutcome | None
     measured: int = 0
     pairs: int = 0
+    package: str = ""
+    """Whose versions the history has, in place of commits."""
+
+    @property
+    def noun(self) -> str:
+        """A point of the history."""
+        return "version" if self.package else "commit"
 
     @property
     def end(self) -> End:
@@ -55,12 +63,12 @@ class BisectAnswer:
     @property
     def command(self) -> str | None:
         """Command that reproduces the change."""
-        if self.outcome is None or self.outcome.group is None or self.outcome.before is None:
+        if self.package or self.outcome is None or self.outcome.group is None or self.outcome.before is None:
             return None
         base = self.history[self.groups[self.outcome.before].places[-1]].commit
         head = self.history[self.groups[self.outcome.group].first].commit
         tier = "" if self.tier == "gate" else f" --tier {self.tier}"
-        return f"peakgate ab {base[:SHORT_HASH]} {head[:SHORT_HASH]} -k {self.case}{tier} --explain"
+        return f"peakgate ab {short(base)} {short(head)} -k {self.case}{tier} --explain"
 
 
 def plan_lines(history: Sequence[BuiltCommit], case: str, found: Sequence[Group], kept: Sequence[Group]) -> list[str]:
@@ -69,13 +77,11 @@ def plan_lines(history: Sequence[BuiltCommit], case: str, found: Sequence[Group]
     lines = [f"{case}: {counted(len(history), 'commit')}, {groups} of equal code, {borders} to search"]
     for group in found:
         first, last = history[group.first], history[group.places[-1]]
-        span = (
-            first.commit[:SHORT_HASH] if first is last else f"{first.commit[:SHORT_HASH]}..{last.commit[:SHORT_HASH]}"
-        )
+        span = short(first.commit) if first is last else f"{short(first.commit)}..{short(last.commit)}"
         mark = "" if group in kept else ", not searched: its code is that of an end"
         code = group.identity.code or group.identity.operation
         lines.append(f"  {span}: {counted(len(group.places), 'commit')}, code {code}: {first.subject[:60]}{mark}")
-    skipped = [(commit.commit[:SHORT_HASH], commit.problem_of(case)) for commit in history]
+    skipped = [(short(commit.commit), commit.problem_of(case)) for commit in history]
     return [*lines, *(f"  {commit}: skipped, {problem}" for commit, problem in skipped if problem is not None)]
 
 
@@ -96,10 +102,10 @@ def _lines(report: BisectAnswer) -> list[str]:
     outcome = report.outcome
     if outcome is None:
         why = "machine code and launch are equal at both ends; what else is part of its time are driver, GPU, clocks"
-        return [f"{report.case}: no commit is the cause: {why} and libraries: see `peakgate compare`"]
+        return [f"{report.case}: no {report.noun} is the cause: {why} and libraries: see `peakgate compare`"]
     found = {End.FOUND: _found, End.SAME: _same, End.UNDECIDED: _undecided}[outcome.end](report, outcome)
-    spent = f"{report.measured} of {len(report.history)} commits measured, {counted(report.pairs, 'pair')}"
-    skipped = [f"{report.history[report.groups[at].first].commit[:SHORT_HASH]}: {why}" for at, why in outcome.unusable]
+    spent = f"{report.measured} of {len(report.history)} {report.noun}s measured, {counted(report.pairs, 'pair')}"
+    skipped = [f"{short(report.history[report.groups[at].first].commit)}: {why}" for at, why in outcome.unusable]
     return [*found, spent, *(f"skipped {each}" for each in skipped)]
 
 
@@ -125,17 +131,17 @@ def _found(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
     word = "slower" if outcome.border.direction > 0 else "faster"
     *others, named = report.suspects
     lines = [
-        f"{named.commit[:SHORT_HASH]} made {report.case} {word}: {named.subject}",
+        f"{short(named.commit)} made {report.case} {word}: {named.subject}",
         f"{reported(outcome.border)}; from GOOD to BAD {reported(outcome.ends)}",
     ]
     if others:
-        listed = ", ".join(commit.commit[:SHORT_HASH] for commit in others)
+        listed = ", ".join(short(commit.commit) for commit in others)
         lines.append(f"or one of {listed}, directly before it, with nothing to measure")
     low, high = interval(outcome.border)
-    if outcome.between or not low <= outcome.ends.log_ratio <= high:
-        good, bad = report.history[0].commit[:SHORT_HASH], report.history[-1].commit[:SHORT_HASH]
-        short = named.commit[:SHORT_HASH]
-        parts = f"`peakgate bisect {good} {short}^` and `peakgate bisect {short} {bad}`"
+    partial = outcome.between or not low <= outcome.ends.log_ratio <= high
+    if partial and not report.package:
+        good, bad, found = (short(each.commit) for each in (report.history[0], report.history[-1], named))
+        parts = f"`peakgate bisect {good} {found}^` and `peakgate bisect {found} {bad}`"
         lines.append(f"that is not the whole change; {parts} look for the rest")
     return lines
 
@@ -145,15 +151,15 @@ def _same(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
     least = f"from {100 * math.expm1(outcome.ends.resolvable):.2g} % on a change would have been flagged"
     why = f"measured alternately on this GPU, GOOD and BAD do not differ: {ends}; {least}"
     others = "driver, GPU or clocks may have changed between the runs that differed"
-    return [f"{report.case}: no commit is the cause: {why}; {others}"]
+    return [f"{report.case}: no {report.noun} is the cause: {why}; {others}"]
 
 
 def _undecided(report: BisectAnswer, outcome: SearchOutcome) -> list[str]:
     suspects = report.suspects
     lines = [f"{report.case}: not decided: {outcome.reason}; from GOOD to BAD {reported(outcome.ends)}"]
     if suspects:
-        listed = ", ".join(commit.commit[:SHORT_HASH] for commit in suspects[:8])
-        lines.append(f"{counted(len(suspects), 'commit')} left: {listed}")
+        listed = ", ".join(short(commit.commit) for commit in suspects[:8])
+        lines.append(f"{counted(len(suspects), report.noun)} left: {listed}")
     lines.append("raise --most or --confirm-pairs, and go on with --resume")
     return lines
 

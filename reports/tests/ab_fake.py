@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,6 +126,18 @@ class FakeSide:
         run = json.loads((folder / "run.json").read_text())
         log.with_name(f"{name}.side").write_text(json.dumps(script | {"run": run}))
         return folder
+
+
+def wheels(folder: Path, version: str) -> Path:
+    """A folder with a wheel of the package ``tiny``, whose ``VALUE`` is its version."""
+    folder.mkdir(parents=True)
+    about = f"tiny-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"tiny-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny.py", f"VALUE = {version!r}\n")
+        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", f"tiny.py,,\n{about}/METADATA,,\n{about}/WHEEL,,\n{about}/RECORD,,\n")
+    return folder
 
 
 def commit(repository: Path, message: str) -> str:

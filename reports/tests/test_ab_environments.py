@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-import zipfile
 from pathlib import Path
 
 import pytest
 from ab_experiment import CHANGED, PAD, reported, row, start_quickly
-from ab_fake import FakeSide, commit
+from ab_fake import FakeSide, commit, wheels
 from peakgate.cli import main
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.reports.ab.environments import SideEnvironment, differing, made
-
-
-def wheels(folder: Path, version: str) -> Path:
-    """A folder with a wheel of the package ``tiny``, whose ``VALUE`` is its version."""
-    folder.mkdir()
-    about = f"tiny-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"tiny-{version}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("tiny.py", f"VALUE = {version!r}\n")
-        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
-        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{about}/RECORD", f"tiny.py,,\n{about}/METADATA,,\n{about}/WHEEL,,\n{about}/RECORD,,\n")
-    return folder
 
 
 def said_by(environment: SideEnvironment, code: str) -> str:
@@ -33,28 +20,28 @@ def said_by(environment: SideEnvironment, code: str) -> str:
 
 
 def test_an_environment_has_its_wheels_and_what_it_lacks_from_this_one(tmp_path: Path) -> None:
-    environment = made("base", str(wheels(tmp_path / "w", "1.5")), tmp_path / "env")
+    environment = made("asked", str(wheels(tmp_path / "w", "1.5")), tmp_path / "env")
     assert environment.packages["tiny"] == "1.5"
     assert said_by(environment, "import tiny, peakgate, numpy; print(tiny.VALUE)") == "1.5"
 
 
 def test_an_environment_that_exists_is_linked_and_keeps_its_versions(tmp_path: Path) -> None:
-    made("base", str(wheels(tmp_path / "w", "1.5")), tmp_path / "theirs")
-    again = made("base", str(tmp_path / "theirs"), tmp_path / "env")
+    made("asked", str(wheels(tmp_path / "w", "1.5")), tmp_path / "theirs")
+    again = made("asked", str(tmp_path / "theirs"), tmp_path / "env")
     assert said_by(again, "import tiny, peakgate; print(tiny.VALUE)") == "1.5"
 
 
 def test_a_lock_file_is_installed_by_uv(tmp_path: Path) -> None:
     lock = tmp_path / "old.lock"
     lock.write_text(f"--no-index\n--find-links {wheels(tmp_path / 'w', '2.0')}\ntiny==2.0\n")
-    assert made("base", str(lock), tmp_path / "env").packages["tiny"] == "2.0"
+    assert made("asked", str(lock), tmp_path / "env").packages["tiny"] == "2.0"
 
 
 def test_one_that_does_not_install_has_the_last_lines_of_the_resolver(tmp_path: Path) -> None:
     lock = tmp_path / "old.lock"
     lock.write_text(f"--no-index\n--find-links {wheels(tmp_path / 'w', '2.0')}\ntiny==3.0\n")
     with pytest.raises(PeakgateError, match=r"tiny==3\.0") as refused:
-        made("head", str(lock), tmp_path / "env")
+        made("asked", str(lock), tmp_path / "env")
     assert refused.value.code is Code.ENVIRONMENT
 
 
@@ -64,7 +51,7 @@ def test_what_is_no_environment_is_refused(tmp_path: Path, given: str) -> None:
     (tmp_path / "other-python").mkdir()
     (tmp_path / "other-python" / "pyvenv.cfg").write_text("version = 2.7\n")
     with pytest.raises(PeakgateError) as refused:
-        made("base", str(tmp_path / given), tmp_path / "env")
+        made("asked", str(tmp_path / given), tmp_path / "env")
     assert refused.value.code is Code.ENVIRONMENT
 
 

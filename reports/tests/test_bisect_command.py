@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ab_experiment import PAD, ran, start_quickly
-from ab_fake import FakeSide, commit
+from ab_fake import FakeSide, commit, wheels
 from peakgate.cli import main
 from peakgate.core.codes import Code
 from refusals import refusal
@@ -139,3 +139,31 @@ def test_a_state_of_another_question_is_not_resumed(
     assert bisect(tmp_path, commits[0], commits[-1]) == 0
     assert bisect(tmp_path, commits[0], commits[-1], "--resume", "--error", "0.01") == 2
     assert refusal(capsys) is Code.CHANGED
+
+
+def test_the_version_of_a_package_that_made_a_case_slower_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    (commit_of,) = history(tmp_path, monkeypatch, side("a"))
+    repository, found = tmp_path / "repository", tmp_path / "wheels"
+    package = repository / "fake_peakgate"
+    identity, bench = package / "run" / "identity.py", package / "__main__.py"
+    code = f"import tiny\nscript['identities'][{PAD!r}]['code'] = tiny.VALUE\n"
+    identity.write_text(identity.read_text().replace("print(", f"{code}print("))
+    slowed = f"    import tiny\n    slower = benchmark['extra_info']['case'] == {PAD!r} and tiny.VALUE >= '3'\n"
+    factor = "    factor = noise.gauss(1.0, script['noise']) * (1.2 if slower else 1.0)\n"
+    text = bench.read_text()
+    assert 'factor = noise.gauss(1.0, script["noise"])' in text
+    bench.write_text(text.replace('    factor = noise.gauss(1.0, script["noise"])\n', slowed + factor))
+    assert commit(repository, "as the package says") != commit_of
+    for version in ("1.0", "2.0", "3.0", "4.0"):
+        wheels(found / version, version)
+    monkeypatch.setenv("UV_FIND_LINKS", ",".join(str(each) for each in found.iterdir()))
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    between = ["--package", "tiny", "--between", "2.0,3.0"]
+    assert bisect(tmp_path, "1.0", "4.0", *between) == 1
+    assert [each["commit"] for each in answer(tmp_path)["commits"]] == ["3.0"]
+    assert "tiny 3.0" in capsys.readouterr().out
+    assert bisect(tmp_path, "1.0", "9.0", *between) == 2
+    assert refusal(capsys) is Code.SIDE
+    assert main(["bisect", "1.0", "4.0", "--package", "tiny"]) == 2
