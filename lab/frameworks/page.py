@@ -1,6 +1,6 @@
 """The tables of docs/frameworks.md, from the records of ``lab.frameworks.measure``: ``python -m lab.frameworks.page``.
 
-Records are ``cpu.json``, of a machine without a GPU, and ``h200*.json``.
+Records are ``cpu.json``, of a machine without a GPU, and ``h200-*.json``.
 """
 
 from __future__ import annotations

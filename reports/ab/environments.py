@@ -28,7 +28,12 @@ LAST_LINES = 4
 OURS = "peakgate"
 
 _SITE = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
-_PACKAGES = "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in m.distributions()}))"
+_PACKAGES = (
+    "import importlib.metadata as m, json; found = [(d.name, d.version) for d in m.distributions()]; "
+    "print(json.dumps(dict(reversed(found))))"  # the first of a name is the one that is imported
+)
+_ORIGINS = "peakgate-origins.pth"
+"""Names the folders that links lead to, so that a sandbox shows them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,13 @@ def made(asked_by: str, given: str, folder: Path) -> SideEnvironment:
     """
     asked = Path(given).resolve()
     site = folder / _SITE
+    origins: list[Path] = []
     venv.EnvBuilder(symlinks=True).create(folder)
     python = folder / "bin" / "python"
     if (asked / "pyvenv.cfg").is_file():
         if not (asked / _SITE).is_dir():
             raise PeakgateError(f"{asked_by}: {_SITE} is not in it; {_SAME_PYTHON}", Code.ENVIRONMENT)
-        _link(asked / _SITE, site)
+        origins.append(asked / _SITE)
     elif asked.is_dir():
         wheels = sorted(map(str, asked.glob("*.whl")))
         if not wheels:
@@ -63,8 +69,10 @@ def made(asked_by: str, given: str, folder: Path) -> SideEnvironment:
         _install(asked_by, python, ["--requirements", str(asked)], folder)
     else:
         raise PeakgateError(f"{asked_by}: is not there; {_FORMS}", Code.ENVIRONMENT)
-    for ours in _own_sites():
-        _link(ours, site)
+    origins += _own_sites()
+    for origin in origins:
+        _link(origin, site)
+    (site / _ORIGINS).write_text("".join(f"{origin}\n" for origin in origins), encoding="utf-8")
     return SideEnvironment(given, str(python), _packages(asked_by, python))
 
 
@@ -109,7 +117,7 @@ def _link(origin: Path, target: Path) -> None:
     have = {_name(path) for path in target.glob("*.dist-info")}
     for path in origin.iterdir():
         own = OURS in path.name.lower()
-        if path.name == "__pycache__" or (path.suffix == ".dist-info" and not own and _name(path) in have):
+        if path.name in ("__pycache__", _ORIGINS) or (path.suffix == ".dist-info" and not own and _name(path) in have):
             continue
         if own:
             _remove(target / path.name)

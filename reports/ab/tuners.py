@@ -29,7 +29,7 @@ def chosen(results: Sequence[CaseResult]) -> list[Spread]:
         if result.tuned:
             found.setdefault(result.tuned, []).append(result.time_us)
     spreads = [Spread(each, len(times), min(times), max(times)) for each, times in found.items()]
-    return sorted(spreads, key=lambda each: (-each.processes, each.configuration))
+    return sorted(spreads, key=lambda each: (-each.processes, repr(each.configuration)))
 
 
 def tuner_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[str]:

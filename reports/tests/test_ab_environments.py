@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -53,6 +54,23 @@ def test_what_is_no_environment_is_refused(tmp_path: Path, given: str) -> None:
     with pytest.raises(PeakgateError) as refused:
         made("asked", str(tmp_path / given), tmp_path / "env")
     assert refused.value.code is Code.ENVIRONMENT
+
+
+def test_the_sandboxed_processes_of_an_environment_find_what_its_links_lead_to(tmp_path: Path) -> None:
+    environment = made("asked", str(wheels(tmp_path / "w", "1.5")), tmp_path / "env")
+    family = tmp_path / "project" / "kernels" / "scale"
+    family.mkdir(parents=True)
+    (tmp_path / "project" / "peakgate.toml").write_text('kernels = "kernels"\n')
+    (family / "scale.cu").write_text('extern "C" __global__ void scale(float* out, int n) { out[0] = n; }\n')
+    (family / "family.py").write_text(
+        "import tiny\nfrom peakgate.family import Out, Value, kernel\n"
+        "FAMILY = kernel('scale.cu', arguments=lambda n: [Out(1), Value(n)], grid=1, block=1, bytes=lambda n: 4,\n"
+        "    reference=lambda xp, *, n: xp.full(1, n), sizes=[8], lesson=tiny.VALUE)\n"
+    )
+    command = [environment.python, "-P", "-m", "peakgate.run.identity", "--terms"]
+    done = subprocess.run(command, cwd=tmp_path / "project", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)) == {"scale.scale-8"}
 
 
 def test_packages_differ_by_version_or_by_being_there() -> None:

@@ -21,13 +21,11 @@ CODE_DIGITS = 12
 
 def choices(run: Callable[[], None]) -> tuple[Choice, ...]:
     """The choices of the tuners in one more call; none where no tuner is loaded that is known here."""
-    if "torch._inductor.compile_fx" in sys.modules:  # torch.compile was used
-        return _distinct(_of_torch(run))
-    return _distinct(_of_triton(run)) if "triton" in sys.modules else ()
-
-
-def _distinct(found: Iterable[Choice]) -> tuple[Choice, ...]:
-    return tuple(sorted(set(found)))
+    tuned = _of_triton(run) if "triton" in sys.modules else []
+    if "torch._inductor.compile_fx" in sys.modules:  # torch.compile was used, not necessarily by this call
+        known = {each.kernel for each in tuned}
+        tuned += [each for each in _of_torch(run) if each.kernel not in known]
+    return tuple(sorted(set(tuned), key=lambda each: (each.kernel, each.configuration, each.code or "")))
 
 
 def _of_triton(run: Callable[[], None]) -> list[Choice]:
@@ -69,7 +67,7 @@ def _codes_of(triton: Any, launched: Mapping[int, str]) -> dict[int, str]:
 
 
 def _alive(kind: type) -> list[Any]:
-    return [each for each in gc.get_objects() if isinstance(each, kind)]
+    return [each for each in gc.get_objects() if issubclass(type(each), kind)]  # proxies lie to isinstance
 
 
 def _of_torch(run: Callable[[], None]) -> list[Choice]:
@@ -77,7 +75,7 @@ def _of_torch(run: Callable[[], None]) -> list[Choice]:
     torch: Any = sys.modules["torch"]
     kinds = torch.profiler.ProfilerActivity
     wanted = [kinds.CPU, *([kinds.CUDA] if torch.cuda.is_available() else [])]
-    with torch.profiler.profile(activities=wanted) as profile:
+    with torch.profiler.profile(activities=wanted, record_shapes=True) as profile:
         run()
         if torch.cuda.is_available():
             torch.cuda.synchronize()

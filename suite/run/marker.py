@@ -65,7 +65,7 @@ class Given:
                 f"tuned is {found!r}; expected {{'kernel': configuration}}, or a function that gives it",
                 Code.BENCHMARK_TEST,
             )
-        return tuple(sorted(Choice(str(kernel), str(choice)) for kernel, choice in (found or {}).items()))
+        return tuple(Choice(str(kernel), str(choice)) for kernel, choice in sorted((found or {}).items(), key=str))
 
     def work(self, call: Call) -> Work:
         """The work of one call; PeakgateError for what is no whole number, and for an unknown type of operations."""

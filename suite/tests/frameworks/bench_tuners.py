@@ -1,4 +1,4 @@
-"""What tuners choose: Triton's autotune, and torch.compile with max-autotune."""
+"""What Triton's autotune chooses."""
 
 import pytest
 
@@ -24,9 +24,3 @@ def scale(out, x):
 def bench_autotuned(gpu_benchmark):
     x = torch.randn(1 << 24, device="cuda")
     gpu_benchmark(scale, torch.empty_like(x), x)
-
-
-@pytest.mark.peakgate(flops=lambda a, b: 2 * 2048**3, math="bf16", reference=lambda a, b: a.double() @ b.double())
-def bench_max_autotune(gpu_benchmark):
-    a, b = (torch.randn(2048, 2048, device="cuda").bfloat16() for _ in range(2))
-    gpu_benchmark(torch.compile(torch.matmul, mode="max-autotune-no-cudagraphs"), a, b)
