@@ -157,12 +157,12 @@ def other_builds(planned: Plan, base: Contracts, head: Contracts) -> dict[str, s
     """Head's machine code by case, where one process can sample both sides of every case in turns; else nothing.
 
     It can where nothing but the machine code differs. Operations of the device have none; of a benchmark test it is not
-    known what runs.
+    known what runs; a warm case, or one in a graph, would have to show its state in every round.
     """
     found = {}
     for case in planned.timed:
         before, after = base[case], head[case]
-        if {*changes(before, after)} - {"code"} or before.code is before.library is None:
+        if {*changes(before, after)} - {"code"} or before.code is before.library is None or before.state:
             return {}
         found[case] = after.code or ""
     return found

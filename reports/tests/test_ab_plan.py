@@ -115,6 +115,12 @@ def test_builds_are_measured_by_one_process_only_where_nothing_else_of_any_case_
     assert other_builds(plan(BASE, otherwise, sentinels=1, durations_us={}), BASE, otherwise) == {}
 
 
+def test_a_repeated_launch_is_measured_in_processes_of_its_own_side() -> None:
+    before = {"a.b-8-warm": Contract(code="1", state="warm")}
+    after = {"a.b-8-warm": Contract(code="2", state="warm")}
+    assert other_builds(plan(before, after, sentinels=0, durations_us={}), before, after) == {}
+
+
 def test_a_library_call_is_its_own_other_build_and_a_benchmark_test_has_none() -> None:
     library = {"x.cublas-8": Contract(operation="cublas_sgemm", library="cuBLAS 13.1")}
     asked = plan(library, library, sentinels=0, durations_us={}, measure_unchanged=True)

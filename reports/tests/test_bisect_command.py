@@ -150,11 +150,10 @@ def test_the_version_of_a_package_that_made_a_case_slower_is_named(
     identity, bench = package / "run" / "identity.py", package / "__main__.py"
     code = f"import tiny\nscript['identities'][{PAD!r}]['code'] = tiny.VALUE\n"
     identity.write_text(identity.read_text().replace("print(", f"{code}print("))
-    slowed = f"    import tiny\n    slower = benchmark['extra_info']['case'] == {PAD!r} and tiny.VALUE >= '3'\n"
-    factor = "    factor = noise.gauss(1.0, script['noise']) * (1.2 if slower else 1.0)\n"
-    text = bench.read_text()
-    assert 'factor = noise.gauss(1.0, script["noise"])' in text
-    bench.write_text(text.replace('    factor = noise.gauss(1.0, script["noise"])\n', slowed + factor))
+    line, text = '        factor = noise.gauss(1.0, side["noise"])\n', bench.read_text()
+    assert line in text
+    slowed = f"        import tiny\n        slower = benchmark['extra_info']['case'] == {PAD!r} and tiny.VALUE >= '3'\n"
+    bench.write_text(text.replace(line, f"{line}{slowed}        factor *= 1.2 if slower else 1.0\n"))
     assert commit(repository, "as the package says") != commit_of
     for version in ("1.0", "2.0", "3.0", "4.0"):
         wheels(found / version, version)
