@@ -28,7 +28,7 @@ PACKAGES = (
 )
 FIELDS = (
     *("case", "state", "verdict", "reason", "time_us", "first_us", "footprint_bytes", "peak_fraction", "gbs"),
-    *("host_bound", "sampling", "samples", "tuned", "energy"),
+    *("host_bound", "activity_us", "sampling", "samples", "tuned", "energy"),
 )
 LIMIT_S = 300
 

@@ -14,14 +14,23 @@ _BUFFER_BYTES = 1 << 20
 
 
 @cache
-def _cupti() -> Any:
-    """CUPTI with our callbacks; None where it is not installed or does not take them."""
+def _installed() -> Any:
+    """CUPTI; None where it is not installed."""
     if importlib.util.find_spec("cupti") is None:
         return None
     try:
-        cupti = importlib.import_module("cupti.cupti")
-        cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _completed.extend)
-    except Exception:  # another tool holds CUPTI, or its library is missing: there is no second clock
+        return importlib.import_module("cupti.cupti")
+    except Exception:  # its library is missing
+        return None
+
+
+def _cupti() -> Any:
+    """CUPTI with our callbacks, which a profiler of a framework may have replaced; None where it does not take them."""
+    cupti = _installed()
+    try:
+        if cupti is not None:
+            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _completed.extend)
+    except Exception:  # another tool holds CUPTI: there is no second clock
         return None
     return cupti
 

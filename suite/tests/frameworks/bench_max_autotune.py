@@ -9,3 +9,8 @@ torch = pytest.importorskip("torch")
 def bench_max_autotune(gpu_benchmark):
     a, b = (torch.randn(2048, 2048, device="cuda").bfloat16() for _ in range(2))
     gpu_benchmark(torch.compile(torch.matmul, mode="max-autotune-no-cudagraphs"), a, b)
+
+
+@pytest.mark.peakgate(bytes=lambda x: 2 * x.nbytes, reference=lambda x: torch.relu(x))
+def bench_after_it(gpu_benchmark):
+    gpu_benchmark(torch.relu, torch.randn(1 << 24, device="cuda"))
