@@ -25,7 +25,8 @@ INSTALL_LIMIT_S = 1800
 LAST_LINES = 4
 """Of what the installer printed, as many as an error has."""
 
-OURS = "peakgate"
+_OURS = re.compile(r"peakgate(-\d.*)?|__editable__.*peakgate.*")
+"""The entries of a folder of packages that are Peakgate's."""
 
 _SITE = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
 _PACKAGES = (
@@ -69,9 +70,13 @@ def made(asked_by: str, given: str, folder: Path) -> SideEnvironment:
         _install(asked_by, python, ["--requirements", str(asked)], folder)
     else:
         raise PeakgateError(f"{asked_by}: is not there; {_FORMS}", Code.ENVIRONMENT)
-    origins += _own_sites()
     for origin in origins:
         _link(origin, site)
+    for path in filter(_is_ours, list(site.iterdir())):
+        _remove(path)
+    for origin in _own_sites():
+        _link(origin, site)
+    origins += _own_sites()
     (site / _ORIGINS).write_text("".join(f"{origin}\n" for origin in origins), encoding="utf-8")
     return SideEnvironment(given, str(python), _packages(asked_by, python))
 
@@ -112,16 +117,17 @@ def _own_sites() -> list[Path]:
     return [path for path in dict.fromkeys(paths) if path.is_dir()]
 
 
+def _is_ours(path: Path) -> bool:
+    return _OURS.fullmatch(path.name) is not None
+
+
 def _link(origin: Path, target: Path) -> None:
-    """Link what ``target`` lacks of the packages in ``origin``, and Peakgate itself in any case."""
+    """Link what ``target`` lacks of the packages in ``origin``."""
     have = {_name(path) for path in target.glob("*.dist-info")}
     for path in origin.iterdir():
-        own = OURS in path.name.lower()
-        if path.name in ("__pycache__", _ORIGINS) or (path.suffix == ".dist-info" and not own and _name(path) in have):
-            continue
-        if own:
-            _remove(target / path.name)
-        _link_entry(path, target / path.name)
+        known = path.suffix == ".dist-info" and _name(path) in have
+        if not known and path.name not in ("__pycache__", _ORIGINS):
+            _link_entry(path, target / path.name)
 
 
 def _link_entry(origin: Path, target: Path) -> None:
