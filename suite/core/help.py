@@ -18,6 +18,7 @@ from peakgate.core.verdict import ExitCode
 PAGES = {
     "own-repository": ("docs/own-repository.md", "your own kernels and benchmark tests, floors, CI"),
     "existing-code": ("docs/existing-code.md", "a .cu with main(), a PyTorch extension, missing headers, structs"),
+    "frameworks": ("docs/frameworks.md", "JAX, Triton and others; states, tuners, environments, energy"),
     "programs": ("docs/programs.md", "for programs that write kernels: check, bench and ab with --json"),
     "troubleshooting": ("docs/troubleshooting.md", "what an error message means, and what to do"),
     "check": ("README.md", "one case from .cu to report; check, mutants, resources; what happens to faults"),
