@@ -50,7 +50,7 @@ def answer(tmp_path: Path) -> dict[str, Any]:
 def test_an_interrupted_bisect_goes_on_and_names_the_commit_with_its_size_and_what_shows_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    slow = side("c", 1.2, interrupt_at=43)  # in the middle of a pair
+    slow = side("c", 1.2, interrupt_at=37)  # in the middle of a pair
     commits = history(tmp_path, monkeypatch, side("a"), side("b"), side("b"), slow, side(None), side("d", 1.2))
     command = [
         "bisect",
