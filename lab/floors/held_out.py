@@ -73,7 +73,7 @@ def previous_rule(sessions: pd.DataFrame) -> dict[str, float]:
     variance, df = (np.asarray(each, dtype=np.float64) for each in (by_case["log"].var(), by_case.size() - 1))
     time_us, worst = by_case["time_us"].median().to_numpy(np.float64), by_case["peak_fraction"].min()
     moderated, _ = noise.squeeze(variance, df, np.log(time_us))
-    sd = np.maximum(np.sqrt(np.maximum(variance, moderated)), noise.short_kernel_sd(time_us))
+    sd = np.maximum(np.sqrt(np.maximum(variance, moderated)), margins.short_kernel_sd(time_us))
     return _rounded(worst * (1 - np.maximum(0.02, 3 * sd)))
 
 

@@ -15,7 +15,6 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import FAULTY, Verdict
-from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Bools, Floats, Positions
 from peakgate.reports.comparison.result import BOTH_SIDES, LABELS, change_text, probability
 from peakgate.reports.runs.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records, require
@@ -51,7 +50,7 @@ def in_order(label: str, frame: pd.DataFrame) -> pd.DataFrame:
         raise PeakgateError(
             f"{label}: an empty frame, expected the rows of one run or more; see peakgate.reports.load", Code.TOO_FEW
         )
-    rows = frame.loc[_last_of_its_run(frame), list(FRAME_COLUMNS)]
+    rows = frame.loc[last_of_its_run(frame), list(FRAME_COLUMNS)]
     return rows.sort_values("taken", kind="stable", ignore_index=True)
 
 
@@ -65,13 +64,14 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
     ``log_time``         mean of the log medians in microseconds; ``mean_us`` is its exponential
     ``sampling_error``   standard error of ``log_time`` from the samples alone; missing when a session has none
     ``host_bound``       in how many the time depends on the host as much as on the GPU
+    ``link``             whether it is a transfer over the link to the host, which others use too
     ``library``          whether the driver or a vendor's library did it in any
     ``below``            how far below its floor, in words, where at least half of them found it so
     ``open``, ``wrong``  the latest reasons of other sessions for having no time, and ``wrong_as`` the verdict
     ``known``            whether any session mentions the case; ``in_gate`` whether one of the gate tier does
     ===================  ===============================================================================
     """
-    place, count, timed = _places(rows, cases), len(cases), is_usable(rows)
+    place, count, timed = places(rows, cases), len(cases), is_usable(rows)
     faulty = ~timed & rows["verdict"].isin(FAULTY).to_numpy()
     below = timed & rows["verdict"].isin([Verdict.BELOW_FLOOR]).to_numpy()
 
@@ -99,6 +99,7 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
         "sampling_error": sampling_error,
         "host_bound": total(timed & rows["host_bound"].to_numpy()),
         "library": total(timed & is_library(rows)) > 0,
+        "link": total(timed & rows["bound"].isin(["link"]).to_numpy()) > 0,
         "below": worded(np.where(2 * total(below) >= sessions, _latest(place, below, count), -1), _below_floor),
         "open": worded(open_, _untimed),
         "wrong": worded(wrong, _untimed),
@@ -138,11 +139,11 @@ def repeated_sessions(
     group is the same code (by cubin fingerprint, of a library by the versions that came with it, else by clean commit)
     on the same GPU under the same driver, three times or more.
     """
-    sides = [(base, 0), (new, 1)] + ([] if history is None else [(history[_last_of_its_run(history)], 2)])
+    sides = [(base, 0), (new, 1)] + ([] if history is None else [(history[last_of_its_run(history)], 2)])
     parts, sessions = [], 0
     for rows, side in sides:
-        case = _places(rows, cases)
-        code = _repeat_group(rows) + side if side == 2 else np.full(len(rows), side)
+        case = places(rows, cases)
+        code = repeat_group(rows, "uuid", "driver") + side if side == 2 else np.full(len(rows), side)
         timed = (case >= 0) & (code >= side) & is_usable(rows)
         session = pd.factorize(rows["run"])[0] + sessions
         parts.append([each[timed] for each in (case, session, code, np.log(rows["time_us"].to_numpy()))])
@@ -156,33 +157,33 @@ def repeated_sessions(
     return repeated
 
 
-def _repeat_group(rows: pd.DataFrame) -> Positions:
-    """A number for what makes two sessions repeats of each other; -1 when that cannot be known."""
+def repeat_group(rows: pd.DataFrame, *machine: str) -> Positions:
+    """A number for what makes two sessions repeats of each other, code and ``machine``; -1 when it cannot be known."""
     run, first = pd.factorize(rows["run"])[0], ~rows["run"].duplicated()
     about = records(rows.loc[first, ["commit", "dirty", *GROUPED_BY]])
-    machine = [f"{each.gpu_uuid} {each.gpu_driver}" for each in about]
+    machines = [" ".join(str(getattr(each, f"gpu_{name}")) for name in machine) for each in about]
     library = [f"library {each.gpu_cublas} {each.gpu_cupy} {each.gpu_nvrtc}" for each in about]
     commit = [None if each.dirty or each.commit in NO_COMMIT else f"commit {each.commit}" for each in about]
     fingerprint = rows["fingerprint"].to_numpy(object, na_value="")
     code = np.where(is_library(rows), *(np.array(names, dtype=object)[run] for names in (library, commit)))
     code = np.where(fingerprint != "", "cubin " + fingerprint, code)
-    number, machines = pd.factorize(code)[0], pd.factorize(np.array(machine, dtype=object))[0][run]
-    return np.where(number < 0, -1, number * len(about) + machines)
+    number, place = pd.factorize(code)[0], pd.factorize(np.array(machines, dtype=object))[0][run]
+    return np.where(number < 0, -1, number * len(about) + place)
 
 
-def _last_of_its_run(rows: pd.DataFrame) -> Bools:
+def last_of_its_run(rows: pd.DataFrame) -> Bools:
     """Whether no later row is of the same case and run."""
     run, case = (pd.factorize(rows[name])[0] for name in ("run", "case"))
     return ~pd.Series(run * len(rows) + case).duplicated(keep="last").to_numpy()
 
 
-def _places(rows: pd.DataFrame, cases: pd.Index[str]) -> Positions:
+def places(rows: pd.DataFrame, cases: pd.Index[str]) -> Positions:
     """The place of each row's case among ``cases``, -1 for none of them."""
     return cases.get_indexer(pd.Index(rows["case"]))
 
 
 def _latest(place: Positions, among: Bools, count: int) -> Positions:
-    """For each of ``count`` cases the number of the last of these rows, of which ``_places`` are; -1 without one."""
+    """For each of ``count`` cases the number of the last of these rows, of which ``places`` are; -1 without one."""
     last = np.full(count + 1, -1)
     last[place[among]] = np.flatnonzero(among)
     return last[:-1]
@@ -216,16 +217,6 @@ def _below_floor(row: Any) -> str:
     if row.peak_fraction is None or row.floor is None:
         return row.reason or "below its floor"
     return f"{row.peak_fraction:.3f} of peak, floor {row.floor:.3f}"
-
-
-def several_gpus(*, known: bool) -> str:
-    """Note on runs of both sides that are not (``known`` to be) of one GPU."""
-    apart = percent(100 * math.expm1(noise.BETWEEN_GPUS))
-    return (
-        f"the runs are not {'' if known else 'known to be '}of one and the same GPU: GPUs of one model may differ by"
-        f" {apart} in a case, so no smaller change of a case is flagged; to detect one, measure both sides on one GPU"
-        " (`peakgate ab`)"
-    )
 
 
 def causes(base: Any, new: Any) -> list[str]:
@@ -271,7 +262,7 @@ def changed_terms(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     cases, sides = pd.Index(base["case"].unique()), []
     for rows in (base, new):
         recorded = np.any([rows[name].notna() for name in ("sampling", "bytes", "flops", "timer")], axis=0)
-        latest = _latest(_places(rows, cases), recorded, len(cases))
+        latest = _latest(places(rows, cases), recorded, len(cases))
         sides.append(objects(rows[[*RECORDED, "error_over_bound"]].reindex(latest)))
     missing, (before, after) = [pd.isna(side) for side in sides], sides
     changed = ~missing[0] & ~missing[1] & (before != after)

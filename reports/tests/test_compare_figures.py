@@ -16,9 +16,9 @@ from peakgate.reports.comparison.result import SuiteShift
 from peakgate.reports.runs.frame import records
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
 
-ONE_GPU = Rules(refusal=None, other_model=False, same_gpu=True, several_gpus=False)
-TWO_GPUS = Rules(refusal=None, other_model=False, same_gpu=False, several_gpus=True)
-TWO_MODELS = Rules(refusal=None, other_model=False, same_gpu=False, several_gpus=False)
+ONE_GPU = Rules(refusal=None, other_model=False, same_gpu=True)
+SINGLE = noise.SINGLE_RUN_RESOLVABLE
+TWO_MODELS = Rules(refusal=None, other_model=False, same_gpu=False)
 
 RATIOS = (0.01, 0.012, 0.013, 0.014, 0.02, 0.021, 0.022, 0.03, 0.04, 0.05)
 MEDIAN = 0.0205
@@ -59,7 +59,7 @@ def test_the_suites_error_is_what_moves_a_session_and_the_scatter_of_the_cases(
         (None, ONE_GPU, SUITE_SINGLE_RUN),
         (common(1e-12, 7.999), ONE_GPU, SUITE_SINGLE_RUN),
         (common(1e-12, 8.0), ONE_GPU, SMALLEST_SHIFT),
-        (common(1e-12, 8.0), TWO_GPUS, noise.SINGLE_RUN_RESOLVABLE),
+        (common(1e-12, 8.0), TWO_MODELS, noise.SINGLE_RUN_RESOLVABLE),
     ],
 )
 def test_no_smaller_shift_of_the_suite_is_flagged_than_is_known_of_sessions(
@@ -95,36 +95,41 @@ def test_the_error_of_a_case_is_of_its_sessions_and_no_less_than_its_samples_all
 
 
 def test_a_repeated_case_is_held_to_its_p_value_and_to_what_its_spread_resolves() -> None:
-    ratios = (0.02, -0.004, 0.5, 0.0045)
+    ratios = (0.03, -0.004, 0.5, 0.0045)
     spread = SessionNoise(np.array([1e-5, 1e-9, np.nan, 1e-9]), np.array([8.0, 8.0, 0.0, 8.0]), 0.0, 4.0)
-    found = judge._shifts(*shifted(ratios), spread, np.array([5.0, 4.0, 0.0, 4.0]), ONE_GPU)
+    found = judge._shifts(*shifted(ratios), spread, np.array([8.0, 7.0, 0.0, 7.0]), ONE_GPU)
     errors = [math.sqrt(2e-5), math.sqrt(2e-9), math.nan, math.sqrt(2e-9)]
-    alone = [float(stats.t.sf(abs(ratio) / error, 8.0)) for ratio, error in zip(ratios, errors, strict=True)]
+    single, odd = noise.SINGLE_RUN_RESOLVABLE, noise.ODD_SESSION
+    beyond = [math.sqrt(max(ratio**2 - odd**2, 0)) for ratio in ratios]
+    alone = [float(stats.t.sf(each / error, 8.0)) for each, error in zip(beyond, errors, strict=True)]
     adjusted = noise.holm(np.array([alone[0], alone[1], alone[3]]))
     assert found["p_alone"].to_list() == pytest.approx(alone, nan_ok=True)
     assert found["p_value"].dropna().to_list() == pytest.approx(adjusted.tolist())
     assert found["p_value"].isna().to_list() == [False, False, True, False]
-    least = errors[0] * float(stats.t.isf(SESSIONS_ALPHA / 3, 8.0))
-    single = noise.SINGLE_RUN_RESOLVABLE
-    assert found["resolvable"].to_list() == pytest.approx([least, SMALLEST_SHIFT, single, SMALLEST_SHIFT])
+    quantile = float(stats.t.isf(SESSIONS_ALPHA / 3, 8.0))
+    least = [math.hypot(odd, error * quantile) for error in errors]
+    assert found["resolvable"].to_list() == pytest.approx([least[0], least[1], single, least[3]])
     assert found["flagged"].to_list() == [True, False, True, False]
 
 
 @pytest.mark.parametrize(
-    ("df", "rules", "least"),
+    ("df", "sessions", "rules", "least"),
     [
-        (4.0, ONE_GPU, SMALLEST_SHIFT),
-        (3.0, ONE_GPU, noise.SINGLE_RUN_RESOLVABLE),
-        (1.0, ONE_GPU, noise.SINGLE_RUN_RESOLVABLE),
-        (9.0, TWO_MODELS, 0.0295588),
+        (7.0, 1, ONE_GPU, noise.ODD_SESSION),
+        (6.0, 1, ONE_GPU, SINGLE),
+        (4.0, 2, ONE_GPU, noise.ODD_SESSION / 2),
+        (4.0, 5, ONE_GPU, SMALLEST_SHIFT),
+        (3.0, 2, ONE_GPU, SINGLE / math.sqrt(2)),
+        (9.0, 1, TWO_MODELS, SINGLE),
     ],
 )
 def test_few_degrees_of_freedom_or_several_gpus_need_the_rule_of_single_runs_as_well(
-    df: float, rules: Rules, least: float
+    df: float, sessions: int, rules: Rules, least: float
 ) -> None:
     spread = SessionNoise(np.array([1e-12]), np.array([9.0]), 0.0, 4.0)
     for factor, flagged in ((0.999, False), (1.001, True)):
-        (shift,) = records(judge._shifts(*shifted([factor * least]), spread, np.array([df]), rules))
+        sides = side([100.0], sessions), side([100.0 * math.exp(factor * least)], sessions)
+        (shift,) = records(judge._shifts(*sides, spread, np.array([df]), rules))
         assert shift.flagged == flagged
         assert shift.p_value is not None
         assert shift.resolvable == pytest.approx(least, rel=1e-5)
@@ -153,21 +158,32 @@ def test_one_run_against_one_is_held_to_the_shorter_time_and_the_samples_of_both
     def resolvable(base: pd.DataFrame, new: pd.DataFrame) -> float:
         return float(judge._shifts(base, new, None, np.zeros(1), ONE_GPU)["resolvable"].item())
 
-    assert resolvable(side([30.0]), side([6.0])) == resolvable(side([6.0]), side([30.0])) == pytest.approx(5 * 0.016)
+    assert (
+        resolvable(side([30.0]), side([6.0]))
+        == resolvable(side([6.0]), side([30.0]))
+        == pytest.approx(math.log1p(0.13))
+    )
     noisy = side([100.0], error=0.03)
     assert resolvable(noisy, noisy) == pytest.approx(4 * math.hypot(0.03, 0.03))
-    narrowed = math.log1p(0.03) * math.sqrt((1 + 1 / 3) / 2)
+    narrowed = math.log1p(0.035) * math.sqrt((1 + 1 / 3) / 2)
     assert resolvable(side([100.0]), side([100.0], 3)) == pytest.approx(narrowed)
     assert resolvable(side([100.0], 3), side([100.0])) == pytest.approx(narrowed)
     assert resolvable(side([100.0]), side([12.0], library=True)) == pytest.approx(math.log1p(0.15))
 
 
 def test_a_shift_between_gpus_of_exactly_what_they_may_differ_by_is_not_flagged() -> None:
-    edge = math.hypot(noise.SINGLE_RUN_RESOLVABLE, math.log1p(0.05))
-    ratios = (edge * 0.9999, -edge * 1.0001, edge * 1.0001)
-    found = judge._shifts(*shifted(ratios), None, np.zeros(3), TWO_GPUS)
-    assert found["resolvable"].to_list() == pytest.approx([edge] * 3)
-    assert found["flagged"].to_list() == [False, True, True]
+    edge = math.hypot(SINGLE, math.log1p(0.05))
+    ratios = (edge * 0.9999, -edge * 1.0001, edge * 1.0001, SINGLE * 1.0001)
+    of_one = judge._shifts(*shifted(ratios), None, np.zeros(4), ONE_GPU)
+    found = judge._across_gpus(of_one, np.array([*[math.log1p(0.05)] * 3, 0.0]))
+    assert found["resolvable"].to_list() == pytest.approx([edge, edge, edge, SINGLE])
+    assert found["flagged"].to_list() == [False, True, True, True]
+
+
+def test_a_case_in_which_gpus_may_differ_by_more_than_15_percent_is_too_noisy_between_them() -> None:
+    of_one = judge._shifts(*shifted((0.0, 0.3)), None, np.zeros(2), ONE_GPU)
+    assert judge._across_gpus(of_one, np.array([0.2, 0.2]))["noisy"].to_list() == [True, True]
+    assert judge._across_gpus(of_one, np.array([0.1, 0.1]))["noisy"].to_list() == [False, False]
 
 
 def test_a_case_is_too_noisy_where_15_percent_is_not_resolved_and_it_moved_more_than_by_itself() -> None:

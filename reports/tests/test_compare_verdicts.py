@@ -19,7 +19,7 @@ from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.frame import to_frame
 from synthetic_runs import LADDER
 
-RULES = Rules(refusal=None, other_model=False, same_gpu=True, several_gpus=False)
+RULES = Rules(refusal=None, other_model=False, same_gpu=True)
 ABSENT: dict[str, Any] = {"case": "a.other"}
 TIMED: dict[str, Any] = {}
 OPEN: dict[str, Any] = {"verdict": "INCONCLUSIVE", "reason": "throttled", "time_us": np.nan}
@@ -112,13 +112,13 @@ def test_a_missing_case_names_the_tiers_where_they_differ(run: pd.DataFrame) -> 
 def test_the_rules_of_a_comparison(run: pd.DataFrame) -> None:
     def rules(base: Mapping[str, Any], new: Mapping[str, Any], *, across_gpus: bool = False) -> tuple[bool, ...]:
         found = judge._rules(run.assign(**base), run.assign(**new), across_gpus=across_gpus)
-        return found.refusal is not None, found.other_model, found.same_gpu, found.several_gpus
+        return found.refusal is not None, found.other_model, found.same_gpu
 
-    assert rules({}, {}) == (False, False, True, False)
-    assert rules({}, {"gpu_uuid": "GPU-0002"}) == (False, False, False, True)
-    assert rules({"gpu_uuid": None}, {"gpu_uuid": None}) == (False, False, False, True)
-    assert rules({}, OTHER_MODEL) == (True, True, False, False)
-    assert rules({}, OTHER_MODEL, across_gpus=True) == (False, False, False, False)
+    assert rules({}, {}) == (False, False, True)
+    assert rules({}, {"gpu_uuid": "GPU-0002"}) == (False, False, False)
+    assert rules({"gpu_uuid": None}, {"gpu_uuid": None}) == (False, False, False)
+    assert rules({}, OTHER_MODEL) == (True, True, False)
+    assert rules({}, OTHER_MODEL, across_gpus=True) == (False, False, False)
     for base, new in ((EMULATED, EMULATED), (EMULATED, {}), ({}, EMULATED)):
         assert rules(base, new, across_gpus=True)[0]
 
@@ -163,21 +163,23 @@ def test_a_case_that_a_frame_has_twice_of_a_run_counts_once(run: pd.DataFrame) -
 
 
 def notes(
-    run: pd.DataFrame, rules: Rules = RULES, repeats: pd.DataFrame | None = None, df: tuple[float, ...] = (0.0,)
+    run: pd.DataFrame,
+    rules: Rules = RULES,
+    repeats: pd.DataFrame | None = None,
+    df: tuple[float, ...] = (0.0,),
+    **new: Any,
 ) -> int:
     """How many notes there are besides that of the machine code."""
     none = pd.DataFrame({"side": ["base"], "session": [0]})
-    found = judge._notes(run, run.assign(run="new"), rules, none if repeats is None else repeats, np.array(df))
+    found = judge._notes(run, run.assign(run="new", **new), rules, none if repeats is None else repeats, np.array(df))
     return len([note for note in found if not note.startswith("machine code")])
 
 
 def test_notes_are_given_only_where_they_hold(run: pd.DataFrame) -> None:
-    several = replace(RULES, same_gpu=False, several_gpus=True)
-    two_models = replace(RULES, same_gpu=False)
     assert notes(run) == 0
-    for rules in (several, two_models):
-        assert notes(run, rules) == 1
-        assert notes(run, replace(rules, refusal="no times")) == 0
+    two_models = replace(RULES, same_gpu=False)
+    assert notes(run, two_models, **OTHER_MODEL) == 1
+    assert notes(run, replace(two_models, refusal="no times"), **OTHER_MODEL) == 0
     from_history = pd.DataFrame({"side": ["base", "history", "history", "history"], "session": [1, 3, 3, 5]})
     assert notes(run, repeats=from_history) == 1
     assert notes(run, df=(1.0, 0.0, 0.0)) == 1
