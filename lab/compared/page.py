@@ -34,6 +34,8 @@ def detected(record: Mapping[str, Any]) -> Iterator[str]:
     yield table_line(("sessions", "duration", *(in_percent(100 * each) for each in slowed)))
     yield table_line(("---", "---", *["--:"] * len(slowed)))
     for name, part in record["now"]["parts"].items():
+        if "drawn" in name:  # as those of the processes are
+            continue
         both = [record[rule]["parts"][name]["detected"] for rule in RULES]
         for at, duration in enumerate((f"from {SHORT_US:g} µs", f"under {SHORT_US:g} µs")):
             shares = [[percent(each[at][0] / max(each[at][1], 1)) for each in rule] for rule in both]

@@ -196,8 +196,8 @@ def designs() -> Iterator[tuple[str, list[Pair]]]:
         pairs = []
         for uuid in dict.fromkeys(str(each) for each in kept if kept.count(each) >= 10):
             for seed, (base, new) in enumerate(itertools.permutations(range(len(source(uuid).uuids)), 2)):
-                others = [each for each in range(len(source(uuid).uuids)) if each not in {base, new}]
-                pairs.append(Pair(uuid, (base, new, *rng.permutation(others)[:saved].tolist()), seed))
+                left = [each for each in range(len(source(uuid).uuids)) if each not in {base, new}]
+                pairs.append(Pair(uuid, (base, new, *rng.permutation(left)[:saved].tolist()), seed))
         yield f"one GPU, {saved} others saved: gate sessions of three GPUs", pairs
     for name, saved, pairs_of in (
         *(("processes", saved, 200) for saved in (0, 5, 8, 15)),

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.evidence import SAME_CODE
 from peakgate.reports.comparison.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.gate.acknowledged import Accepted
@@ -377,14 +378,16 @@ def _steps(
         known = min(len(before.numbers), MOST_BESIDE) if after.border else None
         place = locate(history, row, beside, sd, known)
         good, bad = history.sessions[place.good], history.sessions[place.bad]
-        of_environment = after.border or (not good.dirty and not bad.dirty and good.commit == bad.commit)
+        one_commit = not good.dirty and not bad.dirty and good.commit == bad.commit
+        of_environment = after.border or one_commit or SAME_CODE in place.facts
+        measured = [number for number in after.numbers.tolist() if number >= place.bad] or [place.bad]
         change = ChangePoint(
             case=history.cases[row],
             uuid=bad.uuid,
             cause=Cause.ENVIRONMENT if of_environment else Cause.COMMITS,
             place=place._replace(command=None) if of_environment else place,
             number=int(after.numbers[0]),
-            first_day=bad.taken.date(),
+            first_day=min(history.sessions[number].taken for number in measured).date(),
             since=sum(len(each.numbers) for each in levels[index:]),
             older_us=math.exp(before.level),
             log_ratio=shift,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from peakgate.core import terminal
+from peakgate.core import config, terminal
 from peakgate.core.files import write_whole
 from peakgate.core.text import nearest
 from peakgate.core.verdict import Verdict
 from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, Accepted, load_regressions
 from peakgate.reports.history.changes import Cause
+from peakgate.reports.history.order import first_parents
 from peakgate.reports.history.report import report, series_csv
 from peakgate.reports.history.series import WHOLE_SESSIONS_TO_RETIRE, History, history, of_sessions
 from peakgate.reports.history.trend import RECENT, find_trend
@@ -29,7 +30,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Judge the history and return the exit code of the verdict."""
     parser = verb_parser(
         verb,
-        "Report what got slower over the saved runs of one GPU model, in the order they were taken: the change points "
+        "Report what got slower over the saved runs of one GPU model, in the order of their commits, or of time where "
+        "the repository does not know them: the change points "
         "of each case over the whole history of each GPU. A slower one is a regression, open until a later step mends "
         "it or a person accepts it in baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last "
         f"{RECENT} sessions of the GPU that measured it last. Name the runs of one branch with --runs where others are "
@@ -60,11 +62,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
 
     archive = Archive(options.runs)
-    found = history(of_sessions(archive.sessions()), options.gpu, options.parts)
-    sessions = [each for each in archive.sessions() if each.slug == found.slug]
-    (newest,), earlier = archive.read(sessions[-1:]), archive.read(sessions[-SEARCHED:-1])
+    places = first_parents(config.current().root)
+    found = history(of_sessions(archive.sessions()), options.gpu, options.parts, places)
+    saved = {each.path: each for each in archive.sessions() if each.slug == found.slug}
+    *earlier, newest = archive.read([saved[each.path] for each in found.sessions[-SEARCHED:]])
     missed = _untimed(newest, earlier)
-    archive.check_nothing_newer_is_broken(sessions[-1])
+    archive.check_nothing_newer_is_broken(list(saved.values())[-1])
     accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
     notes = (*filter(None, [_line(missed), "" if options.parts else _unknown(accepted, found)]), *archive.notes())
     trend = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)

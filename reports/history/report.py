@@ -15,6 +15,7 @@ from peakgate.core.text import cell, counted, figure, one_line, percent, sparkli
 from peakgate.reports.comparison.result import change_text
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.chart import chart, mark_line, size
+from peakgate.reports.history.events import Event
 from peakgate.reports.history.origins import Origin, origins, step_lines, table
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
@@ -44,7 +45,7 @@ def report(
         command="history",
         exit_code=trend.exit_code,
         verdict=trend.verdict,
-        qualified=f"{counted(len(trend.open), 'regression')} open" if trend.open else "",
+        qualified=f"{counted(_still_open(trend), 'regression')} open" if trend.open else "",
         about=(("history", header(trend.history)),),
         notes=remarks(trend),
         overall=(Row("suite-wide", together.verdict, _reason(together)),) if together else (),
@@ -97,27 +98,32 @@ def _row(
 
 
 def _tables(trend: Trend, links: Mapping[str, str], origin: Callable[[Origin], str] | None) -> list[Table]:
-    regressions = [
-        (Link(open_line(each), links[each.change.case]) if each.change.case in links else open_line(each),)
-        for each in trend.regressions
-    ]
+    regressions = []
+    for event in trend.events:
+        line, case = event.line(trend.history.retired), event.regressions[0].change.case
+        regressions.append((Link(line, links[case]) if case in links else line,))
     found = origins(trend.history, trend.changes)
     changes = [
         (each.case, size(each), gpu_label(each.uuid), each.cause, each.place.where, ", ".join(each.place.facts))
         for each in trend.changes
     ]
     return [
-        *([Table(f"Open regressions ({len(trend.open)})", ("regression",), regressions)] if regressions else []),
+        *([Table(f"Open regressions ({_still_open(trend)})", ("regression",), regressions)] if regressions else []),
         *([table(trend.history, found, list(map(origin, found)) if origin else None)] if found else []),
         *([Table(f"Change points ({len(changes)})", CHANGE_HEADINGS, changes, folded=True)] if changes else []),
     ]
 
 
+def _still_open(trend: Trend) -> int:
+    """How many commits and changes of the environment have regressions that are not accepted."""
+    return sum(not each.accepted for each in trend.events)
+
+
 def header(history: History) -> str:
     """``nvidia-h200: 36 sessions from 2026-10-01 to 2026-11-20, 180 cases``."""
-    first, last = history.sessions[0], history.sessions[-1]
+    taken = [session.taken for session in history.sessions]
     sessions = counted(len(history.sessions), "session")
-    span = f"from {first.taken:%Y-%m-%d} to {last.taken:%Y-%m-%d}"
+    span = f"from {min(taken):%Y-%m-%d} to {max(taken):%Y-%m-%d}"
     return f"{one_line(history.slug)}: {sessions} {span}, {counted(len(history.cases), 'case')}"
 
 
@@ -158,6 +164,14 @@ def _fields(trend: Trend) -> dict[str, Any]:
             }
             for each in trend.regressions
         ],
+        "open_events": [
+            {
+                **change_record(each.narrowest.change, trend.history),
+                "cases": {regression.change.case: regression.remaining_percent for regression in each.regressions},
+                "accepted": each.accepted,
+            }
+            for each in trend.events
+        ],
         "rows": [{"case": each.case} | _plain(each, trend.history) for each in trend.findings],
     }
 
@@ -181,15 +195,8 @@ def change_record(change: ChangePoint, history: History) -> dict[str, Any]:
 
 
 def open_line(regression: OpenRegression) -> str:
-    """An open or accepted regression in one line: case, size, GPU, since when, between which commits, what to do."""
-    change, place = regression.change, regression.change.place
-    left = f", {regression.remaining_percent:.2f} % left" if regression.remaining < change.low else ""
-    facts = f"; {', '.join(place.facts)}" if place.facts else ""
-    word = regression.accepted
-    settled = f"; accepted on {word.day}: {word.reason}" if word else f"; {place.command}" if place.command else ""
-    gpu = f" on {gpu_label(change.uuid)}"
-    since = f"since {counted(change.since, 'session')}, {change.cause}: {place.where}"
-    return one_line(f"{change.case} {size(change)}{left}{gpu} {since}{facts}{settled}")
+    """An open or accepted regression by itself, as an event's line."""
+    return Event((regression,)).line()
 
 
 def remarks(trend: Trend) -> list[str]:

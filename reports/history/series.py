@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,8 +16,9 @@ from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted, one_line
-from peakgate.reports.comparison.evidence import NO_COMMIT
+from peakgate.reports.comparison.evidence import NO_COMMIT, SAME_CODE
 from peakgate.reports.comparison.noise import Floats, Positions
+from peakgate.reports.history.order import Places, arranged
 from peakgate.reports.runs.facts import GPU_NAMES
 from peakgate.reports.runs.frame import require
 from peakgate.reports.runs.runfile import UNUSABLE
@@ -25,6 +26,9 @@ from peakgate.reports.runs.sessions import ENVIRONMENT, SavedSession
 
 WHOLE_SESSIONS_TO_RETIRE = 5
 """A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""
+
+LEFT = " until it left its tier"
+"""Ends the name of a case in ``History.dropped``; no id has a space."""
 
 
 class SessionFacts(NamedTuple):
@@ -69,17 +73,24 @@ class Mark:
 
 @dataclass(frozen=True)
 class History:
-    """The sessions of one GPU model, oldest first; a session's number is its place in that order.
+    """The sessions of one GPU model, oldest first (``order``); a session's number is its place in that order.
 
     ``facts`` has one row per session: the fields of ``SessionFacts`` and the names of ``ENVIRONMENT``, None where
     unknown. ``rows`` is indexed by case and session number, with the median time in microseconds, the fingerprint of
     the machine code and the SM clock in MHz. ``retired`` are cases that are no longer measured; they have no row.
+    ``dropped`` has the rows of those, and of others from before they moved to another tier, by their names with LEFT.
     """
 
     slug: str
     facts: pd.DataFrame
     rows: pd.DataFrame
     retired: tuple[str, ...] = ()
+    dropped: pd.DataFrame | None = None
+
+    @property
+    def complete(self) -> History:
+        """The same with the rows that were dropped."""
+        return self if self.dropped is None else replace(self, rows=pd.concat([self.rows, self.dropped]), dropped=None)
 
     @cached_property
     def sessions(self) -> tuple[SessionFacts, ...]:
@@ -153,6 +164,15 @@ def last_known(facts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return known, facts.notna() & known.notna() & (facts != known)
 
 
+def environments(facts: pd.DataFrame) -> pd.Series[int]:
+    """How often the environment of each session's GPU has changed until then."""
+    found = np.zeros(len(facts), dtype=np.intp)
+    for _, own in facts.groupby(facts["uuid"].fillna(""), sort=False):
+        _, changed = last_known(own[list(ENVIRONMENT)])
+        found[own.index] = np.cumsum(changed.any(axis=1).to_numpy())
+    return pd.Series(found, facts.index)
+
+
 def of_sessions(sessions: Iterable[SavedSession]) -> pd.DataFrame:
     """Saved sessions as a frame of ``HISTORY_COLUMNS``, as ``runs.frame.load`` has them; those without times too."""
     kept = list(sessions)
@@ -185,10 +205,13 @@ def of_sessions(sessions: Iterable[SavedSession]) -> pd.DataFrame:
     )
 
 
-def history(runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = ()) -> History:
+def history(
+    runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = (), places: Places | None = None
+) -> History:
     """The history of the GPU model ``slug``, by default the only one there is, emulators apart.
 
     ``runs`` has at least the columns ``HISTORY_COLUMNS``. With ``parts`` only cases that have one of them in their id.
+    ``places`` are those of commits by their ancestry (``order.first_parents``); without them only time orders sessions.
     A PeakgateError says which GPU models there are when the choice is open, or what was not found.
     """
     require(runs, HISTORY_COLUMNS, "runs")
@@ -196,7 +219,7 @@ def history(runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = 
     own = runs.loc[runs["gpu_slug"] == chosen, list(HISTORY_COLUMNS)]
     timed = own["time_us"].notna() & ~own["verdict"].isin(list(map(str, UNUSABLE))) & ~own["host_bound"].astype(bool)
     rows = own.loc[timed, ["run", "case", *VALUES]].drop_duplicates(["run", "case"], keep="last")
-    facts = _facts(own, rows)
+    facts = _facts(own, rows, places or {})
     rows = rows.assign(session=rows["run"].map({path: number for number, path in facts["path"].items()}))
     rows = rows.dropna(subset="session").astype({"case": object, "session": np.intp, "time_us": float})
     named = sorted(rows["case"].unique())
@@ -211,7 +234,7 @@ def history(runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = 
     return _without_retired(History(chosen, facts, rows))
 
 
-def _facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+def _facts(runs: pd.DataFrame, rows: pd.DataFrame, places: Places) -> pd.DataFrame:
     """One row per session, oldest first; of copies of a run file, which share all times, one."""
     facts = (
         runs[list(SESSION_FACTS)]
@@ -227,7 +250,7 @@ def _facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
         facts[name] = facts[name].map(str, na_action="ignore")
     known = facts.astype(object).where(facts.notna(), None)
     known["taken"] = pd.Series([pd.Timestamp(taken).to_pydatetime() for taken in facts["taken"]], dtype=object)
-    return known
+    return arranged(known, environments(known), places)
 
 
 def _chosen(slugs: pd.Series[str], slug: str | None) -> str:
@@ -268,7 +291,9 @@ def _without_retired(found: History) -> History:
     cases = found.rows.index.get_level_values("case")
     first = cases.map(lambda case: left_at.get(case, 0)).to_numpy()
     kept = (found.rows.index.get_level_values("session") >= first) & ~cases.isin(list(retired))
-    return History(found.slug, found.facts, found.rows[kept], tuple(sorted(retired)))
+    dropped = found.rows[~kept]
+    left = None if dropped.empty else dropped.rename(index=lambda case: f"{case}{LEFT}", level="case")
+    return History(found.slug, found.facts, found.rows[kept], tuple(sorted(retired)), left)
 
 
 FARTHEST_SDS = 3.0
@@ -296,7 +321,7 @@ class Place(NamedTuple):
 
     ``between`` counts the sessions of which it is not known on which side they are, ``where`` has all three in words.
     ``facts`` are what changed besides, or that the code did not. ``command`` settles it by measuring the two commits
-    alternately; None where two clean commits to measure are not known, as ``facts`` then say.
+    alternately; None where two clean commits to measure are not known, or the code is the same, as ``facts`` then say.
     """
 
     good: int
@@ -324,7 +349,7 @@ def locate(history: History, row: int, numbers: Positions, sd: float, known: int
         facts.append("no clean commit on both sides of it")
     elif before.commit == after.commit:
         facts.append("within one commit: environment")
-    else:
+    elif SAME_CODE not in facts:
         command = f"peakgate ab {before.commit[:12]} {after.commit[:12]}"
     between = bad - good - 1
     undecided = f", {counted(between, 'session')} in between undecided" if between else ""
@@ -354,7 +379,7 @@ def _changes(history: History, row: int, good: int, bad: int) -> list[str]:
     code, (old_mhz, new_mhz) = codes[row, [good, bad]], clocks[row, [good, bad]]
     facts = []
     if all(code):
-        facts.append("same code: environment" if code[0] == code[1] else "its code changed")
+        facts.append(SAME_CODE if code[0] == code[1] else "its code changed")
     for name, old in environment[good].items():
         new = environment[bad][name]
         if old is not None and new is not None and old != new:

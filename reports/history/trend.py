@@ -34,7 +34,8 @@ from peakgate.reports.history.changes import (
     find_changes,
     open_regressions,
 )
-from peakgate.reports.history.series import History
+from peakgate.reports.history.events import Event, events
+from peakgate.reports.history.series import LEFT, History
 from peakgate.reports.runs.frame import tidy
 from peakgate.reports.runs.sessions import gpu_label
 
@@ -102,6 +103,11 @@ class Trend:
         return tuple(each for each in self.regressions if each.accepted is None)
 
     @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The open regressions by the commit, or change of the environment, that made them; the accepted ones last."""
+        return events(self.regressions)
+
+    @cached_property
     def frame(self) -> pd.DataFrame:
         """One row per case, worst first; columns are ``TREND_COLUMNS``, ``attrs`` the verdict and the exit code."""
         found = tidy([each._asdict() for each in self.findings], TREND_COLUMNS)
@@ -147,12 +153,13 @@ def find_trend(
     fail_on_open: bool = False,
 ) -> Trend:
     """Judge every case of the history, and all of them together; ``accepted`` are regressions that may stay."""
-    changes = find_changes(history)
-    regressions = open_regressions(changes.points, accepted)
-    findings = _findings(history, changes, regressions)
+    found = find_changes(history.complete)
+    points = tuple(replace(each, case=each.case.removesuffix(LEFT)) for each in found.points)
+    regressions = open_regressions(points, accepted)
+    findings = _findings(history, found, regressions)
     whole = _together(history)
-    together = _findings(whole, found := find_changes(whole), open_regressions(found.points))[0] if whole else None
-    return Trend(history, findings, together, notes, untimed or {}, changes.points, regressions, fail_on_open)
+    together = _findings(whole, moved := find_changes(whole), open_regressions(moved.points))[0] if whole else None
+    return Trend(history, findings, together, notes, untimed or {}, points, regressions, fail_on_open)
 
 
 def _findings(history: History, changes: Changes, regressions: Sequence[OpenRegression]) -> tuple[CaseFinding, ...]:
