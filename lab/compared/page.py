@@ -15,7 +15,7 @@ from lab.pages import fill_page, percent
 
 FOLDER = Path(__file__).parent
 RECORD, PAGE = FOLDER / "h200.json", FOLDER / "README.md"
-RULES = ("before", "now")
+RULES, WAYS = ("before", "now"), ("slower", "faster")
 
 
 def false_positives(record: Mapping[str, Any]) -> Iterator[str]:
@@ -23,8 +23,8 @@ def false_positives(record: Mapping[str, Any]) -> Iterator[str]:
     yield table_line(("sessions", "pairs", *(f"{rule}: SLOWER, FASTER" for rule in RULES), "now: cases open per pair"))
     yield table_line(("---", "--:", "--:", "--:", "--:"))
     for name, part in record["now"]["parts"].items():
-        found = [record[rule]["parts"][name] for rule in RULES]
-        shares = [", ".join(percent(each[way] / each["pairs"]) for way in ("slower", "faster")) for each in found]
+        found = [record[rule]["parts"].get(name) for rule in RULES]
+        shares = [", ".join(percent(each[way] / each["pairs"]) for way in WAYS) if each else "" for each in found]
         yield table_line((name, str(part["pairs"]), *shares, f"{part['open']:g}"))
 
 
@@ -34,7 +34,7 @@ def detected(record: Mapping[str, Any]) -> Iterator[str]:
     yield table_line(("sessions", "duration", *(in_percent(100 * each) for each in slowed)))
     yield table_line(("---", "---", *["--:"] * len(slowed)))
     for name, part in record["now"]["parts"].items():
-        if "drawn" in name:  # as those of the processes are
+        if "drawn" in name or name not in record["before"]["parts"]:  # those drawn are as the processes are
             continue
         both = [record[rule]["parts"][name]["detected"] for rule in RULES]
         for at, duration in enumerate((f"from {SHORT_US:g} µs", f"under {SHORT_US:g} µs")):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from peakgate.cli import main
-from peakgate.core.verdict import Verdict
+from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history.order import arranged, first_parents
@@ -148,6 +148,7 @@ def test_a_case_that_is_dropped_or_moved_keeps_its_regression_until_it_is_accept
         sessions.append(session(SESSIONS, tier="full"))
     dropped = history(log_time, sessions)
     trend = find_trend(dropped)
+    assert find_trend(dropped, fail_on_open=True).exit_code == ExitCode.REGRESSION
     assert (CASE in dropped.retired) == (tier == "gate")
     assert [each.change.case for each in trend.open] == [CASE]
     assert ("no longer measured" in trend.events[0].line(dropped.retired)) == (tier == "gate")
