@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from peakgate.core import config
 from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
@@ -18,6 +19,7 @@ from peakgate.core.output import say
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, load_regressions
+from peakgate.reports.history.order import first_parents
 from peakgate.reports.history.report import report
 from peakgate.reports.history.series import SessionFacts, history, of_sessions
 from peakgate.reports.history.trend import Trend, find_trend
@@ -64,10 +66,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     notes = list(archive.notes())
     written: list[tuple[Trend, str]] = []
     count = 0
-    runs = of_sessions(sessions)
+    runs, places = of_sessions(sessions), first_parents(config.current().root)
     for slug in slugs:
         try:
-            found = history(runs, slug)
+            found = history(runs, slug, places=places)
         except PeakgateError as error:
             notes.append(str(error))
             continue

@@ -191,7 +191,7 @@ def _change(model: Model, change: ChangePoint, origin: str) -> Row:
         change=change_text(change.change_percent),
         cells=cells,
         group=change.case.partition(".")[0],
-        address=f"../{model.cases[change.case]}",
+        address=f"../{model.cases[change.case]}" if change.case in model.cases else "",
     )
 
 

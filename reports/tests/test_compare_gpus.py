@@ -99,7 +99,7 @@ def test_one_run_against_one_of_another_gpu_adds_both_by_their_squares(
     limit = math.hypot(math.log1p(0.035), apart())
     result = compare(saved.side(**ONE), saved.side(slower(PAD, math.exp(share * limit)), **OTHER))
     assert row(result).verdict is verdict
-    assert shift(result).resolvable == pytest.approx(limit, rel=0.01)
+    assert shift(result).resolvable == pytest.approx(limit, rel=0.02)
 
 
 @pytest.mark.parametrize(("sd", "verdict"), [(0.0, Verdict.SLOWER), (0.02, Verdict.SAME)])

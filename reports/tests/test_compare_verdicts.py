@@ -167,19 +167,26 @@ def notes(
     rules: Rules = RULES,
     repeats: pd.DataFrame | None = None,
     df: tuple[float, ...] = (0.0,),
-    **new: Any,
+    *,
+    other_model: bool = False,
 ) -> int:
     """How many notes there are besides that of the machine code."""
     none = pd.DataFrame({"side": ["base"], "session": [0]})
-    found = judge._notes(run, run.assign(run="new", **new), rules, none if repeats is None else repeats, np.array(df))
+    found = judge._notes(
+        run,
+        run.assign(run="new", **(OTHER_MODEL if other_model else {})),
+        rules,
+        none if repeats is None else repeats,
+        np.array(df),
+    )
     return len([note for note in found if not note.startswith("machine code")])
 
 
 def test_notes_are_given_only_where_they_hold(run: pd.DataFrame) -> None:
     assert notes(run) == 0
     two_models = replace(RULES, same_gpu=False)
-    assert notes(run, two_models, **OTHER_MODEL) == 1
-    assert notes(run, replace(two_models, refusal="no times"), **OTHER_MODEL) == 0
+    assert notes(run, two_models, other_model=True) == 1
+    assert notes(run, replace(two_models, refusal="no times"), other_model=True) == 0
     from_history = pd.DataFrame({"side": ["base", "history", "history", "history"], "session": [1, 3, 3, 5]})
     assert notes(run, repeats=from_history) == 1
     assert notes(run, df=(1.0, 0.0, 0.0)) == 1

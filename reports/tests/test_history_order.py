@@ -112,6 +112,29 @@ def test_the_line_of_commits_is_the_first_parents_of_what_is_checked_out(tmp_pat
     assert first_parents(tmp_path) == {first: 0, second: 1, git(tmp_path, "rev-parse", "HEAD"): 2}
 
 
+def saved(folder: Path, commits: list[str], slow: range, count: int, lost: range) -> None:
+    """So many runs, an hour apart, PAD slower in some and missing from others."""
+    random = np.random.default_rng(4)
+    for number in range(count):
+        times = slower(PAD, 1.05) if number in slow else LADDER
+        noisy = {case: time_us * (1 + 0.002 * random.standard_normal()) for case, time_us in times.items()}
+        if number in lost:
+            del noisy[PAD]
+        taken = {"datetime": datetime(2026, 11, 1 + number // 24, number % 24, tzinfo=UTC).isoformat()}
+        save(folder, f"r{number:02d}", document(noisy, commit=commits[number]) | taken)
+
+
+def test_a_site_shows_what_is_open_of_a_case_that_is_no_longer_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commits = [f"{number:02x}" * 20 for number in range(40)]
+    saved(tmp_path / "runs", commits, range(20, 34), 40, range(34, 40))
+    assert main(["site", "--runs", "runs", "--out", "out"]) == 0
+    page = Path("out/site/nvidia-h200/index.html").read_text(encoding="utf-8")
+    assert "no longer measured: open until it is accepted" in page
+
+
 def test_the_command_orders_by_the_repository_around_the_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,13 +142,8 @@ def test_the_command_orders_by_the_repository_around_the_project(
     monkeypatch.chdir(tmp_path)
     git(tmp_path, "init", "-qb", "main")
     commits = [committed(tmp_path) for _ in range(8)]
-    random = np.random.default_rng(4)
-    for number in range(46):
-        commit = commits[number // 5] if number < 40 else commits[0]
-        times = slower(PAD, 1.05) if 20 <= number < 40 else LADDER
-        noisy = {case: time_us * (1 + 0.002 * random.standard_normal()) for case, time_us in times.items()}
-        taken = {"datetime": datetime(2026, 11, 1 + number // 24, number % 24, tzinfo=UTC).isoformat()}
-        save(tmp_path / "runs", f"r{number:02d}", document(noisy, commit=commit) | taken)
+    measured = [commits[number // 5] if number < 40 else commits[0] for number in range(46)]
+    saved(tmp_path / "runs", measured, range(20, 40), 46, range(0))
     assert main(["history", "--runs", "runs", "--out", "out"]) == 1
     record = json.loads(Path("out/history.json").read_text())
     assert [each["case"] for each in record["open_regressions"]] == [PAD]
