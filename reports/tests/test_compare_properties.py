@@ -86,11 +86,14 @@ def test_swapping_sides_of_several_sessions_flips_every_verdict_whatever_the_his
 @some_examples
 @given(scale=st.floats(1.0, 1000.0), seed=SEEDS)
 def test_scaling_all_times_changes_neither_shifts_nor_what_is_resolved(tmp_path: Path, scale: float, seed: int) -> None:
-    """From 36 µs up: what one run resolves of shorter kernels is known by their duration in microseconds."""
+    """From 100 µs up: what one run resolves of shorter kernels is known by their duration in microseconds."""
     saved = Saved(tmp_path)
     runs = saved.sessions(5, 0.004, seed)
-    scaled = retimed(saved, runs, [{case: r.time_us * scale for case, r in run.cases.items()} for run in runs])
-    plain, larger = compare(*sides(runs)), compare(*sides(scaled))
+    long, longer = (
+        retimed(saved, runs, [{case: r.time_us * by for case, r in run.cases.items()} for run in runs])
+        for by in (3, 3 * scale)
+    )
+    plain, larger = compare(*sides(long)), compare(*sides(longer))
     for case in LADDER:
         assert row(plain, case).verdict is row(larger, case).verdict
         assert shift(larger, case).log_ratio == pytest.approx(shift(plain, case).log_ratio, abs=1e-9)
