@@ -156,11 +156,14 @@ def test_ab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -
             {case: time_us * (1.3 if case in names else 1.0) for case, time_us in times.items()},
         ),
     }
-    folders = [side.write(tmp_path / name, "side", tmp_path / "log") for name, side in sides.items()]
-    for folder in folders:
+    written = {f"side{at}": (name, side) for at, (name, side) in enumerate(sides.items())}
+    folders = [side.write(tmp_path / name, known, tmp_path / "log") for known, (name, side) in written.items()]
+    for folder, known in zip(folders, written, strict=True):
         content = json.loads((folder / "run.json").read_text())
         content["machine_info"]["gpu"] |= GPU
         (folder / "run.json").write_text(json.dumps(content))
+        described = tmp_path / f"{known}.side"
+        described.write_text(json.dumps(json.loads(described.read_text()) | {"run": content}))
     arguments = ["--base-dir", str(folders[0]), "--head-dir", str(folders[1]), "--out", "out"]
     assert main(["ab", *arguments, "--pairs", "4", "--confirm-pairs", "4"]) == 1
     captured = capsys.readouterr()
