@@ -3,10 +3,10 @@
 // Against registers a row of 65536 elements needs no block that fills an SM and that nothing overlaps with: CLUSTER
 // blocks hold a part each, and several fit an SM. A warp sends its statistics to every block of the cluster, one barrier
 // of the cluster follows, and each thread merges what has come, in the order of the warps. Nothing passes through the
-// memory of the device. Expect long rows at the rate of short ones.
+// memory of the device. The norms take fewer instructions (quick_norms.cuh). Expect long rows at the rate of short ones.
 
 #include "../common/hopper.cuh"
-#include "vector_statistics.cuh"
+#include "quick_norms.cuh"
 
 #ifndef NORM
 #define NORM Softmax
@@ -32,6 +32,8 @@
 #define TOGETHER
 #endif
 
+using Chosen = Quick<NORM>;
+
 constexpr int STEP = CLUSTER * BLOCK * PER_VECTOR<ELEMENT>;
 constexpr int WARPS = CLUSTER * BLOCK / 32;
 
@@ -46,7 +48,7 @@ __device__ __forceinline__ void normalise(ELEMENT* __restrict__ out, const ELEME
     for (int k = 0; k < VECTORS; ++k) {
         row[k] = load_vector(in, first + k * STEP, n);
     }
-    const Statistics own = merged_lanes<NORM, 32>(statistics_of<NORM, ELEMENT>(row, first, STEP, n));
+    const Statistics own = Chosen::merge_warp(statistics_of<Chosen, ELEMENT>(row, first, STEP, n));
     keep_packed(row);
     cluster_wait();
     if (lane < CLUSTER) {
@@ -55,16 +57,16 @@ __device__ __forceinline__ void normalise(ELEMENT* __restrict__ out, const ELEME
         store_in_block(to + sizeof(float2), make_float2(own.count, 0.0f));
     }
     cluster_sync();
-    Statistics of_row = nothing<NORM>();
+    Statistics of_row = nothing<Chosen>();
 #pragma unroll
     for (int warp = lane; warp < WARPS; warp += 32) {
         const float2 sums = of_warps[2 * warp];
-        of_row = NORM::merge(of_row, {sums.x, sums.y, of_warps[2 * warp + 1].x});
+        of_row = Chosen::merge(of_row, {sums.x, sums.y, of_warps[2 * warp + 1].x});
     }
-    const Factors factors = NORM::factors(merged_lanes<NORM, 32>(of_row), n);
+    const Factors factors = Chosen::factors(Chosen::merge_warp(of_row), n);
 #pragma unroll
     for (int k = 0; k < VECTORS; ++k) {
-        store_normalised<NORM>(out, row[k], factors, weight, bias, first + k * STEP, n);
+        store_normalised<Chosen>(out, row[k], factors, weight, bias, first + k * STEP, n);
     }
 }
 

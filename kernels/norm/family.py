@@ -13,7 +13,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any
 
-from peakgate.family import Array, Family, In, Out, Value, family, kernel
+from peakgate.family import Array, Family, In, Out, Scratch, Value, family, kernel
 
 EPSILON = 1e-5
 TOLERANCE, SERIAL_TOLERANCE = 1e-5, 1e-4
@@ -104,6 +104,30 @@ class Tile:
         return Tile(threads, vectors // threads, cluster)
 
 
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """How clusters that stay hold rows: threads of a block, vectors of each, parts of rows that a block has room for.
+
+    A row has as many blocks as parts. A block keeps a part of each parameter in the room of one.
+    """
+
+    threads: int = 512
+    vectors: int = 4
+    parts: int = 6
+    most_blocks: int = 132
+
+    @property
+    def part_bytes(self) -> int:
+        """Of a row, what a block has."""
+        return self.threads * self.vectors * VECTOR_BYTES
+
+
+RINGS = {2048: Ring(64, 2), LONG: Ring()}
+"""By the longest row; the shorter one is for the emulator's small problems alone."""
+ROWS_OF_A_CLUSTER = 3
+"""So many rows or more for each cluster: the next come while one is stored."""
+
+
 def _stage(
     number: int,
     name: str,
@@ -118,6 +142,7 @@ def _stage(
     tolerance: float = TOLERANCE,
     probes: Iterable[tuple[int, int]] = PROBES,
     defines: Mapping[str, object] = MappingProxyType({}),
+    draws_rows: bool = False,
     **launched: Any,
 ) -> Family:
     """A stage for one norm and one type, on rows of ``lengths`` in ``matrices`` of so many bytes.
@@ -132,7 +157,8 @@ def _stage(
         given = [In(n, dtype=dtype, data=(0.5, 1.5)), In(n, dtype=dtype)][: chosen.parameters]
         absent = [Value(0, "uint64")] * (2 - chosen.parameters)  # null pointers
         out, matrix = Out(rows, n, dtype=dtype), In(rows, n, dtype=dtype, data=(-4, 4))
-        return [out, matrix, *given, *absent, Value(rows), Value(n)]
+        drawn = [Scratch(1, dtype="uint64")] if draws_rows else []
+        return [out, matrix, *given, *absent, *drawn, Value(rows), Value(n)]
 
     return kernel(
         f"{number:02}_{name}.cu",
@@ -202,6 +228,38 @@ def _held(number: int, name: str, lesson: str, rows: Mapping[int, int], gate: in
         )
 
 
+def _rings(number: int, name: str, lesson: str, gate: int) -> Iterator[Family]:
+    """A stage whose clusters stay, with a build for each length."""
+    for norm, of, (n, ring) in product(NORMS, TYPES, RINGS.items()):
+        cluster = n * TYPES[of][2] // ring.part_bytes
+        yield _stage(
+            number,
+            name,
+            lesson,
+            norm=norm,
+            of=of,
+            lengths=(n,) if n == LONG else (),
+            matrices=(FULL_BYTES, MORE_BYTES),
+            gate=gate if (norm, of) in IN_GATE else 0,
+            longest=n,
+            probes=(*PROBES, (3, n), (2, n - 1)),
+            small_sizes=None if n == LONG else [SMALL],
+            defines={
+                "BLOCK": ring.threads,
+                "VECTORS": ring.vectors,
+                "CLUSTER": cluster,
+                "STAGES": ring.parts - NORMS[norm].parameters,
+            },
+            grid=lambda rows, _, ring=ring, cluster=cluster: (
+                cluster * min(ceil(rows / ROWS_OF_A_CLUSTER), ring.most_blocks // cluster)
+            ),
+            block=ring.threads + 2 * WARP,
+            shared_bytes=ring.parts * ring.part_bytes,
+            draws_rows=True,
+            min_capability=(9, 0),
+        )
+
+
 def blocks_of_threads(rows: int, _: int) -> int:
     """A thread for each row."""
     return ceil(rows / BLOCK)
@@ -219,9 +277,10 @@ FAMILY = family(
     *_plain(4, "vectors", "A block a row, 16 bytes a load.", grid=lambda rows, _: rows, defines={"BLOCK": BLOCK}),
     *_held(5, "registers", "A row waits in registers: one read.", REGISTERS, USUAL, min_capability=(8, 0)),
     *_held(6, "clusters", "Blocks of a cluster share a row.", CLUSTERS, LONG, min_capability=(9, 0)),
+    *_rings(7, "rings", "Blocks stay; rows and statistics come ahead.", LONG),
     summary="softmax, RMS norm and layer norm",
     headlines={
         **dict.fromkeys(("naive", "warp_per_row", "online", "vectors", "registers"), "32768x4096-softmax-bf16"),
-        "clusters": "2048x65536-softmax-bf16",
+        **dict.fromkeys(("clusters", "rings"), "2048x65536-softmax-bf16"),
     },
 )

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from emulated import small_of
 from family_modules import norm
 from peakgate.case import Case, Scale
+from peakgate.device.cpu import CpuLaunchable
 
 EVERY = [case for scale in Scale for case in norm.FAMILY.cases(scale)]
 BUILDS = {(case.stage.name, case.defines): case for case in EVERY}.values()
 HELD = [case for case in BUILDS if case.stage.name in {"registers", "clusters"}]
+RINGS = [case for case in EVERY if case.stage.name == "rings"]
 REGISTERS_OF_AN_SM = 65536
+SHARED_BYTES_OF_A_BLOCK, LEFT_FOR_STATISTICS = 227 << 10, 16 << 10
 
 
 def macros(case: Case) -> dict[str, str]:
@@ -62,6 +66,33 @@ def test_blocks_have_registers_for_what_their_threads_hold(case: Case) -> None:
     resident = int(given["BLOCK"]) * int(given["MIN_BLOCKS"])
     assert case.launch.block[0] == int(given["BLOCK"])
     assert REGISTERS_OF_AN_SM // resident >= 2 * 4 * int(given["VECTORS"])
+
+
+@pytest.mark.parametrize("case", RINGS, ids=lambda case: case.id)
+def test_a_ring_has_room_for_parts_of_rows_and_of_each_parameter(case: Case) -> None:
+    given = macros(case)
+    part_bytes = int(given["BLOCK"]) * int(given["VECTORS"]) * 16
+    parameters = {"Softmax": 0, "RmsNorm": 1, "LayerNorm": 2}[given["NORM"]]
+    assert case.launch.shared_bytes == (int(given["STAGES"]) + parameters) * part_bytes
+    assert case.launch.shared_bytes <= SHARED_BYTES_OF_A_BLOCK - LEFT_FOR_STATISTICS
+    assert case.launch.block[0] == int(given["BLOCK"]) + 2 * 32
+    assert case.launch.grid[0] % int(given["CLUSTER"]) == 0
+    longest = max(int(each.size.split("x")[1]) for each in norm.FAMILY.probes(case))
+    assert longest * {"float": 4, "bfloat16": 2}[given["ELEMENT"]] == int(given["CLUSTER"]) * part_bytes
+
+
+@pytest.mark.usefixtures("compiler")
+def test_rings_give_the_same_rows_launch_after_launch() -> None:
+    """Tickets are not given back: the next launch draws its own."""
+    for case in small_of(norm.FAMILY, "rings")[:2]:
+        launchable = CpuLaunchable(case)
+        found = set()
+        for _ in range(3):
+            launchable.outputs[0].fill(0)
+            launchable.run()
+            found.add(launchable.outputs[0].tobytes())
+        assert len(found) == 1
+        assert np.any(launchable.outputs[0])
 
 
 def test_a_cluster_is_whole_and_takes_one_row() -> None:
