@@ -23,6 +23,8 @@ ROWS = (1024, USUAL, 16384)
 GROUP = 128
 WARP, BLOCK, LEAST_BLOCK = 32, 256, 128
 PER_VECTOR, LANES = 8, GROUP // 8
+OF_GROUP = 2
+"""Vectors of a group that a thread of blocks has."""
 UNDER_WAY = 2
 """Vectors of eight codes that a thread of restore has on their way."""
 RESIDENT = 1024
@@ -230,8 +232,8 @@ FAMILY = family(
             small_sizes=[SMALL],
             edges=PROBES,
             gate=in_gate,
-            defines={"KIND": kind.name, "BLOCK": LEAST_BLOCK},
-            grid=lambda rows, n: ceil(rows * groups_of(n, GROUP) * LANES / LEAST_BLOCK),
+            defines={"KIND": kind.name, "BLOCK": LEAST_BLOCK, "VECTORS": OF_GROUP},
+            grid=lambda rows, n: ceil(rows * groups_of(n, GROUP) * LANES / (LEAST_BLOCK * OF_GROUP)),
             block=LEAST_BLOCK,
         )
         for kind in KINDS.values()
