@@ -1,11 +1,11 @@
-"""The tables of the page, from the record of ``lab.libraries.turns``: ``python -m lab.libraries.page``."""
+"""The tables of the page, from the records of ``lab.libraries.turns``: ``python -m lab.libraries.page``."""
 
 from __future__ import annotations
 
 import json
 import statistics
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,16 @@ from peakgate.reports.write.markdown import table_line
 from lab.pages import fill_page
 
 HERE = Path(__file__).parent
-PAGE, RECORD = HERE / "README.md", HERE / "turns.json"
+PAGE = HERE / "README.md"
 OURS = {
     "attention": ("overlapped", "longest_first"),
-    "norm": ("registers", "clusters"),
+    "norm": ("registers", "clusters", "rings"),
     "reduce": ("shuffles", "last_block", "scan_lookback", "histogram_shared", "histogram_lanes"),
     "quantize": ("registers", "blocks", "restore"),
 }
 """By family, the stages that are held against libraries."""
+TRIED = ("scan_ahead",)
+"""Measured with them, and no stage: kernels/reduce says why."""
 
 
 def table(record: Mapping[str, Any], family: str) -> Iterator[str]:
@@ -33,7 +35,9 @@ def table(record: Mapping[str, Any], family: str) -> Iterator[str]:
     )
     yield ""
     rows = {name: each for name, each in record["problems"].items() if name.startswith(family + ".")}
-    libraries = list(dict.fromkeys(who for each in rows.values() for who in each["us"] if who not in OURS[family]))
+    libraries = list(
+        dict.fromkeys(who for each in rows.values() for who in each["us"] if who not in (*OURS[family], *TRIED))
+    )
     rate = "TFLOP/s" if family == "attention" else "GB/s"
     yield table_line(("problem", "stage", "µs", rate, *(f"{each} (µs)" for each in libraries), *libraries))
     yield table_line(("---", "---", *["--:"] * (2 + 2 * len(libraries))))
@@ -56,10 +60,16 @@ def table(record: Mapping[str, Any], family: str) -> Iterator[str]:
             )
 
 
+def newest(records: Iterable[Mapping[str, Any]], family: str) -> Mapping[str, Any]:
+    """The newest record that has problems of the family."""
+    having = (each for each in records if any(name.startswith(family + ".") for name in each["problems"]))
+    return max(having, key=lambda record: record["date"])
+
+
 def main() -> int:
     """Fill the page."""
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
-    fill_page(PAGE, {f"libraries-{family}": "\n".join(table(record, family)) for family in OURS})
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in HERE.glob("turns*.json")]
+    fill_page(PAGE, {f"libraries-{family}": "\n".join(table(newest(records, family), family)) for family in OURS})
     return 0
 
 

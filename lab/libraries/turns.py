@@ -184,14 +184,17 @@ def timed(functions: Mapping[str, Function], rounds: int) -> dict[str, list[floa
     return {name: [round(cupy.cuda.get_elapsed_time(*pair) * 1e3, 3) for pair in each] for name, each in pairs.items()}
 
 
-def measure(rounds: int, only: str) -> dict[str, Any]:
-    """Every problem on the GPU at hand; prints a line each."""
+def measure(rounds: int, families: Sequence[str]) -> dict[str, Any]:
+    """Every problem of the families on the GPU at hand; prints a line each."""
     device, _ = open_device("gpu")
     device.warm_up()
+    device.prebuild(
+        [case for family in families for cases in cases_of(family).values() for case in cases], checked=False
+    )
     found: dict[str, dict[str, Any]] = {}
-    for family, libraries in LIBRARIES.items():
+    for family in families:
         for name, cases in cases_of(family).items():
-            if only not in f"{family}.{name}" or not (functions := libraries(name)):
+            if not (functions := LIBRARIES[family](name)):
                 continue
             ready: dict[str, GpuLaunchable] = {}
             for case in cases:
@@ -222,9 +225,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.libraries.turns", description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default="", help="problems whose name has this text")
+    parser.add_argument("--families", nargs="+", choices=LIBRARIES, default=[*LIBRARIES], metavar="FAMILY")
     options = parser.parse_args(arguments)
-    write_whole(options.file, json.dumps(measure(options.rounds, options.only)) + "\n")
+    write_whole(options.file, json.dumps(measure(options.rounds, options.families)) + "\n")
     return 0
 
 
