@@ -13,7 +13,8 @@ FAMILIES = catalogue.families()
 STAGES = {stage.source: stage.name for family in FAMILIES for stage in family.stages if stage.source is not None}
 SOURCES = sorted(path for path in KERNELS.glob("*/*.cu") if path.parent.name != "common")
 ENTRY_POINT = re.compile(
-    r'^extern "C" __global__ (?:TOGETHER )?void\s+(?:__launch_bounds__\([^()]*\)\s*)?(?P<name>\w+)\(', re.MULTILINE
+    r'^extern "C" __global__ (?:TOGETHER )?void\s+(?:__(?:cluster_dims|launch_bounds)__\([^()]*\)\s*)*(?P<name>\w+)\(',
+    re.MULTILINE,
 )
 CASE_ID = re.compile(r"[a-z0-9]+\.[a-z0-9_]+(-[A-Za-z0-9_.]+)*")
 MAX_THREADS_A_BLOCK = 1024
