@@ -35,6 +35,9 @@ OPERATOR = {
     ast.BitOr: ast.BitAnd,
 }
 FUNCTION = {"min": "max", "max": "min", "any": "all", "all": "any"}
+TYPES = {"bool", "bytes", "float", "int", "str"}
+SYMMETRIC = {"fmin", "fmax", "minimum", "maximum", "isclose", "gcd"}
+"""Functions of two arguments for which their order means nothing."""
 
 DECLARED = {"strict", "check", "frozen", "slots"}
 UNCHANGED = {"annotation", "returns", "decorator_list", "bases"}
@@ -42,18 +45,17 @@ UNCHANGED = {"annotation", "returns", "decorator_list", "bases"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: the dotted name it is in, the lines that run with it, and the expression before and after."""
+    """One change: the dotted name it is in, its line, and the expression before and after."""
 
     within: str
-    first_line: int
-    last_line: int
+    line: int
     was: str
     becomes: str
 
 
 def mutants(tree: ast.Module) -> Iterator[Mutant]:
     """Each mutant in turn; ``tree`` is the mutated one until the next is asked for, and as it was at the end."""
-    for within, node, lines in list(_places(tree, "", (0, 0))):
+    for within, node in list(_places(tree, "")):
         if isinstance(node, ast.ClassDef):
             continue
         for field, value in ast.iter_fields(node):
@@ -66,28 +68,28 @@ def mutants(tree: ast.Module) -> Iterator[Mutant]:
                     else:
                         setattr(node, field, other)
                     ast.fix_missing_locations(tree)
-                    first = getattr(child, "lineno", lines[0])
-                    yield Mutant(within, first, getattr(child, "end_lineno", lines[1]), was, becomes)
+                    yield Mutant(within, getattr(child, "lineno", 0), was, becomes)
                     if isinstance(value, list):
                         value[position] = child
                     else:
                         setattr(node, field, child)
 
 
-def _places(node: ast.AST, within: str, lines: tuple[int, int]) -> Iterator[tuple[str, ast.AST, tuple[int, int]]]:
-    """The nodes whose children may change, each with the function or class that it is in and its lines."""
+def _places(node: ast.AST, within: str) -> Iterator[tuple[str, ast.AST]]:
+    """The nodes whose children may change, each with the function or class that it is in."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         within = f"{within}.{node.name}".lstrip(".")
-    lines = (getattr(node, "lineno", lines[0]), getattr(node, "end_lineno", None) or lines[1])
-    yield within, node, lines
+    yield within, node
     for field, value in ast.iter_fields(node):
         if field in UNCHANGED:
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(node, ast.ClassDef) and not isinstance(child, ast.FunctionDef):
                 continue  # fields, whose defaults no function has
-            if isinstance(child, ast.AST) and not _is_wording(child) and not _of_a_command(child):
-                yield from _places(child, within, lines)
+            if not isinstance(child, ast.AST) or _is_open_extent(node, child):
+                continue
+            if not _is_wording(child) and not _of_a_command(child):
+                yield from _places(child, within)
 
 
 def _is_wording(node: ast.AST) -> bool:
@@ -98,13 +100,24 @@ def _is_wording(node: ast.AST) -> bool:
 
 
 def _of_a_command(node: ast.AST) -> bool:
-    """Whether a node only declares a command's options or a type."""
+    """Whether a node only declares a command's options or a type, or starts the module as a command."""
     if isinstance(node, ast.FunctionDef):
         return node.name.startswith("_parser") or node.name == "add_arguments"
     if isinstance(node, ast.If):
-        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return ast.unparse(node.test) in {"TYPE_CHECKING", "__name__ == '__main__'"}
+    if isinstance(node, ast.Assign):
+        return isinstance(node.value, ast.BinOp) and _is_type(node.value)
     name = node.func if isinstance(node, ast.Call) else None
     return isinstance(name, ast.Attribute) and name.attr in {"add_argument", "debug"}
+
+
+def _is_type(node: ast.AST) -> bool:
+    """Whether an expression is a type or a union of types, as their names have it."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _is_type(node.left) and _is_type(node.right)
+    name = node.id if isinstance(node, ast.Name) else ""
+    none = isinstance(node, ast.Constant) and node.value is None
+    return none or isinstance(node, ast.Subscript) or name in TYPES or (name[:1].isupper() and not name.isupper())
 
 
 def _changed(parent: ast.AST, field: str, node: object) -> Iterator[ast.AST]:
@@ -118,7 +131,7 @@ def _changed(parent: ast.AST, field: str, node: object) -> Iterator[ast.AST]:
     if isinstance(node, ast.Compare | ast.BoolOp):
         yield from _conditions(node)
     elif isinstance(node, ast.BinOp | ast.UnaryOp):
-        yield from _arithmetic(node)
+        yield from _arithmetic(node, ordered=not _is_abs(parent))
     elif isinstance(node, ast.Constant) and not (isinstance(parent, ast.keyword) and parent.arg in DECLARED):
         yield from _constants(node.value)
     elif isinstance(node, ast.Call):
@@ -146,14 +159,28 @@ def _conditions(node: ast.Compare | ast.BoolOp) -> Iterator[ast.AST]:
         yield rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
 
 
-def _arithmetic(node: ast.BinOp | ast.UnaryOp) -> Iterator[ast.AST]:
-    """Another operator, a term less, or the terms of a difference or a quotient in the other order; no negation."""
+def _is_open_extent(node: ast.AST, child: ast.AST) -> bool:
+    """Whether the child is the extent that a reshaped array leaves open: -1, for which NumPy takes -2 too."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".reshape") and ast.unparse(child) == "-1"
+
+
+def _is_abs(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "abs"
+
+
+def _arithmetic(node: ast.BinOp | ast.UnaryOp, *, ordered: bool) -> Iterator[ast.AST]:
+    """Another operator, a term less, or the terms of a difference or a quotient in the other order; no negation.
+
+    Where a difference is not ``ordered``, only its size counts.
+    """
     if isinstance(node, ast.UnaryOp):
         if isinstance(node.op, ast.Not | ast.USub):
             yield node.operand
     elif type(node.op) in OPERATOR and not _is_text(node.left, node.right):
         yield ast.BinOp(node.left, OPERATOR[type(node.op)](), node.right)
         yield node.left
+        if isinstance(node.op, ast.Sub) and not ordered:
+            return
         if isinstance(node.op, ast.Sub | ast.Div):
             yield ast.BinOp(node.right, node.op, node.left)
         else:
@@ -177,15 +204,18 @@ def _calls(node: ast.Call) -> Iterator[ast.AST]:
         yield ast.Call(ast.Name(FUNCTION[name], ast.Load()), node.args, node.keywords)
     if name == "abs":
         yield node.args[0]
-    plain = not any(isinstance(each, ast.Starred) or _is_text(each) for each in node.args[:2])
-    if len(node.args) >= 2 and plain and name not in {*FUNCTION, "isinstance", "getattr", "zip"}:
-        yield ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
+    kept = {*FUNCTION, "isinstance", "getattr", "zip"} | SYMMETRIC
+    if len(node.args) < 2 or (name or getattr(node.func, "attr", "")) in kept:
+        return
+    first, second, *others = node.args
+    if not _is_text(first, second) and ast.dump(first) != ast.dump(second):
+        yield ast.Call(node.func, [second, first, *others], node.keywords)
 
 
 def _is_text(*nodes: ast.AST) -> bool:
-    """Whether one of them is a text or a type."""
+    """Whether one of them is a text or a type, or stands for several."""
     return any(
-        isinstance(each, ast.JoinedStr)
+        isinstance(each, ast.JoinedStr | ast.Starred)
         or (isinstance(each, ast.Constant) and (isinstance(each.value, str) or each.value is None))
         for each in nodes
     )

@@ -1,14 +1,16 @@
 """Change the meaning of the modules that judge, one expression at a time, and see whether the tests notice.
 
-``python -m lab.mutation.mutation [MODULE ...]`` collects the tests once and runs them once to see which lines each
-reaches. Every mutant of ``expressions.py`` then gets a fork of that process, in which the functions of the module run
-the mutated code, and which runs the tests that reach the changed lines until one fails. ``mutation.json`` records the
-counts of each module, with the commit, and the survivors; ``survivors.toml`` says why those that are left cannot be
-killed. Exit code 1 where less than 95 % were killed or a survivor is not explained.
+``python -m lab.mutation.mutation [MODULE ...]`` collects the tests once and runs them once to see which functions
+each calls. Every mutant of ``expressions.py`` then gets a fork of that process, in which the functions of the module
+run the mutated code, and which runs the tests that call the changed function until one fails. ``mutation.json`` records
+the counts of each module, with the commit, and the survivors; ``survivors.toml`` says why those that are left cannot be
+killed. With ``--every N`` one mutant in N is tried, always the same ones. Exit code 1 where less than 95 % were killed
+or a survivor is not explained.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
 import gc
@@ -28,11 +30,11 @@ import threading
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby, islice
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -46,16 +48,15 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 RECORD, EXPLAINED = HERE / "mutation.json", HERE / "survivors.toml"
 PAGE = HERE / "README.md"
-TRACES = ROOT / "build" / "mutation.pickle"
+TRACES = ROOT / "build" / "mutation-calls.pickle"
 LEAST_KILLED = 0.95
 LIMIT_S, TIMES_SLOWER = 10, 10
 MOST_TESTS_S = 10.0
-"""Time of the tests of one mutant, as they took alone."""
+"""Processor time of the tests of one mutant, as they took without it."""
+TRACED_TOGETHER = 4
 BROKEN = 3
 """Exit code of a fork that could not take the mutated code."""
 MOST_BYTES = 4 << 30
-TRACED_CALLS = 50
-"""Of one function by one test: later ones seldom reach other lines, and tracing them takes most of the time."""
 
 MODULES = (
     *("core/verdict", "judge/activity", "judge/correctness", "judge/floors", "judge/gate", "judge/magnitudes"),
@@ -67,19 +68,20 @@ MODULES = (
 )
 TESTS = {
     "suite": (
-        *("activity", "base", "baseline", "correctness", "data", "figures", "gate", "limits", "occupancy"),
-        *("refill", "remeasure", "resources", "sampling", "session", "terms", "waivers"),
+        *("activity", "base", "baseline", "check_gpu_build", "correctness", "data", "family", "figures", "gate"),
+        *("limits", "magnitudes", "narrow_types", "occupancy", "refill", "remeasure", "resources", "sampling"),
+        *("session", "table", "terms", "waivers"),
     ),
     "reports": (
-        *("ab_decide", "ab_look", "ab_schedule", "compare", "compare_figures", "compare_gpus", "compare_properties"),
-        *("compare_verdicts", "floors", "frame", "gate_steps", "history_changes", "history_gpus", "history_series"),
-        *("history_trend", "margins", "noise", "protect", "protect_rules", "scan"),
+        *("ab_decide", "ab_look", "ab_schedule", "ab_screening", "ab_verdicts", "compare", "compare_figures"),
+        *("compare_gpus", "compare_properties", "compare_verdicts", "floors", "frame", "gate_steps"),
+        *("history_changes", "history_gpus", "history_series", "history_trend", "margins", "noise", "protect"),
+        *("protect_rules", "reasons", "resample", "scan", "selftest"),
     ),
 }
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "--capture=sys", "--tb=no")
 AHEAD = {"peakgate", "numpy", "pandas", "scipy", "rich", "matplotlib", "hypothesis", "cupy"}
 """Packages that tests import late; imported before the forks, not by each."""
-SIMPLE = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
@@ -88,16 +90,19 @@ class Trace:
 
     failed: bool
     took_s: float
-    lines: dict[str, set[int]]
+    functions: dict[str, set[str]]
+    """Dotted names of what it calls, by the module's file."""
+
     imports: list[str]
 
 
 class Forks:
     """Pytest plugin: instead of running the tests, try the mutants of these modules and keep the survivors."""
 
-    def __init__(self, modules: Sequence[str], scratch: Path) -> None:
+    def __init__(self, modules: Sequence[str], scratch: Path, commit: str, every: int) -> None:
         self.modules = {module: importlib.import_module(_dotted(module)) for module in modules}
         self.scratch = scratch
+        self.commit, self.every = commit, every
         self.counts: dict[str, Counter[str]] = defaultdict(Counter)
         self.survivors: list[dict[str, str]] = []
         self.running: dict[int, tuple[str, Mutant]] = {}
@@ -108,7 +113,8 @@ class Forks:
         traces = self._trace(session)
         failed = [test for test, trace in traces.items() if trace.failed]
         if failed:
-            pytest.exit(f"the tests fail without a mutant: {' '.join(failed)}", 3)
+            sys.stderr.write(f"left out, for they fail without a mutant: {' '.join(failed)}\n")
+            traces = {test: trace for test, trace in traces.items() if not trace.failed}
         for imported in {each for trace in traces.values() for each in trace.imports if each.split(".")[0] in AHEAD}:
             with contextlib.suppress(ImportError):
                 importlib.import_module(imported)
@@ -117,41 +123,59 @@ class Forks:
         items = {item.nodeid: item for item in session.items}
         for name, module in self.modules.items():
             file = str(module.__file__)
-            reaching = {test: trace.lines[file] for test, trace in traces.items() if file in trace.lines}
-            of_others = {test: sum(map(len, traces[test].lines.values())) - len(reaching[test]) for test in reaching}
+            beside = {items[test].path for test, trace in traces.items() if file in trace.functions}
+            reaching = {
+                test: trace.functions.get(file, set()) for test, trace in traces.items() if items[test].path in beside
+            }
+            of_others = {
+                test: sum(map(len, traces[test].functions.values())) - len(reaching[test]) for test in reaching
+            }
             started = time.monotonic()
-            tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-            plain = [items[test] for test in _within(sorted(reaching, key=of_others.__getitem__), took_s)]
-            unchanged = _fork(self.scratch, plain, math.inf, module, tree)
+            original, tree = (ast.parse(Path(file).read_text(encoding="utf-8")) for _ in range(2))
+            plain = [items[test] for test in _within(reaching, took_s)]
+            defined = [each for each in tree.body if isinstance(each, ast.FunctionDef | ast.ClassDef)]
+            unchanged = _fork(self.scratch, plain, math.inf, module, defined)
             if os.waitpid(unchanged, 0)[1]:
-                pytest.exit(f"{name}: its tests fail in a fork without a mutant", 3)
-            for mutant in mutants(tree):
+                sys.stderr.write(f"{name}: not tried, its tests fail in a fork without a mutant\n")
+                continue
+            for mutant in islice(mutants(tree), None, None, self.every):
                 tests = self._tests(name, mutant, reaching, took_s, of_others)
                 while len(self.running) >= len(os.sched_getaffinity(0)):
                     self._wait()
                 limit_s = LIMIT_S + TIMES_SLOWER * sum(took_s[test] for test in tests)
-                process = _fork(self.scratch, [items[test] for test in tests], limit_s, module, tree)
+                differing = _differing(original, tree)  # found in the fork
+                process = _fork(self.scratch, [items[test] for test in tests], limit_s, module, differing)
                 self.running[process] = (name, mutant)
             while self.running:
                 self._wait()
             of = self.counts[name]
             took = time.monotonic() - started
             sys.stderr.write(f"{name}: {of['killed']} of {sum(of.values())} killed, {took:.0f} s\n")
+            self._record(name)
         return True
+
+    def _record(self, name: str) -> None:
+        """Put a module's counts and survivors into the record, where the others stay."""
+        record = json.loads(RECORD.read_text(encoding="utf-8"))["modules"]
+        inside = f"{name.replace('/', '.')}."
+        survivors = [each for each in self.survivors if f"{each['within']}.".startswith(inside)]
+        found = {"commit": self.commit, "every": self.every, **self.counts[name], "survivors": survivors}
+        record[name] = found
+        kept = {module: record[module] for module in sorted(record) if module in MODULES}
+        write_whole(RECORD, json.dumps({"modules": kept}, indent=1) + "\n")
 
     def _tests(
         self,
         name: str,
         mutant: Mutant,
-        reaching: dict[str, set[int]],
+        reaching: dict[str, set[str]],
         took_s: dict[str, float],
         of_others: dict[str, int],
     ) -> list[str]:
-        """The tests that reach a mutant's lines, or its module where its lines run at the import; likely ones first."""
-        lines = set(range(mutant.first_line, mutant.last_line + 1))
-        tests = [test for test, of in reaching.items() if of & lines] or list(reaching)
+        """The tests that call a mutant's function, or else all of a file that calls the module; likely ones first."""
+        tests = [test for test, of in reaching.items() if mutant.within in of] or list(reaching)
         likely = self.killed_by[name, mutant.within]
-        return _within(sorted(tests, key=lambda test: (-likely.count(test), of_others[test], took_s[test])), took_s)
+        return sorted(_within(tests, took_s), key=lambda test: (-likely.count(test), of_others[test], took_s[test]))
 
     def _wait(self) -> None:
         """Take down what became of the mutant that ends next."""
@@ -166,7 +190,7 @@ class Forks:
         if survived:
             within = f"{name.replace('/', '.')}.{mutant.within}".rstrip(".")
             self.survivors.append({"within": within, "was": mutant.was, "becomes": mutant.becomes})
-            sys.stderr.write(f"{within}:{mutant.first_line}\n  - {mutant.was[:300]}\n  + {mutant.becomes[:300]}\n")
+            sys.stderr.write(f"{within}:{mutant.line}\n  - {mutant.was[:300]}\n  + {mutant.becomes[:300]}\n")
         elif report.exists():
             self.killed_by[name, mutant.within].append(report.read_text(encoding="utf-8"))
         shutil.rmtree(self.scratch / str(process), ignore_errors=True)
@@ -181,15 +205,16 @@ class Forks:
         ]
         TRACES.parent.mkdir(exist_ok=True)
         tracing: set[int] = set()
-        for path in dict.fromkeys(item.path for item in missing):
+        by_file = [list(of) for _, of in groupby(missing, key=lambda item: item.path)]
+        for number, items in enumerate(part for of in by_file for part in _parts(of)):
             if len(tracing) >= len(os.sched_getaffinity(0)):
                 tracing.remove(os.wait()[0])
-            found = self.scratch / f"{path.stem}.pickle"
+            found = self.scratch / f"{number}.pickle"
             process = os.fork()
             if not process:
                 os.environ["PYTEST_DEBUG_TEMPROOT"] = str(self.scratch)
-                traces = _traced([item for item in missing if item.path == path])
-                found.write_bytes(pickle.dumps({test: (_state(path, of), of) for test, of in traces.items()}))
+                traces = _traced(items)
+                found.write_bytes(pickle.dumps({test: (_state(items[0].path, of), of) for test, of in traces.items()}))
                 os._exit(0)
             tracing.add(process)
         while tracing:
@@ -200,48 +225,58 @@ class Forks:
         return {item.nodeid: known[item.nodeid][1] for item in session.items}
 
 
+def _parts(items: list[pytest.Item]) -> Iterator[list[pytest.Item]]:
+    """The tests of a file in parts that are traced beside each other."""
+    return (items[start : start + TRACED_TOGETHER] for start in range(0, len(items), TRACED_TOGETHER))
+
+
 def _state(test: Path, trace: Trace) -> str:
-    """What a trace holds for: the test's file, and the modules that it reaches."""
+    """What a trace holds for: the test's file, and the modules whose functions it calls."""
     return hashlib.sha256(
-        test.read_bytes() + b"".join(Path(file).read_bytes() for file in sorted(trace.lines))
+        test.read_bytes() + b"".join(Path(file).read_bytes() for file in sorted(trace.functions))
     ).hexdigest()
 
 
 def _traced(items: list[pytest.Item]) -> dict[str, Trace]:
-    """How each test ends, how long it takes, the lines of each module that it reaches and the modules it imports."""
+    """How each test ends, how long it takes, the functions of each module that it calls and the modules it imports."""
     files = {str(importlib.import_module(_dotted(module)).__file__) for module in MODULES}
     traces: dict[str, Trace] = {}
-    lines: dict[str, set[int]] = {}
-    calls: Counter[CodeType] = Counter()
+    functions: dict[str, set[str]] = {}
 
-    def trace(frame: FrameType, _: str, __: object) -> Any:
-        calls[frame.f_code] += 1
-        if frame.f_code.co_filename not in files or calls[frame.f_code] > TRACED_CALLS:
-            return None
-        lines.setdefault(frame.f_code.co_filename, set()).add(frame.f_lineno)
-        return trace
+    def trace(frame: FrameType, _: str, __: object) -> None:
+        if frame.f_code.co_filename in files:
+            called = frame.f_code.co_qualname.replace(".<locals>", "")
+            functions.setdefault(frame.f_code.co_filename, set()).add(called)
 
     for item, following in zip(items, [*items[1:], None], strict=True):
-        lines, calls = {}, Counter()
-        before, modules, started = item.session.testsfailed, set(sys.modules), time.monotonic()
+        functions = {}
+        before, modules, started_s = item.session.testsfailed, set(sys.modules), _spent_s()
         threading.settrace(trace)
         sys.settrace(trace)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         sys.settrace(None)
         threading.settrace(None)
-        failed, took_s = item.session.testsfailed > before, time.monotonic() - started
-        traces[item.nodeid] = Trace(failed, took_s, lines, sorted(set(sys.modules) - modules))
+        failed, took_s = item.session.testsfailed > before, _spent_s() - started_s
+        traces[item.nodeid] = Trace(failed, took_s, functions, sorted(set(sys.modules) - modules))
     return traces
 
 
-def _within(tests: list[str], took_s: dict[str, float]) -> list[str]:
-    """The first of these tests, for as long as they may take: a mutant that only later ones would kill survives."""
-    until_s = accumulate(took_s[test] for test in tests)
-    return [test for test, end_s in zip(tests, until_s, strict=True) if end_s <= MOST_TESTS_S]
+def _spent_s() -> float:
+    """The processor time of this process and of those that it waited for, whatever else the machine does."""
+    return sum(os.times()[:4])
 
 
-def _fork(scratch: Path, items: list[pytest.Item], limit_s: float, module: ModuleType, tree: ast.Module) -> int:
-    """Run the tests with the mutated module in a process of its own until one fails; its number."""
+def _within(tests: Iterable[str], took_s: dict[str, float]) -> list[str]:
+    """The shortest of these tests, for as long as they may take: a mutant that only longer ones would kill survives."""
+    shortest = sorted(tests, key=took_s.__getitem__)
+    until_s = accumulate(took_s[test] for test in shortest)
+    return [test for test, end_s in zip(shortest, until_s, strict=True) if end_s <= MOST_TESTS_S]
+
+
+def _fork(
+    scratch: Path, items: list[pytest.Item], limit_s: float, module: ModuleType, statements: Iterable[ast.stmt]
+) -> int:
+    """Run the tests in a process of its own, where a module has these statements anew, until one fails; its number."""
     process = os.fork()
     if process:
         return process
@@ -257,13 +292,14 @@ def _fork(scratch: Path, items: list[pytest.Item], limit_s: float, module: Modul
         if math.isfinite(limit_s):
             resource.setrlimit(resource.RLIMIT_CPU, (int(limit_s), int(limit_s) + 5))
             signal.alarm(int(3 * limit_s))
-        fresh = ModuleType(module.__name__)
-        fresh.__file__ = module.__file__
-        exec(compile(tree, str(module.__file__), "exec"), vars(fresh))  # noqa: S102  (our own, one expression changed)
-        code = BROKEN
-        _install(module, fresh)
-        code = 1
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for statement in statements:
+            before = dict(vars(module))
+            text = compile(ast.Module([statement], []), str(module.__file__), "exec")
+            exec(text, vars(module))  # noqa: S102  (our own, one expression changed)
+            code = BROKEN
+            _take(module, before)
+            code = 1
+        for item, following in zip(items, [*items[1:], None], strict=False):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if item.session.testsfailed:
                 (scratch / f"{os.getpid()}.txt").write_text(item.nodeid, encoding="utf-8")
@@ -273,32 +309,51 @@ def _fork(scratch: Path, items: list[pytest.Item], limit_s: float, module: Modul
         os._exit(code)
 
 
-def _install(module: ModuleType, fresh: ModuleType) -> None:
-    """Give the functions of an imported module the code of another, wherever they were imported; constants too."""
-    for name, new in vars(fresh).items():
-        old = vars(module).get(name)
-        if not name.startswith("__") and _is_plain(old) and old != new:
-            for other in list(sys.modules.values()):
-                if vars(other).get(name) is old:
-                    setattr(other, name, new)
-        elif getattr(old, "__module__", None) == module.__name__:
+def _take(module: ModuleType, before: dict[str, Any]) -> None:
+    """Carry what a statement of a module gave anew to all that import from it.
+
+    A value is replaced wherever it was imported. A function or a class stays what it is and takes the other's code.
+    """
+    names = vars(module)
+    for name, old in before.items():
+        new = names[name]
+        if new is old:
+            continue
+        if getattr(old, "__module__", None) == module.__name__ and list(_functions(old)):
+            names[name] = old
             for was, becomes in zip(_functions(old), _functions(new), strict=True):
-                _replace(was, becomes)
+                was.__code__, was.__defaults__ = becomes.__code__, becomes.__defaults__
+                was.__kwdefaults__ = becomes.__kwdefaults__
+            continue
+        for other in list(sys.modules.values()):
+            if vars(other).get(name) is old:
+                setattr(other, name, new)
+    for value in before.values():
+        if hasattr(value, "cache_clear"):
+            value.cache_clear()
 
 
-def _is_plain(value: object) -> bool:
-    """Whether a value is made of numbers and texts alone, which are equal in both modules where nothing changed."""
-    if isinstance(value, dict):
-        return all(map(_is_plain, (*value, *value.values())))
-    return all(map(_is_plain, value)) if isinstance(value, tuple | frozenset) else isinstance(value, SIMPLE)
+def _differing(original: ast.Module, tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a module that differ from its text, and those that need what these name to be run."""
+    changed: set[str] = set()
+    for was, becomes in zip(original.body, tree.body, strict=True):
+        if changed & set(_used_at_import(becomes)) or ast.dump(was) != ast.dump(becomes):
+            names = [each for each in ast.walk(becomes) if isinstance(each, ast.Name)]
+            given = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+            changed |= {becomes.name} if isinstance(becomes, ast.FunctionDef | ast.ClassDef) else given
+            yield becomes
 
 
-def _replace(was: FunctionType, becomes: FunctionType) -> None:
-    was.__code__ = becomes.__code__
-    if _is_plain(becomes.__defaults__ or ()):
-        was.__defaults__ = becomes.__defaults__
-    if _is_plain(becomes.__kwdefaults__ or {}):
-        was.__kwdefaults__ = becomes.__kwdefaults__
+def _used_at_import(node: ast.AST) -> Iterator[str]:
+    """The names that a statement needs when it is run, which the bodies of its functions do not."""
+    if isinstance(node, ast.FunctionDef | ast.Lambda):
+        for each in (*node.args.defaults, *filter(None, node.args.kw_defaults), *getattr(node, "decorator_list", ())):
+            yield from _used_at_import(each)
+    elif isinstance(node, ast.Name):
+        yield node.id
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _used_at_import(child)
 
 
 def _functions(value: object) -> Iterator[FunctionType]:
@@ -319,8 +374,15 @@ def _dotted(module: str) -> str:
     return f"peakgate.{module.replace('/', '.')}"
 
 
-def main(chosen: Sequence[str]) -> int:
-    """Try the mutants of the chosen modules, or of all; write the record, where the others stay; exit code."""
+def main(arguments: Sequence[str]) -> int:
+    """Try the mutants of the chosen modules, or of all; write the record and the page; exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("modules", nargs="*", metavar="MODULE", choices=[[], *MODULES], default=[])
+    parser.add_argument(
+        "--every", type=int, default=1, metavar="N", help="only the first of each N mutants of a module"
+    )
+    options = parser.parse_args(arguments)
+    chosen = options.modules
     modules = [module for module in MODULES if not chosen or module in chosen]
     rooms = {"reports" if module.startswith("reports/") else "suite" for module in modules}
     tests = [
@@ -332,19 +394,12 @@ def main(chosen: Sequence[str]) -> int:
     described = ["git", "describe", "--always", "--dirty"]
     commit = subprocess.run(described, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     with tempfile.TemporaryDirectory() as scratch:
-        forks = Forks(modules, Path(scratch))
+        forks = Forks(modules, Path(scratch), commit, options.every)
         code = pytest.main([*OPTIONS, "--hypothesis-profile=mutation", "--rootdir", str(ROOT), *tests], [forks])
     if len(forks.counts) < len(modules):
         return int(code) or 1
-    record = json.loads(RECORD.read_text(encoding="utf-8")) if chosen else {"modules": {}}
-    found = {name: {"commit": commit, **forks.counts[name]} for name in modules}
-    for name in modules:
-        inside = f"{name.replace('/', '.')}."
-        found[name]["survivors"] = [each for each in forks.survivors if f"{each['within']}.".startswith(inside)]
-    record["modules"] = dict(sorted((record["modules"] | found).items()))
-    write_whole(RECORD, json.dumps(record, indent=1) + "\n")
     fill_page(PAGE, blocks())
-    return judge(record)
+    return judge(json.loads(RECORD.read_text(encoding="utf-8")))
 
 
 def blocks() -> dict[str, str]:
@@ -354,7 +409,8 @@ def blocks() -> dict[str, str]:
     for name, of in json.loads(RECORD.read_text(encoding="utf-8"))["modules"].items():
         known = sum(_reason(each, reasons) is not None for each in of["survivors"])
         mutated = of.get("killed", 0) + of.get("survived", 0)
-        rows.append([name, mutated, percent(of.get("killed", 0) / mutated), of.get("survived", 0), known, of["commit"]])
+        tried = mutated if of.get("every", 1) == 1 else f"{mutated}, one in {of['every']}"
+        rows.append([name, tried, percent(of.get("killed", 0) / mutated), of.get("survived", 0), known, of["commit"]])
     return {"mutation": table(["module", "mutants", "killed", "survived", "of these explained", "commit"], rows)}
 
 
@@ -372,15 +428,15 @@ def judge(record: dict[str, Any]) -> int:
     return int(share < LEAST_KILLED or bool(left))
 
 
-def explained() -> list[dict[str, str]]:
-    """Why survivors cannot be killed: one by where it is, before and after; all of a function by where alone."""
-    entries: list[dict[str, str]] = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("survivor", [])
-    return entries
+def explained() -> list[dict[str, Any]]:
+    """Why survivors cannot be killed, in groups: of each where it is, or also what it was, or what it becomes too."""
+    groups: list[dict[str, Any]] = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["group"]
+    return groups
 
 
-def _reason(survivor: dict[str, str], reasons: list[dict[str, str]]) -> str | None:
-    matching = (each for each in reasons if survivor | each == survivor | {"reason": each["reason"]})
-    return next((each["reason"] for each in matching), None)
+def _reason(survivor: dict[str, str], groups: list[dict[str, Any]]) -> str | None:
+    its = [survivor[name] for name in ("within", "was", "becomes")]
+    return next((group["reason"] for group in groups for each in group["survivors"] if its[: len(each)] == each), None)
 
 
 if __name__ == "__main__":
