@@ -211,6 +211,20 @@ def test_noise_is_estimated_over_the_mean_log_time_of_both_sides(saved: Saved, m
     assert asked[0] == pytest.approx(np.log([200.0, 10.0]))
 
 
+def test_the_suite_is_judged_by_the_sessions_of_either_side(run: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr(judge, "_suite", lambda *given: asked.append(given[-1]))
+    base, new = (pd.concat([run.assign(run=f"{side}{n}") for n in range(runs)]) for side, runs in (("b", 2), ("n", 4)))
+    peakgate.reports.compare(base, new)
+    assert asked == [1 / 2 + 1 / 4]
+
+
+def test_a_refusal_names_the_model_of_new_against_that_of_base(run: pd.DataFrame) -> None:
+    refusal = judge._rules(run, run.assign(**OTHER_MODEL), across_gpus=False).refusal
+    assert refusal is not None
+    assert refusal.startswith("nvidia-l4 against nvidia-h200: ")
+
+
 def test_frames_have_the_verdict_of_the_suite_and_compare_two_models_only_where_asked(saved: Saved) -> None:
     base = saved.side().frame
     found = peakgate.reports.compare(base, saved.side({case: us * 1.02 for case, us in LADDER.items()}).frame)

@@ -247,6 +247,12 @@ def test_floors_that_cannot_be_read_are_named_with_their_commit(gpu: Path, capsy
     assert reported.endswith(f" [{Code.RECORD}]\n")
 
 
+def test_a_command_that_fails_leaves_no_older_verdict(gpu: Path) -> None:
+    assert main(["protect", "--base", "base", "--out", "out"]) == 0
+    assert main(["protect", "--base", "nowhere", "--out", "out"]) == 2
+    assert list(Path("out").iterdir()) == []
+
+
 def test_a_folder_of_baselines_that_cannot_be_exits_2(gpu: Path, capsys: Captured) -> None:
     assert main(["protect", "--base", "base", "--baselines", "no/such/place"]) == 2
     assert refusal(capsys) is Code.UNREADABLE

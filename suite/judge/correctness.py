@@ -217,9 +217,10 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
         found, wanted = _as_parts(xp.asarray(found, complex_type)), _as_parts(xp.asarray(wanted, "complex128"))
         magnitude = None if magnitude is None else xp.abs(magnitude)[..., None]
     magnitude = None if magnitude is None else xp.broadcast_to(magnitude, found.shape)
-    step = max(1, _ROWS_AT_A_TIME_BYTES // max(1, 8 * math.prod(found.shape[1:])))
+    step = max(1, _ROWS_AT_A_TIME_BYTES // (8 * math.prod(found.shape[1:])))
     ratio = difference = reference = 0.0
-    wrong, worst, flags = 0, (0,) * found.ndim, [np.zeros(length, bool) for length in found.shape]
+    worst: tuple[int, ...] = ()
+    wrong, flags = 0, [np.zeros(length, bool) for length in found.shape]
     for start in range(0, found.shape[0], step):
         rows = slice(start, start + step)
         bad, ratios, sizes, differences = _rows_compared(
@@ -228,8 +229,8 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
         reference = max(reference, float(sizes.max()))
         count = int(bad.sum())
         largest = float(ratios.max())
-        if largest > ratio or (count and not wrong):
-            index = _unravel(xp, xp.where(bad, ratios, -1.0) if count else ratios)
+        if largest > ratio:
+            index = _unravel(xp, ratios)
             worst = (index[0] + start, *index[1:])
         ratio, difference = max(ratio, largest), max(difference, float(differences.max()))
         wrong += count
@@ -237,9 +238,9 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
             others = tuple(each for each in range(found.ndim) if each != axis)
             some = _host(bad.any(axis=others) if others else bad)
             flags[axis][rows if axis == 0 else slice(None)] |= some
-    error = difference / (reference or 1.0) if math.isfinite(reference) else math.inf
+    error = difference / (reference or 1.0)
     if not wrong:
-        return Check(0.0 if bound.exact else error, min(ratio, 1.0), None)
+        return Check(error, ratio, None)
     said = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong))
     element = WrongElement(worst, float(found[worst]), float(wanted[worst]), wrong, found.size)
     if bound.exact:
@@ -262,8 +263,6 @@ def _rows_compared(
 ) -> tuple[Array, Array, Array, Array]:
     """Which elements are wrong, ``|out - ref| / bound`` with infinity for those, ``|ref|`` and ``|out - ref|``."""
     with np.errstate(all="ignore"):
-        if bound.exact:
-            same = found == wanted
         output, reference = found.astype("float64"), wanted.astype("float64")
         if bound.saturates:
             reference = xp.clip(reference, -bound.largest, bound.largest)
@@ -272,14 +271,14 @@ def _rows_compared(
         if bound.weighted:
             scale = sizes if magnitude is None else xp.fmax(sizes, magnitude)
             allowed = allowed + bound.weighted * scale
+        same = found == wanted if bound.exact else output == reference
         if not bound.exact:
-            same = output == reference
             # A number beyond the type's range, by no more than its bound.
             same |= xp.isinf(output) & (xp.sign(output) == xp.sign(reference)) & (sizes + allowed >= bound.largest)
         if bound.equal_nan:
             same |= xp.isnan(output) & xp.isnan(reference)
         ratios = xp.where(same, 0.0, differences / allowed)
-        bad = ~(same | (ratios <= 1.0))
+        bad = ~(ratios <= 1.0)  # NaN too
         ratios = xp.where(xp.isnan(ratios), math.inf, ratios)
         finite = xp.isfinite(sizes)
         return bad, ratios, xp.where(finite, sizes, 0.0), xp.where(same | ~finite, 0.0, differences)

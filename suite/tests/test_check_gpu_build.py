@@ -132,7 +132,7 @@ REFUSALS = [
     (Launch((1, 65536, 1), ONE), {}, "grid"),
     (Launch((1, 1, 65536), ONE), {}, "grid"),
     (Launch(ONE, (1, 1, 65)), {}, "block"),
-    (Launch(ONE, (32, 33, 1)), {}, "1056 threads"),
+    (Launch(ONE, (32, 33, 1)), {}, "1056 threads per block, at most 1024"),
     (Launch(ONE, (256, 1, 1)), {"bound": 256}, None),
     (Launch(ONE, (257, 1, 1)), {"bound": 256}, "__launch_bounds__ allow 256"),
     (Launch(ONE, ONE, 227 << 10), {}, None),

@@ -133,6 +133,7 @@ def test_each_output_has_its_own_tolerance_where_several_are_given():
     near = ones * np.float32(1 + 1e-4)
     assert judged(case, (near, ones), (ones, ones)).right
     assert judged(case, (ones, ones), (near, ones)).mismatch.startswith("output 1")
+    assert judged(case, (ones, ones), (near, ones)).worst.output == 1
     with pytest.raises(ValueError, match="one for each of 2 outputs"):
         replace(case, tolerance=(1e-3,))
 
@@ -241,6 +242,10 @@ def test_no_more_rows_are_compared_at_a_time_than_memory_is_meant_for(monkeypatc
     output = np.ones((8, 3, 4)).view(Recording)  # 96 bytes per row in float64
     assert judged(NEAR, (output, np.ones((8, 3, 4)))).right
     assert [(rows.start, rows.stop) for rows in taken] == [(0, 2), (2, 4), (4, 6), (6, 8)]
+    monkeypatch.setattr(correctness, "_ROWS_AT_A_TIME_BYTES", 1)
+    taken.clear()
+    assert judged(NEAR, (output, np.ones((8, 3, 4)))).right
+    assert [(rows.start, rows.stop) for rows in taken] == [(row, row + 1) for row in range(8)]
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1e-5])
@@ -390,10 +395,90 @@ def test_a_quick_way_that_finds_all_right_is_believed_and_gives_the_figures():
     for given_figures in ((1.5, 2.0, 4.0), (math.nan, 2.0, 4.0), (0.5, 2.0, math.inf)):  # noqa: B007
         assert not compare(np, wanted + 9, wanted, bound, compared=quick).right
         assert compare(np, wanted, wanted, bound, compared=quick).right
-    given_figures = (0.0, 0.0, 4.0)
+    given_figures = (0.0, 2.0, 4.0)
     assert compare(np, wanted, wanted, correctness.ErrorBound(), compared=quick).error == 0
     empty = compare(np, wanted[:0], wanted[:0], bound)
     assert (empty.error, empty.ratio, empty.mismatch) == (0, 0, None)
+    integers = np.ones((0, 2), np.int32)
+    assert compare(np, integers, integers, correctness.ErrorBound(tolerance=0.1)).right
+
+
+def test_a_magnitude_is_asked_only_where_the_reference_alone_does_not_make_an_element_right():
+    wanted = np.full((2, 2), 4.0)
+
+    def unasked():
+        raise AssertionError("asked")
+
+    for bound, found in ((correctness.ErrorBound(weighted=0.5), wanted + 1), (correctness.ErrorBound(1.0), wanted + 2)):
+        for compared in (correctness.no_quick_way, quick_by_numpy):
+            result = compare(np, found, wanted, bound, magnitude=unasked, compared=compared)
+            assert result.ratio == (0.5 if result.right else 2.0)
+
+
+@pytest.mark.parametrize("on_host", [0, 4, 1 << 22])
+def test_a_wrong_output_is_the_same_whatever_compared_it_and_where(monkeypatch, on_host):
+    monkeypatch.setattr(correctness, "_ON_HOST_ELEMENTS", on_host)
+    wanted, bound = np.array([[-4.0, 1.0], [2.0, 0.5]]), correctness.ErrorBound(0.5, 0.25, 0.125, tolerance=0.125)
+    found = wanted + np.array([[14.0, 0.0], [0.0, 0.0]])
+    for magnitude, allowed in ((None, 2.0), (np.array([[8.0, 1.0]]), 2.5)):
+        results = [
+            compare(np, found, wanted, bound, magnitude=lambda given=magnitude: given, compared=compared)
+            for compared in (correctness.no_quick_way, quick_by_numpy)
+        ]
+        assert repr(results[0]) == repr(results[1])
+        assert (results[0].ratio, results[0].error) == (14 / allowed, 14 / 4)
+        assert results[0].worst == correctness.WrongElement((0, 0), 10.0, -4.0, 1, 4)
+        assert f"[0, 0] is 10, expected -4, off by 14, allowed {allowed:g} (tolerance 0.125)" in results[0].mismatch
+
+
+def test_an_output_that_has_to_be_equal_is_infinitely_off_where_it_is_not():
+    result = compare(np, np.ones(3), np.array([1.0, 1.0, 2.0]), correctness.ErrorBound())
+    assert (result.error, result.ratio) == (math.inf, math.inf)
+    assert "allowed" not in result.mismatch
+
+
+def test_a_bound_is_of_the_type_that_the_case_has_or_else_of_the_outputs_own():
+    reference = np.array([[1.0, 3.0]])
+    near = (reference * (1 + 2.0**-9)).astype(np.float32)
+    assert judged(writing(make_case(tolerance=1e-9), "bfloat16"), (near, reference)).right
+    assert not judged(writing(make_case(tolerance=1e-9), "float32"), (near, reference)).right
+    callable_case = make_case(tolerance=1e-9, arguments=())
+    assert judged(callable_case, (near.astype(np.float16), near.astype(np.float16).astype(float))).right
+    assert not judged(callable_case, (near, reference)).right
+    assert bound_of(1e-5, "float32", "float64") == bound_of(1e-5, "float32", "float64", atol=0.0, rtol=None)
+
+
+def test_complex_numbers_have_one_magnitude_for_both_parts_and_a_complex_reference_may_have_real_outputs():
+    wanted, bound = np.full((2, 2), 1 + 1j), correctness.ErrorBound(weighted=0.5)
+    assert not compare(np, wanted + 2, wanted, bound).right
+    assert compare(np, wanted + 2, wanted, bound, magnitude=lambda: np.array([[4.0], [-4.0]])).right
+    assert not compare(np, wanted + 2j, wanted, bound, magnitude=lambda: np.array([[4.0], [3.0]])).right
+    assert compare(np, np.ones((2, 2)), np.ones((2, 2), complex), bound).right
+    assert not compare(np, np.ones((2, 2)), wanted, bound).right
+
+
+@pytest.mark.parametrize(
+    ("shape", "where", "words"),
+    [
+        ((8,), np.s_[3], " [3] is 2, expected 1"),
+        ((8,), np.s_[2:4], ": 2 of 8 elements are wrong, all of elements 2 to 3; the worst [2] is"),
+        ((8,), np.s_[[0, 5]], ": 2 of 8 elements are wrong, all of every 5th element from 0 to 5; the worst [0] is"),
+        ((8,), np.s_[[0, 1, 5]], ": 3 of 8 elements are wrong, all of them; the worst"),
+        ((12,), np.s_[[0, 1, 5]], ": 3 of 12 elements are wrong, all of 3 elements between 0 and 5; the worst"),
+        ((11,), np.s_[[0, 1, 5]], ": 3 of 11 elements are wrong, all of them; the worst"),
+        ((4, 1), np.s_[1, :], " [1, 0] is 2"),
+        ((4, 4), np.s_[[0, 1], [0, 1]], ": 2 of 16 elements are wrong, in the first 2 rows and the first 2 columns;"),
+        ((4, 4), np.s_[[0, 1, 2, 3], [0, 1, 2, 3]], ": 4 of 16 elements are wrong, spread over the whole output; the"),
+        ((4, 4), np.s_[:, 2:], ": 8 of 16 elements are wrong, all of the last 2 columns; the worst [0, 2] is"),
+        ((2, 4, 4), np.s_[1, 1:3], ": 8 of 32 elements are wrong, all of plane 1 and rows 1 to 2; the worst [1, 1, 0]"),
+        ((2, 2, 2, 2), np.s_[:, 1, :, 0], ": 4 of 16 elements are wrong, all of index along axis 1 1 and index along"),
+    ],
+)
+def test_the_place_of_wrong_elements_is_named_along_each_axis(shape, where, words):
+    wanted = np.ones(shape)
+    found = wanted.copy()
+    found[where] = 2
+    assert compare(np, found, wanted, correctness.ErrorBound()).mismatch.startswith(words)
 
 
 def right_alone(output, reference, bound, magnitude):
@@ -417,13 +502,19 @@ def right_alone(output, reference, bound, magnitude):
 @pytest.mark.parametrize("terms", [(0, 0, 0), (0.5, 0, 0), (0, 0.25, 0), (0, 0, 0.25), (0.25, 0.125, 0.125)])
 def test_every_pair_of_numbers_is_judged_as_the_bounds_sentences_say(terms, largest, saturates, equal_nan):
     bound = correctness.ErrorBound(*terms, largest=largest, saturates=saturates, equal_nan=equal_nan)
-    values = [math.nan, *(sign * size for size in (0.0, 0.5, 1.0, 6.0, 8.0, 10.0, math.inf) for sign in (1, -1))]
+    values = [
+        math.nan,
+        *(sign * size for size in (0.0, 0.5, 1.0, 6.0, 6.4, 7.5, 8.0, 10.0, math.inf) for sign in (1, -1)),
+    ]
     magnitudes = [None, 4.0] if bound.weighted else [None]
     for output, reference, magnitude in product(values, values, magnitudes):
         broad = None if magnitude is None else np.array([[magnitude]])
         found = compare(np, np.array([[output]]), np.array([[reference]]), bound, magnitude=lambda broad=broad: broad)
         expected = right_alone(output, reference, bound, magnitude)
         assert found.right == expected, (output, reference, magnitude)
+        if expected:
+            assert found.ratio <= 1
+            assert math.isfinite(found.error)
         if expected and math.isfinite(reference) and math.isfinite(output) and magnitude is None and not saturates:
             size = abs(reference)
             allowed = terms[0] + (terms[1] + terms[2]) * size

@@ -59,6 +59,8 @@ TURING, AMPERE, GEFORCE_AMPERE, HOPPER, BLACKWELL = (7, 5), (8, 0), (8, 6), (9, 
         # 48 warps: a block of 1024 leaves a third of the SM empty, one of 768 does not.
         (GEFORCE_AMPERE, (1024, 32, 0), 1, ("warps",)),
         (GEFORCE_AMPERE, (768, 32, 0), 2, ("warps", "registers")),
+        # Three times 33109 + 1024 bytes are less than 100 KiB, three times that in units of 128 bytes are more.
+        (GEFORCE_AMPERE, (32, 0, 33109), 2, ("shared",)),
         (BLACKWELL, (64, 32, 0), 24, ("warps", "blocks")),
         (BLACKWELL, (256, 32, 48 * KIB), 2, ("shared",)),
     ],
@@ -71,6 +73,44 @@ def test_known_blocks_come_out_as_worked_by_hand(
 
     warps = blocks * -(-threads_per_block // 32)
     assert found == Occupancy(blocks, warps, warps / LIMITS[capability].warps_per_sm, limiters)
+
+
+# Resident threads and blocks per SM, KiB of shared memory per SM and per block, the unit of its allocation, what is
+# reserved of it, FP32 lanes per SM: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+CUDA_TABLE = {
+    (7, 0): (2048, 32, 96, 96, 256, 0, 64),
+    (7, 5): (1024, 16, 64, 64, 256, 0, 64),
+    (8, 0): (2048, 32, 164, 163, 128, 1024, 64),
+    (8, 6): (1536, 16, 100, 99, 128, 1024, 128),
+    (8, 7): (1536, 16, 164, 163, 128, 1024, 128),
+    (8, 9): (1536, 24, 100, 99, 128, 1024, 128),
+    **dict.fromkeys([(9, 0), (10, 0), (10, 3)], (2048, 32, 228, 227, 128, 1024, 128)),
+    **dict.fromkeys([(12, 0), (12, 1)], (1536, 24, 100, 99, 128, 1024, 128)),
+}
+
+
+def test_the_limits_of_each_capability_are_those_of_cudas_table() -> None:
+    assert {
+        capability: (
+            32 * limits.warps_per_sm,
+            limits.blocks_per_sm,
+            limits.shared_per_sm_bytes / KIB,
+            limits.shared_per_block_bytes / KIB,
+            limits.shared_unit_bytes,
+            limits.shared_reserved_bytes,
+            limits.fp32_lanes_per_sm,
+        )
+        for capability, limits in LIMITS.items()
+    } == CUDA_TABLE
+
+
+@given(capabilities, st.integers(1, 228 * KIB))
+def test_a_block_fits_if_and_only_if_it_asks_for_no_more_shared_memory_than_it_may(
+    capability: Capability, bytes_: int
+) -> None:
+    for asked in (bytes_, LIMITS[capability].shared_per_block_bytes, LIMITS[capability].shared_per_block_bytes + 1):
+        fits = occupancy(capability, 32, 0, 0, asked).blocks_per_sm > 0
+        assert fits == (asked <= LIMITS[capability].shared_per_block_bytes)
 
 
 def test_static_and_dynamic_shared_memory_add_up() -> None:

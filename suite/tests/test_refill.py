@@ -1,11 +1,12 @@
 """What launches find in their buffers: drawn by the host, different each time, and known again for the reference."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from peakgate.core import dtypes
 from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
@@ -39,6 +40,82 @@ def test_a_change_replaces_one_element_of_each_page(size, seed):
     refill.change(target, pool, seed)
     pages = [target[start : start + 1024].sum() for start in range(0, size, 1024)]
     assert pages == [1] * len(pages)
+
+
+def below(index, seed, end):
+    """A whole number below ``end``, by whole numbers alone."""
+    bits = (index + seed * 0x9E3779B9) % 2**32
+    bits = (bits ^ bits >> 16) * 0x7FEB352D % 2**32
+    bits = (bits ^ bits >> 15) * 0x846CA68B % 2**32
+    return ((bits ^ bits >> 16) * end) >> 32
+
+
+DTYPES = ("uint8", "uint16", "uint32", "uint64", "complex128")
+
+
+@given(size=SIZES, dtype=st.sampled_from(DTYPES), pool_size=st.sampled_from([64, 100, 4096]), seed=SEEDS)
+@example(size=4095, dtype="uint8", pool_size=100, seed=1)
+@example(size=4096, dtype="uint8", pool_size=100, seed=1)
+@example(size=1023, dtype="uint32", pool_size=100, seed=2)
+@example(size=1030, dtype="uint32", pool_size=100, seed=3)
+@example(size=513, dtype="uint64", pool_size=4096, seed=4)
+@example(size=700, dtype="complex128", pool_size=99, seed=5)
+def test_contents_follow_from_seeds_as_the_module_says(size, dtype, pool_size, seed):
+    target = np.zeros(size, dtype)
+    pool = np.arange(pool_size).astype(dtype) * (3 if dtype != "uint8" else 1)
+    chunk = 32 // target.itemsize if target.nbytes >= 4096 else 1
+    refill.fill(target, pool, seed)
+    expected = [pool[below(at // chunk, seed, pool_size // chunk) * chunk + at % chunk] for at in range(size)]
+    assert target.tolist() == expected
+    refill.change(target, pool, seed)
+    page = 4096 // target.itemsize
+    for at in range(0, size, page):
+        expected[at + below(at // page, seed, min(page, size - at))] = pool[below(at // page, seed + 1, pool_size)]
+    assert target.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "elements"),
+    [
+        ((10,), "float32", 4096),
+        ((100, 50), "float32", 5000),
+        ((1 << 22,), "float32", 2 << 20),
+        ((1 << 22,), "float64", 1 << 20),
+        ((64, 2), "int4", 8192),
+        ((100, 200), "int4", 20000),
+    ],
+)
+def test_a_pool_has_as_many_elements_as_its_buffer_from_4096_up_to_8_mib(shape, dtype, elements):
+    pool = refill.pool_of(Buffer(Role.INOUT, shape, dtype))
+    assert (pool.role, pool.shape, pool.dtype) == (Role.IN, (elements,), dtype)
+
+
+def test_inputs_that_may_change_are_drawn_from_their_like_and_outputs_from_noise():
+    buffers = {role: Buffer(role, (8,)) for role in Role}
+    arguments = (Scalar(1), *buffers.values(), Buffer(Role.IN, (8,), data=2.0), Buffer(Role.INOUT, (8,), data=(0, 1)))
+    case = Case("f", Stage("s", "", Path("s.cu")), Launch((1, 1, 1), (1, 1, 1)), arguments, Work(0), lambda *_: ())
+    drawn = {Role.IN: "elements", Role.INOUT: "elements", Role.OUT: "noise", Role.TEMP: "noise"}
+    expected = {at: drawn[role] for at, role in enumerate(buffers, 1) if role in drawn}
+
+    def pools(case):
+        return refill.pools(case, lambda dtype: "noise", lambda pool, at: "elements")
+
+    assert pools(case) == expected | {len(Role) + 2: "elements"}
+    saved = tuple(Path(f"{at}.npy") for at in range(3))
+    noise = {at: kind for at, kind in expected.items() if kind == "noise"}
+    assert pools(replace(case, reference=saved)) == noise
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "bool", "int32", "bfloat16"])
+def test_noise_is_4_mib_of_random_bytes_but_for_the_exponents_of_real_types(dtype):
+    found = refill.noise(np, dtype, 7)
+    assert found.nbytes == 4 << 20
+    part = dtypes.storage(dtype).itemsize // (2 if dtype == "complex64" else 1)
+    by_place = found.view(np.uint8).reshape(-1, part)
+    kinds = [np.unique(by_place[:, place]) for place in range(part)]
+    high = range(256) if dtype == "int32" else [byte for byte in range(256) if byte & 0x7E == 0x7E]
+    assert kinds[-1].tolist() == list(high)
+    assert all(each.size == 256 for each in kinds[:-1])
 
 
 @pytest.mark.parametrize("dtype", [*dtypes.BITS, "float16", "float32", "float64", "complex64"])
@@ -100,6 +177,100 @@ def test_inputs_that_stay_are_given_back_and_outputs_are_filled_whole_beside_the
     assert (arrays[0] != 0).all()
     assert (arrays[1] == 1).all()
     assert not tested.renewed
+
+
+class Recording(refill.HostRefiller):
+    """NumPy's way, and what was asked of it: (place of the array's memory, what is done, seed)."""
+
+    def __init__(self):
+        self.asked = []
+
+    def fill(self, target, pool, seed):
+        self.asked.append(("fill", target.ctypes.data, seed))
+        refill.fill(target, pool, seed)
+
+    def change(self, arrays):
+        self.asked += [("change", target.ctypes.data, seed) for target, _, seed in arrays]
+        super().change(arrays)
+
+    def copy(self, target, origin):
+        self.asked.append(("copy", target.ctypes.data, 0))
+        np.copyto(target, origin)
+
+
+def test_each_kind_of_buffer_is_drawn_whole_or_changed_in_part_as_its_role_asks():
+    roles = (Role.OUT, Role.IN, Role.INOUT, Role.TEMP, Role.IN, Role.INOUT, Role.SCRATCH)
+    saved = (4, 5)
+    buffers = {at: Buffer(role, (2000 + at,), data=1.0 if at in saved else None) for at, role in enumerate(roles)}
+    arrays = {at: np.full(2000 + at, 5, "float32") for at in buffers}
+    tested = contents(buffers, {at: np.ones(2000 + at, "float32") for at in buffers}, saved=saved)
+    tested.refiller = Recording()
+    asked_below = []
+    draw = tested.draw
+    tested.draw = lambda end: asked_below.append(end) or draw(end)
+    places = {array.ctypes.data: at for at, array in arrays.items()}
+
+    def done():
+        kinds = {kind: sorted(places[place] for what, place, _ in asked if what == kind) for kind in ("fill", "change")}
+        return kinds | {"copy": sorted(places[place] for what, place, _ in asked if what == "copy")}
+
+    seeds = set()
+    for step in ("begin", "whole", "in part", "whole by default"):
+        tested.refiller.asked = asked = []
+        before = {at: array.copy() for at, array in arrays.items()}
+        if step == "begin":
+            tested.begin(arrays)
+            assert done() == {"fill": [0, 1, 2, 3], "change": [], "copy": [4, 5]}
+            assert (arrays[4] == 1).all()
+            assert not arrays[6].any()
+        else:
+            tested.next(whole=False) if step == "in part" else tested.next()
+            whole = step != "in part"
+            changed = [0, 3] if whole else [0, 1, 3]
+            assert done() == {"fill": [1, 2] if whole else [2], "change": changed, "copy": [5]}
+            now = {
+                at: np.count_nonzero(array.view("uint32") != before[at].view("uint32")) for at, array in arrays.items()
+            }
+            assert all(0 < now[at] <= 2 for at in changed)
+        drawn = [seed + more for what, _, seed in asked if what != "copy" for more in range(1 + (what == "change"))]
+        assert len(set(drawn)) == len(drawn)
+        assert not seeds & set(drawn)
+        seeds |= set(drawn)
+    assert asked_below == [2**32] * 4
+    assert tested.renewed
+    assert tested.input_bytes == 4 * 2001
+    assert [array is arrays[at] for array, at in zip(refill.outputs_of(buffers, arrays), (0, 2, 5), strict=True)]
+
+
+def test_an_earlier_launch_of_a_batch_is_known_after_later_ones_too():
+    buffers = {0: Buffer(Role.IN, (4096,)), 1: Buffer(Role.INOUT, (4096,)), 2: Buffer(Role.IN, (4096,), data=1.0)}
+    arrays = {at: np.ones(4096, "float32") for at in buffers}
+    tested = contents(buffers, arrays, saved=(2,))
+    tested.begin(arrays)
+    found = []
+    for whole in (False, True, False, False, True):
+        tested.next(whole=whole)
+        found.append([array.copy() for array in arrays.values()])
+    for launch, expected in enumerate(found):
+        assert all(map(np.array_equal, tested.given(launch), expected))
+    assert not any(np.array_equal(one[1], other[1]) for one, other in pairwise(found))
+
+
+@pytest.mark.parametrize(
+    ("roles", "saved", "renewed"),
+    [
+        ([Role.OUT], (), True),
+        ([Role.OUT, Role.IN], (), True),
+        ([Role.OUT, Role.INOUT], (1,), False),
+        ([Role.OUT, Role.IN, Role.IN], (1,), True),
+        ([Role.SCRATCH, Role.IN], (1,), False),
+    ],
+)
+def test_an_answer_that_was_kept_is_wrong_where_some_input_changes_or_there_is_none(roles, saved, renewed):
+    buffers = {at: Buffer(role, (8,), data=1.0 if at in saved else None) for at, role in enumerate(roles)}
+    tested = contents(buffers, {at: np.ones(8, "float32") for at in buffers}, saved=saved)
+    assert tested.renewed is renewed
+    assert ("not excluded" in refill.replayed(tested)) is not renewed
 
 
 @pytest.mark.parametrize(

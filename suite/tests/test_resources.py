@@ -51,6 +51,7 @@ surveys = st.builds(
     st.just(("--std=c++17",)),
     st.dictionaries(targets, usages, max_size=6),
     st.just({}),
+    st.sampled_from([None, (90,), (75, 90)]),
 )
 
 
@@ -166,6 +167,21 @@ def test_a_difference_is_one_line_and_fails_where_it_is_worse(before, after, kin
     assert reported(*sides) == [f"roof.copy on sm_90: {kind}, {said}"]
     assert judged(*sides) is (ExitCode.REGRESSION if ResourceChange(kind) in RESOURCE_REGRESSIONS else ExitCode.OK)
     assert judged(sides[1], sides[1]) is ExitCode.OK
+
+
+def test_a_block_that_gains_does_not_hide_one_that_loses():
+    filled = [{"128": (0.5, 0.75), "256": (0.5, 0.25)}, {"128": (0.5, 0.25), "256": (0.5, 0.75)}]
+    for blocks in filled:
+        before, after = (
+            survey(
+                roof__copy=Usage(
+                    usage().resources, {block: TheoreticalOccupancy(of[at], "warps") for block, of in blocks.items()}
+                )
+            )
+            for at in (0, 1)
+        )
+        assert [each.kind for each in compare(before, after)] == [ResourceChange.LOST_OCCUPANCY]
+        assert judged(before, after) is ExitCode.REGRESSION
 
 
 def test_new_and_removed_builds_are_said_and_pass():

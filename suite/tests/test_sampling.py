@@ -1,17 +1,21 @@
 """When a case has been sampled enough, and which samples count."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.measure.sampling import (
+    ONE_BATCH,
+    REPEATED,
     PowerReading,
     RoundsPlan,
     Samples,
     SamplingPlan,
     gather,
     joined,
+    let_clock_recover,
     relative_error,
     trimmed_mean,
     undisturbed,
@@ -185,6 +189,10 @@ def test_rounds_go_on_until_their_ratios_agree_the_time_is_spent_or_there_are_en
     assert not plan.done([0.0] * 4, 0.99)
     assert not plan.done([-0.01, 0.01] * 4, 9.0)
     assert plan.done([-0.01, 0.01] * 5, 0.0)
+    many = RoundsPlan(least_rounds=4, most_rounds=100, target_error=0.001)
+    assert many.done([-0.002, 0.002] * 8, 0.0)
+    assert not many.done([-0.005, 0.005] * 8, 0.0)
+    assert RoundsPlan(target_error=0.0).done([0.5] * 4, 0.0)
 
 
 def test_samples_that_were_taken_in_parts_count_as_one():
@@ -196,3 +204,69 @@ def test_samples_that_were_taken_in_parts_count_as_one():
     assert (whole.times_us, whole.sm_clocks_mhz, whole.discarded) == ((1.0, 2.0, 4.0), (1980.0, None, 1970.0), 3)
     assert (whole.control_us, whole.power_w, whole.doubt) == (3.0, 200.0, "another stream")
     assert whole.steady_below_mhz is None
+    steady = [
+        replace(parts[0], activity_us=us, steady_below_mhz=mhz) for us, mhz in ((None, 3.0), (8.0, 4.0), (9.0, 5.0))
+    ]
+    assert (joined(steady).activity_us, joined(steady).steady_below_mhz) == (8.0, 5.0)
+    assert joined(parts[:1]).activity_us is None
+
+
+def test_a_case_without_a_sample_is_not_conclusive_and_one_of_unknown_clock_not_bound_by_power():
+    nothing = Samples((), (), 0, "")
+    assert not nothing.conclusive
+    unknown = Samples((1.0,), (None,), 0, "", steady_below_mhz=1000.0)
+    assert not unknown.power_bound
+    assert [
+        Samples((1.0,), (clock,), 0, "", steady_below_mhz=1000.0).power_bound for clock in (979.0, 980.0, 1000.0)
+    ] == [True, False, False]
+    assert [Samples((1.0,) * 4, (None,) * 4, discarded, "").conclusive for discarded in (4, 5)] == [True, False]
+
+
+def test_a_control_is_not_timed_for_a_case_without_samples_and_ten_times_in_a_process_of_an_ab():
+    def unasked():
+        raise AssertionError("timed")
+
+    plan = SamplingPlan(min_samples=2, max_samples=4, control_batches=1)
+    gone = gather(plan, 1000.0, lambda _: [(1.0, 1.0)] * 2, lambda: "", unasked)
+    assert (gone.times_us, gone.control_us) == ((), None)
+    timed = []
+    gather(REPEATED, None, lambda _: [(90.0, None)] * 6, lambda: "", lambda: timed.append(1) or [(1.0, None)])
+    assert len(timed) == 10
+
+
+def test_a_process_of_an_ab_takes_six_samples_of_8_ms_in_all_and_a_probe_one():
+    assert not REPEATED.done([[1600.0] * 5])
+    assert not REPEATED.done([[1300.0] * 6])
+    assert REPEATED.done([[1334.0] * 6])
+    assert not ONE_BATCH.done([])
+    assert ONE_BATCH.done([[1.0]])
+
+
+def test_the_trimmed_mean_leaves_out_a_twentieth_at_either_end():
+    assert trimmed_mean([-1e9, -1e9, *[2.0] * 36, 1e9, 1e9]) == 2
+    assert trimmed_mean([*[0.0] * 3, *[2.0] * 36, 41.0]) == pytest.approx(70 / 36)
+
+
+def test_a_clock_has_thirty_milliseconds_to_recover(monkeypatch):
+    waited_s = []
+    monkeypatch.setattr("peakgate.measure.sampling.time.sleep", waited_s.append)
+    let_clock_recover()
+    assert waited_s == [0.03]
+
+
+@pytest.mark.parametrize(
+    ("count", "first"), [(6, 0), (7, 0), (8, 1), (16, 4), (25, 7), (100, 40), (101, 40), (400, 180), (10_000, 4902)]
+)
+def test_the_interval_of_a_median_is_that_of_binomial_ranks(count, first):
+    values = [float(each) for each in range(count)]
+    assert Samples((*values[::-1],), (None,) * count, 0, "").median_interval_us == (first, count - 1 - first)
+
+
+def test_five_samples_have_no_interval_of_their_median():
+    assert Samples((1.0,) * 5, (None,) * 5, 0, "").median_interval_us is None
+
+
+def test_one_part_whose_clock_something_else_lowered_is_enough_for_the_whole():
+    steady = Samples((1.0,), (None,), 0, "", steady_below_mhz=1000.0)
+    assert joined([replace(steady, steady_below_mhz=None), steady]).steady_below_mhz is None
+    assert joined([steady, replace(steady, steady_below_mhz=None)]).steady_below_mhz is None

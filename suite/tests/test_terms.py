@@ -6,7 +6,19 @@ from types import SimpleNamespace
 
 import pytest
 from peakgate.build.cubin import BuildError
-from peakgate.core.case import Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Tier, Work
+from peakgate.core.case import (
+    Buffer,
+    Case,
+    KernelLaunch,
+    Launch,
+    RefusedCase,
+    Role,
+    Scalar,
+    Scale,
+    Stage,
+    Tier,
+    Work,
+)
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.tensor_maps import TensorMapArgument
@@ -114,6 +126,49 @@ def test_a_reference_kernel_counts_with_its_source(case, tmp_path):
     assert list(changes(before, stated(case))) == ["reference_kernel"]
 
 
+def test_expected_values_are_part_of_the_contract_by_type_shape_and_files(case, tmp_path):
+    def of(**changed):
+        return contract(replace(case, **changed)).reference
+
+    flat = of(reference=lambda xp, inputs: [2 * inputs[0]])
+    assert of(reference=lambda xp, inputs: [(2 * inputs[0]).reshape(-1, 1)]) != flat
+    assert contract(case, scale=lambda xp, inputs: [None]) == contract(case)
+    for content in (b"1", b"2"):
+        (tmp_path / "expected.npy").write_bytes(content)
+        (tmp_path / "other.cu").write_text(f"// {content}")
+        saved = of(reference=(tmp_path / "expected.npy",))
+        kernel = of(reference=replace(case, reference=None, stage=Stage("other", "", tmp_path / "other.cu")))
+        if content == b"1":
+            before = saved, kernel
+    assert (saved != before[0], kernel != before[1]) == (True, True)
+
+
+def test_a_case_is_evaluated_at_its_own_size_up_to_a_limit_of_bytes_and_operations(case, monkeypatch):
+    made = other_input(replace(case, work=Work(256, 100)), data=_below_32)
+    for limit, at in (("MOST_DATA_BYTES", 128), ("MOST_BYTES", made.buffer_bytes), ("MOST_FLOPS", 100)):
+        term = "benchmark_data" if limit == "MOST_DATA_BYTES" else "benchmark_reference"
+        for most, known in ((at, True), (at - 1, False)):
+            monkeypatch.setattr(identity, limit, most)
+            assert (getattr(contract(made), term) is not None) == known
+        monkeypatch.undo()
+    assert contract(case).benchmark_data is None  # random, no function's
+    saved = replace(
+        case, reference=replace(case, reference=None, stage=replace(case.stage, source=None, operation="a"))
+    )
+    assert contract(saved).benchmark_reference is None
+
+
+def test_edge_size_problems_count_by_their_size_and_tolerance(case):
+    def of(*probes):
+        return terms([Listed(case, probes)])[case.id]
+
+    tiny = replace(case, work=Work(0))
+    assert list(changes(of(replace(tiny, size="a")), of(replace(tiny, size="b")))) == ["reference"]
+    loose = replace(tiny, tolerance=0.5)
+    assert of(tiny, tiny).edge_tolerance is None
+    assert len({of(*probes).edge_tolerance for probes in ((tiny, tiny), (tiny, loose), (loose, loose))}) == 3
+
+
 def test_every_term_is_the_kernels_own_or_promised():
     assert set(TERMS) - set(PROMISED) == {"code", "library", "launch"}
     assert set(PROMISED) - set(KEPT) == {"operation", "buffers", "edge_tolerance", *EVALUATED}
@@ -127,6 +182,8 @@ def test_what_surely_equals_has_machine_code_or_a_library_with_a_version():
     assert (UNKNOWN.described, Contract(launch="1").described, Contract(launch="1").builds) == (False, True, False)
     assert not Contract(problem="no such file").described
     assert changes(Contract(problem="a"), Contract(problem="b")) == {}
+    assert kernel.builds
+    assert called.builds
 
 
 def test_a_summary_counts_the_cases_of_each_term_and_names_the_first():
@@ -135,6 +192,8 @@ def test_a_summary_counts_the_cases_of_each_term_and_names_the_first():
     assert "2 cases" in line
     assert "8 to 16" in line
     assert summary(cases, ["tier"]) == []
+    cases = {"a.b": (Contract(peak_tflops=0.1 + 0.2, tier="gate"), Contract(peak_tflops=0.5, tier="full"))}
+    assert [line.split("(")[1] for line in summary(cases)] == ["a.b: 0.3 to 0.5)", "a.b: gate to full)"]
 
 
 def _below_32(xp, shape):
@@ -164,6 +223,11 @@ def test_a_case_states_how_inputs_are_filled_and_how_far_outputs_may_be_off(case
     assert stated(replace(case, tolerance=1e-3)).tolerance == 1e-3
     assert stated(replace(case, tolerance=(1e-3,))).tolerance == 1e-3
     assert stated(replace(case, tolerance=1e-3, atol=0.5, rtol=0.0)).tolerance == "0.001 atol=0.5 rtol=0"
+    two = replace(case, arguments=(*case.arguments, Buffer(Role.OUT, (32,))), tolerance=(1e-3, 0.5))
+    assert stated(two).tolerance == "0.001 0.5"
+    assert stated(replace(other_stage(case, constants=()), arguments=case.arguments[:1])).input_data is None
+    assert (stated(case).reference_kernel, len(stated(case).buffers)) == (None, 12)
+    assert stated(replace(case, reference=other_stage(case, source=None, operation="copy"))).reference_kernel is None
     assert stated(case).saved is None
     saved = stated(other_input(case, data=tmp_path / "x.npy")).saved
     assert saved.startswith("x.npy:")
@@ -178,9 +242,34 @@ def project(case, monkeypatch):
     """What the families of a project give, without one: two cases of which one is in the gate tier."""
     gated = replace(case, size="64", tier=Tier.GATE)
     found = {each.id: Listed(each, ()) for each in (case, gated)}
-    monkeypatch.setattr(identity.listing, "listed", lambda root, scale: (found, []))
-    monkeypatch.setattr(identity, "cubin", lambda *_: SimpleNamespace(fingerprint="f" * 16))
-    return gated.id, case.id
+    given = SimpleNamespace(ids=(gated.id, case.id), found=found, refused=[])
+    root = identity.config.current().root
+    monkeypatch.setattr(identity.listing, "listed", lambda *asked: {(root, Scale.BENCH): (found, given.refused)}[asked])
+
+    def compiled(stage, defines, capability):
+        assert (stage, defines) in [(each.case.stage, each.case.defines) for each in found.values()]
+        assert capability == (9, 0)
+        return SimpleNamespace(fingerprint="f" * 16)
+
+    monkeypatch.setattr(identity, "cubin", compiled)
+    return given
+
+
+@pytest.fixture
+def benchmark_tests(monkeypatch):
+    """Two benchmark tests of the project, by the ids that they have."""
+    root = identity.config.current().root
+    tests = ("bench.test_a", "bench.test_b")
+    project = SimpleNamespace(root=root, benchmarks=tests)
+    monkeypatch.setattr(identity.config, "current", lambda: project)
+
+    def collected(of, kernels):
+        assert of is project
+        assert all(kernel.startswith("mine.") for kernel in kernels)
+        return of.benchmarks
+
+    monkeypatch.setattr("peakgate.run.benchmark_tests.collected", collected)
+    return project
 
 
 def printed(capsys, *arguments):
@@ -189,34 +278,86 @@ def printed(capsys, *arguments):
 
 
 def test_identities_are_those_of_the_tier_the_case_and_the_architecture(project, capsys):
-    gated, full = project
+    gated, full = project.ids
     found = printed(capsys, "--capability", "9.0")
     assert list(found) == [gated]
     assert (found[gated]["code"], found[gated]["tier"], found[gated]["edge_problems"]) == ("f" * 16, "gate", 0)
-    assert sorted(printed(capsys, "--capability", "9.0", "--tier", "full")) == sorted(project)
+    assert sorted(printed(capsys, "--capability", "9.0", "--tier", "full")) == sorted(project.ids)
     assert list(printed(capsys, "--capability", "9.0", "--tier", "full", "--case", full)) == [full]
     assert printed(capsys, "--capability", "9.0", "--case", "no.such") == {}
     assert printed(capsys, "--capability", "5.0") == {}
     terms_only = printed(capsys, "--terms")
-    assert sorted(terms_only) == sorted(project)
+    assert sorted(terms_only) == sorted(project.ids)
     assert "code" not in terms_only[full]
+
+
+def test_what_a_family_does_not_describe_has_no_term_and_is_no_contract(project, capsys):
+    refused = RefusedCase.named("mine", "gone", "fails")
+    project.refused.append(refused)
+    assert printed(capsys, "--capability", "9.0")[refused.case.id] == {"problem": refused.reason}
+    assert list(printed(capsys, "--capability", "9.0", "--case", project.ids[0])) == [project.ids[0]]
+    assert list(printed(capsys, "--capability", "9.0", "--case", refused.case.id)) == [refused.case.id]
+    assert identity.main(["--terms"]) == 2
+    assert "fails" in capsys.readouterr().err
+
+
+def test_a_case_whose_reference_fails_on_its_edge_size_problems_is_not_described(project, capsys):
+    gated, full = project.ids
+
+    def fails(xp, inputs):
+        raise ValueError("no")
+
+    case = replace(project.found[gated].case, reference=fails)
+    project.found[gated] = Listed(case, (replace(case, size="1", work=Work(0)),))
+    found = printed(capsys, "--capability", "9.0", "--tier", "full")
+    assert (list(found[gated]), found[full]["code"]) == (["problem"], "f" * 16)
+    assert identity.identities([project.found[full]], (9, 0))[full].reference is not None
+    unevaluated = printed(capsys, "--capability", "9.0", "--unevaluated")[gated]
+    assert "reference" not in unevaluated
+    assert unevaluated["code"] == "f" * 16
+
+
+def test_an_operation_of_the_device_is_identified_by_its_library(project, capsys, tmp_path, monkeypatch):
+    gated, _ = project.ids
+    case = project.found[gated].case
+    stage = replace(case.stage, source=None, operation="cublas_sgemm")
+    project.found[gated] = Listed(replace(case, stage=stage), ())
+    monkeypatch.setattr(identity.driver, "library_behind", lambda operation: f"{operation} 1.2")
+    found = printed(capsys, "--capability", "9.0")[gated]
+    assert (found["operation"], found["library"], "code" in found) == ("cublas_sgemm", "cublas_sgemm 1.2", False)
+    (tmp_path / "ids").write_text(gated)
+    assert list(printed(capsys, "--capability", "9.0", "--built", str(tmp_path / "ids"))[gated]) == ["problem"]
+
+
+def test_benchmark_tests_are_listed_beside_kernels_and_looked_for_where_no_kernel_has_the_id(
+    project, benchmark_tests, capsys, monkeypatch
+):
+    gated, first, second = project.ids[0], *benchmark_tests.benchmarks
+    found = printed(capsys, "--capability", "9.0")
+    assert list(found) == [gated, first, second]
+    assert found[first] == {"operation": "callable"}
+    assert list(printed(capsys, "--capability", "9.0", "--case", second)) == [second]
+    monkeypatch.setattr("peakgate.run.benchmark_tests.collected", None)  # called in vain, it would cost a second
+    assert list(printed(capsys, "--capability", "9.0", "--case", gated)) == [gated]
+    benchmark_tests.benchmarks = ()
+    assert list(printed(capsys, "--capability", "9.0")) == [gated]
 
 
 def test_builds_are_those_of_the_file_in_its_order(project, tmp_path, capsys, monkeypatch):
     made = SimpleNamespace(path=tmp_path / "k", entry="e", fingerprint="f", resources=ONE)
-    monkeypatch.setattr(identity, "cubin", lambda *_: made)
-    (tmp_path / "ids").write_text("\n".join((*reversed(project), "no.such")))
+    monkeypatch.setattr(identity, "cubin", lambda stage, defines, capability: made if defines == () else stage.none)
+    (tmp_path / "ids").write_text("\n".join((*reversed(project.ids), "no.such")))
     found = printed(capsys, "--capability", "9.0", "--built", str(tmp_path / "ids"))
-    assert list(found) == list(reversed(project))
-    assert (found[project[0]]["entry"], found[project[0]]["fingerprint"]) == ("e", "f")
-    assert found[project[0]]["launch"]["block"] == [32, 1, 1]
+    assert list(found) == list(reversed(project.ids))
+    assert (found[project.ids[0]]["entry"], found[project.ids[0]]["fingerprint"]) == ("e", "f")
+    assert found[project.ids[0]]["launch"]["block"] == [32, 1, 1]
 
     def broken(*_):
         raise BuildError("no")
 
     monkeypatch.setattr(identity, "cubin", broken)
-    assert "no" in printed(capsys, "--capability", "9.0", "--built", str(tmp_path / "ids"))[project[0]]["problem"]
-    assert "code" not in printed(capsys, "--capability", "9.0")[project[0]]
+    assert "no" in printed(capsys, "--capability", "9.0", "--built", str(tmp_path / "ids"))[project.ids[0]]["problem"]
+    assert "code" not in printed(capsys, "--capability", "9.0")[project.ids[0]]
 
 
 @pytest.mark.parametrize("text", ["9", "9,0", "x.0", "9.x", "", ".", "9."])

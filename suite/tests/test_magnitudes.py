@@ -1,0 +1,137 @@
+"""How large what is summed into an element is, by evaluations of its reference: the formula, and what stands in."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from peakgate.judge.magnitudes import Rounded, by_evaluations, estimated, of_row, shares
+
+SHARE = 2.0**-20
+PARTS = (0.0, 1e-3, 0.5, 1.0, 3.0, -2.0, 40.0, math.inf, math.nan)
+
+
+def neighbours(squares, width):
+    """The mean of each ``width`` squares in order, for each; of what is left over that of the last ``width``."""
+    finite = [square if math.isfinite(square) else 0.0 for square in squares]
+    width = min(width, len(finite))
+    whole = len(finite) // width * width
+    starts = [at // width * width if at < whole else len(finite) - width for at in range(len(finite))]
+    return [sum(finite[start : start + width]) / width for start in starts]
+
+
+def magnitudes(values, moves, tolerance, unit):
+    """As the module says: four deviations, neighbours up to 64 times or a bound of 1/16, eight roundings."""
+    moved = [4 * math.sqrt(sum(each) / 3) / (SHARE * math.sqrt(7 / 12)) for each in zip(*moves, strict=True)]
+    around = map(math.sqrt, neighbours([each**2 for each in moved], 16))
+    found = []
+    for move, value, beside in zip(moved, values, around, strict=True):
+        own = max(move if math.isfinite(move) else 0.0, abs(value))
+        most = min(max(1 / 16 / tolerance, 1.0), 64.0)
+        found.append(max(own, min(beside, most * own), 8 * unit / tolerance / 4 * beside))
+    return found
+
+
+QUIET = [0.001, *[1e-9] * 49]
+LOUD = [40.0, *[1e-3] * 149]
+
+
+@example(values=QUIET, moves=LOUD, tolerance=1e-6, unit=2.0**-24)  # 64 times their own
+@example(values=QUIET, moves=LOUD, tolerance=2.0**-6, unit=2.0**-24)  # up to a bound of 1/16
+@example(values=QUIET, moves=LOUD, tolerance=0.1, unit=2.0**-3)  # eight roundings
+@example(values=QUIET, moves=LOUD, tolerance=1e-4, unit=2.0**-11)
+@example(values=[1.0] * 33, moves=LOUD, tolerance=1e-4, unit=2.0**-11)
+@given(
+    values=st.lists(st.sampled_from(PARTS[:-2]), min_size=1, max_size=50),
+    moves=st.lists(st.sampled_from(PARTS), min_size=150, max_size=150),
+    tolerance=st.sampled_from([1e-6, 1e-4, 2.0**-6, 0.03, 0.1, 0.5]),
+    unit=st.sampled_from([2.0**-24, 2.0**-11, 2.0**-3]),
+)
+def test_an_elements_magnitude_is_four_deviations_of_three_evaluations_and_bounded_by_its_neighbours(
+    values, moves, tolerance, unit
+):
+    by_seed = [np.array(moves[50 * at :][: len(values)]) * SHARE for at in range(3)]
+    seeds = []
+
+    def moved(seed):
+        seeds.append(seed)
+        return [np.array(values) + by_seed[len(seeds) - 1]]
+
+    with np.errstate(invalid="ignore"):
+        (found,) = by_evaluations(np, [np.array(values)], [Rounded(tolerance, unit)], moved, SHARE)
+        exact = [(np.array(values) + each - np.array(values)) ** 2 for each in by_seed]
+    assert np.allclose(found, magnitudes(values, exact, tolerance, unit), rtol=1e-12)
+    assert min(np.diff(sorted(seeds))) > 100  # an argument's position is added to a seed
+
+
+def test_shares_are_of_either_sign_from_a_half_to_one_and_differ_by_seed():
+    found, other = (shares(np, (400, 250), seed) for seed in (1, 2))
+    assert 0.5 <= np.abs(found).min() < 0.501
+    assert 0.999 < np.abs(found).max() <= 1
+    assert abs(found.mean()) < 0.01
+    assert np.sqrt(np.mean(found.astype(float) ** 2)) == pytest.approx(math.sqrt(7 / 12), rel=3e-3)
+    assert abs(np.mean(found * other)) < 0.01
+
+
+def test_numbers_move_by_up_to_a_millionth_each_on_its_own_and_integers_stay():
+    x, n = np.random.default_rng(1).uniform(1, 2, 4096), np.arange(4096)
+    seen = []
+
+    def reference(given):
+        seen.append(given)
+        return [given[0] - given[1]]
+
+    (found,) = estimated(np, reference, [x, x, n], [x - x], [Rounded(1e-5, 2.0**-24)])
+    assert len(seen) == 3
+    moved = [given[at] / x - 1 for given in seen for at in (0, 1)]
+    for each in moved:
+        assert SHARE / 2.01 < np.abs(each).min() < SHARE / 1.99
+        assert SHARE / 1.01 < np.abs(each).max() < SHARE * 1.0001
+        assert abs(each.mean()) < SHARE / 10
+    assert max(abs(np.corrcoef(moved)[np.triu_indices(6, 1)])) < 0.1
+    assert all(given[2] is n for given in seen)
+    assert np.median(found / x) == pytest.approx(4 * math.sqrt(2), rel=0.2)  # of terms that cancel
+
+
+def test_where_no_input_moves_or_other_inputs_are_not_taken_a_row_stands_in():
+    x, n = np.array([[3.0, 4.0]]), np.array([[3, 4]])
+    row = [[math.sqrt(12.5)] * 2]
+    for reference, inputs in (
+        (lambda given: [given[0] * 1.0], [n]),
+        (lambda given: [given[0][:0]], [x]),
+        (lambda given: [], [x]),
+        (lambda given: {}[0], [x]),
+    ):
+        (found,) = estimated(np, reference, inputs, [x], [Rounded(1e-5, 2.0**-24)])
+        assert np.allclose(found, row)
+    (found,) = estimated(np, lambda given: [given[1] * 1.0], [n, x], [x], [Rounded(1e-5, 2.0**-24)])
+    assert not np.allclose(found, row)
+
+
+def test_exact_and_empty_outputs_have_no_magnitude_and_complex_ones_that_of_their_size():
+    x = np.array([3.0 + 4.0j])
+    outputs = [x, np.zeros((0, 3)), np.zeros(2)]
+    rounded = [Rounded(1e-5, 2.0**-24)] * 2 + [Rounded(0.0, 0.0)]
+    found = estimated(np, lambda given: [given[0], outputs[1], outputs[2]], [x], outputs, rounded)
+    assert found[1:] == [None, None]
+    assert found[0].dtype == float
+    assert 5 <= found[0][0] < 40
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3, 4), (3, 2500), (2, 1024)])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_a_rows_magnitude_is_its_root_mean_square_over_up_to_1024_elements(shape, dtype):
+    rng = np.random.default_rng(2)
+    value = (rng.uniform(-1, 1, shape) * (1 + 2j if dtype == "complex64" else 1)).astype(dtype)
+    found = of_row(np, value)
+    squares = (np.abs(value.astype("complex128")) ** 2).reshape(-1)
+    expected = neighbours(list(squares), min(shape[-1] if shape else 1, 1024))
+    assert found.shape == shape
+    assert np.allclose(found.reshape(-1), np.sqrt(expected), rtol=1e-12)
+
+
+def test_what_does_not_round_or_is_empty_has_no_rows_magnitude():
+    assert of_row(np, np.arange(3)) is None
+    assert of_row(np, np.zeros((2, 0))) is None
+    assert np.array_equal(of_row(np, np.array([math.inf, 2.0])), [math.sqrt(2)] * 2)
