@@ -270,9 +270,9 @@ def _judging(before: pd.DataFrame, after: pd.DataFrame, shifts: pd.DataFrame) ->
     figures, flagged = in_percent(shifts), shifts["flagged"].to_numpy()
     changes = (figures[name] for name in ("change_percent", "smallest_detectable_change_percent"))
     within = pd.Series(list(map(evidence.unmoved, *changes)), shifts.index, dtype="string")
-    beyond = pd.Series(None, shifts.index, dtype="string")
-    if flagged.any():
-        beyond[flagged] = list(map(evidence.moved, *(records(table[flagged]) for table in (before, after, figures))))
+    words = np.full(len(shifts), None, dtype=object)  # pandas 3.0 takes no list where a mask holds
+    words[flagged] = list(map(evidence.moved, *(records(table[flagged]) for table in (before, after, figures))))
+    beyond = pd.Series(words, shifts.index, dtype="string")
     alone = (before["link"] | after["link"]) & (np.minimum(before["sessions"], after["sessions"]) == 1)
     return [
         (flagged & alone, Verdict.INCONCLUSIVE, "the link to the host may have been busy, measure again; " + beyond),
