@@ -195,6 +195,7 @@ OUTSIDE = (
     "makes a kernel slow in some processes only",
     "adds a plausible forged run",
     "forges samples in a benchmark test",
+    "slows the base's kernel down from its own",
 )
 """Dodges that are named as a limit or as outside the promise; nothing refuses them."""
 
