@@ -6,7 +6,6 @@ import argparse
 import importlib
 import re
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.output import say
 from peakgate.core.progress import Progress
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.selection import add_selection
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
@@ -178,12 +178,12 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         with (
             _environments(options) as made,
             folders(base, head) as there,
-            tempfile.TemporaryDirectory(prefix="peakgate-plan-") as scratch,
+            scratch_folder("plan") as scratch,
         ):
             placed = in_environments(there, made)
             environments = [side_environment(folder.path, python=folder.python) for folder in placed]
             for which, folder, environment in zip(Side, placed, environments, strict=True):
-                build_side(which, folder.path, environment, Path(scratch, f"{which}-build.log"))
+                build_side(which, folder.path, environment, scratch / f"{which}-build.log")
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
         raise PeakgateError.repeated(str(broken), Code.SIDE) from None
@@ -231,7 +231,7 @@ def _environments(options: argparse.Namespace) -> Iterator[list[SideEnvironment]
         return
     if options.explain:
         raise PeakgateError("--explain compares in one environment; leave it out with --base-env", Code.OPTION)
-    with tempfile.TemporaryDirectory(prefix="peakgate-environments-") as scratch:
+    with scratch_folder("environments") as scratch:
         folder = Path(scratch).resolve()
         yield [made(f"--{which}-env {given}", given, folder / which) if given else usual() for which, given in named]
 

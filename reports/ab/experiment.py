@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,6 +17,7 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.processes import last_words_in
 from peakgate.core.progress import Progress
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.text import counted
 from peakgate.core.verdict import FAULTY, ExitCode, Verdict
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
@@ -149,7 +149,7 @@ def _opened(
     """The processes of both sides, and a folder for their temporary files."""
     with ExitStack() as stack:
         stack.callback(means.progress.clear)
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="peakgate-ab-runs-"))).resolve()
+        scratch = stack.enter_context(scratch_folder("ab-runs"))
         judges = (None, folders[0].path if judged_by_base else None)
         temporary = {"TMPDIR": str(scratch)}  # what a process that is killed leaves goes with it
         temporary |= one_choice(scratch, os.environ)

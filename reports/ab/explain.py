@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +19,7 @@ from peakgate.core.files import read_text, write_whole
 from peakgate.core.git import ask
 from peakgate.core.processes import Asked, own_module
 from peakgate.core.report import Table
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.text import counted
 from peakgate.reports.ab.causes import ExplainedSide, MachineCode, SideDifference, findings
 from peakgate.reports.ab.plan import CODES_LIMIT_S
@@ -198,8 +198,8 @@ def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list
 
 def _described(project: ExplainedProject, cases: Sequence[str]) -> dict[str, Any]:
     """Output of ``run.identity --built`` in the project's folder; if it fails, every case has that problem."""
-    with tempfile.TemporaryDirectory(prefix="peakgate-explain-") as scratch:
-        listed = Path(scratch, "cases.txt")
+    with scratch_folder("explain") as scratch:
+        listed = scratch / "cases.txt"
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
         command = own_module("peakgate.run.identity", "--built", str(listed))
         with Asked(command, CODES_LIMIT_S, cwd=project.folder, env=project.environment) as asked:

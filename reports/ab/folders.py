@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from peakgate.core.files import read_text
 from peakgate.core.git import ask
 from peakgate.core.processes import end_group, last_words_in
 from peakgate.core.progress import Progress
+from peakgate.core.scratch import scratch_folder
 from peakgate.reports.ab.environments import SideEnvironment
 from peakgate.reports.ab.process import SideBroken
 
@@ -88,8 +88,8 @@ def placed(side: str, wanted: Wanted) -> Iterator[SideFolder]:
         yield there
         return
     with (
-        tempfile.TemporaryDirectory(prefix="peakgate-ab-") as scratch,
-        worktree(there, Path(scratch, side).resolve(), Path.cwd()) as path,
+        scratch_folder("ab") as scratch,
+        worktree(there, scratch / side, Path.cwd()) as path,
     ):
         yield SideFolder(wanted.name, _there(path / _project_inside(), wanted.name), there)
 

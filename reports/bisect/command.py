@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from peakgate.core.errors import CannotDecide, PeakgateError
 from peakgate.core.output import say, warn
 from peakgate.core.progress import Progress
 from peakgate.core.report import write_json
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.command import add_pairs_options
@@ -152,10 +152,10 @@ def _question(options: argparse.Namespace, commits: Sequence[tuple[str, str]], u
 
 def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progress: Progress) -> ExitCode:
     """Print the groups of the case, or of every case that differs between the ends."""
-    with tempfile.TemporaryDirectory(prefix="peakgate-bisect-") as scratch, points(options.package) as place:
+    with scratch_folder("bisect") as scratch, points(options.package) as place:
         target = BisectTarget(options.tier, options.capability, options.case, place)
         state = BisectState(_question(options, commits, None))
-        history = _history(commits, target, state, Path(scratch), progress)
+        history = _history(commits, target, state, scratch, progress)
     progress.clear()
     ends = history[0].cases, history[-1].cases
     changed = [case for case in ends[1] if case in ends[0] and not ends[0][case].surely_equals(ends[1][case])]

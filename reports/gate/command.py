@@ -14,7 +14,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from peakgate.core.files import file_digest, write_whole
 from peakgate.core.output import say
 from peakgate.core.processes import print_output, sigterm_interrupts
 from peakgate.core.report import Report, Row, leave_verdict
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.folders import worktree
 from peakgate.reports.gate import branch
@@ -127,8 +127,8 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 def _home(wanted: Path | None, repository: Path) -> Iterator[Path]:
     """The judge's own folder, new, outside the repository; it goes at the end unless it was named."""
     if wanted is None:
-        with tempfile.TemporaryDirectory(prefix="peakgate-gate-") as scratch:
-            yield _laid_out(_outside(Path(scratch) / "home", repository, "TMPDIR"))
+        with scratch_folder("gate") as scratch:
+            yield _laid_out(_outside(scratch / "home", repository, "TMPDIR"))
     else:
         yield _laid_out(_outside(wanted, repository, "--home"))
 

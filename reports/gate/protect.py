@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,6 +21,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, opened, read_limited
 from peakgate.core.processes import Asked, own_module
 from peakgate.core.report import Report, write_json
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.floors import load_floors
@@ -183,7 +183,7 @@ def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.Protecte
 
 def _floors_then(name: str, text: str) -> Mapping[str, float]:
     """The floors in a file of another commit, read by the same strict rules; errors call it by ``name``."""
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch_folder("protect") as scratch:
         path = _scratch(scratch, text)
         try:
             return load_floors(path).by_case
@@ -214,8 +214,8 @@ def _contract_changes(ref: str, commit: str, root: Path, files: Sequence[FileCha
         return []
     as_written = os.path.relpath(project.kernels, root)
     nested = changes.repository_changes(files, (as_written, os.path.relpath(project.kernels.resolve(), root.resolve())))
-    with tempfile.TemporaryDirectory() as scratch:
-        copy = Path(scratch) / "base"
+    with scratch_folder("protect") as scratch:
+        copy = scratch / "base"
         git.export(commit, root, copy)
         within = project.root.resolve().relative_to(root.resolve())
         base = config.find(copy / within)
@@ -240,13 +240,13 @@ def _of_base(commit: str, folder: Path, today: date) -> list[changes.Acknowledge
     for name in files_then(commit, folder):
         gpu, _, file = name.rpartition("/")
         if file == acknowledged.ACKNOWLEDGED_FILE and "/" not in gpu:
-            with tempfile.TemporaryDirectory() as scratch:
+            with scratch_folder("protect") as scratch:
                 found += acknowledged.load(_scratch(scratch, text_then(commit, folder, name)), gpu, today)
     return found
 
 
-def _scratch(folder: str, text: str) -> Path:
-    path = Path(folder) / FLOORS_FILE
+def _scratch(folder: Path, text: str) -> Path:
+    path = folder / FLOORS_FILE
     path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
     return path
 

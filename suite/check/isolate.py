@@ -21,6 +21,7 @@ from peakgate.core.files import UnreadableFile, read_limited, write_whole
 from peakgate.core.output import say
 from peakgate.core.processes import print_output
 from peakgate.core.sandbox import Isolation
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.verdict import ExitCode
 
 CHECK_LIMIT_S = 900.0
@@ -45,12 +46,12 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
             "or check in a virtual machine",
             Code.ISOLATION,
         )
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch_folder("check") as scratch:
         inner = [sys.executable, "-P", "-m", "peakgate", "check", *arguments, f"--out={scratch}"]
         process = sandbox.start(
             inner,
             folder,
-            Path(scratch),
+            scratch,
             way=Isolation.NAMESPACES,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -63,6 +64,6 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
                 Code.PROCESS,
             )
         with suppress(UnreadableFile):
-            write_whole(out / verdict_file, read_limited(Path(scratch, verdict_file), MOST_BYTES, inside=Path(scratch)))
+            write_whole(out / verdict_file, read_limited(scratch / verdict_file, MOST_BYTES, inside=scratch))
             say(f"verdict: {out / verdict_file}")
         return code

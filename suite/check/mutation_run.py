@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,6 +19,7 @@ from peakgate.core.case import Case, Stage
 from peakgate.core.codes import Code
 from peakgate.core.edges import RefusedSize
 from peakgate.core.errors import PeakgateError
+from peakgate.core.scratch import scratch_folder
 from peakgate.device.cpu import not_emulated
 from peakgate.emulator import KernelBuildError
 from peakgate.judge import waivers
@@ -78,8 +78,8 @@ def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> M
     text = source_text(original)
     if mutant not in mutants(mutant.file, text):
         raise PeakgateError(f"{original} was changed while its mutants ran; run them again", Code.CHANGED)
-    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        kernels = Path(folder, own.name)
+    with scratch_folder("mutant") as folder:
+        kernels = folder / own.name
         shutil.copytree(own, kernels, ignore=shutil.ignore_patterns("*.md", "*.svg", "*.py", "__pycache__"))
         (kernels / mutant.file).write_text(mutant.applied(text), encoding="utf-8")
         for problems, sources in _builds_and_sources("", config.current().root):

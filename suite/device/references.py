@@ -16,7 +16,6 @@ import inspect
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from peakgate.core import catalogue, config, dtypes
 from peakgate.core.case import Buffer, Case, Role, Scale
 from peakgate.core.files import cupy_cache, write_whole
 from peakgate.core.processes import end_group, end_with_parent
+from peakgate.core.scratch import scratch_folder
 
 MOST_PROCESSES = 4
 """The driver initializes processes and makes their contexts one after the other, 0.2 s each on an H200; compiling
@@ -59,7 +59,7 @@ def compiled_ahead(cases: Sequence[Case], index: int, versions: Sequence[str]) -
         return
     ids = "\n".join(case.id for case in different_first(wanted.values()))
     _begun.extend(_started(index) for _ in range(0 if _begun else count))
-    with tempfile.TemporaryDirectory(prefix="peakgate-references-") as claims:
+    with scratch_folder("references") as claims:
         for process in _begun:
             _tell(process, f"{CONTEXT}\n{claims}\n{ids}", last=True)
         try:

@@ -6,7 +6,6 @@ Each is named by a hash, for the run's verdict and to know whether the run can b
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +17,7 @@ from peakgate.core import git, records
 from peakgate.core.config import Project
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import file_digest
+from peakgate.core.scratch import scratch_folder
 from peakgate.judge.floors import Floors, load_floors
 
 PACKAGE = Path(__file__).parents[1]
@@ -100,8 +100,8 @@ def exported(ref: str, root: Path, baselines: Path) -> Iterator[Path]:
     top = git.top_of(root)
     without = baselines.resolve()
     left_out = [f":(exclude){without.relative_to(top.resolve())}"] if without.is_relative_to(top.resolve()) else []
-    with tempfile.TemporaryDirectory(prefix="peakgate-base-") as scratch:
-        tree = Path(scratch) / "tree"
+    with scratch_folder("base") as scratch:
+        tree = scratch / "tree"
         git.export(commit, top, tree, ".", *left_out)
         yield tree / root.resolve().relative_to(top.resolve())
 
@@ -120,8 +120,8 @@ def floors_at(ref: str, baselines: Path, gpu: str) -> Floors:
         text = git.ask(folder, "show", "--end-of-options", f"{ref}:./{path}")
     except PeakgateError:
         return Floors(name)
-    with tempfile.TemporaryDirectory() as scratch:
-        copy = Path(scratch) / FLOORS
+    with scratch_folder("base") as scratch:
+        copy = scratch / FLOORS
         copy.write_bytes(text)
         try:
             return replace(load_floors(copy, gpu=gpu), path=name)

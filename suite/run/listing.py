@@ -16,11 +16,10 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
@@ -34,6 +33,7 @@ from peakgate.core.catalogue import Described
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError, defined_at, described, raised_at
 from peakgate.core.processes import end_group
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.verdict import ExitCode
 from peakgate.run.case_data import as_data, as_record, of_function
 
@@ -190,9 +190,10 @@ class _Supplier:
 
     def __init__(self, project: Path, scale: Scale) -> None:
         self.tree = _tree_of(project)
-        scratch = tempfile.TemporaryDirectory(prefix="peakgate-listing-")
-        self._errors = Path(scratch.name) / "errors"
-        (mine := Path(scratch.name) / "scratch").mkdir()
+        until_ended = ExitStack()
+        folder = until_ended.enter_context(scratch_folder("listing"))
+        self._errors = folder / "errors"
+        (mine := folder / "scratch").mkdir()
         settings = os.environ.get(config.SETTINGS_VARIABLE)
         with self._errors.open("wb") as stream:
             self._process = sandbox.start(
@@ -206,7 +207,7 @@ class _Supplier:
                 stdout=subprocess.PIPE,
                 stderr=stream,
             )
-        weakref.finalize(self, _end, self._process, scratch)
+        weakref.finalize(self, _end, self._process, until_ended)
 
     def ask(
         self, request: dict[str, Any], arrays: Sequence[np.ndarray[Any, Any]], most_bytes: int
@@ -263,13 +264,13 @@ def _tree_of(project: Path) -> Path:
         return project.resolve()
 
 
-def _end(process: subprocess.Popen[bytes], scratch: tempfile.TemporaryDirectory[str]) -> None:
+def _end(process: subprocess.Popen[bytes], scratch: ExitStack) -> None:
     end_group(process)
     for stream in (process.stdin, process.stdout):
         assert stream is not None
         with suppress(OSError):
             stream.close()
-    scratch.cleanup()
+    scratch.close()
 
 
 def _send(stream: IO[bytes], message: dict[str, Any], arrays: Sequence[np.ndarray[Any, Any] | None] = ()) -> None:

@@ -17,7 +17,6 @@ import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from peakgate.core.config import Project
 from peakgate.core.errors import CannotDecide, PeakgateError
 from peakgate.core.output import warn
 from peakgate.core.processes import end_group
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.device import driver
@@ -101,9 +101,9 @@ def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[Mapping[s
         return
     with (
         inputs.exported(ours.baselines_from, project.root, project.baselines) as tree,
-        tempfile.TemporaryDirectory(prefix="peakgate-bench-") as scratch,
+        scratch_folder("bench") as scratch,
     ):
-        yield os.environ | {config.BASE_VARIABLE: str(tree), "TMPDIR": scratch}
+        yield os.environ | {config.BASE_VARIABLE: str(tree), "TMPDIR": str(scratch)}
 
 
 def _refuse_contradictions(ours: argparse.Namespace, arguments: Sequence[str]) -> None:
