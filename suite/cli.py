@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with sigterm_interrupts():
             return _command(verb, given)
 
-    if verb not in document.FILES or document.OPTION not in given:
+    if verb not in document.VERB_FILES or document.OPTION not in given:
         return guarded(verb, run)
     refusals: list[PeakgateError] = []
 

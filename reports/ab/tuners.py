@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from peakgate.core.text import counted
-from peakgate.core.tuned import Choice
+from peakgate.core.tuned import TunedChoice
 from peakgate.reports.runs.runfile import CaseResult
 
-Configuration = tuple[Choice, ...]
+Configuration = tuple[TunedChoice, ...]
 
 
 @dataclass(frozen=True, slots=True)

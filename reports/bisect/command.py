@@ -38,7 +38,7 @@ from peakgate.reports.bisect.commits import (
     resumed,
 )
 from peakgate.reports.bisect.measure import Rig
-from peakgate.reports.bisect.points import Place, points
+from peakgate.reports.bisect.points import PointFolder, points
 from peakgate.reports.bisect.report import BisectAnswer, plan_lines, report
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.comparison.result import change_text
@@ -169,7 +169,11 @@ def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progr
 
 
 def _bisect(
-    commits: Sequence[tuple[str, str]], options: argparse.Namespace, state: BisectState, means: Means, place: Place
+    commits: Sequence[tuple[str, str]],
+    options: argparse.Namespace,
+    state: BisectState,
+    means: Means,
+    place: PointFolder,
 ) -> ExitCode:
     """Choose the case, build, search, report."""
     settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
@@ -197,7 +201,9 @@ def _bisect(
     return record.exit_code
 
 
-def _searched(answer: BisectAnswer, settings: PairSettings, effort: Effort, means: Means, place: Place) -> BisectAnswer:
+def _searched(
+    answer: BisectAnswer, settings: PairSettings, effort: Effort, means: Means, place: PointFolder
+) -> BisectAnswer:
     """Measure until the search ends."""
     commits = [answer.history[group.first].commit for group in answer.groups]
     with Rig(commits, answer.case, settings, means, place) as rig:

@@ -23,7 +23,7 @@ from peakgate.core.git import commit_of
 from peakgate.reports.ab.folders import build_side, git
 from peakgate.reports.ab.plan import read_code
 from peakgate.reports.ab.process import SideBroken, side_environment
-from peakgate.reports.bisect.points import Place, at_commit, short
+from peakgate.reports.bisect.points import PointFolder, at_commit, short
 from peakgate.run.terms import Contract
 
 STATE_FILE = "state.json"
@@ -167,7 +167,7 @@ class BisectTarget:
     tier: str
     capability: str | None = None
     case: str = ""
-    place: Place = at_commit
+    place: PointFolder = at_commit
 
 
 def listed(good: str, bad: str) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import MANIFEST, AbRecord, PairSettings, load_record
-from peakgate.reports.bisect.points import Place, at_commit, short
+from peakgate.reports.bisect.points import PointFolder, at_commit, short
 from peakgate.reports.bisect.search import Unusable
 
 
@@ -29,7 +29,7 @@ class Rig(ExitStack):
     """Pairs of one case at the commits that stand for the groups, by group; a context that removes its worktrees."""
 
     def __init__(
-        self, commits: Sequence[str], case: str, settings: PairSettings, means: Means, place: Place = at_commit
+        self, commits: Sequence[str], case: str, settings: PairSettings, means: Means, place: PointFolder = at_commit
     ) -> None:
         super().__init__()
         self._place = place

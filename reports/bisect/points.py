@@ -14,7 +14,7 @@ from peakgate.reports.ab.folders import SideFolder, Wanted, placed
 SHORT_HASH = 12
 _HASH = 40
 
-Place = Callable[[str], AbstractContextManager[SideFolder]]
+PointFolder = Callable[[str], AbstractContextManager[SideFolder]]
 """A point as a folder with an environment, for the length of a block."""
 
 
@@ -49,7 +49,7 @@ class AtVersion:
 
 
 @contextmanager
-def points(package: str) -> Iterator[Place]:
+def points(package: str) -> Iterator[PointFolder]:
     """Where each point of a bisect is: of versions where a package is named, of commits otherwise."""
     if not package:
         yield at_commit

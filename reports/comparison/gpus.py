@@ -18,7 +18,7 @@ from peakgate.reports.comparison.evidence import last_of_its_run, places, repeat
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.frame import is_usable
 
-ERROR = 0.01
+SHIFT_ERROR = 0.01
 """Nominal probability that GPUs alone move any case by more than the limit, on either side."""
 
 CASE_SD = 0.0085
@@ -28,8 +28,8 @@ USUAL_DF = 6.0
 so many degrees of freedom do. Without any two of 17 H200s, ten of whose hosts added about a microsecond, it is 0.80 to
 0.91 % and 0.51 to 0.69 µs (lab/compared)."""
 
-MOST_CASES = 200
-"""So many cases share ERROR at most: those of more are kernels alike, which differ between GPUs alike."""
+SHARING_CASES = 200
+"""At most so many cases share SHIFT_ERROR: beyond it cases are kernels alike, which differ between GPUs alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,15 @@ def between(
 
 
 def limit(time_us: Floats, variance: Floats, df: Floats) -> Floats:
-    """The shift that one GPU causes in none of these cases, with probability 1 - ERROR.
+    """The shift that one GPU causes in none of these cases, with probability 1 - SHIFT_ERROR.
 
     ``variance`` is that of a case between known GPUs with its degrees of freedom, which are 0 where none are known.
     """
     usual = CASE_SD**2 + (HOST_SD_US / time_us) ** 2
     moderated = (USUAL_DF * usual + df * variance) / (USUAL_DF + df)
-    found: Floats = np.sqrt(moderated) * noise.upper_quantile(ERROR / min(len(time_us), MOST_CASES), USUAL_DF + df)
+    found: Floats = np.sqrt(moderated) * noise.upper_quantile(
+        SHIFT_ERROR / min(len(time_us), SHARING_CASES), USUAL_DF + df
+    )
     return found
 
 

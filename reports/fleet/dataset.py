@@ -2,7 +2,7 @@
 
 ``DATASET_COLUMNS`` lists every column with its dtype. A fact of the GPU or of its gate repeats in each of its rows; a
 GPU that was not measured has one row without a case. Run files are read once and written batch by batch, so that ten
-thousand of them are never in memory together; reports read back the columns that they need (``REPORTED``).
+thousand of them are never in memory together; reports read back the columns that they need (``REPORT_COLUMNS``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ DATASET_CASE_COLUMNS: Mapping[str, str] = {
     "fingerprint": TEXT,
 }
 DATASET_COLUMNS: Mapping[str, str] = {**DATASET_GPU_COLUMNS, **GATE_COLUMNS, **DATASET_CASE_COLUMNS}
-REPORTED = (
+REPORT_COLUMNS = (
     *("uuid", "node", "rack", "slug", "driver", "vbios", "fleet", "mode", "started", "outcome", "reason", "exit_code"),
     *("emulated", "workers_lost", "wall_s", "temperature_after_c"),
     *("case", "bound", "verdict", "time_us", "peak_fraction", "fingerprint"),
@@ -66,7 +66,7 @@ COLUMN_TYPES = {TEXT: str | None, NUMBER: Finite | None, FLAG: bool | None}
 ABOUT_COLUMNS = {**DATASET_GPU_COLUMNS, **GATE_COLUMNS}
 AboutGate = msgspec.defstruct("AboutGate", [(name, COLUMN_TYPES[kind], None) for name, kind in ABOUT_COLUMNS.items()])
 ARROW = {TEXT: pa.dictionary(pa.int32(), pa.string()), NUMBER: pa.float64(), FLAG: pa.bool_()}
-SCHEMA = pa.schema([(name, ARROW[kind]) for name, kind in DATASET_COLUMNS.items()])
+DATASET_SCHEMA = pa.schema([(name, ARROW[kind]) for name, kind in DATASET_COLUMNS.items()])
 GATES_OF_A_BATCH = 256
 MeasuredCase = CaseResult | Unmeasured
 
@@ -84,7 +84,7 @@ def gather(store: Store) -> pd.DataFrame:
     _stream(path, _batches(store, places, [*new, *lost]), keep=bool(store.gathered))
     # A GPU that is lost because it has no gate yet may have one when the store is gathered again.
     store.gathered = set() if lost else {_name(gate) for gate in gates}
-    return read(path, REPORTED)
+    return read(path, REPORT_COLUMNS)
 
 
 def _name(gate: Mapping[str, Any]) -> str:
@@ -103,15 +103,15 @@ def _table(abouts: Sequence[Mapping[str, Any]], cases: Sequence[Sequence[Measure
     repeated = np.repeat(np.arange(len(abouts)), [max(len(found), 1) for found in cases])
     flat = [case for found in cases for case in (found or (None,))]
     columns = [
-        pa.array([about.get(name) for about in abouts], SCHEMA.field(name).type).take(pa.array(repeated))
+        pa.array([about.get(name) for about in abouts], DATASET_SCHEMA.field(name).type).take(pa.array(repeated))
         for name in ABOUT_COLUMNS
     ]
     for name, kind in DATASET_CASE_COLUMNS.items():
         values = [getattr(case, name, None) for case in flat]
         if kind == TEXT:
             values = [value and _encodable(str(value)) for value in values]
-        columns.append(pa.array(values, SCHEMA.field(name).type))
-    return pa.Table.from_arrays(columns, schema=SCHEMA)
+        columns.append(pa.array(values, DATASET_SCHEMA.field(name).type))
+    return pa.Table.from_arrays(columns, schema=DATASET_SCHEMA)
 
 
 _encodable = cache(encodable)  # names of cases repeat on every GPU
@@ -121,11 +121,11 @@ def _stream(path: Path, batches: Iterable[pa.Table], *, keep: bool = False) -> N
     """Write a table as Parquet, whole or not at all; ``keep`` what the file has, in front of it."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with parquet.ParquetWriter(scratch, SCHEMA, compression="zstd") as file:
+        with parquet.ParquetWriter(scratch, DATASET_SCHEMA, compression="zstd") as file:
             if keep:
                 old = parquet.ParquetFile(path)
                 for at in range(old.num_row_groups):
-                    file.write_table(old.read_row_group(at).cast(SCHEMA))
+                    file.write_table(old.read_row_group(at).cast(DATASET_SCHEMA))
             for batch in batches:
                 file.write_table(batch)
         with scratch.open("rb") as written:
@@ -169,7 +169,7 @@ def facts_by(table: pd.DataFrame, key: str, column: str) -> pd.Series:
 
 def write(table: pd.DataFrame, path: Path) -> None:
     """Write the table as Parquet, whole or not at all."""
-    _stream(path, [pa.Table.from_pandas(table[list(DATASET_COLUMNS)], SCHEMA, preserve_index=False)])
+    _stream(path, [pa.Table.from_pandas(table[list(DATASET_COLUMNS)], DATASET_SCHEMA, preserve_index=False)])
 
 
 def read(path: Path, columns: Sequence[str] = tuple(DATASET_COLUMNS)) -> pd.DataFrame:

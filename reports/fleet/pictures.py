@@ -29,7 +29,7 @@ FADING = LinearSegmentedColormap.from_list(
     "fading", [(0, "#1f6fd0ff"), (0.5, "#1f6fd000"), (0.5, "#d0302600"), (1, "#d03026ff")]
 ).with_extremes(bad="#80808060")
 
-MOST_DOTS = 400_000
+MOST_SPREAD_DOTS = 400_000
 SCALE = 0.05
 """The heat map's colours end at 5 % slower and faster."""
 
@@ -106,9 +106,9 @@ def spread(found: Analysis) -> Picture:
     x = np.broadcast_to(np.arange(values.shape[1]), values.shape)
     keep = np.isfinite(values)
     x, y = x[keep], values[keep]
-    if len(y) > MOST_DOTS:  # every n-th dot of the middle; none of the outer ones is left out
-        outer = np.abs(y) > np.quantile(np.abs(y), 1 - MOST_DOTS / 2 / len(y))
-        chosen = outer | (np.arange(len(y)) % (2 * len(y) // MOST_DOTS + 1) == 0)
+    if len(y) > MOST_SPREAD_DOTS:  # every n-th dot of the middle; none of the outer ones is left out
+        outer = np.abs(y) > np.quantile(np.abs(y), 1 - MOST_SPREAD_DOTS / 2 / len(y))
+        chosen = outer | (np.arange(len(y)) % (2 * len(y) // MOST_SPREAD_DOTS + 1) == 0)
         x, y = x[chosen], y[chosen]
     names = [label(str(each)) for each in order]
     figure, axes = _plot(11, 3.6 + LETTER_INCHES * max(map(len, names)))

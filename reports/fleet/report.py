@@ -60,7 +60,7 @@ def conclude(store: Store, past: Sequence[Path], phases: FleetPhases) -> int:
 
 def of_table(path: Path, root: Path, past: Sequence[Path]) -> int:
     """Judge a fleet's Parquet file alone; its reports go to the folder of its name below ``root``."""
-    table = dataset.read(path, dataset.REPORTED)
+    table = dataset.read(path, dataset.REPORT_COLUMNS)
     names = table["fleet"].dropna().astype(str).unique()
     if len(names) != 1 or (table["mode"] == SHARD).any() or not name_of_fleet(names[0]):
         raise PeakgateError(
@@ -100,7 +100,7 @@ def _earlier(folder: Path, past: Sequence[Path]) -> pd.DataFrame | None:
     known: set[tuple[str, str]] = set()
     begun = {path: dataset.read(path, ["started"])["started"].astype(str).max() for path in [*beside, *named]}
     for path in sorted(begun, key=lambda path: begun[path], reverse=True):
-        table = dataset.read(path, dataset.REPORTED)
+        table = dataset.read(path, dataset.REPORT_COLUMNS)
         measured = table[table["outcome"] == "measured"]
         passes = pd.MultiIndex.from_arrays([measured["uuid"].astype(str), measured["mode"].astype(str)])
         kept.append(measured[~passes.isin(list(known))] if known else measured)

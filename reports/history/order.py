@@ -14,11 +14,11 @@ from peakgate.core import git
 from peakgate.core.errors import PeakgateError
 
 FULL_HASH = 40
-Places = Mapping[str, int]
+CommitPlaces = Mapping[str, int]
 """The place of each commit in a line of commits, oldest first, by its full hash."""
 
 
-def first_parents(folder: Path) -> Places:
+def first_parents(folder: Path) -> CommitPlaces:
     """The first-parent line of the commit that is checked out; empty where there is no repository."""
     try:
         listed = git.ask(folder, "rev-list", "--first-parent", "--reverse", "HEAD").decode().split()
@@ -27,7 +27,7 @@ def first_parents(folder: Path) -> Places:
     return {commit: place for place, commit in enumerate(listed)}
 
 
-def arranged(facts: pd.DataFrame, environment: pd.Series[int], places: Places) -> pd.DataFrame:
+def arranged(facts: pd.DataFrame, environment: pd.Series[int], places: CommitPlaces) -> pd.DataFrame:
     """The same sessions, given oldest first, with those of one GPU and ``environment`` in the order of their commits.
 
     ``environment`` counts the changes of a GPU's environment until each session. A commit that is on no such line, on a
@@ -44,7 +44,7 @@ def arranged(facts: pd.DataFrame, environment: pd.Series[int], places: Places) -
     return facts.iloc[order].reset_index(drop=True)
 
 
-def _place(commit: str, places: Places) -> float:
+def _place(commit: str, places: CommitPlaces) -> float:
     if len(commit) < FULL_HASH:
         commit = next((each for each in places if each.startswith(commit)), commit)
     return places.get(commit, float("nan"))

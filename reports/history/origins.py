@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from peakgate.core.report import CellValue, Link, Table
+from peakgate.core.report import CellLink, CellValue, Table
 from peakgate.core.text import counted
 from peakgate.reports.history.changes import Cause, ChangePoint
 from peakgate.reports.history.chart import size, step_line, sum_lines
@@ -16,7 +16,7 @@ from peakgate.reports.runs.sessions import ENVIRONMENT
 HEADINGS = ("origin", "first session", "cause", "slower", "faster", "largest", "case")
 
 
-class Origin(NamedTuple):
+class ChangeOrigin(NamedTuple):
     """``name`` is the commit, or what else changed; ``number`` that of the first session, ``changes`` largest first."""
 
     name: str
@@ -34,7 +34,7 @@ class Origin(NamedTuple):
         return len({each.case for each in self.changes if each.log_ratio < 0})
 
 
-def origins(history: History, changes: Sequence[ChangePoint]) -> list[Origin]:
+def origins(history: History, changes: Sequence[ChangePoint]) -> list[ChangeOrigin]:
     """Every origin of these change points, newest first."""
     found: dict[tuple[str, Cause], list[ChangePoint]] = {}
     for change in changes:
@@ -42,7 +42,9 @@ def origins(history: History, changes: Sequence[ChangePoint]) -> list[Origin]:
         name = history.sessions[change.number].commit if of_commit else _environment(history, change)
         found.setdefault((name, change.cause), []).append(change)
     made = [
-        Origin(name, cause, min(each.number for each in own), tuple(sorted(own, key=lambda each: -abs(each.log_ratio))))
+        ChangeOrigin(
+            name, cause, min(each.number for each in own), tuple(sorted(own, key=lambda each: -abs(each.log_ratio)))
+        )
         for (name, cause), own in found.items()
     ]
     return sorted(made, key=lambda each: -each.number)
@@ -77,13 +79,13 @@ def step_lines(history: History, changes: Sequence[ChangePoint]) -> list[str]:
     return [*sum_lines(changes, history), *lines]
 
 
-def table(history: History, found: Sequence[Origin], pages: Sequence[str] | None = None) -> Table:
+def table(history: History, found: Sequence[ChangeOrigin], pages: Sequence[str] | None = None) -> Table:
     """A row per origin; ``pages`` are the addresses of their pages, empty where there is none."""
     rows: list[list[CellValue]] = []
     for place, each in enumerate(found):
         session, largest = history.sessions[each.number], each.changes[0]
         name = commit_name(session) if each.cause is Cause.COMMITS else each.name
-        shown = Link(name, pages[place]) if pages and pages[place] else name
+        shown = CellLink(name, pages[place]) if pages and pages[place] else name
         first = f"{session.taken:%Y-%m-%d %H:%M}"
         rows.append([shown, first, each.cause, each.slower, each.faster, size(largest), largest.case])
     return Table(f"Commits and environments that moved a case ({len(found)})", HEADINGS, rows, folded=True)

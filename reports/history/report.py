@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from peakgate.core.report import Column, Link, Report, Row, Table
+from peakgate.core.report import CellLink, Column, Report, Row, Table
 from peakgate.core.text import cell, counted, figure, one_line, percent, sparkline
 from peakgate.reports.comparison.result import change_text
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.chart import chart, mark_line, size
 from peakgate.reports.history.events import Event
-from peakgate.reports.history.origins import Origin, origins, step_lines, table
+from peakgate.reports.history.origins import ChangeOrigin, origins, step_lines, table
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
 from peakgate.reports.runs.sessions import gpu_label
@@ -32,7 +32,7 @@ COLUMNS = (
 
 
 def report(
-    trend: Trend, links: Mapping[str, str] | None = None, origin: Callable[[Origin], str] | None = None
+    trend: Trend, links: Mapping[str, str] | None = None, origin: Callable[[ChangeOrigin], str] | None = None
 ) -> Report:
     """Regressions, worst first; ``links`` are the addresses of the cases' pages, ``origin`` makes one of an origin."""
     left = _left(trend)
@@ -97,11 +97,11 @@ def _row(
     )
 
 
-def _tables(trend: Trend, links: Mapping[str, str], origin: Callable[[Origin], str] | None) -> list[Table]:
+def _tables(trend: Trend, links: Mapping[str, str], origin: Callable[[ChangeOrigin], str] | None) -> list[Table]:
     regressions = []
     for event in trend.events:
         line, case = event.line(trend.history.retired), event.regressions[0].change.case
-        regressions.append((Link(line, links[case]) if case in links else line,))
+        regressions.append((CellLink(line, links[case]) if case in links else line,))
     found = origins(trend.history, trend.changes)
     changes = [
         (each.case, size(each), gpu_label(each.uuid), each.cause, each.place.where, ", ".join(each.place.facts))

@@ -18,7 +18,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted, one_line
 from peakgate.reports.comparison.evidence import NO_COMMIT, SAME_CODE
 from peakgate.reports.comparison.noise import Floats, Positions
-from peakgate.reports.history.order import Places, arranged
+from peakgate.reports.history.order import CommitPlaces, arranged
 from peakgate.reports.runs.facts import GPU_NAMES
 from peakgate.reports.runs.frame import require
 from peakgate.reports.runs.runfile import UNUSABLE
@@ -206,7 +206,7 @@ def of_sessions(sessions: Iterable[SavedSession]) -> pd.DataFrame:
 
 
 def history(
-    runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = (), places: Places | None = None
+    runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = (), places: CommitPlaces | None = None
 ) -> History:
     """The history of the GPU model ``slug``, by default the only one there is, emulators apart.
 
@@ -234,7 +234,7 @@ def history(
     return _without_retired(History(chosen, facts, rows))
 
 
-def _facts(runs: pd.DataFrame, rows: pd.DataFrame, places: Places) -> pd.DataFrame:
+def _facts(runs: pd.DataFrame, rows: pd.DataFrame, places: CommitPlaces) -> pd.DataFrame:
     """One row per session, oldest first; of copies of a run file, which share all times, one."""
     facts = (
         runs[list(SESSION_FACTS)]

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from peakgate.core.report import CellValue, Column, Link, Picture, Report, Row, Table
+from peakgate.core.report import CellLink, CellValue, Column, Picture, Report, Row, Table
 from peakgate.core.text import counted, figure
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison.result import WORST_FIRST, change_text
 from peakgate.reports.history.changes import Cause, ChangePoint
 from peakgate.reports.history.chart import chart, size, step_line, sum_lines
-from peakgate.reports.history.origins import Origin, origins
+from peakgate.reports.history.origins import ChangeOrigin, origins
 from peakgate.reports.history.report import gpu_names, header, open_line
 from peakgate.reports.history.series import SessionFacts, commit_name
 from peakgate.reports.history.trend import Trend
@@ -25,13 +25,13 @@ from peakgate.reports.write.page import PageLink, page
 HOME = ("All GPU models", "../index.html")
 
 MODEL_COLUMNS = (Column("open", "open regressions"), Column("sessions", "sessions"))
-RUN_COLUMNS = tuple(Column(name, name) for name in ("commit", "GPU", "driver", "tier", "cases timed"))
+RUN_PAGE_COLUMNS = tuple(Column(name, name) for name in ("commit", "GPU", "driver", "tier", "cases timed"))
 SESSION_COLUMNS = (
     Column("commit", "commit"),
     Column("gpu", "GPU"),
     Column("time_us", "time (µs)", partial(figure, digits=5)),
 )
-CHANGE_COLUMNS = (
+CHANGE_PAGE_COLUMNS = (
     IntervalColumn(),
     Column("gpu", "GPU"),
     Column("older_us", "before (µs)", figure),
@@ -62,7 +62,7 @@ class Model:
         return [f"runs/{run_page_name(session)}.html" for session in self.trend.history.sessions]
 
     @cached_property
-    def origins(self) -> Sequence[Origin]:
+    def origins(self) -> Sequence[ChangeOrigin]:
         return origins(self.trend.history, self.trend.changes)
 
     def origin(self, name: str) -> str:
@@ -77,9 +77,9 @@ class Model:
             found.setdefault(session.commit, []).append(number)
         return found
 
-    def commit(self, session: SessionFacts, up: str = "") -> Link:
+    def commit(self, session: SessionFacts, up: str = "") -> CellLink:
         """A session's commit, leading to its page."""
-        return Link(commit_name(session), up + self.origin(session.commit))
+        return CellLink(commit_name(session), up + self.origin(session.commit))
 
 
 def index_page(trends: Sequence[tuple[Trend, str]], notes: Sequence[str]) -> str:
@@ -109,7 +109,7 @@ def runs_page(model: Model, verdicts: Mapping[int, Verdict]) -> str:
     """The runs that have a page, newest first."""
     timed = model.trend.history.times.count().tolist()
     rows = [_run(model, number, verdict, timed[number]) for number, verdict in sorted(verdicts.items(), reverse=True)]
-    found = Report("site", ExitCode.OK, rows=rows, columns=RUN_COLUMNS, unit="run")
+    found = Report("site", ExitCode.OK, rows=rows, columns=RUN_PAGE_COLUMNS, unit="run")
     return page(found, [HOME, (model.slug, "index.html"), ("Changes", "changes.html")], f"Runs of {model.slug}")
 
 
@@ -152,10 +152,10 @@ def origin_pages(model: Model, below: Sequence[PageLink], verdicts: Mapping[int,
         numbers = model.commits.get(name, ())
         changes = moved[name].changes if name in moved else ()
         rows = [_change(model, each, name) for each in changes]
-        shown = Link(name, model.commit_url(name)) if numbers and model.commit_url else name
+        shown = CellLink(name, model.commit_url(name)) if numbers and model.commit_url else name
         about = [("commit" if numbers else "change of the environment", shown)]
         runs = [
-            (Link(f"{session.taken:%Y-%m-%d %H:%M}", f"../{model.runs[number]}"), verdicts[number], session.driver)
+            (CellLink(f"{session.taken:%Y-%m-%d %H:%M}", f"../{model.runs[number]}"), verdicts[number], session.driver)
             for number in numbers
             if number in verdicts and (session := model.trend.history.sessions[number])
         ]
@@ -165,7 +165,7 @@ def origin_pages(model: Model, below: Sequence[PageLink], verdicts: Mapping[int,
             verdict=max((row.verdict for row in rows), default=""),  # SLOWER rather than FASTER
             about=about,
             rows=sorted(rows, key=lambda row: row.verdict, reverse=True),
-            columns=CHANGE_COLUMNS,
+            columns=CHANGE_PAGE_COLUMNS,
             sentences=[] if rows else ["No change point of any case begins here."],
             tables=[Table("Runs", ("run", "verdict", "driver"), runs)] if runs else [],
         )
@@ -245,5 +245,5 @@ def _steps(model: Model, own: Sequence[ChangePoint]) -> Table:
     history = model.trend.history
     pages = {id(change): model.origin(each.name) for each in model.origins for change in each.changes}
     return Table(
-        "Change points", ("step",), [(Link(step_line(each, history), f"../{pages[id(each)]}"),) for each in own]
+        "Change points", ("step",), [(CellLink(step_line(each, history), f"../{pages[id(each)]}"),) for each in own]
     )

@@ -17,7 +17,7 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.records import Name, Number, Text
 from peakgate.core.text import counted
-from peakgate.core.tuned import Choice
+from peakgate.core.tuned import TunedChoice
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.judge.gate import OVER_PEAK
 
@@ -142,7 +142,7 @@ class RecordedCase(Struct, frozen=True):
     control_us: Number | None = None
     """Time of the control kernel, measured by the same process right after it."""
 
-    tuned: tuple[Choice, ...] | None = None
+    tuned: tuple[TunedChoice, ...] | None = None
     """What tuners chose for its call."""
 
     energy: RecordedEnergy | None = None

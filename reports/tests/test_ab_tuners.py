@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from ab_experiment import CHANGED, PAD, ab, row, start_quickly
 from ab_fake import FakeSide
-from peakgate.core.tuned import Choice
+from peakgate.core.tuned import TunedChoice
 from peakgate.reports.ab.experiment import one_choice
 from peakgate.reports.ab.tuners import tuner_notes
 from peakgate.reports.runs.runfile import CaseResult
 
 
-def result(time_us: float, *chosen: Choice) -> CaseResult:
+def result(time_us: float, *chosen: TunedChoice) -> CaseResult:
     return CaseResult(case="a.b", tuned=chosen or None, time_us=time_us, samples=6, sampling_error=None)
 
 
-SMALL, LARGE = Choice("k", "BLOCK: 64", "aaa"), Choice("k", "BLOCK: 1024", "bbb")
+SMALL, LARGE = TunedChoice("k", "BLOCK: 64", "aaa"), TunedChoice("k", "BLOCK: 1024", "bbb")
 
 
 def test_nothing_is_said_where_nothing_is_tuned_on_a_side() -> None:
@@ -26,8 +26,8 @@ def test_nothing_is_said_where_nothing_is_tuned_on_a_side() -> None:
 
 def test_the_same_choice_is_proven_by_the_code_and_not_by_its_name() -> None:
     (same,) = tuner_notes([result(1.0, SMALL)], [result(1.0, SMALL)])
-    (other,) = tuner_notes([result(1.0, SMALL)], [result(1.0, Choice("k", "BLOCK: 64", "ccc"))])
-    (unseen,) = tuner_notes([result(1.0, Choice("k", "1"))], [result(1.0, Choice("k", "1"))])
+    (other,) = tuner_notes([result(1.0, SMALL)], [result(1.0, TunedChoice("k", "BLOCK: 64", "ccc"))])
+    (unseen,) = tuner_notes([result(1.0, TunedChoice("k", "1"))], [result(1.0, TunedChoice("k", "1"))])
     assert "the same code" in same
     assert "code aaa to ccc" in other
     assert "the same code" not in unseen

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.core import terminal
 from peakgate.core.errors import PeakgateError
-from peakgate.core.report import Link, Report, Row, Table, Tone, document, tone
+from peakgate.core.report import CellLink, Report, Row, Table, Tone, document, tone
 from peakgate.core.text import cell, figure, one_line, percent, sparkline
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.write import files, markdown
@@ -234,7 +234,7 @@ def test_the_first_thing_on_a_page_is_its_verdict_and_its_worst_case() -> None:
 
 
 def test_a_cell_that_is_a_link_leads_there_on_a_page_and_is_text_elsewhere() -> None:
-    leading = Link("a1b2c3", "../changes/a1b2c3.html")
+    leading = CellLink("a1b2c3", "../changes/a1b2c3.html")
     found = replace(
         record(),
         rows=[replace(row("a.b", "SAME"), cells={"driver": leading})],

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
-from peakgate.core.report import CellValue, Link, Report, tone
+from peakgate.core.report import CellLink, CellValue, Report, tone
 from peakgate.core.text import BARS, one_line
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -80,7 +80,7 @@ def number(value: object) -> bool:
 
 def is_link(value: object) -> bool:
     """Whether a cell leads to a page."""
-    return isinstance(value, Link)
+    return isinstance(value, CellLink)
 
 
 @cache
@@ -151,7 +151,7 @@ def _verdict(verdict: str, rank: int) -> str:
 
 
 def _linked(value: CellValue, text: str) -> str:
-    return f'<a href="{escape(value.address)}">{_text(text)}</a>' if isinstance(value, Link) else _text(text)
+    return f'<a href="{escape(value.address)}">{_text(text)}</a>' if isinstance(value, CellLink) else _text(text)
 
 
 @lru_cache(maxsize=10_000)

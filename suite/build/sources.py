@@ -113,7 +113,7 @@ _NAMESPACE = re.compile(r"\bnamespace\s*(?P<name>\w+(?:\s*::\s*\w+)*)?[^;{}()=]*
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KernelEntry:
     """A kernel as a stage's ``entry`` names it: ``name`` alone, ``kernel`` with namespaces and template arguments.
 
     ``parameters`` are the types in brackets that choose one of several of that name, empty where none are given.
@@ -129,7 +129,7 @@ class Entry:
         return f"static_cast<void (*){self.parameters}>(&{self.kernel})" if self.parameters else self.kernel
 
 
-def entry_of(written: str, files: Sequence[SourceFile]) -> Entry:
+def entry_of(written: str, files: Sequence[SourceFile]) -> KernelEntry:
     """What an ``entry`` names; without namespaces it means the kernel of that name in whatever namespace there is one.
 
     Raises PeakgateError where it is no name of a kernel.
@@ -143,7 +143,7 @@ def entry_of(written: str, files: Sequence[SourceFile]) -> Entry:
         )
     found = set() if match["scope"] else {scope for file in files for scope in _scopes(file.text, match["name"])}
     (scope,) = found if len(found) == 1 else ("",)
-    return Entry(match["name"], scope + match["kernel"].strip(), match["parameters"] or "")
+    return KernelEntry(match["name"], scope + match["kernel"].strip(), match["parameters"] or "")
 
 
 def _scopes(text: str, kernel: str) -> Iterator[str]:

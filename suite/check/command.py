@@ -272,7 +272,7 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a picture of each shared race")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     parser.set_defaults(mutants=verb == "mutants", skip_listed=False)
-    if verb in document.FILES:
+    if verb in document.VERB_FILES:
         document.add_json_option(parser)
     if verb == "mutants":
         parser.add_argument(

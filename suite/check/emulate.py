@@ -28,7 +28,7 @@ from peakgate.device.cpu import CpuLaunchable, not_emulated
 from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
 from peakgate.emulator import KernelBuildError, KernelDefect
-from peakgate.emulator.defects import Step
+from peakgate.emulator.defects import RaceStep
 from peakgate.judge.correctness import ExpectedOutputs, WrongElement, check
 from peakgate.measure.patterns import patterned
 
@@ -54,7 +54,7 @@ class LaunchFinding:
     kind: str
     where: str | None
     what: str
-    order: tuple[Step, ...] = ()
+    order: tuple[RaceStep, ...] = ()
     values: WrongElement | None = None
 
 

@@ -19,7 +19,7 @@ from peakgate.check.emulate import WRONG_RESULT, BuildReport, LaunchFinding
 from peakgate.core import config, records
 from peakgate.core.processes import Asked, own_module
 from peakgate.core.text import counted
-from peakgate.emulator.defects import Step
+from peakgate.emulator.defects import RaceStep
 
 LIMIT_S = 600.0
 MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
@@ -101,7 +101,7 @@ def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
         case = case_of(nodeid)
         by_kernel: dict[str, list[LaunchFinding]] = {name: [] for name in test.launches}
         for each in test.findings:
-            steps = tuple(Step(step.location, None, _three(step.program)) for step in each.order)
+            steps = tuple(RaceStep(step.location, None, _three(step.program)) for step in each.order)
             what = (
                 f"{each.where}: {each.kind}: {each.what}" if each.kind != WRONG_RESULT else f"{each.kind}: {each.what}"
             )

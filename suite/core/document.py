@@ -21,7 +21,7 @@ from peakgate.core.text import as_json
 from peakgate.core.verdict import ExitCode
 
 OPTION = "--json"
-FILES = {"check": "check.json", "bench": "bench.json", "ab": "ab.json"}
+VERB_FILES = {"check": "check.json", "bench": "bench.json", "ab": "ab.json"}
 """The verbs that have the option, and the file that each leaves."""
 
 
@@ -75,7 +75,7 @@ def _left_by(verb: str, arguments: Sequence[str]) -> Path | None:
         out = parser.parse_known_args(arguments)[0].out or config.current().out
     except (PeakgateError, argparse.ArgumentError):
         return None
-    return Path(out, FILES[verb]).absolute()
+    return Path(out, VERB_FILES[verb]).absolute()
 
 
 def _state(path: Path | None) -> tuple[int, int] | None:

@@ -31,7 +31,7 @@ PAGES = {
     "promises": ("baselines/promises.md", "what a pass promises, and what it does not"),
 }
 """Topic to its page, as the wheel has it below the package, and what it is about."""
-SETTINGS = "settings"
+SETTINGS_TOPIC = "settings"
 """Topic of the settings of a project, whose page is the module that reads them."""
 
 
@@ -47,7 +47,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         _show(text_of(words))
     else:
         width = max(map(len, PAGES))
-        topics = {**{name: about for name, (_, about) in PAGES.items()}, SETTINGS: "the keys of [tool.peakgate]"}
+        topics = {**{name: about for name, (_, about) in PAGES.items()}, SETTINGS_TOPIC: "the keys of [tool.peakgate]"}
         say("\n".join(f"{name:<{width}}  {about}" for name, about in topics.items()))
     return ExitCode.OK
 
@@ -57,7 +57,7 @@ def text_of(words: str) -> str:
     if code := next((each for each in Code if each == words.strip("[]").upper()), None):
         more = "Messages of all kinds: `peakgate help troubleshooting`."
         return f"{code}: {code.problem}\n\nNext: {code.remedy}. {more}\n"
-    if words == SETTINGS:
+    if words == SETTINGS_TOPIC:
         return f"{import_module('peakgate.core.config').__doc__}\n"
     if words in PAGES:
         return page(words)
@@ -67,7 +67,7 @@ def text_of(words: str) -> str:
         for heading, text in sections:
             if alike(heading, wanted):
                 return text
-    known = [*PAGES, SETTINGS, *(heading for heading, _ in sections)]
+    known = [*PAGES, SETTINGS_TOPIC, *(heading for heading, _ in sections)]
     raise PeakgateError(
         f"peakgate help {words}: no such topic{nearest(words, known)}; `peakgate help` lists them", Code.OPTION
     )

@@ -24,12 +24,12 @@ SCHEMA = 1
 CellValue = str | float | int | None
 
 
-class Link(str):
+class CellLink(str):
     """A cell's text that leads to an address in pages; plain text in every other output."""
 
     address: str
 
-    def __new__(cls, text: str, address: str) -> Link:
+    def __new__(cls, text: str, address: str) -> CellLink:
         """The text, with the address relative to the page that it stands on."""
         made = super().__new__(cls, text)
         made.address = address

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.tuned import Choice
+from peakgate.core.tuned import TunedChoice
 
 CODE_DIGITS = 12
 
 
-def choices(run: Callable[[], None]) -> tuple[Choice, ...]:
+def choices(run: Callable[[], None]) -> tuple[TunedChoice, ...]:
     """The choices of the tuners in one more call; none where no tuner is loaded that is known here."""
     tuned = _of_triton(run) if "triton" in sys.modules else []
     if "torch._inductor.compile_fx" in sys.modules:  # torch.compile was used, not necessarily by this call
@@ -28,7 +28,7 @@ def choices(run: Callable[[], None]) -> tuple[Choice, ...]:
     return tuple(sorted(set(tuned), key=lambda each: (each.kernel, each.configuration, each.code or "")))
 
 
-def _of_triton(run: Callable[[], None]) -> list[Choice]:
+def _of_triton(run: Callable[[], None]) -> list[TunedChoice]:
     """The kernels that the call launches and that have an autotuner."""
     triton: Any = sys.modules["triton"]
     try:
@@ -50,7 +50,7 @@ def _of_triton(run: Callable[[], None]) -> list[Choice]:
     tuners = {_kernel_of(each): each for each in _alive(triton.runtime.Autotuner)}
     codes = _codes_of(triton, launched)
     return [
-        Choice(name, str(tuners[name].best_config), codes.get(handle))
+        TunedChoice(name, str(tuners[name].best_config), codes.get(handle))
         for handle, name in launched.items()
         if getattr(tuners.get(name), "best_config", None) is not None
     ]
@@ -70,7 +70,7 @@ def _alive(kind: type) -> list[Any]:
     return [each for each in gc.get_objects() if issubclass(type(each), kind)]  # proxies lie to isinstance
 
 
-def _of_torch(run: Callable[[], None]) -> list[Choice]:
+def _of_torch(run: Callable[[], None]) -> list[TunedChoice]:
     """The Triton kernels of torch.compile that the call launches, and the names of all others, a library's say."""
     torch: Any = sys.modules["torch"]
     kinds = torch.profiler.ProfilerActivity
@@ -85,7 +85,7 @@ def _of_torch(run: Callable[[], None]) -> list[Choice]:
         return list(of_trace(json.loads(trace.read_text(encoding="utf-8"))))
 
 
-def of_trace(trace: Mapping[str, Any]) -> Iterable[Choice]:
+def of_trace(trace: Mapping[str, Any]) -> Iterable[TunedChoice]:
     """The choices that a trace of PyTorch's profiler shows."""
     generated = set()
     for event in trace.get("traceEvents", ()):
@@ -94,7 +94,9 @@ def of_trace(trace: Mapping[str, Any]) -> Iterable[Choice]:
             generated.add(str(event["name"]))
             sizes = [str(facts[name]) for name in ("kernel_kwargs",) if facts.get(name)]
             sizes += [f"{name}={facts[name]}" for name in ("num_warps", "num_stages") if name in facts]
-            yield Choice(str(event["name"]), ", ".join(sizes), str(facts.get("kernel_hash", ""))[:CODE_DIGITS] or None)
+            yield TunedChoice(
+                str(event["name"]), ", ".join(sizes), str(facts.get("kernel_hash", ""))[:CODE_DIGITS] or None
+            )
     for event in trace.get("traceEvents", ()):
         if event.get("cat") == "kernel" and str(event["name"]) not in generated:
-            yield Choice(str(event["name"])[:120], "not tuned here", None)
+            yield TunedChoice(str(event["name"])[:120], "not tuned here", None)

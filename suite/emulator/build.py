@@ -16,7 +16,7 @@ from typing import TypedDict, Unpack
 
 from peakgate.build import headers
 from peakgate.build.options import objection_to
-from peakgate.build.sources import Entry, SourceFile, device_only, entry_of, kernels, read_sources
+from peakgate.build.sources import KernelEntry, SourceFile, device_only, entry_of, kernels, read_sources
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import CACHE_VARIABLE, cache_folder
@@ -276,7 +276,7 @@ def _directive(option: str) -> str:
     return f"#define {name} {value if '=' in option else 1}" if option.startswith("-D") else f"#undef {name}"
 
 
-def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], entry: Entry) -> str:
+def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], entry: KernelEntry) -> str:
     """The translation unit: the emulator's headers, the macros, the source, the entry point.
 
     The macros come behind the headers, which use short names of their own.

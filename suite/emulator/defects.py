@@ -42,7 +42,7 @@ _READ_LAST, _WRITE_LAST = "read after write", "write after read"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RaceStep:
     """What a thread does at ``location``, ``file.cu:12``; ``thread`` and ``block`` are None where not known."""
 
     location: str
@@ -93,17 +93,17 @@ class EmulatorDefect:
         return places if self.message.startswith(_READ_LAST) else places[::-1]
 
     @property
-    def order(self) -> tuple[Step, ...]:
+    def order(self) -> tuple[RaceStep, ...]:
         """The fewest steps that show it, in this order: of a clash the other access and then this one; else this one.
 
         Empty for what no thread does, such as an output that nobody writes.
         """
         if self.location is None:
             return ()
-        own = Step(self.location, self.thread, self.block)
+        own = RaceStep(self.location, self.thread, self.block)
         if not self.other_location:
             return (own,)
-        return Step(self.other_location, self.other_thread, self.block if self.other_thread else None), own
+        return RaceStep(self.other_location, self.other_thread, self.block if self.other_thread else None), own
 
     @property
     def missing(self) -> str | None:

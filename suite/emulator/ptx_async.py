@@ -185,7 +185,7 @@ def sent(type_: str, vector: int, others: Sequence[str], instruction: Instructio
     return f"{value} peakgate_ptx::send_value({to}, v, sizeof v, {at});"
 
 
-STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
+ASYNC_STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     "cp": _copy,
     "mbarrier": _mbarrier,
     "mapa": _map,

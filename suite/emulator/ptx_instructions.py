@@ -384,8 +384,8 @@ def _trap(_instruction: Instruction, _names: Names) -> str:
 
 
 _STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
-    **ptx_matrix.STATEMENTS,
-    **ptx_async.STATEMENTS,
+    **ptx_matrix.MATRIX_STATEMENTS,
+    **ptx_async.ASYNC_STATEMENTS,
     **dict.fromkeys(("ld", "ldu", "st"), _memory),
     **dict.fromkeys(("atom", "red"), _atomic),
     **dict.fromkeys(("membar", "fence"), _fence),

@@ -171,7 +171,7 @@ def _group_product(modifiers: Sequence[str], operands: Sequence[Operand], names:
     return " ".join((*steps, f"peakgate_ptx::multiply_group(PeakgateProduct{{{', '.join(given)}}});"))
 
 
-STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
+MATRIX_STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
     "mma": _product,
     "ldmatrix": _load,
     "stmatrix": _store,

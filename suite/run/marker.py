@@ -16,7 +16,7 @@ from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import PeakgateError
 from peakgate.core.family import TOLERANCES
 from peakgate.core.text import counted, nearest
-from peakgate.core.tuned import Choice
+from peakgate.core.tuned import TunedChoice
 from peakgate.device.arrays import copy_of, restore, wait_for
 from peakgate.device.call import Call, Typed, typed
 from peakgate.device.interface import TimedLaunch
@@ -57,7 +57,7 @@ class Given:
     state: str = "cold"
     tuned: object = None
 
-    def choices(self, call: Call) -> tuple[Choice, ...]:
+    def choices(self, call: Call) -> tuple[TunedChoice, ...]:
         """What ``tuned`` gives after a call; PeakgateError for what is no mapping."""
         found = call.of_arguments(self.tuned)
         if found is not None and not isinstance(found, Mapping):
@@ -65,7 +65,7 @@ class Given:
                 f"tuned is {found!r}; expected {{'kernel': configuration}}, or a function that gives it",
                 Code.BENCHMARK_TEST,
             )
-        return tuple(Choice(str(kernel), str(choice)) for kernel, choice in sorted((found or {}).items(), key=str))
+        return tuple(TunedChoice(str(kernel), str(choice)) for kernel, choice in sorted((found or {}).items(), key=str))
 
     def work(self, call: Call) -> Work:
         """The work of one call; PeakgateError for what is no whole number, and for an unknown type of operations."""

@@ -17,7 +17,7 @@ from peakgate.core import catalogue
 from peakgate.core.case import TENSOR_MATH, Array, Case, Tier
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted
-from peakgate.core.tuned import Choice
+from peakgate.core.tuned import TunedChoice
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import (
@@ -143,7 +143,7 @@ class Outcome:
     resources: Resources | None = None
     fingerprint: str | None = None
     occupancy: Occupancy | None = None
-    tuned: tuple[Choice, ...] = ()
+    tuned: tuple[TunedChoice, ...] = ()
     energy: Energy | None = None
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate.core.tuned import Choice
+from peakgate.core.tuned import TunedChoice
 from peakgate.device import tuning
 
 PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
@@ -34,8 +34,8 @@ TRACE = {
 
 def test_a_trace_has_each_generated_kernel_with_its_configuration_and_the_librarys_by_name():
     assert list(tuning.of_trace(TRACE)) == [
-        Choice("triton_poi_fused_add_0", "XBLOCK=1024, num_warps=8, num_stages=1", "0123456789ab"),
-        Choice("nvjet_hsh_128x256", "not tuned here"),
+        TunedChoice("triton_poi_fused_add_0", "XBLOCK=1024, num_warps=8, num_stages=1", "0123456789ab"),
+        TunedChoice("nvjet_hsh_128x256", "not tuned here"),
     ]
 
 
