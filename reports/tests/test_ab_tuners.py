@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,12 @@ from ab_experiment import CHANGED, PAD, ab, row, start_quickly
 from ab_fake import FakeSide
 from peakgate.core.tuned import TunedChoice
 from peakgate.reports.ab.experiment import one_choice
-from peakgate.reports.ab.tuners import tuner_notes
+from peakgate.reports.ab.tuners import Spread, chosen, tuner_notes
 from peakgate.reports.runs.runfile import CaseResult
 
 
-def result(time_us: float, *chosen: TunedChoice) -> CaseResult:
-    return CaseResult(case="a.b", tuned=chosen or None, time_us=time_us, samples=6, sampling_error=None)
+def result(time_us: float, *choices: TunedChoice) -> CaseResult:
+    return CaseResult(case="a.b", tuned=choices or None, time_us=time_us, samples=6, sampling_error=None)
 
 
 SMALL, LARGE = TunedChoice("k", "BLOCK: 64", "aaa"), TunedChoice("k", "BLOCK: 1024", "bbb")
@@ -29,19 +30,20 @@ def test_the_same_choice_is_proven_by_the_code_and_not_by_its_name() -> None:
     (other,) = tuner_notes([result(1.0, SMALL)], [result(1.0, TunedChoice("k", "BLOCK: 64", "ccc"))])
     (unseen,) = tuner_notes([result(1.0, TunedChoice("k", "1"))], [result(1.0, TunedChoice("k", "1"))])
     assert "the same code" in same
-    assert "code aaa to ccc" in other
+    assert other.endswith("aaa to ccc")
     assert "the same code" not in unseen
 
 
 def test_another_configuration_is_named_with_both() -> None:
     (note,) = tuner_notes([result(1.0, SMALL)], [result(1.0, LARGE)])
-    assert note == "another configuration: k BLOCK: 64 to k BLOCK: 1024"
+    assert note.partition(": ")[2].split(" to ") == ["k BLOCK: 64", "k BLOCK: 1024"]
 
 
 def test_a_tuner_that_changes_its_mind_has_its_spread_reported() -> None:
     base = [result(10.0, SMALL), result(12.0, LARGE), result(11.0, SMALL)]
+    assert chosen(base) == [Spread((SMALL,), 2, 10.0, 11.0), Spread((LARGE,), 1, 12.0, 12.0)]
     (note,) = tuner_notes(base, [result(10.0, SMALL)])
-    assert "k BLOCK: 64 in 2 processes (10.00 to 11.00 µs) and k BLOCK: 1024 in 1 process" in note
+    assert re.findall(r"\d[\d.]*", note) == ["64", "2", "10.00", "11.00", "1024", "1", "12.00", "12.00"]
 
 
 def test_the_choices_of_both_sides_are_beside_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +51,9 @@ def test_the_choices_of_both_sides_are_beside_the_time(tmp_path: Path, monkeypat
     base = FakeSide(extra={PAD: {"tuned": [{"kernel": "k", "configuration": "A", "code": "1"}]}})
     head = FakeSide(fingerprints=CHANGED, extra={PAD: {"tuned": [{"kernel": "k", "configuration": "B", "code": "2"}]}})
     assert ab(tmp_path, base, head) == 0
-    assert "another configuration: k A to k B" in row(tmp_path, PAD)["reason"]
+    reason = row(tmp_path, PAD)["reason"]
+    assert "k A to" in reason
+    assert "to k B" in reason
 
 
 def test_tuners_keep_one_choice_for_both_sides_unless_the_user_keeps_it() -> None:

@@ -154,7 +154,7 @@ def test_the_version_of_a_package_that_made_a_case_slower_is_named(
     assert line in text
     slowed = f"        import tiny\n        slower = benchmark['extra_info']['case'] == {PAD!r} and tiny.VALUE >= '3'\n"
     bench.write_text(text.replace(line, f"{line}{slowed}        factor *= 1.2 if slower else 1.0\n"))
-    assert commit(repository, "as the package says") != commit_of
+    assert commit(repository, "follow the package") != commit_of
     for version in ("1.0", "2.0", "3.0", "4.0"):
         wheels(found / version, version)
     monkeypatch.setenv("UV_FIND_LINKS", ",".join(str(each) for each in found.iterdir()))

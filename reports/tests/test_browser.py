@@ -303,6 +303,8 @@ OVERLAPS = """(selector) => {
   return boxes.flatMap((one, at) => boxes.slice(at + 1).filter((other) =>
     one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom)).length;
 }"""
+LABELS = ".large i, .large em"
+"""Labels of the axes of a large chart."""
 
 
 @pytest.mark.parametrize("width", [400, 1280])
@@ -327,12 +329,12 @@ def test_a_chart_of_a_case_is_zoomed_has_more_dates_then_and_leads_to_runs(
     page.wait_for_selector("html[data-ready]")
     plot, dates = page.locator(".large .plot"), page.locator(".large .plot i:visible")
     narrow, few = plot.evaluate("element => element.clientWidth"), dates.count()
-    assert page.evaluate(OVERLAPS, ".large i, .large em, .large b") == 0
+    assert page.evaluate(OVERLAPS, f"{LABELS}, .large b") == 0
     for _ in range(2):
         page.get_by_role("button", name="Zoom in").click()
     assert plot.evaluate("element => element.clientWidth") == pytest.approx(4 * narrow, abs=4)
     assert dates.count() > few >= 2
-    assert page.evaluate(OVERLAPS, ".large i, .large em") == 0
+    assert page.evaluate(OVERLAPS, LABELS) == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.get_by_role("button", name="Zoom out").click()
     page.get_by_role("button", name="Zoom out").click()

@@ -59,7 +59,8 @@ def test_gpus_in_turns_draw_no_line_of_their_own() -> None:
 
 def test_too_few_sessions_are_words_alone() -> None:
     found = of_frame(of_sessions([session(number, times_us={"x.a": 10.0}) for number in range(2)]))
-    assert chart(found, 0, []) == ("", "10 to 10 µs in 2 sessions")
+    drawn, words = chart(found, 0, [])
+    assert (drawn, re.findall(r"\d+", words)) == ("", ["10", "10", "2"])
 
 
 def test_two_steps_show_their_sum() -> None:
@@ -93,13 +94,14 @@ def test_change_points_of_all_gpus_and_cases_have_one_origin_per_commit_and_upgr
     log_time[:3, 30:] += 0.05
     turns = history(log_time, sessions)
     (upgrade,) = origins(turns, find_changes(turns).points)
-    assert (upgrade.name, upgrade.cause, upgrade.slower) == ("driver 580 to 590", Cause.ENVIRONMENT, 3)
+    assert upgrade.name.split(" to ") == ["driver 580", "590"]
+    assert (upgrade.cause, upgrade.slower) == (Cause.ENVIRONMENT, 3)
     assert len(upgrade.changes) == 6
     of_case = [each for each in upgrade.changes if each.case == upgrade.changes[0].case]
     (line,) = step_lines(turns, of_case)
-    assert line.endswith(" on 2 GPUs, environment, driver 580 to 590")
+    assert line.endswith(f" on 2 GPUs, environment, {upgrade.name}")
     assert table(turns, [upgrade]).rows[0][:3] == [
-        "driver 580 to 590",
+        upgrade.name,
         f"{turns.sessions[30].taken:%Y-%m-%d %H:%M}",
         "environment",
     ]

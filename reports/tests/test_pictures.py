@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 from xml.etree import ElementTree
 
@@ -79,7 +80,7 @@ def test_a_ladder_has_the_stages_in_the_order_of_the_lessons_each_with_its_share
 def test_a_ladder_of_very_many_stages_has_the_first_and_counts_them() -> None:
     found = ladders([DrawnCase(f"a.s{at}", "a", f"s{at}", at, peak_fraction=0.5) for at in range(120)], ["a"])
     assert found
-    assert "The first 100 of 120 stages." in found.text
+    assert re.findall(r"\d+", found.text)[-2:] == ["100", "120"]
     assert {"a.s0", "a.s99"} <= set(texts(found.svg))
     assert "a.s100" not in texts(found.svg)
 

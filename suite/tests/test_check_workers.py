@@ -1,5 +1,6 @@
 """Tasks come back whatever becomes of the processes that run them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -53,7 +54,7 @@ def test_what_a_task_prints_is_shown_up_to_a_limit_without_what_a_log_or_a_termi
 
 
 FORKED = """
-import sys, threading
+import json, sys, threading
 from peakgate.check.workers import run
 
 def imported(report):
@@ -64,7 +65,7 @@ if __name__ == "__main__":
     forked = dict(run([imported] * 3, jobs=2))
     threading.Thread(target=threading.Event().wait, daemon=True).start()
     spawned = dict(run([imported], jobs=1))
-    print([*forked.values(), *spawned.values()])
+    print(json.dumps([*forked.values(), *spawned.values()]))
 """
 
 
@@ -73,7 +74,7 @@ def test_workers_are_forked_while_there_is_one_thread_and_spawned_beside_others(
     script.write_text(FORKED)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PYTHONWARNINGS": "error"}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout == "[True, True, True, False]\n", done.stderr
+    assert json.loads(done.stdout) == [True, True, True, False], done.stderr
 
 
 def test_every_task_is_answered_once():

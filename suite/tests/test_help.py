@@ -37,12 +37,16 @@ def test_a_heading_shows_its_section_alone(words, capsys):
 
 
 def test_a_comment_in_an_example_is_no_heading(capsys):
-    assert main(["help", "on the GPU, or on the CPU where there is none"]) == 2
+    comment = "on the GPU, or on the CPU where there is none"
+    assert f"# {comment}" in shown(capsys, "own-repository")
+    assert main(["help", comment]) == 2
     assert f"[{Code.OPTION}]" in capsys.readouterr().err
 
 
 def test_a_heading_of_other_words_is_found_where_none_is_equal(capsys):
-    assert shown(capsys, "right is right").startswith("## How right is right")
+    heading = shown(capsys, "right is right").splitlines()[0]
+    assert heading.startswith("## How ")
+    assert heading.endswith("right is right")
 
 
 @pytest.mark.parametrize("given", ["PG203", "[pg203]"])

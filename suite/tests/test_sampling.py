@@ -1,6 +1,7 @@
 """When a case has been sampled enough, and which samples count."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -113,7 +114,7 @@ def test_samples_that_nothing_but_power_slowed_are_kept_and_said_to_be_bound_by_
     assert (len(samples.times_us), samples.discarded, samples.power_w) == (6, 0, 695.0)
     assert samples.power_bound
     assert samples.clock is not None
-    assert "1590 of 1980 MHz" in samples.clock
+    assert re.findall(r"\d+", samples.clock) == ["1590", "1980"]
 
 
 def test_batches_in_which_something_else_slowed_the_clock_are_dropped_and_the_case_is_not_bound_by_power():
