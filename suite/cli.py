@@ -121,7 +121,7 @@ def _command(verb: str, given: Sequence[str]) -> int:
 
 
 def _gpu_s() -> float:
-    """For how long the command held a GPU's lock; 0 where it took none."""
+    """For how long the command had a GPU locked; 0 where it took none."""
     lock = sys.modules.get("peakgate.run.lock")
     return 0.0 if lock is None else float(lock.held_s())
 

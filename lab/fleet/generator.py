@@ -1,4 +1,4 @@
-"""Fleets drawn from the committed gates of all H200s; shares no code with the rule that judges them.
+"""Simulated fleets, resampled from the committed gates of all H200s; shares no code with the rule that judges them.
 
 ``profiles`` reads every whole gate of an H200 in this repository. A host's GPUs were measured at one commit, within a
 minute. A simulated host takes the level of a real host, drawn at random; each of its GPUs is a real GPU of that level,

@@ -32,7 +32,7 @@ def seconds(*command: str) -> tuple[float, float]:
 
 
 def git(*arguments: str) -> None:
-    """Run git as somebody."""
+    """Run git with a name and an address for commits."""
     someone = ("-c", "user.name=T", "-c", "user.email=t@example.org")
     subprocess.run(["git", *someone, *arguments], check=True, stdout=subprocess.DEVNULL)
 

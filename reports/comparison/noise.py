@@ -125,7 +125,7 @@ def odd_session(time_us: Floats, fewest_sessions: Floats) -> Floats:
 
 
 def process_offset(time_us: Floats) -> Floats:
-    """The log shift that what a process adds to every sample may cause."""
+    """The log shift that a process's constant overhead per sample may cause."""
     return np.minimum(PROCESS_OFFSET_US / time_us, SHORT_RESOLVABLE)
 
 

@@ -153,7 +153,7 @@ def _of_past_fleets(cell: pd.DataFrame, past: pd.DataFrame | None) -> pd.DataFra
 
 
 def _compared_with(kind: str, count: int, others: pd.DataFrame) -> list[str]:
-    """What is to be said of the number of GPUs of one model and driver."""
+    """Notes on the number of GPUs of one model and driver."""
     if count >= statistics.FEWEST_GPUS:
         return []
     known = others["uuid"].nunique()

@@ -35,7 +35,7 @@ from triton_viz.core.client import Client
 from triton_viz.core.data import AtomicCas, AtomicRMW, Load, Op, Store
 
 MOST_ACCESSES = 1 << 22
-"""Of a launch; a larger one is looked at for bounds alone."""
+"""Of a launch; a larger one is checked for bounds alone."""
 
 
 class OutOfBounds(Exception):

@@ -43,7 +43,8 @@ def printed_alone(
 ) -> int:
     """Run a command with its output on standard error, then print its document; the exit code.
 
-    ``refusals`` are filled by ``run`` with the user's mistakes that it reports, ``gpu_s`` tells how long it held a GPU.
+    ``refusals`` are filled by ``run`` with the user's mistakes that it reports; ``gpu_s`` returns for how long it had
+    a GPU locked.
     """
     path = _left_by(verb, arguments)
     before = _state(path)
@@ -52,7 +53,7 @@ def printed_alone(
     os.dup2(2, 1)
     try:
         code = run()
-    except SystemExit as error:  # of argparse, which has said why
+    except SystemExit as error:  # of argparse, which has printed why
         code = error.code if isinstance(error.code, int) else ExitCode.BAD_INPUT
         refusals = [PeakgateError("an option that is not possible: see standard error", Code.OPTION)] if code else []
     finally:
