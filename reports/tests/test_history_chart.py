@@ -99,7 +99,7 @@ def test_change_points_of_all_gpus_and_cases_have_one_origin_per_commit_and_upgr
     assert len(upgrade.changes) == 6
     of_case = [each for each in upgrade.changes if each.case == upgrade.changes[0].case]
     (line,) = step_lines(turns, of_case)
-    assert line.endswith(f" on 2 GPUs, environment, {upgrade.name}")
+    assert line.endswith(f" on 2 GPUs, {upgrade.cause}, {upgrade.name}")
     assert table(turns, [upgrade]).rows[0][:3] == [
         upgrade.name,
         f"{turns.sessions[30].taken:%Y-%m-%d %H:%M}",
