@@ -222,8 +222,12 @@ def build_runtime(compiler: Compiler) -> Path:
         ) from error
     with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
         objects = [Path(scratch, f"{name}.o") for name in RUNTIME_SOURCES]
-        for name, built in zip(RUNTIME_SOURCES, objects, strict=True):
+
+        def compile_one(name: str, built: Path) -> None:
             must_run((*compiler.command, *flags, "-c", RUNTIME_FOLDER / name, "-o", built))
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(compile_one, RUNTIME_SOURCES, objects))
         link(objects, library, scratch, compiler)
     return library
 

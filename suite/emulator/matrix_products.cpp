@@ -103,7 +103,7 @@ template <int mantissa, int exponent, class N> ALWAYS_INLINE void decode_floats(
     });
 }
 
-template <class N> ALWAYS_INLINE void decode(PeakgateNumber kind, const uint32_t* registers, N* to, int step) {
+template <class N> ALWAYS_INLINE void decode_any(PeakgateNumber kind, const uint32_t* registers, N* to, int step) {
     Words words;
     memcpy(&words, registers, sizeof words);
     switch (kind) {
@@ -132,6 +132,17 @@ template <class N> ALWAYS_INLINE void decode(PeakgateNumber kind, const uint32_t
     default:
         return decode_integers<4, false>(words, to, step);
     }
+}
+
+// Not inlined: every product would hold the code of every kind of number, which takes seconds to compile.
+template <class N> __attribute__((noinline)) void decode_narrow(PeakgateNumber kind, const uint32_t* registers, N* to, int step) {
+    decode_any(kind, registers, to, step);
+}
+template <class N> WIDE __attribute__((noinline)) void decode_wide(PeakgateNumber kind, const uint32_t* registers, N* to, int step) {
+    decode_any(kind, registers, to, step);
+}
+template <class N> ALWAYS_INLINE void decode(PeakgateNumber kind, const uint32_t* registers, N* to, int step) {
+    is_wide ? decode_wide(kind, registers, to, step) : decode_narrow(kind, registers, to, step);
 }
 
 // sums += a . b: `depth` times `rows` numbers of a, and as many times `columns` of b. Four rows of eight columns at once.
