@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -81,12 +83,24 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Projects that tests write share what is built, the emulator's runtime above all.
     os.environ.setdefault("PEAKGATE_CACHE", str(Path(__file__).with_name(".cache")))
-    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # each of the processes that tests start would compile all anew
-        compiled = tempfile.TemporaryDirectory(prefix="peakgate-bytecode-", ignore_cleanup_errors=True)
-        os.environ["PYTHONPYCACHEPREFIX"] = compiled.name
-        config.add_cleanup(compiled.cleanup)
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        _keep_bytecode(config)
     if config.pluginmanager.has_plugin("hypothesispytest"):  # the environments of `bench` and others do without
         _profiles()
+
+
+def _keep_bytecode(config: pytest.Config) -> None:
+    """Keep bytecode, though not beside the sources: else each process that a test starts would compile every module."""
+    kept = Path(__file__).with_name(".cache") / "bytecode"
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(kept)
+    sys.dont_write_bytecode = False
+    of_tests = kept / tempfile.gettempdir().lstrip("/")
+
+    def forget() -> None:
+        for folder in (*of_tests.glob("pytest-of-*"), *of_tests.glob("peakgate-*")):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    config.add_cleanup(forget)
 
 
 def _profiles() -> None:
