@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -17,18 +18,43 @@ os.environ.setdefault("UV_COMPILE_BYTECODE", "1")
 
 TESTS = ("suite/tests", "reports/tests", "kernels/tests", "lab/tests")
 WORKFLOWS = Path(".github", "workflows")
+STEPS: dict[Path, list[str]] = {}
+"""What was installed in each environment since nox began, as ``once`` records it."""
 GITLAB = Path(".github", "examples", "gitlab-ci.yml"), Path("suite", "core", "templates", "gitlab.yml")
 
 
 def install(session: nox.Session, *files: str) -> None:
     """Install what these files of requirements/ pin, by hash, and then this tree with nothing beside it."""
     requirements(session, *files)
-    session.install("--no-deps", "--no-build-isolation", "-e", ".")
+    once(session, ("--no-deps", "--no-build-isolation", "-e", "."), Path("pyproject.toml"))
 
 
 def requirements(session: nox.Session, *files: str) -> None:
     """Install what these files of requirements/ pin; a package whose hash is another one is refused."""
-    session.install("--require-hashes", *(word for name in files for word in ("-r", f"requirements/{name}.txt")))
+    pinned = [Path("requirements", f"{name}.txt") for name in files]
+    once(session, ("--require-hashes", *(word for path in pinned for word in ("-r", str(path)))), *pinned)
+
+
+def once(session: nox.Session, arguments: tuple[str, ...], *read: Path) -> None:
+    """Install, unless the last session in this environment began with the same steps and ``read`` is as it was then."""
+    key = hashlib.sha256(repr((arguments, [path.read_bytes() for path in read])).encode()).hexdigest()
+    if (location := getattr(session.virtualenv, "location", None)) is None:  # no environment of its own
+        session.install(*arguments)
+        return
+    place = Path(location)
+    steps, record = STEPS.setdefault(place, []), place / "installed.txt"
+    steps.append(key)
+    if record.exists() and record.read_text().split()[: len(steps)] == steps:
+        return
+    _record(session, record, steps[:-1])
+    session.install(*arguments)
+    _record(session, record, steps)
+
+
+def _record(session: nox.Session, record: Path, steps: list[str]) -> None:
+    """Write down what is installed; as part of the installation, which ``nox -R`` leaves out."""
+    write = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(sys.argv[2])"
+    session.run_install("python", "-c", write, str(record), " ".join(steps), silent=True, log=False)
 
 
 def install_for_device(session: nox.Session, *files: str, needs: tuple[str, ...] = ()) -> None:
