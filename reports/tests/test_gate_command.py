@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ import pytest
 from peakgate.cli import main
 from peakgate.core.codes import Code
 from peakgate.core.files import file_digest
+from peakgate.emulator import available_compilers
+from peakgate.emulator.build import build_runtime
+from peakgate.reports.gate import command
 from refusals import refusal
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +106,23 @@ class Clones:
 
     def cases(self) -> dict[str, str]:
         return {each["case"]: each["verdict"] for each in json.loads((self.out / "bench.json").read_text())["cases"]}
+
+
+@pytest.fixture(autouse=True)
+def runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulator's runtime in each gate's own cache: to build it takes seconds, and is no part of a change."""
+    of_gate = command._environment
+    built = [build_runtime(each) for each in available_compilers()[:1]]
+
+    def with_runtime(home: Path) -> dict[str, str]:
+        environment = of_gate(home)
+        for path in built:
+            folder = Path(environment["PEAKGATE_CACHE"], path.parent.name)
+            folder.mkdir(parents=True)
+            shutil.copy(path, folder)
+        return environment
+
+    monkeypatch.setattr(command, "_environment", with_runtime)
 
 
 @pytest.fixture
