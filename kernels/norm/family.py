@@ -240,7 +240,7 @@ def _rings(number: int, name: str, lesson: str, gate: int) -> Iterator[Family]:
             of=of,
             lengths=(n,) if n == LONG else (),
             matrices=(FULL_BYTES, MORE_BYTES),
-            gate=gate if (norm, of) in IN_GATE else 0,
+            gate=gate if (norm, of) == ("softmax", "bf16") else 0,
             longest=n,
             probes=(*PROBES, (3, n), (2, n - 1)),
             small_sizes=None if n == LONG else [SMALL],

@@ -101,7 +101,7 @@ def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_an
         for end in ends:
             context, folder, *ids = end.read().splitlines()
             assert (context, ids) == ("context", [case.id for case in cases])
-            assert "peakgate-references-" in folder
+            assert "peakgate.references." in folder
             end.close()
 
 
