@@ -49,8 +49,8 @@ def test_a_product_is_that_of_the_matrices_its_fragments_hold(products: Any, for
     if form.sums == "f64":  # a chain of fused multiply-adds, as the H200's
         exact = c.copy()
         for (row, col), _ in np.ndenumerate(c):
-            for left, right in zip(a[row], b[col], strict=True):
-                exact[row, col] = float(Fraction(left) * Fraction(right) + Fraction(exact[row, col]))
+            for left, right in zip(a[row].tolist(), b[col].tolist(), strict=True):
+                exact[row, col] = float(Fraction(left) * Fraction(right) + Fraction(float(exact[row, col])))
     np.testing.assert_array_equal(form.product(got), exact.astype(got.dtype))
 
 

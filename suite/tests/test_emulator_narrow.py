@@ -59,7 +59,7 @@ def test_numbers_are_rounded_packed_and_widened_as_their_type_has_them(name: str
     numbers = exact[np.isfinite(exact)] if exact is not None else np.arange(-12, 13, dtype=np.float32) / 2
     middles = (numbers[1:] + numbers[:-1]) / 2
     values = np.concatenate(
-        (numbers, middles, np.nextafter(middles, np.float32(0)), np.float32([3 * largest, -np.inf]))
+        (numbers, middles, np.nextafter(middles, np.float32(0)), np.array([3 * largest, -np.inf], np.float32))
     )
     given = np.resize(values[np.abs(values) <= largest], (len(values) // 8 * 8, 4)).astype(np.float32)
     quads, pairs, ones, back = run(tmp_path, name, given)
@@ -70,7 +70,7 @@ def test_numbers_are_rounded_packed_and_widened_as_their_type_has_them(name: str
     np.testing.assert_array_equal(pairs, bits[:, 2] | bits[:, 3] << np.uint64(width))
     np.testing.assert_array_equal(ones, bits[:, 0])
     np.testing.assert_array_equal(back, rounded.astype(np.float32))
-    beyond = np.float32([[3 * largest, -3 * largest, np.inf, -np.inf]] * 2)
+    beyond = np.array([[3 * largest, -3 * largest, np.inf, -np.inf]] * 2, np.float32)
     np.testing.assert_array_equal(run(tmp_path, name, beyond)[3][0], largest * np.sign(beyond[0]))
 
 

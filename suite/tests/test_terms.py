@@ -333,7 +333,8 @@ def test_an_operation_of_the_device_is_identified_by_its_library(project, capsys
 def test_benchmark_tests_are_listed_beside_kernels_and_looked_for_where_no_kernel_has_the_id(
     project, benchmark_tests, capsys, monkeypatch
 ):
-    gated, first, second = project.ids[0], *benchmark_tests.benchmarks
+    gated = project.ids[0]
+    first, second = benchmark_tests.benchmarks
     found = printed(capsys, "--capability", "9.0")
     assert list(found) == [gated, first, second]
     assert found[first] == {"operation": "callable"}
