@@ -9,6 +9,7 @@ import io
 import json
 import os
 import shutil
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -95,6 +96,9 @@ def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | Non
         raise PeakgateError(
             f"archive {digest[:12]}: damaged on its way here; start the fleet again with --resume", Code.MALFORMED
         )
+    if not hasattr(tarfile, "data_filter"):  # a worker of an older Python would unpack whatever an archive says
+        version = ".".join(map(str, sys.version_info[:3]))
+        raise PeakgateError(f"Python {version}: a fleet's worker needs 3.11.4 or later", Code.INSTALLATION)
     folder.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder, prefix=f".{digest[:12]}."))
     try:

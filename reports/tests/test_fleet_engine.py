@@ -12,6 +12,7 @@ import distributed
 import pytest
 from peakgate.core import config
 from peakgate.core.case import Scale
+from peakgate.core.codes import Code
 from peakgate.core.errors import CannotDecide, PeakgateError
 from peakgate.core.progress import Progress
 from peakgate.core.verdict import ExitCode
@@ -67,6 +68,15 @@ def test_the_same_files_give_the_same_archive_and_an_edit_another(project, tmp_p
     assert (folder / "benchmarks" / "bench_sum.py").read_text() == BENCH + "\n"
     with pytest.raises(PeakgateError, match="damaged"):
         archive.unpacked(tmp_path / "projects", packed.digest, edited.data)
+
+
+def test_a_python_that_cannot_filter_archives_unpacks_none(project, tmp_path, monkeypatch):
+    packed = packed_of(project)
+    monkeypatch.delattr("tarfile.data_filter")
+    with pytest.raises(PeakgateError) as refused:
+        archive.unpacked(tmp_path / "projects", packed.digest, packed.data)
+    assert refused.value.code is Code.INSTALLATION
+    assert not (tmp_path / "projects").exists()
 
 
 def test_a_worker_offers_each_gpu_it_sees_and_its_threads():
