@@ -339,6 +339,7 @@ def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong
     done = bench(folder, SAVED)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    assert "not run" not in done.stdout  # every test has the fixture, and our own are none of the project's
     saved = json.loads((folder / "run.json").read_text())
     entries = {entry["extra_info"]["case"]: entry for entry in saved["benchmarks"]}
     assert sorted(entries) == ["benchmarks-bench_ops.bench_double-16", "benchmarks-bench_ops.bench_double-8"]
