@@ -387,7 +387,7 @@ class _Experiment:
 
     def _ask(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> _Asked:
         """Have one process start; it waits for its turn."""
-        name = f"{stage}-{pair + 1:02d}-{which}"
+        name = _name(stage, pair, which)
         file, log, verdicts = self._out / f"{name}.json", self._out / f"{name}.txt", self._scratch / name
         arguments = [
             f"--device={self._record.settings.device}",
@@ -424,7 +424,7 @@ class _Experiment:
                 why = f"its run exits {finished.exit_code}: {last_words_in(log)} (all of it: {log})"
                 raise SideBroken(which, why)
         if self._others and asked.stage is not Phase.PROOF:
-            other = file.with_name(f"{asked.stage}-{asked.pair + 1:02d}-{Side.HEAD}.json")
+            other = file.with_name(f"{_name(asked.stage, asked.pair, Side.HEAD)}.json")
             if timed:
                 shutil.move(verdicts / OTHER_BUILDS_FILE, other)
             self._add(asked, Side.HEAD, other if timed else None, finished, _refused(verdict.other_builds))
@@ -469,6 +469,11 @@ def _refuse_foreign(which: Side, path: Path) -> None:
         "pythonpath of [tool.peakgate], build what is compiled by `build`, or uninstall the editable install",
         Code.SETTING,
     )
+
+
+def _name(stage: Phase, pair: int, which: Side) -> str:
+    """Under which the files of one side of a pair stand."""
+    return f"{stage}-{pair + 1:02d}-{which}"
 
 
 def _verdict(path: Path) -> BenchVerdict:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from peakgate.core.scratch import scratch_folder
 from peakgate.reports.ab.environments import SideEnvironment, made
 from peakgate.reports.ab.folders import SideFolder, Wanted, placed
 
@@ -54,5 +54,5 @@ def points(package: str) -> Iterator[PointFolder]:
     if not package:
         yield at_commit
         return
-    with tempfile.TemporaryDirectory(prefix="peakgate-versions-") as folder:
-        yield AtVersion(package, Path(folder).resolve())
+    with scratch_folder("versions") as folder:
+        yield AtVersion(package, folder)

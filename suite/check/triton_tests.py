@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from msgspec import Struct
 from peakgate.check.emulate import WRONG_RESULT, BuildReport, LaunchFinding
 from peakgate.core import config, records
 from peakgate.core.processes import Asked, own_module
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.text import counted
 from peakgate.emulator.defects import RaceStep
 
@@ -73,8 +72,8 @@ def begun(text: str) -> Iterator[TritonCheck]:
         found.notes.append(MISSING)
         yield found
         return
-    with tempfile.TemporaryDirectory(prefix="peakgate-triton-") as scratch:
-        out = Path(scratch, "found.json")
+    with scratch_folder("triton") as scratch:
+        out = scratch / "found.json"
         command = own_module("peakgate.check.triton_process", str(out), text)
         with Asked(command, LIMIT_S, env=os.environ | {"TRITON_INTERPRET": "1"}) as asked:
             yield found

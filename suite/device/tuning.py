@@ -9,11 +9,10 @@ import gc
 import hashlib
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
+from peakgate.core.scratch import scratch_folder
 from peakgate.core.tuned import TunedChoice
 
 CODE_DIGITS = 12
@@ -79,8 +78,8 @@ def _of_torch(run: Callable[[], None]) -> list[TunedChoice]:
         run()
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-    with tempfile.TemporaryDirectory(prefix="peakgate-trace-") as folder:
-        trace = Path(folder, "trace.json")
+    with scratch_folder("trace") as folder:
+        trace = folder / "trace.json"
         profile.export_chrome_trace(str(trace))
         return list(of_trace(json.loads(trace.read_text(encoding="utf-8"))))
 
