@@ -22,10 +22,10 @@ from peakgate.core.selection import add_selection
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.environments import SideEnvironment, made, usual
-from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, environment_notes, run_experiment
+from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, run_experiment
 from peakgate.reports.ab.folders import Wanted, build_side, folders, in_environments
 from peakgate.reports.ab.phases import Phases
-from peakgate.reports.ab.plan import NO_GPU_HERE, plan, read_codes, reasons
+from peakgate.reports.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import AB_FOLDER, MANIFEST, PairSettings, load_record

@@ -21,12 +21,18 @@ from peakgate.core.scratch import scratch_folder
 from peakgate.core.text import counted
 from peakgate.core.verdict import FAULTY, ExitCode, Verdict
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
-from peakgate.reports.ab.environments import differing
 from peakgate.reports.ab.folders import SideFolder, build_side
 from peakgate.reports.ab.pairs import decisions, log_ratios, log_times, usable, whole_pairs
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
-from peakgate.reports.ab.plan import Contracts, other_builds, plan, read_codes
-from peakgate.reports.ab.process import BenchProcess, FinishedRun, SideBroken, SideProcesses, side_environment
+from peakgate.reports.ab.plan import environment_notes, other_builds, plan, read_codes
+from peakgate.reports.ab.process import (
+    BenchProcess,
+    FinishedRun,
+    SideBroken,
+    SideProcesses,
+    one_choice,
+    side_environment,
+)
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.comparison.noise import Floats
@@ -170,35 +176,6 @@ def _opened(
 
 Refused = tuple[Verdict, str]
 """Why a process did not time a case."""
-
-
-def environment_notes(folders: tuple[SideFolder, SideFolder], codes: tuple[Contracts, Contracts]) -> list[str]:
-    """Of sides in environments: the packages that differ, and the cases whose machine code changed by it."""
-    base, head = (folder.environment for folder in folders)
-    if base is None or head is None:
-        return []
-    packages = differing(base, head)
-    before, after = codes
-    known = [case for case in after if case in before and after[case].code and before[case].code]
-    changed = [case for case in known if after[case].code != before[case].code]
-    first = f": {', '.join(changed[:3])}{' …' if len(changed) > 3 else ''}" if changed else ""
-    return [
-        f"packages that differ: {', '.join(packages)}" if packages else "no package differs between the environments",
-        f"machine code changed in {len(changed)} of {counted(len(known), 'kernel case')}{first}",
-    ]
-
-
-def one_choice(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
-    """Variables by which Triton and torch.compile take what they tuned once from a folder of this experiment.
-
-    So both sides, and all processes, run one choice of what they have in common. Those that are set already stay.
-    """
-    wanted = {
-        "TRITON_CACHE_AUTOTUNING": "1",
-        "TRITON_CACHE_DIR": str(folder / "triton"),
-        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
-    }
-    return {name: value for name, value in wanted.items() if name not in known}
 
 
 @dataclass(frozen=True, slots=True)

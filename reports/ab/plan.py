@@ -15,7 +15,9 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.processes import Asked, last_words, own_module
 from peakgate.core.selection import selector
+from peakgate.core.text import counted
 from peakgate.reports.ab import process
+from peakgate.reports.ab.environments import differing
 from peakgate.reports.ab.folders import SideFolder, differ_in_kernels_alone
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.schedule import Side
@@ -191,6 +193,22 @@ def reasons(planned: Plan, base: Contracts, head: Contracts) -> dict[str, str]:
         else:
             reported[case] = f"{', '.join(map(named, changes(before, after)))} changed"
     return reported
+
+
+def environment_notes(folders: tuple[SideFolder, SideFolder], codes: tuple[Contracts, Contracts]) -> list[str]:
+    """Of sides in environments: the packages that differ, and the cases whose machine code changed by it."""
+    base, head = (folder.environment for folder in folders)
+    if base is None or head is None:
+        return []
+    packages = differing(base, head)
+    before, after = codes
+    known = [case for case in after if case in before and after[case].code and before[case].code]
+    changed = [case for case in known if after[case].code != before[case].code]
+    first = f": {', '.join(changed[:3])}{' …' if len(changed) > 3 else ''}" if changed else ""
+    return [
+        f"packages that differ: {', '.join(packages)}" if packages else "no package differs between the environments",
+        f"machine code changed in {len(changed)} of {counted(len(known), 'kernel case')}{first}",
+    ]
 
 
 def spread_out(cases: Sequence[str], count: int, durations_us: Mapping[str, float]) -> list[str]:

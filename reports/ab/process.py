@@ -196,3 +196,16 @@ def side_environment(folder: Path, judge: Path | None = None, python: str = sys.
         programs = Path(python).parent
         ours |= {"VIRTUAL_ENV": str(programs.parent), "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"}
     return os.environ | ours | ({"PYTHONPATH": os.pathsep.join(search)} if search else {})
+
+
+def one_choice(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
+    """Variables by which Triton and torch.compile take what they tuned once from a folder of this experiment.
+
+    So both sides, and all processes, run one choice of what they have in common. Those that are set already stay.
+    """
+    wanted = {
+        "TRITON_CACHE_AUTOTUNING": "1",
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+    }
+    return {name: value for name, value in wanted.items() if name not in known}
