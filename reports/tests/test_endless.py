@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
@@ -81,7 +82,10 @@ def test_a_command_that_waits_for_an_endless_family_is_ended_with_all_that_it_ma
         os.close(reading)
     assert b"Traceback" not in errors
     if ended_by is signal.SIGKILL:  # what it left goes with the next command
-        assert list(scratch.iterdir()) != []
+        left = list(scratch.iterdir())
+        assert left != []
+        for folder in left:
+            wait_until_unlocked(folder)
         (repository / "kernels" / "endless" / "family.py").write_text(EMPTY)
         again = [sys.executable, "-P", "-m", "peakgate", *arguments]
         subprocess.run(
@@ -91,6 +95,13 @@ def test_a_command_that_waits_for_an_endless_family_is_ended_with_all_that_it_ma
         assert command.returncode == 130
     assert list(scratch.iterdir()) == []
     assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def wait_until_unlocked(folder: Path) -> None:
+    """Wait for the end of a killed command's child that still holds its folder."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    os.close(held)
 
 
 def answers(pipe: int) -> bool:
