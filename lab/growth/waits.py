@@ -1,0 +1,98 @@
+"""How long people wait on a GPU: ``python -m lab.growth.waits OUT [WHAT ...]``, each of WAITS unless some are named.
+
+A gate in a fresh process, twice; `ab` of kernels of sgemm whose machine code gets one instruction that changes no time,
+nine cases and thirty; and `ab` of unchanged code with everything measured. OUT/waits.json has wall seconds, exit codes
+and what each phase took, written anew after each; ``python -m lab.growth.growth`` reads the folders of the `ab` too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from peakgate.case import Scale, Tier
+from peakgate.core import catalogue, config
+from peakgate.core.files import write_whole
+
+from lab.growth.growth import commit
+from lab.injected.campaign import VERDICTS, compared
+
+KERNEL = re.compile(r"__global__[^;{]*\{", re.DOTALL)
+INSTRUCTION = '\n    asm volatile("pmevent 0;");'
+"""In front of a kernel's statements: other machine code, and no time that could be measured."""
+FAMILY = "sgemm"
+
+Measured = dict[str, Any]
+
+
+def chosen(cases: int, of_file: Counter[Path]) -> list[Path]:
+    """Files, those of many cases first, that have so many together, as near as whole files come from below."""
+    found: list[Path] = []
+    for path, count in of_file.most_common():
+        if count <= cases:
+            found.append(path)
+            cases -= count
+    return found
+
+
+def edit(files: Sequence[Path], head: Path) -> None:
+    """Give each kernel of these files the instruction, in a copy of the project at hand."""
+    for path in files:
+        copy = head / path.relative_to(config.required().root)
+        text, count = KERNEL.subn(lambda found: found[0] + INSTRUCTION, copy.read_text(encoding="utf-8"))
+        assert count, f"{path} has no kernel"
+        copy.write_text(text, encoding="utf-8")
+
+
+def gate(out: Path) -> Measured:
+    """A `bench` of the gate's cases, nothing saved beside the repository's own runs."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "peakgate", "bench", f"--out={out}"]
+        start = time.monotonic()
+        done = subprocess.run([*command, f"--benchmark-storage=file://{scratch}"], check=False)
+        return {"wall_s": round(time.monotonic() - start, 2), "exit_code": done.returncode}
+
+
+def ab(changed: int, arguments: Sequence[str], out: Path) -> Measured:
+    """An `ab` of which so many cases have other machine code."""
+    project = config.required()
+    sources = [case.stage.source for case in catalogue.cases(Scale.BENCH, Tier.GATE) if case.stage.source]
+    of_file = Counter(path for path in sources if path.parent.name == FAMILY)
+    files = chosen(changed, of_file)
+    code, seconds = compared(project, partial(edit, files), out, arguments)
+    verdict = json.loads((out / VERDICTS).read_text(encoding="utf-8")) if (out / VERDICTS).is_file() else {}
+    phases = verdict.get("wall_s", {})
+    cases = sum(of_file[path] for path in files)
+    return {"wall_s": round(seconds, 2), "exit_code": code, "changed_cases": cases, "phases": phases}
+
+
+WAITS: Mapping[str, Callable[[Path], Measured]] = {
+    "gate_first": gate,
+    "gate_warm": gate,
+    "ab_9": partial(ab, 9, ()),
+    "ab_30": partial(ab, 30, ()),
+    "ab_everything": partial(ab, 0, ("--measure-unchanged",)),
+}
+
+
+def main() -> None:
+    """Wait for each, and write down what it took."""
+    out, *names = sys.argv[1:]
+    folder = Path(out).resolve()
+    record: Measured = {"commit": commit(), "waits": {}}
+    for name in names or WAITS:
+        record["waits"][name] = WAITS[name](folder / name)
+        write_whole(folder / "waits.json", json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
