@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import importlib
 import io
+import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from peakgate.core import document
+from peakgate.core import config
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError, defect, described, refused
 from peakgate.core.output import open_standard_streams, print_to_nobody
 from peakgate.core.processes import one_blas_thread, sigterm_interrupts, variables
-from peakgate.core.text import nearest, one_line
+from peakgate.core.report import JSON_OPTION, SCHEMA
+from peakgate.core.text import as_json, nearest, one_line
 from peakgate.core.verdict import ExitCode
 
 VERBS = {
@@ -50,6 +55,9 @@ VERBS = {
 }
 """Verb -> its module, which runs it by ``main(verb, arguments)``, and what it does."""
 
+JSON_FILES = {"check": "check.json", "bench": "bench.json", "ab": "ab.json"}
+"""The verbs that have the option, and the file that each leaves."""
+
 _EXTRAS = {
     "cupy": "cuda13",
     "pynvml": "cuda13",
@@ -75,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with sigterm_interrupts():
             return _command(verb, given)
 
-    if verb not in document.VERB_FILES or document.OPTION not in given:
+    if verb not in JSON_FILES or JSON_OPTION not in given:
         return guarded(verb, run)
     refusals: list[PeakgateError] = []
 
@@ -83,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         refusals.append(error)
         return refused(error)
 
-    return document.printed_alone(verb, given, lambda: guarded(verb, run, noted), refusals, _gpu_s)
+    return _printed_alone(verb, given, lambda: guarded(verb, run, noted), refusals)
 
 
 def guarded(verb: str, run: Callable[[], int], refused: Callable[[PeakgateError], ExitCode] = refused) -> int:
@@ -104,6 +112,65 @@ def guarded(verb: str, run: Callable[[], int], refused: Callable[[PeakgateError]
     except Exception as error:
         code = defect(f"peakgate {one_line(verb)}", error)
     return code
+
+
+def _printed_alone(
+    verb: str,
+    arguments: Sequence[str],
+    run: Callable[[], int],
+    refusals: Sequence[PeakgateError],
+) -> int:
+    """Run a command with its output on standard error, then print its document; the exit code.
+
+    ``refusals`` are filled by ``run`` with the user's mistakes that it reports.
+    """
+    path = _left_by(verb, arguments)
+    before = _state(path)
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        code = run()
+    except SystemExit as error:  # of argparse, which has printed why
+        code = error.code if isinstance(error.code, int) else ExitCode.BAD_INPUT
+        refusals = [PeakgateError("an option that is not possible: see standard error", Code.OPTION)] if code else []
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+    left = _read(path) if path is not None and _state(path) != before else {}
+    head: dict[str, Any] = {"schema": SCHEMA, "command": verb, "exit_code": int(code), "gpu_s": round(_gpu_s(), 1)}
+    if refusals:
+        head["error"] = {"code": refusals[-1].code, "message": refusals[-1].message}
+    sys.stdout.write(as_json({**head, **{name: value for name, value in left.items() if name not in head}}))
+    return code
+
+
+def _left_by(verb: str, arguments: Sequence[str]) -> Path | None:
+    """The file that the command will leave; None where the settings, which say where, cannot be read."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--out", type=Path)
+    try:
+        out = parser.parse_known_args(arguments)[0].out or config.current().out
+    except (PeakgateError, argparse.ArgumentError):
+        return None
+    return Path(out, JSON_FILES[verb]).absolute()
+
+
+def _state(path: Path | None) -> tuple[int, int] | None:
+    try:
+        found = path.stat() if path else None
+    except OSError:
+        return None
+    return None if found is None else (found.st_ino, found.st_mtime_ns)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _command(verb: str, given: Sequence[str]) -> int:

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from peakgate.core import document
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.output import say
 from peakgate.core.progress import Progress
+from peakgate.core.report import add_json_option
 from peakgate.core.scratch import scratch_folder
 from peakgate.core.selection import add_selection
 from peakgate.core.text import counted
@@ -92,7 +92,7 @@ def _ab_parser(verb: str) -> argparse.ArgumentParser:
         action="store_true",
         help="explain why each slower case is slower: machine code, and hardware counters by ncu",
     )
-    document.add_json_option(parser)
+    add_json_option(parser)
     add_verdict_options(parser)
     return parser
 

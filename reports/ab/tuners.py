@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from peakgate.core.case import TunedChoice
 from peakgate.core.text import counted
-from peakgate.core.tuned import TunedChoice
 from peakgate.reports.runs.runfile import CaseResult
 
 Configuration = tuple[TunedChoice, ...]

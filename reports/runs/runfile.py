@@ -12,12 +12,11 @@ from typing import Annotated, Any, Literal, Required, TypedDict
 
 from msgspec import Meta, Struct, structs
 from peakgate.core import records
-from peakgate.core.case import EMULATOR_SLUG, Tier
+from peakgate.core.case import EMULATOR_SLUG, Tier, TunedChoice
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.records import Name, Number, Text
 from peakgate.core.text import counted
-from peakgate.core.tuned import TunedChoice
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.judge.gate import OVER_PEAK
 

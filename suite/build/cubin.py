@@ -18,7 +18,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.json import encode
 from peakgate.build import headers
-from peakgate.build.options import objection_to
+from peakgate.build.bounded import objection_to
 from peakgate.build.sources import MACRO, SourceFile, device_only, entry_of, host_code, no_such_kernel, read_sources
 from peakgate.core import records
 from peakgate.core.case import Launch, Stage

@@ -33,13 +33,13 @@ from peakgate.check import (
     workers,
 )
 from peakgate.check.emulate import BuildReport, LaunchFinding
-from peakgate.core import config, document, terminal
+from peakgate.core import config, terminal
 from peakgate.core.case import Case
 from peakgate.core.catalogue import problems
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.output import say, warn
-from peakgate.core.report import Report, leave_verdict
+from peakgate.core.report import Report, add_json_option, leave_verdict
 from peakgate.core.selection import add_selection
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
@@ -272,8 +272,8 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a picture of each shared race")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     parser.set_defaults(mutants=verb == "mutants", skip_listed=False)
-    if verb in document.VERB_FILES:
-        document.add_json_option(parser)
+    if verb == "check":
+        add_json_option(parser)
     if verb == "mutants":
         parser.add_argument(
             "--skip-listed",

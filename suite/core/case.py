@@ -16,6 +16,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from peakgate.core import dtypes
 from peakgate.core.codes import Code
@@ -564,3 +565,14 @@ class Family:
     probes: Callable[[Case], Iterator[Case]] = field(repr=False)
     headlines: Mapping[str, str] = field(default_factory=dict)
     sized: Callable[[Case], Sized | None] = field(default=lambda _: None, repr=False)
+
+
+class TunedChoice(msgspec.Struct, frozen=True):
+    """What a tuner chose for one kernel of a call, as run files keep it: a configuration, and a digest of its code.
+
+    ``code`` is None where the code is not seen.
+    """
+
+    kernel: str
+    configuration: str
+    code: str | None = None

@@ -1,9 +1,14 @@
-"""Processes that this one starts: ending one with all it started, and being ended oneself."""
+"""Processes that this one starts: ending one with all it started, and being ended oneself.
+
+``python -P -m peakgate.core.processes PARENT MODULE ARGUMENT...`` runs a module of ours that does not outlive its
+parent: the kernel kills it when the thread of PARENT that started it is gone, by kill -9 too.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -18,6 +23,7 @@ from types import FrameType
 from typing import IO, Any, NoReturn
 
 from peakgate.core.output import say
+from peakgate.core.verdict import ExitCode
 
 
 def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
@@ -76,7 +82,7 @@ def own_module(module: str, *arguments: str, python: str = sys.executable) -> li
     Nothing is imported from its working directory, which may be the tree of a change. ``python`` is that of an
     environment which has this package.
     """
-    return [python, "-P", "-m", "peakgate.core.child", str(os.getpid()), module, *arguments]
+    return [python, "-P", "-m", "peakgate.core.processes", str(os.getpid()), module, *arguments]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,3 +220,15 @@ def sigterm_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    _, parent, module, *arguments = sys.argv
+    if not end_with_parent(int(parent)):
+        os._exit(ExitCode.INTERRUPTED)
+    sys.argv = [module, *arguments]
+    try:
+        with sigterm_interrupts():
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)

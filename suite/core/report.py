@@ -5,6 +5,7 @@ The terminal is written by ``terminal``, all other formats by the reports' room 
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
 SCHEMA = 1
 """Of the JSON document of every command."""
+
+JSON_OPTION = "--json"
+"""Of a command: one JSON object on standard output, for programs; all else that is printed goes to standard error."""
 
 CellValue = str | float | int | None
 
@@ -177,6 +181,15 @@ def document(report: Report) -> dict[str, Any]:
     verdict = {"verdict": report.verdict} if report.verdict else {}
     head = {"schema": SCHEMA, "command": report.command, **verdict, "exit_code": int(report.exit_code)}
     return {**head, **report.fields}
+
+
+def add_json_option(parser: ArgumentParser) -> None:
+    """Add ``--json`` to a verb's options: the command ``peakgate`` itself obeys it."""
+    parser.add_argument(
+        JSON_OPTION,
+        action="store_true",
+        help="print one JSON object on standard output, all else on standard error; see `peakgate help programs`",
+    )
 
 
 def write_json(report: Report, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 A framework whose arrays a caller holds is imported already. Arrays of NumPy, CuPy and PyTorch are used as they are.
 Through a view are used those with ``__cuda_array_interface__``, or in the host's memory ``__array_interface__``
-(Numba-CUDA, Warp). Those of the array API standard with DLPack (JAX) are exchanged: ``exchange.py``. Subclasses and
+(Numba-CUDA, Warp). Those of the array API standard with DLPack (JAX) are exchanged: ``call.py``. Subclasses and
 other objects are not read: one that computes its values when they are asked for would be timed without its work.
 """
 

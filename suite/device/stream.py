@@ -1,17 +1,24 @@
-"""One batch of event-timed samples on a CUDA stream: flush, hold, release, read."""
+"""One batch of event-timed samples on a CUDA stream: flush, hold, release, read.
+
+The second clock of a GPU is CUPTI's activity records, where the package cupti-python is installed.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import cupy
 import numpy as np
 import numpy.typing as npt
-from peakgate.device import activity, driver
-from peakgate.judge.activity import second_clock
+from peakgate.device import driver
+from peakgate.judge.activity import Activity, second_clock
 from peakgate.measure.sampling import Samples
 
 Stamp = npt.NDArray[np.uint64]
@@ -144,7 +151,7 @@ class SampleStream:
             taken = self.batch(launch, count, hold=True, before=before, after=end_of_sample)
             return [time_us for time_us, _ in taken]
 
-        found = activity.recorded(batch)
+        found = recorded(batch)
         if found is None:
             return samples
         other = second_clock(*found)
@@ -193,3 +200,50 @@ def sm_clock_mhz(before: Stamp, after: Stamp) -> float | None:
     if before[2] != after[2] or nanoseconds <= 0:
         return None
     return (int(after[0]) - int(before[0])) / nanoseconds * 1e3
+
+
+_BUFFER_BYTES = 1 << 20
+
+
+@cache
+def _installed() -> Any:
+    """CUPTI; None where it is not installed."""
+    if importlib.util.find_spec("cupti") is None:
+        return None
+    try:
+        return importlib.import_module("cupti.cupti")
+    except Exception:  # its library is missing
+        return None
+
+
+def _cupti() -> Any:
+    """CUPTI with our callbacks, which a profiler of a framework may have replaced; None where it does not take them."""
+    cupti = _installed()
+    try:
+        if cupti is not None:
+            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _completed.extend)
+    except Exception:  # another tool holds CUPTI: there is no second clock
+        return None
+    return cupti
+
+
+_completed: list[Any] = []
+
+
+def recorded(run: Callable[[], Sequence[float]]) -> tuple[Sequence[float], list[Activity]] | None:
+    """The result of a batch and CUPTI's records of the work during it; None without cupti-python."""
+    cupti = _cupti()
+    if cupti is None:
+        return None
+    kinds = (cupti.ActivityKind.CONCURRENT_KERNEL, cupti.ActivityKind.MEMCPY, cupti.ActivityKind.MEMSET)
+    _completed.clear()
+    try:
+        for kind in kinds:
+            cupti.activity_enable(kind)
+        times_us = run()
+        cupti.activity_flush_all(1)
+    finally:
+        for kind in kinds:
+            cupti.activity_disable(kind)
+    found = [Activity(getattr(each, "name", None) or "", each.start, each.end, each.stream_id) for each in _completed]
+    return times_us, found

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from peakgate.core.case import TunedChoice
 from peakgate.core.scratch import scratch_folder
-from peakgate.core.tuned import TunedChoice
 
 CODE_DIGITS = 12
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from peakgate.build import headers
-from peakgate.build.options import objection_to
+from peakgate.build.bounded import objection_to
 from peakgate.build.sources import KernelEntry, SourceFile, device_only, entry_of, kernels, read_sources
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
@@ -35,12 +35,11 @@ from peakgate.emulator.compiler import (
     runtime_flags,
 )
 from peakgate.emulator.ptx import collides, preprocessed, put_together, translated
-from peakgate.emulator.symbols import symbols_of
-from peakgate.emulator.variables import spread
+from peakgate.emulator.symbols import spread, symbols_of
 
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
-REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "variables.py")
+REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "symbols.py")
 """Modules that change a kernel on its way to the shared object."""
 _ON_DEMAND = {
     "cuda_textures.h": re.compile(

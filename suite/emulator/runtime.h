@@ -117,7 +117,7 @@ struct Traced {
     uint32_t manner; // 1: a write, 2: atomic, 4: an asynchronous copy was issued, 8: `offset` counts from the dynamic part
 };
 
-// A __device__ or __constant__ variable of the kernel's image, where others follow it only behind a gap (variables.py).
+// A __device__ or __constant__ variable of the kernel's image, where others follow it only behind a gap (symbols.py).
 struct Variable {
     uint64_t start, size;
     const char* name;

@@ -7,8 +7,9 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from peakgate.core import config, document
+from peakgate.core import config
 from peakgate.core.config import Project
+from peakgate.core.report import add_json_option
 from peakgate.core.selection import MEANING
 from peakgate.run.ab_process import Mode
 from peakgate.run.lock import add_lock_options, seconds
@@ -119,6 +120,6 @@ def _parser() -> argparse.ArgumentParser:
         help="a launch that takes longer is a TIMEOUT (default: from its work, the peak and its floor)",
     )
     parser.add_argument("--other-builds", help=argparse.SUPPRESS)  # of `ab`: builds to sample in turns with the cases
-    document.add_json_option(parser)
+    add_json_option(parser)
     add_lock_options(parser)
     return parser

@@ -22,8 +22,7 @@ from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run.replay import ReplayTimer
-from peakgate.run.results import FIXTURE, Results, case_of
+from peakgate.run.results import FIXTURE, ReplayTimer, Results, case_of
 from peakgate.run.session import Session, WrongResult
 from pytest_benchmark.fixture import BenchmarkFixture
 

@@ -14,7 +14,7 @@ from peakgate.core import dtypes
 from peakgate.core.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
-from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
+from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.arrays import dtype_name, wait_for
 from peakgate.device.call import Call, NotAnArray
 from peakgate.device.driver import gpu_count
@@ -32,8 +32,7 @@ from peakgate.measure.energy import Energy
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.run.marker import Proving, given_by
-from peakgate.run.replay import ReplayTimer, replay
-from peakgate.run.results import case_of
+from peakgate.run.results import ReplayTimer, case_of, raise_for, replay
 from peakgate.run.run_file import extra_info
 from peakgate.run.session import Outcome, Proof, Session, WrongResult, verdict_of
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -289,38 +288,27 @@ class GpuBenchmark:
 
     def _keep(self, outcome: Outcome, samples: Samples) -> None:
         """Show what came of the case in its benchmark; fail the test where the verdict does."""
+        assert self._session is not None
         self.outcome = outcome
         if self._benchmark.group is None:
             self._benchmark.group = outcome.case.family
         users = dict(self._benchmark.extra_info)
-        self._benchmark.extra_info.update(extra_info(outcome) | users)
-        replay(self._benchmark, self._timer, samples.times_us)
-        self._raise_for(outcome)
+        entry = extra_info(outcome)
+        replay(self._benchmark, self._timer, samples.times_us, entry | users)
+        raise_for(entry, self._session)
 
     def take_over(self, entry: Mapping[str, Any], times_us: Sequence[float]) -> None:
         """Show what an earlier process of the run measured; fail the test where its verdict does."""
+        assert self._session is not None
         self._benchmark.group = entry["family"]
-        if times_us:
-            self._benchmark.extra_info.update(entry)
-            replay(self._benchmark, self._timer, times_us)
-        if entry["verdict"] in REGRESSIONS | UNDECIDED:
-            raise pytest.fail.Exception(f"{entry['case']}: {entry['verdict']}, {entry['reason']}", pytrace=False)
+        replay(self._benchmark, self._timer, times_us, entry)
+        raise_for(entry, self._session)
 
     def _fail(self, case: Case, error: Exception) -> NoReturn:
         if self._session is not None:
             self.outcome = self._session.failed(case, error)
-            self._raise_for(self.outcome)
+            raise_for(extra_info(self.outcome), self._session)
         raise pytest.fail.Exception(f"{case.id}: {verdict_of(error)}, {error}", pytrace=False) from None
-
-    def _raise_for(self, outcome: Outcome) -> None:
-        assert self._session is not None
-        verdict, reason = outcome.judgement.verdict, outcome.judgement.reason
-        if verdict in REGRESSIONS | UNDECIDED:
-            where = f"; {self._session.floors.path}" if outcome.floor is not None else ""
-            slug = self._session.device.slug
-            raise pytest.fail.Exception(
-                f"{outcome.case.id} on {slug}: {verdict}, {reason}{where}", pytrace=False
-            ) from None
 
 
 def sized_input(array: Any, nbytes: int) -> Buffer:

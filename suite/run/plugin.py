@@ -14,7 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from peakgate.run.callables import GpuBenchmark
-    from peakgate.run.replay import ReplayTimer
+    from peakgate.run.results import ReplayTimer
     from pytest_benchmark.fixture import BenchmarkFixture
 
 MARKER_LINE = (
@@ -107,10 +107,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
-    """The clock of ``gpu_benchmark``: it plays back what the GPU's events measured."""
-    from peakgate.run.replay import install_timer  # noqa: PLC0415  (as above)
+    """The clock of ``gpu_benchmark``, requested before ``benchmark``: it plays back what the GPU's events measured.
 
-    return install_timer(request)
+    A benchmark marker of the test keeps its other settings (its group, say): only the timer is ours.
+    """
+    from peakgate.run.results import ReplayTimer  # noqa: PLC0415  (as above)
+
+    timer = ReplayTimer()
+    marker = request.node.get_closest_marker("benchmark")
+    settings = {**(marker.kwargs if marker else {}), "timer": timer}
+    request.node.add_marker(pytest.mark.benchmark(**settings), append=False)
+    return timer
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import argparse
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from peakgate.core import config, records
@@ -21,7 +21,7 @@ from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import UnreadableFile, read_text
 from peakgate.core.text import nearest
-from peakgate.core.verdict import Judgement, Verdict
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.measure.energy import LOOPS
@@ -30,6 +30,7 @@ from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
 from peakgate.run.journal import FRESH, Finished, Link, finished
 from peakgate.run.session import OTHER_FAILED, Outcome, Session
+from pytest_benchmark.fixture import BenchmarkFixture
 
 OPERATION = "callable"
 """In place of a source file, which a callable's case does not have."""
@@ -207,6 +208,49 @@ def _wanted(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Ca
                 f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}", Code.SELECTION
             )
     return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted
+
+
+def raise_for(entry: Mapping[str, Any], session: Session) -> None:
+    """Fail the test at hand where the verdict of its case does."""
+    if entry["verdict"] in REGRESSIONS | UNDECIDED:
+        where = f"; {session.floors.path}" if entry["floor"] is not None else ""
+        reported = f"{entry['case']} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
+        raise pytest.fail.Exception(reported, pytrace=False) from None
+
+
+class ReplayTimer:
+    """A clock that plays back durations in seconds, for pytest-benchmark, which reads it before a round and after it.
+
+    It returns 0 and the next duration alternately, so that an empty round "takes" the time that the GPU's events gave.
+    """
+
+    __name__ = "cuda_events"
+
+    def __init__(self) -> None:
+        self._durations: Sequence[float] = ()
+        self._reading = -1
+
+    def load(self, durations_s: Sequence[float]) -> None:
+        """Set what the next rounds will take."""
+        self._durations, self._reading = durations_s, -1
+
+    def __call__(self) -> float:
+        self._reading += 1
+        return 0.0 if self._reading % 2 == 0 else self._durations[self._reading // 2]
+
+
+def replay(
+    benchmark: BenchmarkFixture, timer: ReplayTimer, times_us: Sequence[float], entry: Mapping[str, Any] | None = None
+) -> None:
+    """Give the benchmark one round per measured time, and a case's entry as its ``extra_info``; nothing without times.
+
+    Does nothing that shows when benchmarks are disabled.
+    """
+    if not times_us:
+        return
+    benchmark.extra_info.update(entry or {})
+    timer.load([time_us / 1e6 for time_us in times_us])
+    benchmark.pedantic(lambda: None, rounds=len(times_us))  # type: ignore[no-untyped-call]
 
 
 def case_parts(nodeid: str) -> tuple[str, str, str]:

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from peakgate.build.cubin import BuildError, Resources
 from peakgate.core import catalogue
-from peakgate.core.case import TENSOR_MATH, Array, Case, Tier
+from peakgate.core.case import TENSOR_MATH, Array, Case, Tier, TunedChoice
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted
-from peakgate.core.tuned import TunedChoice
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import (

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from peakgate.build import cubin as cubin_module
 from peakgate.build import headers
+from peakgate.build.bounded import objection_to
 from peakgate.build.cubin import BuildError, Cubin, advice, built_before, cubin, parse_resources, source_files
-from peakgate.build.options import objection_to
 from peakgate.core.case import Buffer, Role, Stage
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError

@@ -7,29 +7,19 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-CONFTEST = """
-import pytest
-from peakgate.run.replay import install_timer
-
-@pytest.fixture
-def replay_timer(request):
-    return install_timer(request)
-"""
-
 TEST = """
 import pytest
-from peakgate.run.replay import replay
+from peakgate.run.results import replay
 
 @pytest.mark.benchmark(group="kept")
-def test_played_back(replay_timer, benchmark):
-    replay(benchmark, replay_timer, [1.23456789, 1.3, 1.7])
+def test_played_back(peakgate_timer, benchmark):
+    replay(benchmark, peakgate_timer, [1.23456789, 1.3, 1.7])
 """
 
 
 @pytest.fixture
 def project(pytester, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TEST)
     return pytester
 

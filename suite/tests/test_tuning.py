@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate.core.tuned import TunedChoice
+from peakgate.core.case import TunedChoice
 from peakgate.device import tuning
 
 PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
