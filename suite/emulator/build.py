@@ -20,7 +20,6 @@ from peakgate.build.sources import KernelEntry, SourceFile, device_only, entry_o
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import CACHE_VARIABLE, cache_folder
-from peakgate.emulator import nvidia
 from peakgate.emulator.compiler import (
     COMMON,
     Compiler,
@@ -118,7 +117,7 @@ def build_kernel(
     files = read_sources(source, folders)
     entry = entry_of(kernel, files)
     runtime = build_runtime(compiler)
-    of_nvidia = nvidia.included(file.text for file in files)
+    of_nvidia = headers.needs_nvidia(file.text for file in files)
     stand_ins = _stand_ins(beside_nvidia=of_nvidia)
     texts = tuple((file.path.name, file.text) for file in files)
     key = _digest(
@@ -130,7 +129,7 @@ def build_kernel(
             runtime.name,
             _own_digest((*KERNEL_HEADERS, *REWRITERS)),
             stand_ins.name,
-            nvidia.version() if of_nvidia else "",
+            headers.nvidia_version() if of_nvidia else "",
             texts,
         )
     )
@@ -148,11 +147,11 @@ def build_kernel(
         ]
         kernel_object = Path(scratch, "kernel.o")
         searched = [f"-I{folder}" for folder in (*folders, stand_ins, RUNTIME_FOLDER)]
-        searched += [f"-idirafter{folder}" for folder in nvidia.folders() if of_nvidia]
+        searched += [f"-idirafter{folder}" for folder in headers.nvidia_folders() if of_nvidia]
         command = [*compiler.command, *flags, *searched]
         unit = Path(scratch, "unit.cpp") if by_macros else wrapper
         with_ptx = {file.path.name for file in files}
-        with_ptx |= nvidia.translates(written) if of_nvidia else set()
+        with_ptx |= headers.headers_with_ptx(written) if of_nvidia else set()
         rewritten = _watched if by_macros else _checked
         for compiled in device_only(files, [entry.name], cache_folder() / "sources", rewritten):
             wrapper.write_text(_wrapper(compiled, included, macros, entry), encoding="utf-8")
@@ -172,24 +171,10 @@ def build_kernel(
     return library
 
 
-@lru_cache
-def _texts_of_stand_ins(*, beside_nvidia: bool) -> tuple[dict[str, str], str]:
-    """Stand-ins for the host's headers by name, the prelude among them, and a digest of all."""
-    prelude = (
-        headers.math_constants()
-        + headers.math_of_integers()
-        + "#include <limits.h>\n#include <stdint.h>\n"
-        + headers.host_names()
-    )
-    stand_ins = headers.headers_beside_nvidia() if beside_nvidia else headers.emulator_headers()
-    texts = {**stand_ins, headers.PRELUDE: prelude}
-    return texts, _digest(texts)
-
-
 def _stand_ins(*, beside_nvidia: bool) -> Path:
     """The folder of the stand-ins; written unless it is there already."""
-    texts, digest = _texts_of_stand_ins(beside_nvidia=beside_nvidia)
-    folder = builds_folder() / f"headers-{digest}"
+    texts = headers.headers_beside_nvidia() if beside_nvidia else headers.emulator_headers()
+    folder = builds_folder() / f"headers-{_digest(texts)}"
     if not folder.is_dir():
         with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
             made = Path(scratch, "headers")

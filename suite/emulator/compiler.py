@@ -21,7 +21,6 @@ from peakgate.build.sources import SourceFile, no_such_kernel
 from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import cache_folder
-from peakgate.emulator import nvidia
 
 MIN_GCC = 12
 MIN_CLANG = 16
@@ -286,7 +285,7 @@ def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> 
         if re.search(pattern, f"{written} {message}"):
             return f"; {feature}{NEEDS_TWIN}"
     missing = _CUDA_HEADER.search(message)
-    if missing and nvidia.HEADER.fullmatch(missing[1]):
+    if missing and headers.NVIDIA_HEADER.fullmatch(missing[1]):
         wheel = headers.FURTHER_WHEELS["curand"] if missing[1].startswith("curand") else ""
         return f"; {missing[1]} is NVIDIA's own: {f'pip install {wheel}' if wheel else headers.INSTALL}"
     if missing:

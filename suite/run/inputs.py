@@ -32,7 +32,7 @@ class Tree(Struct):
     changes: str | None = None
 
 
-PARTS = ("*.py", "*.cu", "*.cpp", "*.h", "*.toml")
+PARTS = ("*.py", "*.cu", "*.cpp", "*.h", "*.toml", "build/stand_ins/**/*")
 
 
 def tree(project: Project, out: Path) -> dict[str, str | None]:
@@ -66,7 +66,7 @@ def _packed_tree(packed: Path) -> dict[str, str | None]:
 @cache
 def harness() -> str:
     """A digest of this tool's own files: the version number does not change with every edit."""
-    names = {path for part in PARTS for path in PACKAGE.rglob(part) if "tests" not in path.parts}
+    names = {path for part in PARTS for path in PACKAGE.rglob(part) if path.is_file() and "tests" not in path.parts}
     return _digest(sorted(names))
 
 

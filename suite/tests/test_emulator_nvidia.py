@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from peakgate import emulator
-from peakgate.emulator import DefectKind, KernelBuildError, KernelDefect, nvidia
+from peakgate.build import headers
+from peakgate.emulator import DefectKind, KernelBuildError, KernelDefect
 
 LIBRARY = """
 #include <cuda/std/span>
@@ -88,11 +89,13 @@ extern "C" __global__ void xorwow(unsigned* bits, unsigned* states, int n) {
 """
 
 BY_GCC = any(compiler.is_gcc for compiler in emulator.available_compilers()[:1])
-library = pytest.mark.skipif(not BY_GCC or not nvidia.folders(), reason="g++ or CUDA's headers are not installed")
+library = pytest.mark.skipif(
+    not BY_GCC or not headers.nvidia_folders(), reason="g++ or CUDA's headers are not installed"
+)
 
 
 def has_curand() -> bool:
-    return any((folder / "curand_kernel.h").is_file() for folder in nvidia.folders())
+    return any((folder / "curand_kernel.h").is_file() for folder in headers.nvidia_folders())
 
 
 curand = pytest.mark.skipif(not BY_GCC or not has_curand(), reason="g++ or nvidia-curand is not installed")
@@ -205,7 +208,7 @@ def test_threads_that_draw_from_one_state_race(tmp_path: Path) -> None:
 
 
 def test_without_the_headers_it_is_said_what_brings_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvidia, "folders", lambda: ())
+    monkeypatch.setattr(headers, "nvidia_folders", lambda: ())
     with pytest.raises(KernelBuildError, match="nvidia-curand"):
         loaded(tmp_path, NUMBERS, "xorwow", SYNC="")
     with pytest.raises(KernelBuildError, match="extra nvrtc"):
