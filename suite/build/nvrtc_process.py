@@ -1,26 +1,25 @@
 """NVRTC in processes of its own, under limits of time and memory: inside ours it could neither be ended nor bounded.
 
 A process compiles one source after another and ends with the one that started it. ``python -m
-peakgate.build.nvrtc_process`` is what is started: it reads requests and writes answers, each a length and JSON.
+peakgate.build.nvrtc_process`` is what is started: it takes requests and gives answers as JSON, machine code beside it.
 """
 
 from __future__ import annotations
 
 import atexit
-import base64
 import contextlib
 import json
 import os
 import queue
 import resource
-import selectors
-import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
 
 from peakgate.build import bounded, nvrtc
 from peakgate.build.nvrtc import CompilationFailed, Compiled
@@ -33,8 +32,6 @@ MOST_BEGUN = 8
 
 NICE = 19
 """The process that measures, and what is compiled because it is wanted now, come first."""
-
-_LENGTH = struct.Struct("<Q")
 
 _idle: list[_Worker] = []
 _exceeded: set[str] = set()
@@ -66,54 +63,43 @@ def compile_to_cubin(
         worker.end()
     if "failed" in answer:
         raise CompilationFailed(answer["failed"])
-    return Compiled(base64.b64decode(answer["machine_code"]), answer["log"], answer["lowered"], answer["bounds"])
+    return Compiled(answer["machine_code"], answer["log"], answer["lowered"], answer["bounds"])
 
 
 class _Worker:
-    """A process that compiles, and the two pipes to it."""
+    """A process that compiles, and the connection to it."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "peakgate.build.nvrtc_process", str(bounded.CPU_S)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        self._connection, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "peakgate.build.nvrtc_process", str(theirs.fileno()), str(bounded.CPU_S)],
+                stdin=subprocess.DEVNULL,
+                stdout=sys.__stderr__,  # what the compiler prints
+                pass_fds=(theirs.fileno(),),
+            )
         with contextlib.suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)
 
     def ask(self, request: bytes) -> dict[str, Any] | None:
         """The answer; None where the process exceeded a limit or crashed, after which it is gone."""
-        answer: bytes | None = None
+        found: dict[str, Any] | None = None
         try:
-            assert self._process.stdin is not None
-            self._process.stdin.write(_LENGTH.pack(len(request)) + request)
-            self._process.stdin.flush()
-            answer = self._read(time.monotonic() + bounded.WALL_S)
-        except BrokenPipeError:
-            pass
+            self._connection.send_bytes(request)
+            if self._connection.poll(bounded.WALL_S):
+                found = json.loads(self._connection.recv_bytes())
+                found["machine_code"] = self._connection.recv_bytes()
+        except (EOFError, OSError):
+            found = None
         finally:
-            if answer is None:
+            if found is None:
                 self.end()
-        found: dict[str, Any] | None = None if answer is None else json.loads(answer)
         return found
 
     def end(self) -> None:
         self._process.kill()
-        self._process.communicate()
-
-    def _read(self, until: float) -> bytes | None:
-        assert self._process.stdout is not None
-        data = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while len(data) < _LENGTH.size or len(data) < _LENGTH.size + _LENGTH.unpack_from(data)[0]:
-                if not selector.select(max(until - time.monotonic(), 0.0)):
-                    return None
-                more = os.read(self._process.stdout.fileno(), 1 << 20)
-                if not more:
-                    return None
-                data += more
-        return data[_LENGTH.size :]
+        self._process.wait()
+        self._connection.close()
 
 
 def begin() -> None:
@@ -131,42 +117,40 @@ def end_all() -> None:
             _idle.pop().end()
 
 
-def main() -> None:
+def main(descriptor: int, cpu_s: int) -> None:
     """Compile what is asked for until nobody asks any more, or our parent is gone."""
     resource.setrlimit(resource.RLIMIT_AS, (bounded.MEMORY_BYTES, bounded.MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # For all that it compiles. The hard limit too, since NVRTC lifts the soft one.
-    cpu_s = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what the compiler prints is no answer
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(sys.stdin.buffer, requests), daemon=True).start()
-    with contextlib.suppress(CompilationFailed):
-        nvrtc.version()  # loads the library, before there is anything to compile
-    while True:
-        found = _answer(json.loads(requests.get()))
-        answer = json.dumps({**found, "used_s": time.process_time()}).encode()
-        answers.write(_LENGTH.pack(len(answer)) + answer)
-        answers.flush()
+    with Connection(descriptor) as connection:
+        threading.Thread(target=_receive, args=(connection, requests), daemon=True).start()
+        with contextlib.suppress(CompilationFailed):
+            nvrtc.version()  # loads the library, before there is anything to compile
+        while True:
+            found, machine_code = _answer(json.loads(requests.get()))
+            connection.send_bytes(json.dumps({**found, "used_s": time.process_time()}).encode())
+            connection.send_bytes(machine_code)
 
 
-def _receive(stream: BinaryIO, requests: queue.SimpleQueue[bytes]) -> None:
-    """Take requests while another thread compiles; the end of the stream ends this process at once."""
-    while header := stream.read(_LENGTH.size):
-        requests.put(stream.read(_LENGTH.unpack(header)[0]))
+def _receive(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None:
+    """Take requests while another thread compiles; the end of the connection ends this process at once."""
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            requests.put(connection.recv_bytes())
     os._exit(0)
 
 
-def _answer(request: Sequence[Any]) -> dict[str, Any]:
+def _answer(request: Sequence[Any]) -> tuple[dict[str, Any], bytes]:
     source, name, options, headers, names = request
     try:
         compiled = nvrtc.compile_to_cubin(source, name, options, headers, names)
     except CompilationFailed as error:
-        return {"failed": str(error)}
-    code = base64.b64encode(compiled.machine_code).decode()
-    return {"machine_code": code, "log": compiled.log, "lowered": compiled.lowered, "bounds": compiled.bounds}
+        return {"failed": str(error)}, b""
+    found = {"log": compiled.log, "lowered": compiled.lowered, "bounds": compiled.bounds}
+    return found, compiled.machine_code
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

@@ -97,6 +97,5 @@ def test_nvrtcs_process_ends_with_the_one_that_started_it():
     from peakgate.build import nvrtc_process  # noqa: PLC0415
 
     worker = nvrtc_process._Worker()
-    worker._process.stdin.close()  # as the end of this process would
+    worker._connection.close()  # as the end of this process would
     assert worker._process.wait(60) == 0
-    worker._process.stdout.close()
