@@ -503,8 +503,28 @@ def masked(text: str, *, literals: bool) -> str:
     return _TOKENS.sub(lambda match: _blanks(match) if literals or match["comment"] else match[0], text)
 
 
+def without_comments(text: str) -> str:
+    """The text with a blank for each comment."""
+    return _TOKENS.sub(lambda match: " " if match["comment"] else match[0], text)
+
+
+def closing(code: str, opening: int) -> int:
+    """Where the round bracket that opens at ``opening`` of masked text closes; the end where it does not."""
+    depth = 0
+    for at in range(opening, len(code)):
+        depth += {"(": 1, ")": -1}.get(code[at], 0)
+        if depth == 0:
+            return at
+    return len(code) - 1
+
+
+def blanks(text: str) -> str:
+    """The text's length and lines, and nothing else."""
+    return re.sub(r"[^\n]", " ", text)
+
+
 def _blanks(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0])
+    return blanks(match[0])
 
 
 def source_text(path: Path) -> str:

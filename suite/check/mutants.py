@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from peakgate.build.sources import masked
+from peakgate.build.sources import blanks, closing, masked
 
 EMULATED_MACRO = "PEAKGATE_EMULATED"
 
@@ -117,22 +117,22 @@ _Change = tuple[int, int, str, str]
 
 def _without_barriers(code: str) -> Iterator[_Change]:
     for match in _BARRIER.finditer(code):
-        stop = _end_of_call(code, match.end())
+        stop = closing(code, match.end() - 1) + 1
         yield match.start(), stop, "", f"without {_words(code[match.start() : stop])}"
     for match in _CALL.finditer(code):
         if _ORDERING & {word.lower() for word in _WORD.findall(match["name"])}:
-            stop = _end_of_call(code, match.end())
+            stop = closing(code, match.end() - 1) + 1
             if code[stop:].lstrip().startswith(";"):
                 yield match.start("call"), stop, "", f"without {_words(code[match.start('call') : stop])}"
     for match in _VOTE.finditer(code):
-        stop = _end_of_call(code, match.end())
+        stop = closing(code, match.end() - 1) + 1
         vote = code[match.end() - 1 : stop]
         yield match.start(), stop, vote, f"{_words(code[match.start() : stop])} -> {_words(vote[1:-1])}"
 
 
 def _without_ptx(code: str, text: str) -> Iterator[_Change]:
     for match in _PTX.finditer(code):
-        stop = _end_of_call(code, match.end())
+        stop = closing(code, match.end() - 1) + 1
         statement = re.sub(r"\\[nt]", " ", text[match.start() : stop])
         found = _ORDERING_PTX.search(statement)
         if found and not re.search(r'"[=+]', statement):
@@ -158,7 +158,7 @@ def _without_guards(code: str) -> Iterator[_Change]:
 
 def _without_clamps(code: str) -> Iterator[_Change]:
     for match in _CLAMP.finditer(code):
-        stop = _end_of_call(code, match.end())
+        stop = closing(code, match.end() - 1) + 1
         middle, end = _right_end(code, match.end())
         if end != ",":
             continue
@@ -170,41 +170,27 @@ def _without_clamps(code: str) -> Iterator[_Change]:
 def _code(text: str) -> str:
     """The text, of the same length, with blanks for all that is not to be mutated."""
     code = _without_directives(masked(text, literals=True))
-    code = _CONSTANT.sub(lambda match: _blank(match[0]), code)
+    code = _CONSTANT.sub(lambda match: blanks(match[0]), code)
     for match in _HEADER.finditer(code):
-        stop = _end_of_call(code, match.end())
-        code = code[: match.start()] + _blank(code[match.start() : stop]) + code[stop:]
+        stop = closing(code, match.end() - 1) + 1
+        code = code[: match.start()] + blanks(code[match.start() : stop]) + code[stop:]
     return code
 
 
 def _without_directives(code: str) -> str:
     """Blanks for directives, and for all between an ``#if`` that asks for the emulator and its ``#endif``."""
     depth, begun = 0, 0  # conditions open since the one on the emulator, and where that began
-    blanks: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for match in _DIRECTIVE.finditer(code):
-        blanks.append(match.span())
+        spans.append(match.span())
         if depth or (match["word"].startswith("if") and EMULATED_MACRO in match["rest"]):
             begun = begun if depth else match.start()
             depth += match["word"].startswith("if") - (match["word"] == "endif")
             if not depth:
-                blanks.append((begun, match.end()))
-    for start, stop in blanks:
-        code = code[:start] + _blank(code[start:stop]) + code[stop:]
+                spans.append((begun, match.end()))
+    for start, stop in spans:
+        code = code[:start] + blanks(code[start:stop]) + code[stop:]
     return code
-
-
-def _blank(text: str) -> str:
-    return re.sub(r"[^\n]", " ", text)
-
-
-def _end_of_call(code: str, inside: int) -> int:
-    """Behind the parenthesis that closes the one before ``inside``."""
-    depth = 1
-    for at in range(inside, len(code)):
-        depth += (code[at] == "(") - (code[at] == ")")
-        if depth == 0:
-            return at + 1
-    return len(code)
 
 
 def _right_end(code: str, begin: int) -> tuple[int, str]:

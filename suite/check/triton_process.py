@@ -9,12 +9,10 @@ known when it is read, or when it is left in a wrong result. What was found goes
 from __future__ import annotations
 
 import functools
-import json
 import linecache
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,9 @@ import pytest
 import torch
 import triton
 import triton_viz
+from msgspec import field
+from msgspec.json import encode
+from peakgate.check.triton_tests import ProgramStep, TritonFinding, WatchedTest
 from peakgate.core import config
 from peakgate.core.selection import selector
 from peakgate.core.verdict import ExitCode
@@ -42,26 +43,18 @@ class OutOfBounds(Exception):
     """A launch that was not run, because it would access memory out of bounds."""
 
 
-@dataclass
-class Watched:
-    """What became of one test: its findings, its launches by kernel, and what was not looked at."""
+class Watched(WatchedTest):
+    """A test that runs; ``paths`` has the file behind each place."""
 
-    findings: list[dict[str, Any]] = field(default_factory=list)
-    launches: dict[str, int] = field(default_factory=dict)
-    limits: list[str] = field(default_factory=list)
-    outcome: str = ""
     last_store: str = ""
     paths: dict[str, str] = field(default_factory=dict)
-    """The file behind each place."""
 
     def found(self, kernel: str, kind: str, place: str, what: str, order: Sequence[tuple[str, Any]] = ()) -> None:
         """Note a finding once per kind and line."""
-        if all((each["kind"], each["where"]) != (kind, place) for each in self.findings):
-            steps = [{"location": location, "program": program} for location, program in order]
+        if all((each.kind, each.where) != (kind, place) for each in self.findings):
+            steps = tuple(ProgramStep(location, program) for location, program in order)
             text = linecache.getline(self.paths.get(place, ""), int(place.rpartition(":")[2] or 0)).strip()
-            self.findings.append(
-                {"kernel": kernel, "kind": kind, "where": place, "what": what, "order": steps, "text": text}
-            )
+            self.findings.append(TritonFinding(kernel, kind, place, what, steps, text))
 
     def limit(self, reason: str) -> None:
         """Note once what was not looked at."""
@@ -308,16 +301,7 @@ def main(arguments: Sequence[str]) -> int:
     plugin = Plugin(text)
     options = [*pytest_arguments(project), "-q", "-p", "no:cacheprovider", "--benchmark-disable-gc"]
     pytest.main(options, plugins=[plugin])
-    found = {
-        nodeid: {
-            "findings": each.findings,
-            "launches": each.launches,
-            "limits": each.limits,
-            "outcome": each.outcome,
-        }
-        for nodeid, each in plugin.tests.items()
-    }
-    Path(out).write_text(json.dumps(found), encoding="utf-8")
+    Path(out).write_bytes(encode(plugin.tests))
     return ExitCode.OK
 
 

@@ -44,12 +44,15 @@ class TritonFinding(Struct):
 
 
 class WatchedTest(Struct):
-    """What the process that ran a test says of it; ``outcome`` is empty where it passed."""
+    """What became of one test: its findings, its launches by kernel, what was not looked at.
 
-    findings: list[TritonFinding]
-    launches: dict[str, int]
-    limits: list[str]
-    outcome: str
+    ``outcome`` is empty where it passed.
+    """
+
+    findings: list[TritonFinding] = []
+    launches: dict[str, int] = {}
+    limits: list[str] = []
+    outcome: str = ""
 
 
 @dataclass

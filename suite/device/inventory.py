@@ -32,26 +32,14 @@ def _of(uuid: str) -> dict[str, Any]:
     handle = nvml.handle_of(uuid)
     if handle is None:
         return {"unfit": ["NVML does not know this uuid: a MIG slice, or a GPU that fell off the bus"]}
-    seen, known, worn = nvml.state(handle), nvml.properties(handle), nvml.health(handle)
-    rows = worn.remapped_rows
-    facts = {
-        "serial": worn.serial,
-        "pci_bus_id": worn.pci_bus_id,
+    seen, known = nvml.state(handle), nvml.properties(handle)
+    facts = nvml.health(handle) | {
         "driver": known.driver,
         "vbios": known.vbios,
         "ecc": known.ecc,
-        "ecc_corrected": worn.ecc_corrected,
-        "ecc_uncorrected": worn.ecc_uncorrected,
-        "remapped_rows_corrected": None if rows is None else rows[0],
-        "remapped_rows_uncorrected": None if rows is None else rows[1],
-        "remapping_pending": None if rows is None else bool(rows[2]),
-        "remapping_failed": None if rows is None else bool(rows[3]),
-        "pcie_generation": worn.pcie_generation,
         "pcie_generation_max": known.pcie_generation_max,
-        "pcie_lanes": worn.pcie_lanes,
         "pcie_lanes_max": known.pcie_lanes_max,
         "temperature_c": seen.temperature_c,
-        "power_w": worn.power_w,
         "power_limit_w": known.power_limit_w,
     }
     return {name: _text(value) for name, value in facts.items()} | {

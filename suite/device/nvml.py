@@ -31,23 +31,6 @@ class Properties:
     pcie_lanes_max: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The identity of one GPU among those of its model, and its wear; None if the driver does not report it.
-
-    ``remapped_rows``: by corrected and by uncorrected errors, whether one is pending, whether one failed.
-    """
-
-    serial: str | None
-    pci_bus_id: str | bytes | None
-    ecc_corrected: int | None
-    ecc_uncorrected: int | None
-    remapped_rows: tuple[int, int, int, int] | None
-    pcie_generation: int | None
-    pcie_lanes: int | None
-    power_w: float | None
-
-
 def ask(question: Callable[[], Any]) -> Any:
     """NVML's answer; None where this GPU, driver or virtual machine does not give one."""
     import pynvml
@@ -108,23 +91,27 @@ def properties(handle: Any) -> Properties:
     )
 
 
-def health(handle: Any) -> Health:
-    """Identity and wear of a GPU now, by NVML's handle."""
+def health(handle: Any) -> dict[str, Any]:
+    """Identity among the GPUs of its model, and wear, by NVML's handle; None for what the driver does not report."""
     import pynvml
 
     aggregate = pynvml.NVML_AGGREGATE_ECC
     corrected, uncorrected = pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
     power = ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
-    return Health(
-        serial=ask(lambda: pynvml.nvmlDeviceGetSerial(handle)),
-        pci_bus_id=ask(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId),
-        ecc_corrected=ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, corrected, aggregate)),
-        ecc_uncorrected=ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, aggregate)),
-        remapped_rows=ask(lambda: pynvml.nvmlDeviceGetRemappedRows(handle)),
-        pcie_generation=ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
-        pcie_lanes=ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
-        power_w=None if power is None else power / 1e3,
-    )
+    rows = ask(lambda: pynvml.nvmlDeviceGetRemappedRows(handle)) or (None, None, None, None)
+    return {
+        "serial": ask(lambda: pynvml.nvmlDeviceGetSerial(handle)),
+        "pci_bus_id": ask(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId),
+        "ecc_corrected": ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, corrected, aggregate)),
+        "ecc_uncorrected": ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, aggregate)),
+        "remapped_rows_corrected": rows[0],
+        "remapped_rows_uncorrected": rows[1],
+        "remapping_pending": None if rows[2] is None else bool(rows[2]),
+        "remapping_failed": None if rows[3] is None else bool(rows[3]),
+        "pcie_generation": ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
+        "pcie_lanes": ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
+        "power_w": None if power is None else power / 1e3,
+    }
 
 
 def load(index: int) -> Load:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-_COMMENT = r"//[^\n]*|/\*.*?\*/"
-_TOKENS = re.compile(rf'(?P<comment>{_COMMENT})|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+from peakgate.build.sources import blanks, closing, masked, without_comments
+
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__volatile)\b)?\s*\(")
 _DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*\n", re.MULTILINE)
 _MARKER = re.compile(r'^# \d+ "(?P<file>[^"\n]*)"[^\n]*\n', re.MULTILINE)
@@ -41,7 +41,7 @@ def preprocessed(text: str, names: Collection[str]) -> str:
     at = 0
     for marker in (*_MARKER.finditer(text), None):
         part = text[at : marker.start() if marker else len(text)]
-        own.append(part if user else re.sub(r"[^\n]+", lambda match: " " * len(match[0]), part))
+        own.append(part if user else blanks(part))
         if marker:
             own.append(marker[0])
             at, user = marker.end(), Path(marker["file"]).name in names
@@ -51,14 +51,12 @@ def preprocessed(text: str, names: Collection[str]) -> str:
 def _in_clusters(text: str) -> str:
     """The text with a call at the start of each kernel's body in place of its ``__cluster_dims__``."""
     pieces, last = [], 0
-    masked = _masked(text)
-    for found in _CLUSTER.finditer(masked):
-        from peakgate.emulator.ptx_statement import closing  # noqa: PLC0415
-
-        at = end = closing(masked, found.end() - 1) + 1
-        while (stop := re.compile(r"[(;{]").search(masked, at)) and stop[0] == "(":
-            at = closing(masked, stop.start()) + 1
-        pieces.append(text[last : found.start()] + re.sub(r"[^\n]", " ", text[found.start() : end]))
+    code = masked(text, literals=True)
+    for found in _CLUSTER.finditer(code):
+        at = end = closing(code, found.end() - 1) + 1
+        while (stop := re.compile(r"[(;{]").search(code, at)) and stop[0] == "(":
+            at = closing(code, stop.start()) + 1
+        pieces.append(text[last : found.start()] + blanks(text[found.start() : end]))
         last = end
         if stop and stop[0] == "{":
             sizes = ", ".join((*text[found.end() : end - 1].split(","), "1", "1")[:3])
@@ -71,7 +69,7 @@ def put_together(text: str) -> bool:
     """Whether macros make a part of a statement's text or operands, or may make the size of a kernel's clusters."""
     if "__cluster_dims__" in text or re.match(r"#define .*\basm\b", text):  # a macro of the build
         return True
-    found = _statements(text, _masked(text))
+    found = _statements(text, masked(text, literals=True))
     return any(not _is_literal(_DIRECTIVE.sub("", statement)) for _, _, statement in found)
 
 
@@ -79,7 +77,7 @@ def collides(texts: Iterable[str]) -> bool:
     """Whether macros of a source have names that the C++ in place of its inline PTX uses."""
     texts = list(texts)
     macros = {name for text in texts for name in _DEFINED.findall(text)}
-    statements = (found for text in texts if macros for found in _statements(text, _masked(text)))
+    statements = (found for text in texts if macros for found in _statements(text, masked(text, literals=True)))
     return any(_own_words(statement) & macros for _, _, statement in statements)
 
 
@@ -89,33 +87,24 @@ def _own_words(statement: str) -> set[str]:
     return own_words(statement)
 
 
-def _masked(text: str) -> str:
-    return _TOKENS.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
-
-
-def _statements(text: str, masked: str) -> Iterator[tuple[int, int, str]]:
+def _statements(text: str, code: str) -> Iterator[tuple[int, int, str]]:
     """Where each ``asm`` statement begins and ends, and what is in its brackets, without comments."""
-    found = list(_ASM.finditer(masked))
+    found = list(_ASM.finditer(code))
     if not found:
         return
-    # The grammar's library takes a tenth of a second to import, which only sources with inline PTX need.
-    from peakgate.emulator.ptx_statement import closing  # noqa: PLC0415
-
     at = 0
     for match in found:
         if match.start() < at:
             continue
-        at = closing(masked, match.end() - 1) + 1
-        statement = _TOKENS.sub(lambda m: " " if m["comment"] else m[0], text[match.end() : at - 1])
+        at = closing(code, match.end() - 1) + 1
+        statement = without_comments(text[match.end() : at - 1])
         yield match.start(), at, statement.replace("\\\n", " ")
 
 
 def _is_literal(statement: str) -> bool:
-    from peakgate.emulator.ptx_statement import closing  # noqa: PLC0415
-
     rest = statement[re.match(rf"\s*{_LITERALS}", statement).end() :]  # type: ignore[union-attr]
     while found := re.match(rf"(?:\s*[:,])+{_GIVEN}", rest):
-        rest = rest[closing(_masked(rest), found.start("bracket")) + 1 :]
+        rest = rest[closing(masked(rest, literals=True), found.start("bracket")) + 1 :]
     return not re.sub(_LITERALS, "", rest).replace(":", "").replace(",", "").strip()
 
 
@@ -123,7 +112,7 @@ def _translated(text: str, own: str) -> str:
     """The text with C++ in place of the statements that are in ``own`` too, which is as long."""
     pieces: list[str] = []
     last = 0
-    for start, end, statement in _statements(own, _masked(own)):
+    for start, end, statement in _statements(own, masked(own, literals=True)):
         from peakgate.emulator.ptx_statement import as_cpp  # noqa: PLC0415
 
         written = text[start:end]

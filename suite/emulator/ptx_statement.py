@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from peakgate.build.sources import closing
 from peakgate.emulator.ptx_grammar import Instruction, Label, NotUnderstood, parsed
 from peakgate.emulator.ptx_instructions import statement
 from peakgate.emulator.ptx_names import Names, Unknown, variable
@@ -72,16 +73,6 @@ def own_words(text: str) -> set[str]:
     for expression in sorted(operands, key=len, reverse=True):
         text = text.replace(f"({expression})", "(0)")
     return set(re.findall(r"[A-Za-z_]\w*", re.sub(r'"[^"\n]*"', "", as_cpp(text))))
-
-
-def closing(masked: str, opening: int) -> int:
-    """Where the bracket that opens at ``opening`` closes."""
-    depth = 0
-    for at in range(opening, len(masked)):
-        depth += {"(": 1, ")": -1}.get(masked[at], 0)
-        if depth == 0:
-            return at
-    return len(masked) - 1
 
 
 def _parts(statement: str) -> tuple[str | None, list[tuple[str, str]], list[tuple[str, str]]]:
