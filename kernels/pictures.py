@@ -9,8 +9,7 @@ from pathlib import Path
 
 from peakgate.core.case import Case
 from peakgate.core.catalogue import module_at
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.reports.pages.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
 from peakgate.reports.runs.runfile import CaseResult, Run
 from peakgate.reports.write.markdown import table_line

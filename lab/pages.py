@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.reports.pages.markers import fill, find_blocks, read_document
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core import config
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError, defect, described, refused
-from peakgate.core.output import open_standard_streams, print_to_nobody
+from peakgate.core.errors import Code, PeakgateError, defect, described, refused
 from peakgate.core.processes import one_blas_thread, sigterm_interrupts, variables
 from peakgate.core.report import JSON_OPTION, SCHEMA
-from peakgate.core.text import as_json, nearest, one_line
+from peakgate.core.text import as_json, nearest, one_line, open_standard_streams, print_to_nobody
 from peakgate.core.verdict import ExitCode
 
 VERBS = {

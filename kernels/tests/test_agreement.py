@@ -10,8 +10,7 @@ from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.check import digests
 from peakgate.check.digests import Digests, ProblemDigests, SampledOutput, problem_key, recorded_of
 from peakgate.core.catalogue import families, kernel_name, problems
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.device.cpu import CpuDevice
 from peakgate.device.interface import Launchable
 

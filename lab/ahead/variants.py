@@ -13,7 +13,7 @@ from typing import Any
 
 from peakgate.core.case import Case, Scale
 from peakgate.core.catalogue import module_at
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.device.choose import open_device
 from peakgate.device.launchable import GpuLaunchable
 

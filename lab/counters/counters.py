@@ -16,7 +16,7 @@ from pathlib import Path
 from peakgate.check import ncu
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.device.choose import open_device
 
 from lab.pages import ROOT

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from peakgate import emulator
 from peakgate.core.files import a_line_each, write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 
 HERE = Path(__file__).resolve().parent
 RECORD = HERE / "cute.json"

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.fleet import statistics
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information

@@ -26,8 +26,8 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no type information
 from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
 from peakgate.core.processes import end_group
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.fleet.store import newest
 

@@ -26,7 +26,7 @@ import pandas as pd
 from msgspec import structs
 from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.core.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison import noise

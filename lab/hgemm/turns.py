@@ -22,7 +22,7 @@ from typing import Any
 from peakgate.core.case import Case, Scale
 from peakgate.core.catalogue import module_at
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.device.choose import open_device
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.reports.write.markdown import table_line

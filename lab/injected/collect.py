@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.pairs import timed
 from peakgate.reports.ab.schedule import Phase

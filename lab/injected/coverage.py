@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus, decide, half_width, interval
 from peakgate.reports.ab.schedule import looks

@@ -28,7 +28,7 @@ from cupy.cuda import cub
 from peakgate.core.case import Case, Scale
 from peakgate.core.catalogue import module_at
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.device.choose import open_device
 from peakgate.device.launchable import GpuLaunchable
 from torch.nn.attention import SDPBackend, sdpa_kernel

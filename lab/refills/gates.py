@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 
 TIMEOUT_S = 120

@@ -20,7 +20,7 @@ import numpy as np
 from peakgate.build.cubin import Cubin, cubin
 from peakgate.core.case import Stage
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 
 from lab.pages import ROOT
 

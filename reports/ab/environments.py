@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.core import records
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.processes import end_of, run_in_group
 
 INSTALL_LIMIT_S = 1800

@@ -15,11 +15,10 @@ from peakgate.build import sass
 from peakgate.build.cubin import Resources
 from peakgate.check import ncu
 from peakgate.core.errors import PeakgateError
-from peakgate.core.files import read_text, write_whole
+from peakgate.core.files import read_text, scratch_folder, write_whole
 from peakgate.core.git import ask
 from peakgate.core.processes import Asked, own_module
 from peakgate.core.report import Table
-from peakgate.core.scratch import scratch_folder
 from peakgate.core.text import counted
 from peakgate.reports.ab.causes import ExplainedSide, MachineCode, SideDifference, findings
 from peakgate.reports.ab.plan import CODES_LIMIT_S

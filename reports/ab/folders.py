@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from peakgate.core import config
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
-from peakgate.core.files import read_text
+from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.files import read_text, scratch_folder
 from peakgate.core.git import ask
 from peakgate.core.processes import end_group, last_words_in
 from peakgate.core.progress import Progress
-from peakgate.core.scratch import scratch_folder
 from peakgate.reports.ab.environments import SideEnvironment
 from peakgate.reports.ab.process import SideBroken
 

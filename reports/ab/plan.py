@@ -11,8 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 from peakgate.core import records
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.processes import Asked, last_words, own_module
 from peakgate.core.selection import selector
 from peakgate.core.text import counted

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 from peakgate.core import records
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.core.verdict import Verdict
 from peakgate.reports.ab.folders import SideFolder

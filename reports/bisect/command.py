@@ -10,13 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from peakgate.core import terminal
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError
-from peakgate.core.output import say, warn
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
+from peakgate.core.files import scratch_folder
 from peakgate.core.progress import Progress
 from peakgate.core.report import write_json
-from peakgate.core.scratch import scratch_folder
-from peakgate.core.text import counted
+from peakgate.core.text import counted, say, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.command import add_pairs_options
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment

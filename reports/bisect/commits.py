@@ -16,8 +16,7 @@ from typing import Literal
 
 from msgspec import Struct, to_builtins
 from peakgate.core import records
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.core.git import commit_of
 from peakgate.reports.ab.folders import build_side, git

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.ab.experiment import Means, add_pairs
 from peakgate.reports.ab.folders import SideFolder, build_side

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from peakgate.core.scratch import scratch_folder
+from peakgate.core.files import scratch_folder
 from peakgate.reports.ab.environments import SideEnvironment, made
 from peakgate.reports.ab.folders import SideFolder, Wanted, placed
 

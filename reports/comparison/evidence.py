@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.comparison.noise import Bools, Floats, Positions

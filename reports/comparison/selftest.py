@@ -13,8 +13,7 @@ from statistics import median
 from typing import Any
 
 from peakgate.core import terminal
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.report import CellValue, Report, Table, write_json
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import ExitCode, Verdict, exit_code

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.core import git
-from peakgate.core.codes import Code
 from peakgate.core.config import Project
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import file_digest
 from peakgate.reports.ab.folders import build_side
 from peakgate.reports.ab.process import SideBroken

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from peakgate.core import config
 from peakgate.core.case import Scale, Tier
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.progress import Progress
 from peakgate.core.text import counted
 from peakgate.reports.fleet import archive, place

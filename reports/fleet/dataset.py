@@ -17,8 +17,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import unwritable
 from peakgate.core.records import Finite, short
 from peakgate.core.text import encodable

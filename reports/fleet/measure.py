@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import distributed
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError
-from peakgate.core.output import warn
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.progress import Progress
-from peakgate.core.text import counted
+from peakgate.core.text import counted, warn
 from peakgate.reports.fleet import place, task
 from peakgate.reports.fleet.archive import ProjectArchive
 from peakgate.reports.fleet.place import GpuPlace, Worker

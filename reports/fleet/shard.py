@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from peakgate.core.case import Case, Scale, Tier
-from peakgate.core.codes import Code
 from peakgate.core.config import Project
-from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.errors import Code, PeakgateError, refused
 from peakgate.core.processes import Asked, own_module
 from peakgate.core.text import counted
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode

@@ -22,8 +22,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 from peakgate.core import records
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import unwritable, write_whole
 from peakgate.core.processes import seconds_since_start_of
 from peakgate.core.records import Finite

@@ -24,8 +24,7 @@ from typing import Any
 
 import distributed
 from peakgate.core import records
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
 from peakgate.core.processes import end_group, end_of, last_words, own_module
 from peakgate.core.verdict import ExitCode

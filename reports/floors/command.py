@@ -17,11 +17,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from peakgate.core.case import EMULATOR_SLUG
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import read_text, write_whole
-from peakgate.core.output import say
-from peakgate.core.text import counted, one_line
+from peakgate.core.text import counted, one_line, say
 from peakgate.core.verdict import FAULTY, ExitCode
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.reports.floors import margins

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core import records
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, read_limited, write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.options import add_baselines, add_run_names, named_runs, verb_parser

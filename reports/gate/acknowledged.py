@@ -37,8 +37,7 @@ from typing import Annotated, Literal, NoReturn
 
 from msgspec import Meta, Struct, field
 from peakgate.core import records
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.records import Filled
 from peakgate.reports.gate.changes import FLOOR, RUN, Acknowledgement
 

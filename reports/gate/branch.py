@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peakgate.core import git
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 
 
 @dataclass(frozen=True, slots=True)

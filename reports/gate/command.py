@@ -22,14 +22,12 @@ from typing import Any
 
 import msgspec
 from peakgate.core import config, git, sandbox, terminal
-from peakgate.core.codes import Code
 from peakgate.core.config import ProjectSettings
-from peakgate.core.errors import CannotDecide, PeakgateError
-from peakgate.core.files import file_digest, write_whole
-from peakgate.core.output import say
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
+from peakgate.core.files import file_digest, scratch_folder, write_whole
 from peakgate.core.processes import print_output, sigterm_interrupts
 from peakgate.core.report import Report, Row, leave_verdict
-from peakgate.core.scratch import scratch_folder
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.folders import worktree
 from peakgate.reports.gate import branch

@@ -14,10 +14,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError, described
-from peakgate.core.output import say
-from peakgate.core.text import one_line
+from peakgate.core.errors import Code, PeakgateError, described
+from peakgate.core.text import one_line, say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.gate.comment import (
     COMMENT_MARKER,

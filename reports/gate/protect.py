@@ -16,12 +16,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from peakgate.core import config, git, records, terminal
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
-from peakgate.core.files import LARGEST_FILE_BYTES, opened, read_limited
+from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.files import LARGEST_FILE_BYTES, opened, read_limited, scratch_folder
 from peakgate.core.processes import Asked, own_module
 from peakgate.core.report import Report, write_json
-from peakgate.core.scratch import scratch_folder
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.floors import load_floors

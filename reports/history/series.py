@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from peakgate.core.case import EMULATOR_SLUG
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted, one_line
 from peakgate.reports.comparison.evidence import NO_COMMIT, SAME_CODE
 from peakgate.reports.comparison.noise import Floats, Positions

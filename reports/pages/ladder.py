@@ -11,7 +11,7 @@ from types import ModuleType
 from peakgate.core import config
 from peakgate.core.catalogue import families, module_at
 from peakgate.core.files import read_text, write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.pages.markers import difference, fill, link
 from peakgate.reports.pages.tables import (

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import UnreadableFile, read_text
 
 BLOCK_MARKER = re.compile(r"\s*<!--\s*(?P<closing>/?)ladder:(?P<name>[A-Za-z0-9_.-]+)\s*-->\s*")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from peakgate.core import terminal
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.report import CellValue, Picture, Report, Row
 from peakgate.core.text import encodable
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict

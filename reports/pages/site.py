@@ -12,11 +12,9 @@ from pathlib import Path
 
 from peakgate.core import config
 from peakgate.core.case import EMULATOR_SLUG
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
-from peakgate.core.text import counted
+from peakgate.core.text import counted, say
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.reports.history.order import first_parents

@@ -14,8 +14,7 @@ from pathlib import Path
 from msgspec import structs
 from peakgate.core import config
 from peakgate.core.case import Case, Family, Scale, Stage, Tier
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted, one_line, percent
 from peakgate.core.verdict import Verdict, counts
 from peakgate.reports.pages.markers import inside, link, read_document

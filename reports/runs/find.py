@@ -16,8 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run, run_files

@@ -18,8 +18,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 from peakgate.core import records
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, read_limited
 from peakgate.core.records import Finite, Number, Whole
 

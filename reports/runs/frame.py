@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 from msgspec import structs
 from numpy.typing import NDArray
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import encodable
 from peakgate.reports.runs.runfile import NUMBERS, TEXTS, UNUSABLE, CaseResult, Run, RunGpuFacts, Unmeasured
 

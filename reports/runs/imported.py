@@ -14,11 +14,9 @@ from typing import Any
 
 from peakgate.core import config
 from peakgate.core.case import CASE_SCHEMA
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
-from peakgate.core.output import say
-from peakgate.core.text import counted
+from peakgate.core.text import counted, say
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, counts, exit_code
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import by_floor

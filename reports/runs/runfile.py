@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict
 from msgspec import Meta, Struct, structs
 from peakgate.core import records
 from peakgate.core.case import EMULATOR_SLUG, Tier, TunedChoice
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.records import Name, Number, Text
 from peakgate.core.text import counted
 from peakgate.core.verdict import FAULTY, Verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 
 
 def refusal(capsys: pytest.CaptureFixture[str]) -> Code:

@@ -11,7 +11,7 @@ from ab_experiment import CHANGED, PAD, ab, reported, row, start_quickly
 from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
 from peakgate.core.case import EMULATOR_SLUG
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.reports.ab import command
 from refusals import refusal
 

@@ -10,7 +10,7 @@ import pytest
 from ab_experiment import CHANGED, PAD, ab, ran, reported, start_quickly
 from ab_fake import FakeSide, commit, git
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from refusals import refusal
 from synthetic_runs import slower
 

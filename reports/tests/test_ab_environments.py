@@ -10,8 +10,7 @@ import pytest
 from ab_experiment import CHANGED, PAD, reported, row, start_quickly
 from ab_fake import FakeSide, commit, wheels
 from peakgate.cli import main
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.reports.ab.environments import SideEnvironment, differing, made
 
 

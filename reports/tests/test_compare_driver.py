@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from refusals import refusal
 from synthetic_runs import save
 

@@ -12,8 +12,7 @@ import distributed
 import pytest
 from peakgate.core import config
 from peakgate.core.case import Scale
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.progress import Progress
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.fleet import archive, dataset, measure, shard

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.cli import main
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.reports.floors.command import Proposals, propose, revised, rounded_down
 from peakgate.reports.runs.frame import records, to_frame

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.core.files import file_digest
 from peakgate.emulator import available_compilers
 from peakgate.emulator.build import build_runtime

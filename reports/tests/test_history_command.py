@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"

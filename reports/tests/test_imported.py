@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.core.verdict import Verdict
 from peakgate.reports.runs.runfile import load_run
 from refusals import refusal

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, charts, lay_out, whole_run
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.reports.pages.ladder import FOLDER as PICTURES
 from peakgate.reports.pages.markers import find_blocks, inside
 from peakgate.reports.pages.tables import OVERVIEW

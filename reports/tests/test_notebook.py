@@ -12,8 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import peakgate.reports
 import pytest
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.reports.history.frames import CHANGE_COLUMNS
 from peakgate.reports.runs.find import load
 from peakgate.reports.runs.frame import records

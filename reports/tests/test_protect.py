@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.core.files import LARGEST_FILE_BYTES
 from peakgate.reports.gate import acknowledged, protect
 from peakgate.run.terms import Contract

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.cli import main
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.floors import Floors
 from peakgate.reports.comparison import selftest as measuring
 from peakgate.reports.comparison.resample import (

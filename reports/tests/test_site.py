@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.reports.pages.ledger import LEDGER_FILE, SAFE_NAME, page_name
 from refusals import refusal
 from synthetic_runs import LADDER, document, save

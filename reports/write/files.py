@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.core.report import CellValue, Report, Row, document
 from peakgate.core.text import as_json, cell, one_line

@@ -22,8 +22,7 @@ from peakgate.build.bounded import objection_to
 from peakgate.build.sources import MACRO, SourceFile, device_only, entry_of, host_code, no_such_kernel, read_sources
 from peakgate.core import records
 from peakgate.core.case import Launch, Stage
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import alone, cache_folder, write_whole
 from peakgate.judge.occupancy import Occupancy, occupancy
 

@@ -15,8 +15,7 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, write_whole
 
 MACRO = "PEAKGATE"

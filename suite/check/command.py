@@ -36,12 +36,10 @@ from peakgate.check.emulate import BuildReport, LaunchFinding
 from peakgate.core import config, terminal
 from peakgate.core.case import Case
 from peakgate.core.catalogue import problems
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
-from peakgate.core.output import say, warn
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.report import Report, add_json_option, leave_verdict
 from peakgate.core.selection import add_selection
-from peakgate.core.text import counted
+from peakgate.core.text import counted, say, warn
 from peakgate.core.verdict import ExitCode
 from peakgate.device.choose import open_device
 from peakgate.judge import defects, waivers

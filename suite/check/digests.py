@@ -18,8 +18,7 @@ from msgspec import Struct, to_builtins
 from peakgate.build.cubin import source_files
 from peakgate.core import dtypes, records
 from peakgate.core.case import Buffer, Case, Role
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import a_line_each, write_whole
 from peakgate.device.expected import computed, expected
 from peakgate.device.interface import Device, Launchable

@@ -15,13 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from peakgate.core import sandbox
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError
-from peakgate.core.files import UnreadableFile, read_limited, write_whole
-from peakgate.core.output import say
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
+from peakgate.core.files import UnreadableFile, read_limited, scratch_folder, write_whole
 from peakgate.core.processes import print_output
 from peakgate.core.sandbox import Isolation
-from peakgate.core.scratch import scratch_folder
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 
 CHECK_LIMIT_S = 900.0

@@ -16,10 +16,9 @@ from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, TaskProgress
 from peakgate.core import config
 from peakgate.core.case import Case, Stage
-from peakgate.core.codes import Code
 from peakgate.core.edges import RefusedSize
-from peakgate.core.errors import PeakgateError
-from peakgate.core.scratch import scratch_folder
+from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.files import scratch_folder
 from peakgate.device.cpu import not_emulated
 from peakgate.emulator import KernelBuildError
 from peakgate.judge import waivers

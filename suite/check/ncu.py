@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.output import warn
 from peakgate.core.processes import run_in_group
+from peakgate.core.text import warn
 from peakgate.core.verdict import ExitCode
 
 NCU = "ncu"

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 from peakgate.check.emulate import WRONG_RESULT, BuildReport, LaunchFinding
 from peakgate.core import config, records
+from peakgate.core.files import scratch_folder
 from peakgate.core.processes import Asked, own_module
-from peakgate.core.scratch import scratch_folder
 from peakgate.core.text import counted
 from peakgate.emulator.defects import RaceStep
 

@@ -21,8 +21,8 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
-from peakgate.core.output import say, warn
 from peakgate.core.processes import SAFE_PATH, one_blas_thread, variables
+from peakgate.core.text import say, warn
 
 Answer = TypeVar("Answer")
 

@@ -19,9 +19,8 @@ from typing import Any
 import msgspec
 import numpy as np
 from peakgate.core import dtypes
-from peakgate.core.codes import Code
 from peakgate.core.dtypes import Array
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.tensor_maps import FIRST_CAPABILITY, TensorMapArgument
 from peakgate.core.text import one_line
 

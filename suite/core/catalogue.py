@@ -14,9 +14,8 @@ from typing import Any
 
 from peakgate.core import config
 from peakgate.core.case import MOST_FAMILY_CASES, REFUSED, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
-from peakgate.core.codes import Code
 from peakgate.core.config import Project
-from peakgate.core.errors import PeakgateError, defined_at, raised_at
+from peakgate.core.errors import Code, PeakgateError, defined_at, raised_at
 from peakgate.core.errors import described as described_error
 from peakgate.core.selection import selector
 from peakgate.core.verdict import Judgement, Verdict

@@ -29,8 +29,7 @@ from typing import Annotated, Generic, TypeVar
 
 from msgspec import Meta, Struct, field
 from peakgate.core import git, records
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 
 Of = TypeVar("Of")
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"

@@ -14,8 +14,7 @@ from functools import cache
 from typing import Any, Literal
 
 import numpy as np
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import nearest
 
 Array = Any

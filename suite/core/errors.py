@@ -1,17 +1,77 @@
-"""Errors a user can cause, each reported in one line, and where in the user's Python they arose."""
+"""Errors a user can cause, each reported in one line with its code, and where in the user's Python they arose."""
 
 from __future__ import annotations
 
 import inspect
 import traceback
 from collections.abc import Callable
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from peakgate.core.codes import Code
-from peakgate.core.output import warn
+from peakgate.core.text import warn
 from peakgate.core.verdict import ExitCode
+
+
+class Code(StrEnum):
+    """A kind of refusal: one per mistake and remedy, which are those of its row in docs/troubleshooting.md.
+
+    Errors end with it in brackets, whatever their sentence. A code is never given to another kind.
+    """
+
+    # The command line
+    OPTION = "PG101"
+    SELECTION = "PG102"
+    COMMIT = "PG103"
+
+    # Files and settings
+    UNREADABLE = "PG201"
+    MALFORMED = "PG202"
+    RECORD = "PG203"
+    UNWRITABLE = "PG204"
+    TAKEN = "PG205"
+    PROJECT = "PG206"
+    SETTING = "PG207"
+    CHANGED = "PG208"
+
+    # Cases and benchmark tests
+    FAMILY = "PG301"
+    REFERENCE = "PG302"
+    DATA = "PG303"
+    TYPE = "PG304"
+    TEXELS = "PG305"
+    BENCHMARK_TEST = "PG306"
+    OPERATION = "PG307"
+
+    # Kernels
+    BUILD = "PG401"
+    SOURCE = "PG402"
+    ARGUMENTS = "PG403"
+    LAUNCH = "PG404"
+    WRONG = "PG405"
+
+    # The machine
+    INSTALLATION = "PG501"
+    NO_GPU = "PG502"
+    BUSY = "PG503"
+    MEMORY = "PG504"
+    ISOLATION = "PG505"
+    PROCESS = "PG506"
+    SYSTEM = "PG507"
+    UPSTREAM = "PG508"
+    ENVIRONMENT = "PG509"
+
+    # Saved runs and their judgement
+    WHICH_RUN = "PG601"
+    NO_RUN = "PG602"
+    GPU_MODELS = "PG603"
+    EMULATED = "PG604"
+    TOO_FEW = "PG605"
+    NOT_ALIKE = "PG606"
+    SIDE = "PG607"
+    PROTECTED = "PG608"
+    PAGE = "PG609"
 
 
 class PeakgateError(Exception):

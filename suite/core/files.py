@@ -1,4 +1,8 @@
-"""Files: untrusted ones read within limits, ours written whole or not at all; the folder of all that can be remade."""
+"""Files: untrusted ones read within limits, ours written whole or not at all; the folder of all that can be remade.
+
+Temporary folders do not outlive what uses them: those that a killed process left go when the next one is made. Each is
+locked by its process for as long as that runs, however it ends, in a container that shares the place too.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +19,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 
 CACHE_VARIABLE = "PEAKGATE_CACHE"
 CUPY_VARIABLE = "CUPY_CACHE_DIR"
@@ -206,3 +210,43 @@ def cache_folder() -> Path:
 def cupy_cache() -> Path:
     """Where CuPy keeps what it compiles: in our folder, which CI keeps, unless ``$CUPY_CACHE_DIR`` names another."""
     return Path(os.environ.get(CUPY_VARIABLE) or cache_folder() / "cupy")
+
+
+PREFIX = "peakgate."
+
+
+@contextmanager
+def scratch_folder(purpose: str) -> Iterator[Path]:
+    """A new folder for the length of the block; folders of processes that are gone are removed first."""
+    place = Path(tempfile.gettempdir()).resolve()
+    for each in place.glob(f"{PREFIX}*"):
+        _remove_abandoned(each)
+    path, lock = _locked(purpose)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def _locked(purpose: str) -> tuple[Path, int]:
+    """A folder and what holds its lock, by whose end it is free."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}.")).resolve()
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if path.exists():
+            return path, lock
+        os.close(lock)  # another process came before the lock, and removed it
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove a folder of ours that no process holds."""
+    with suppress(OSError):
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(lock).st_uid == os.getuid():
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(lock)

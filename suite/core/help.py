@@ -9,10 +9,8 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
-from peakgate.core.output import say
-from peakgate.core.text import nearest
+from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.text import nearest, say
 from peakgate.core.verdict import ExitCode
 
 PAGES = {
@@ -55,8 +53,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def text_of(words: str) -> str:
     """The Markdown of a topic, of a code, or of the first section whose heading has these words in this order."""
     if code := next((each for each in Code if each == words.strip("[]").upper()), None):
-        more = "Messages of all kinds: `peakgate help troubleshooting`."
-        return f"{code}: {code.problem}\n\nNext: {code.remedy}. {more}\n"
+        rows = (line for line in page("troubleshooting").splitlines() if line.startswith(f"| {code} |"))
+        problem, remedy = next(rows).strip("| ").split(" | ")[1:]
+        return f"{code}: {problem}\n\nNext: {remedy}. Messages of all kinds: `peakgate help troubleshooting`.\n"
     if words == SETTINGS_TOPIC:
         return f"{import_module('peakgate.core.config').__doc__}\n"
     if words in PAGES:

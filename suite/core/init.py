@@ -11,10 +11,9 @@ from importlib import metadata
 from pathlib import Path
 
 from peakgate.core import config, git
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import read_text, write_whole
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 
 PROJECT_TEMPLATES = Path(__file__).with_name("templates")

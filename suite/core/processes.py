@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
-from peakgate.core.output import say
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 
 

@@ -18,8 +18,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, inspect
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, read_text
 from peakgate.core.text import nearest
 

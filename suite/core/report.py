@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core.files import write_whole
-from peakgate.core.output import say
-from peakgate.core.text import as_json
+from peakgate.core.text import as_json, say
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
 SCHEMA = 1

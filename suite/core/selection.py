@@ -8,8 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 
 MEANING = "only cases whose id contains this text; texts may be joined by and, or, not and parentheses, as in pytest"
 

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peakgate.core.output import print_to_nobody
 from peakgate.core.report import Column, Report, Row, Table, Tone
-from peakgate.core.text import counted, one_line
+from peakgate.core.text import counted, one_line, print_to_nobody
 from peakgate.core.verdict import UNDECIDED, Verdict
 from rich.console import Console
 from rich.text import Text

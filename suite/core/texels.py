@@ -8,8 +8,7 @@ from typing import Literal
 
 import numpy as np
 from peakgate.core.case import Buffer
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 
 TEXEL_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")
 """The types that a texel's channels may have."""

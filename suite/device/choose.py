@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from itertools import pairwise
 
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.text import counted
 from peakgate.device import driver
 from peakgate.device.interface import Device

@@ -17,8 +17,7 @@ from peakgate import emulator
 from peakgate.build.cubin import Resources
 from peakgate.core import dtypes
 from peakgate.core.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.texels import TexelBuffer
 from peakgate.device.interface import (

@@ -12,8 +12,7 @@ from functools import cache
 from typing import Any
 
 import cupy
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 
 _BF16, _E4M3, _FP32 = 14, 28, 0  # cudaDataType
 _SUMS_IN_FP32 = 68  # cublasComputeType_t

@@ -11,8 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from peakgate.build.cubin import Resources
 from peakgate.core.case import Array, Case, Scale
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.device.preflight import Preflight
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.judge.peaks import Peaks

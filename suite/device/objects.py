@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from cupy.cuda import get_current_stream, runtime, texture
 from peakgate.core.case import Array, Buffer
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.tensor_maps import DATA_TYPES, L2_PROMOTIONS, SWIZZLES, TensorMapArgument
 from peakgate.core.texels import Surface, TexelBuffer, Texture
 from peakgate.device import driver

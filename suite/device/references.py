@@ -26,9 +26,8 @@ from typing import Any
 import numpy as np
 from peakgate.core import catalogue, config, dtypes
 from peakgate.core.case import Buffer, Case, Role, Scale
-from peakgate.core.files import cupy_cache, write_whole
+from peakgate.core.files import cupy_cache, scratch_folder, write_whole
 from peakgate.core.processes import end_group, end_with_parent
-from peakgate.core.scratch import scratch_folder
 
 MOST_PROCESSES = 4
 """The driver initializes processes and makes their contexts one after the other, 0.2 s each on an H200; compiling

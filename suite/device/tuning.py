@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from peakgate.core.case import TunedChoice
-from peakgate.core.scratch import scratch_folder
+from peakgate.core.files import scratch_folder
 
 CODE_DIGITS = 12
 

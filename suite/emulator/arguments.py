@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 from peakgate.core import dtypes, texels
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.text import counted
 from peakgate.emulator.structures import BufferStructure, Parameter, SlotStructure, TensorMapStructure, TextureStructure

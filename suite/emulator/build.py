@@ -17,8 +17,7 @@ from typing import TypedDict, Unpack
 from peakgate.build import headers
 from peakgate.build.bounded import objection_to
 from peakgate.build.sources import KernelEntry, SourceFile, device_only, entry_of, kernels, read_sources
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import CACHE_VARIABLE, cache_folder
 from peakgate.emulator.compiler import (
     COMMON,

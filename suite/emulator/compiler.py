@@ -18,8 +18,7 @@ from pathlib import Path
 from peakgate.build import bounded, headers
 from peakgate.build.cubin import BuildError, advice
 from peakgate.build.sources import SourceFile, no_such_kernel
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import cache_folder
 
 MIN_GCC = 12

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.emulator.arguments import Arguments, GivenArgument
 from peakgate.emulator.build import BuildOptions, build_kernel
 from peakgate.emulator.compiler import NEEDS_TWIN, KernelBuildError

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from peakgate.core import dtypes
 from peakgate.core.case import Array, Buffer, Case, Role
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError, defined_at, described, raised_at
+from peakgate.core.errors import Code, PeakgateError, defined_at, described, raised_at
 
 PAGE_BYTES = 2 << 20
 """CUDA maps device memory in pages of this size, and begins an allocation at least as large on one."""

@@ -17,9 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 
-from peakgate.core.codes import Code
 from peakgate.core.config import Project
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import write_whole
 
 MODE_VARIABLE = "PEAKGATE_AB"

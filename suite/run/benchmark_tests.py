@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 from peakgate.core import config
 from peakgate.core.case import Tier
-from peakgate.core.codes import Code
 from peakgate.core.config import Project
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted, nearest, one_line
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.driver import gpu_count

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from peakgate.core import dtypes
 from peakgate.core.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.arrays import dtype_name, wait_for
 from peakgate.device.call import Call, NotAnArray

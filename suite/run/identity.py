@@ -32,8 +32,7 @@ from msgspec import structs, to_builtins
 from peakgate.build.cubin import BuildError, cubin
 from peakgate.core import config
 from peakgate.core.case import Case, Scale, Tier
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError, described, refused
+from peakgate.core.errors import Code, PeakgateError, described, refused
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.measure.data import input_array, inputs_of

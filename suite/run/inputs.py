@@ -16,8 +16,7 @@ from msgspec import Struct
 from peakgate.core import git, records
 from peakgate.core.config import Project
 from peakgate.core.errors import PeakgateError
-from peakgate.core.files import file_digest
-from peakgate.core.scratch import scratch_folder
+from peakgate.core.files import file_digest, scratch_folder
 from peakgate.judge.floors import Floors, load_floors
 
 PACKAGE = Path(__file__).parents[1]

@@ -16,14 +16,12 @@ from typing import Any, NoReturn
 import pytest
 from peakgate.core import config
 from peakgate.core.case import CASE_SCHEMA, Case
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import unwritable, write_whole
-from peakgate.core.output import harmless
 from peakgate.core.processes import SAFE_PATH, seconds_since_start_of, variables
 from peakgate.core.progress import Progress
 from peakgate.core.report import write_json
-from peakgate.core.text import counted, one_line
+from peakgate.core.text import counted, harmless, one_line
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.device.choose import opened
 from peakgate.device.interface import failure

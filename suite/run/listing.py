@@ -30,10 +30,9 @@ import numpy as np
 from peakgate.core import catalogue, config, errors, git, sandbox
 from peakgate.core.case import Array, Buffer, Case, RefusedCase, Scale
 from peakgate.core.catalogue import Described
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError, defined_at, described, raised_at
+from peakgate.core.errors import Code, PeakgateError, defined_at, described, raised_at
+from peakgate.core.files import scratch_folder
 from peakgate.core.processes import end_group
-from peakgate.core.scratch import scratch_folder
 from peakgate.core.verdict import ExitCode
 from peakgate.run.case_data import as_data, as_record, of_function
 

@@ -23,9 +23,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.json import encode
 from peakgate.core import records
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError
-from peakgate.core.output import warn
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
+from peakgate.core.text import warn
 from peakgate.device import driver
 
 DEFAULT_WAIT_S = 600.0

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from peakgate.core.case import MATH, STATES, Array, TunedChoice, Work
-from peakgate.core.codes import Code
 from peakgate.core.dtypes import unit_of_sums
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.family import TOLERANCES
 from peakgate.core.text import counted, nearest
 from peakgate.device.arrays import copy_of, restore, wait_for

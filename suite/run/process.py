@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.errors import Code, PeakgateError, refused
 from peakgate.core.processes import end_with_parent
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver

@@ -17,8 +17,7 @@ import pytest
 from peakgate.core import config, records
 from peakgate.core.case import Case, Launch, Stage, Tier, Work
 from peakgate.core.catalogue import Cases
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import UnreadableFile, read_text
 from peakgate.core.text import nearest
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict

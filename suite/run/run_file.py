@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 from peakgate.core import records
 from peakgate.core.case import ARITHMETIC_ROOFS
-from peakgate.core.codes import Code
 from peakgate.core.config import near
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import file_digest, unwritable, write_new, write_whole
 from peakgate.core.report import Report, write_json
 from peakgate.core.text import counted

@@ -26,13 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core import config
-from peakgate.core.codes import Code
 from peakgate.core.config import Project
-from peakgate.core.errors import CannotDecide, PeakgateError
-from peakgate.core.output import warn
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
+from peakgate.core.files import scratch_folder
 from peakgate.core.processes import end_group
-from peakgate.core.scratch import scratch_folder
-from peakgate.core.text import counted
+from peakgate.core.text import counted, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S

@@ -4,8 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.run.inputs import floors_at
 
 TEXT = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"a.b" = 0.7\n'

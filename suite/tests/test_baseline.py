@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.floors import Origin, load_floors, origin_comment, revise_floors
 
 HEAD = 'schema = 1\ngpu = "nvidia-h200"\n\n[floors]\n'

@@ -12,8 +12,7 @@ from peakgate.build import headers
 from peakgate.build.bounded import objection_to
 from peakgate.build.cubin import BuildError, Cubin, advice, built_before, cubin, parse_resources, source_files
 from peakgate.core.case import Buffer, Role, Stage
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
 from peakgate.build import nvrtc

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.core.case import ID_PATTERN, Work
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.family import TOLERANCES
 from peakgate.device import arrays
 from peakgate.device.call import Call, NotAnArray

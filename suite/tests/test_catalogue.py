@@ -4,8 +4,7 @@ import pytest
 from peakgate.cli import main
 from peakgate.core import catalogue, config
 from peakgate.core.case import Scale, Tier
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.selection import selector
 
 FAMILY_FILE = """

@@ -6,8 +6,7 @@ import re
 import pytest
 from peakgate import emulator
 from peakgate.check import command
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge import waivers
 
 KERNEL = """

@@ -6,8 +6,7 @@ import pytest
 from peakgate.check import gpu_build
 from peakgate.cli import main
 from peakgate.core.case import Launch
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.occupancy import launch_refusal
 
 SOURCE = """

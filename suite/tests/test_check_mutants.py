@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.check import mutation_run
 from peakgate.check.mutants import mutants
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge import waivers
 
 KERNELS = Path(__file__).parents[2] / "kernels"

@@ -7,7 +7,7 @@ import pytest
 from peakgate import cli
 from peakgate.check import command
 from peakgate.check.picture import MOST_ROWS, PICTURE_COLUMNS, picture_of
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect, load
 from peakgate.emulator.trace import SharedAccess, Trace
 

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 from peakgate import cli
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
 
 
 def test_without_a_verb_every_verb_is_listed(capsys):

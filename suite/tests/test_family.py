@@ -10,8 +10,7 @@ from peakgate.cli import main
 from peakgate.core import catalogue
 from peakgate.core.case import Scale
 from peakgate.core.catalogue import problems
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.expected import expected
 from peakgate.family import In, Out, Value, kernel

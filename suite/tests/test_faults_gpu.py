@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 
 pytestmark = pytest.mark.gpu
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from peakgate.cli import main
 from peakgate.core import config
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from ruamel.yaml import YAML
 
 COMMIT = "git+https://example.org/peakgate@" + "0123456789" * 4

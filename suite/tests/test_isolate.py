@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from peakgate.cli import main
 from peakgate.core import sandbox
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 
 FAMILY = """
 import json, os, socket, subprocess, sys

@@ -3,8 +3,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.run import journal as journal_file
 from peakgate.run.journal import Journal, Lines, Link, finished
 

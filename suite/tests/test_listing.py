@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from peakgate.core import config
 from peakgate.core.case import Scale
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.measure.data import input_array, inputs_of
 from peakgate.run import listing
 

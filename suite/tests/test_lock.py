@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from peakgate.core.codes import Code
-from peakgate.core.errors import CannotDecide, PeakgateError, refused
+from peakgate.core.errors import CannotDecide, Code, PeakgateError, refused
 from peakgate.core.verdict import ExitCode
 from peakgate.run import lock
 from peakgate.run.lock import HELD_VARIABLE, device_uuid, inherited, locked

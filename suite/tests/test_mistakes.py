@@ -9,7 +9,7 @@ import pytest
 from peakgate.cli import main
 from peakgate.core import config
 from peakgate.core.case import Case, Launch, Scalar, Scale, Stage, Struct, Work
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.core.verdict import Verdict
 from peakgate.run import contract
 from peakgate.run.session import verdict_of

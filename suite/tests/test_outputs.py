@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from peakgate.check.resources.baseline import BuildTarget
 from peakgate.check.resources.survey import builds, survey
 from peakgate.core import catalogue
 from peakgate.core.case import Launch, Stage, Tier
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.verdict import ExitCode
 from synthetic_cases import make_case
 

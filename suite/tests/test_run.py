@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 
 ROOT = Path(__file__).parents[2]
 DEFECTS = Path(__file__).parent / "defects" / "project"

@@ -20,8 +20,7 @@ from peakgate.check.sanitize.report import (
 from peakgate.check.sanitize.report import report as report_of
 from peakgate.core.case import Scale
 from peakgate.core.catalogue import kernel_name, problems
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.processes import run_in_group
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.defects import rule

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate.core.scratch import scratch_folder
+from peakgate.core.files import scratch_folder
 
 KILLED = """
 import os, signal
-from peakgate.core.scratch import scratch_folder
+from peakgate.core.files import scratch_folder
 with scratch_folder("killed") as folder:
     (folder / "base").mkdir()
     (folder / "base" / "file").write_text("left")
@@ -56,7 +56,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_else(plac
 def test_a_folder_of_somebody_else_stays(place, monkeypatch):
     other = place / "peakgate.theirs"
     other.mkdir()
-    monkeypatch.setattr("peakgate.core.scratch.os.getuid", lambda: 12345)
+    monkeypatch.setattr("peakgate.core.files.os.getuid", lambda: 12345)
     with scratch_folder("mine"):
         assert other.exists()
 
@@ -71,7 +71,7 @@ def test_a_folder_that_went_before_it_was_locked_is_made_again(place, monkeypatc
             taken[0].rmdir()
         lock(descriptor, how)
 
-    monkeypatch.setattr("peakgate.core.scratch.fcntl.flock", late)
+    monkeypatch.setattr("peakgate.core.files.fcntl.flock", late)
     with scratch_folder("mine") as folder:
         assert folder.exists()
         assert folder not in taken

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.build.sources import device_only, device_texts, entry_of, host_code, kernels, read_sources
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 
 
 def left_of(tmp_path: Path, text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.core.case import Work
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.core.verdict import Verdict
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import metrics

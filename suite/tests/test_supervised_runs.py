@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.core.case import EMULATOR_SLUG
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.reports.runs.runfile import load_run
 from peakgate.run import journal
 

@@ -8,8 +8,7 @@ import pytest
 from peakgate.check.emulate import builds, check_build
 from peakgate.check.mutation_run import targets
 from peakgate.core.case import Buffer, KernelLaunch, Role, Scalar, Scale, Stage
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.family import In, Out, Temp, TensorMap, Value, kernel, launch
 from peakgate.core.tensor_maps import StridedMapArgument, TensorMapArgument
 from peakgate.device import driver

@@ -19,8 +19,7 @@ from peakgate.core.case import (
     Tier,
     Work,
 )
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.run import identity
 from peakgate.run.identity import terms

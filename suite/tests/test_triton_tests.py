@@ -11,7 +11,7 @@ import pytest
 from peakgate.check import triton_tests
 from peakgate.check.triton_tests import ProgramStep, TritonCheck, TritonFinding, WatchedTest, filled
 from peakgate.cli import main
-from peakgate.core.codes import Code
+from peakgate.core.errors import Code
 from peakgate.judge.program_races import ProgramAccess, races
 
 NODE = "benchmarks/bench_ops.py::bench_scale[8]"

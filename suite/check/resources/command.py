@@ -31,12 +31,10 @@ from peakgate.check.resources.baseline import (
 from peakgate.check.resources.survey import ARCHITECTURES, Build, build_keys, builds, survey, usage_anew
 from peakgate.core import catalogue, config, terminal
 from peakgate.core.case import Case, Scale, Tier
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
-from peakgate.core.output import say
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.report import Report, leave_verdict
 from peakgate.core.selection import add_selection, selector
-from peakgate.core.text import counted
+from peakgate.core.text import counted, say
 from peakgate.core.verdict import ExitCode
 
 BASELINE = "resources.json"

@@ -20,13 +20,11 @@ from pathlib import Path
 from peakgate.check.sanitize.report import ToolReport, read_report, report
 from peakgate.core import config, terminal
 from peakgate.core.catalogue import problems
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
-from peakgate.core.output import say
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.processes import run_in_group
 from peakgate.core.report import Report, leave_verdict
 from peakgate.core.selection import add_selection
-from peakgate.core.text import counted
+from peakgate.core.text import counted, say
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.judge import defects, waivers
