@@ -12,19 +12,21 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from peakgate.core.files import write_whole
 from peakgate.core.verdict import Verdict
 from peakgate.reports.history import scan
-from peakgate.reports.history.series import history, of_sessions
+from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
-from peakgate.reports.runs.sessions import SavedSession, read_session
+from peakgate.reports.runs.frame import HISTORY_COLUMNS, to_frame
+from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.write.markdown import table_line
 
+from lab.history.drawn import frame_of
 from lab.pages import percent
 
 CASES, SESSIONS, STEPPED = 60, 30, 6
@@ -78,42 +80,23 @@ NOISES: dict[str, Draw] = {
 }
 
 
-def sessions_of(log_time: np.ndarray[Any, Any]) -> Iterator[SavedSession]:
-    """A day and a commit for each column."""
-    names = [f"drawn.case{row:03d}" for row in range(len(log_time))]
-    for number, column in enumerate(np.exp(log_time.T).tolist()):
-        yield SavedSession(
-            path=f"{number:04d}.json",
-            taken=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number),
-            commit=f"{number + 1:040x}",
-            dirty=False,
-            slug="drawn",
-            uuid="GPU-1",
-            driver="580",
-            tier="gate",
-            whole=True,
-            times_us=dict(zip(names, column, strict=True)),
-            fingerprints={},
-        )
-
-
-def judged(sessions: Sequence[SavedSession]) -> dict[str, Verdict]:
+def judged(sessions: pd.DataFrame) -> dict[str, Verdict]:
     """The verdict of each case at the end of these sessions."""
-    return {each.case: each.verdict for each in find_trend(history(of_sessions(sessions))).findings}
+    return {each.case: each.verdict for each in find_trend(history(sessions)).findings}
 
 
 def one(noise: str, seed: int) -> dict[str, Any]:
     """A drawn history unchanged, and once more with each of STEPS in a tenth of its cases."""
     rng = np.random.default_rng([seed, list(NOISES).index(noise)])
     base = np.log(rng.uniform(5, 5000, (CASES, 1))) + NOISES[noise](rng)
-    verdicts = {*judged(list(sessions_of(base))).values()}
+    verdicts = {*judged(frame_of(base)).values()}
     found: dict[str, Any] = {"unconfirmed": int(Verdict.UNCONFIRMED in verdicts), "seen": []}
     found["changed"] = int(bool(verdicts & {Verdict.SLOWER, Verdict.FASTER}))
     rows = rng.choice(CASES, STEPPED, replace=False)
     for size, age in STEPS:
         stepped = base.copy()
         stepped[rows, SESSIONS - age :] += np.log1p(size)
-        verdict = judged(list(sessions_of(stepped)))
+        verdict = judged(frame_of(stepped))
         wanted = SEEN if age < scan.SHORTEST else SEEN[1:]
         found["seen"].append(sum(verdict[f"drawn.case{row:03d}"] in wanted for row in rows))
     return found
@@ -121,14 +104,13 @@ def one(noise: str, seed: int) -> dict[str, Any]:
 
 def real_days() -> dict[str, Any]:
     """Each GPU's saved sessions, day by day from the tenth on: in how many a case is UNCONFIRMED."""
-    read = [read_session(path) for path in RUNS.glob("*.json*")]
-    kept = sorted((each for each in read if isinstance(each, SavedSession)), key=lambda each: each.taken)
+    kept = sorted(map(load_run, RUNS.glob("*.json*")), key=lambda each: each.taken)
     days = reported = 0
     cases: list[str] = []
     for uuid in sorted({each.uuid or "" for each in kept}):
         own = [each for each in kept if each.uuid == uuid]
         for end in range(10, len(own) + 1):
-            verdicts = judged(own[:end])
+            verdicts = judged(to_frame(own[:end], HISTORY_COLUMNS))
             open_now = [case for case, verdict in verdicts.items() if verdict is Verdict.UNCONFIRMED]
             days, reported = days + 1, reported + bool(open_now)
             cases += open_now

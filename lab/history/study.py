@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,12 @@ from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.history.changes import Cause, ChangePoint, find_changes
-from peakgate.reports.history.series import History, of_sessions
-from peakgate.reports.history.series import history as of_runs
+from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
-from peakgate.reports.runs.sessions import SavedSession, read_session
+from peakgate.reports.runs.runfile import load_run
 
 from lab.history import first_days
+from lab.history.drawn import frame_of
 from lab.pages import fill_page
 
 CASES, SESSIONS = 200, 35
@@ -46,31 +44,6 @@ SUITE = -1
 Rule = Callable[[Floats], set[int]]
 EachOf = Callable[..., Iterable[Any]]
 """``map``, or that of a pool of processes."""
-
-
-def history(log_time: Floats, sessions: tuple[SavedSession, ...] | None = None) -> History:
-    """A history of these log times (case, session), by default of one GPU, a commit a session."""
-    names = [f"study.case{row:03d}" for row in range(len(log_time))]
-    kept = sessions or tuple(_session(number) for number in range(log_time.shape[1]))
-    times = [dict(zip(names, column, strict=True)) for column in np.exp(log_time.T).tolist()]
-    timed = [replace(session, times_us=own) for session, own in zip(kept, times, strict=True)]
-    return of_runs(of_sessions(timed))
-
-
-def _session(number: int, uuid: str = "GPU-1", driver: str = "580") -> SavedSession:
-    return SavedSession(
-        path=f"{number:04d}.json",
-        taken=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number),
-        commit=f"{number:040x}",
-        dirty=False,
-        slug="study",
-        uuid=uuid,
-        driver=driver,
-        tier="gate",
-        whole=True,
-        times_us={},
-        fingerprints={},
-    )
 
 
 def synthetic(random: np.random.Generator) -> Floats:
@@ -95,7 +68,7 @@ def stepped(log_time: Floats) -> tuple[Floats, dict[tuple[float, int], list[int]
 
 def by_changes(log_time: Floats) -> set[int]:
     """Rows that are SLOWER or FASTER, as the command reports them, and SUITE where the suite as a whole is."""
-    trend = find_trend(history(log_time))
+    trend = find_trend(history(frame_of(log_time)))
     found = [*trend.findings, *([trend.together] if trend.together else [])]
     return {int(each.case[-3:] or SUITE) for each in found if each.verdict in {Verdict.SLOWER, Verdict.FASTER}}
 
@@ -114,9 +87,9 @@ def rates(rule: Rule, histories: int, seed: int, each_of: EachOf = map) -> dict[
     return {"histories": histories, "false_positives": wrong, "cells": cells}
 
 
-def points_of(log_time: Floats, sessions: tuple[SavedSession, ...]) -> tuple[ChangePoint, ...]:
+def points_of(log_time: Floats, uuids: Sequence[str], drivers: Sequence[str]) -> tuple[ChangePoint, ...]:
     """The change points of a history of these log times."""
-    return find_changes(history(log_time, sessions)).points
+    return find_changes(history(frame_of(log_time, uuids, drivers))).points
 
 
 def resampled(histories: int, seed: int, each_of: EachOf = map, runs: Path = RUNS) -> dict[str, Any]:
@@ -124,19 +97,19 @@ def resampled(histories: int, seed: int, each_of: EachOf = map, runs: Path = RUN
 
     With the driver a third of the cases get 1 to 5 % slower and a third as much faster.
     """
-    read = [read_session(path) for path in sorted(runs.glob("*-gate.json*"))]
-    known = [each for each in read if isinstance(each, SavedSession) and each.uuid]
+    known = [run for path in sorted(runs.glob("*-gate.json*")) if (run := load_run(path)).uuid]
     cases = sorted(set.intersection(*(set(each.times_us) for each in known)))
     times = {
         uuid: np.log([[each.times_us[case] for case in cases] for each in known if each.uuid == uuid]).T
         for uuid in dict.fromkeys(each.uuid for each in known)
     }
     random = np.random.default_rng(seed)
-    drawn: list[tuple[Floats, tuple[SavedSession, ...]]] = []
+    drawn: list[tuple[Floats, Sequence[str], Sequence[str]]] = []
     truths: list[dict[str, Floats]] = []
     for _ in range(histories):
         columns: list[Floats] = []
-        sessions: list[SavedSession] = []
+        uuids: list[str] = []
+        drivers: list[str] = []
         truth: dict[str, Floats] = {}
         for uuid in random.permutation([each for each in times if each]).tolist():
             own = times[uuid][:, random.integers(0, times[uuid].shape[1], GPU_SESSIONS)].copy()
@@ -144,9 +117,9 @@ def resampled(histories: int, seed: int, each_of: EachOf = map, runs: Path = RUN
             truth[uuid] = np.array(sign * np.log1p(random.uniform(0.01, 0.05, len(cases))), dtype=np.float64)
             own[:, GPU_SESSIONS // 2 :] += truth[uuid][:, None]
             columns.append(own)
-            drivers = ["580"] * (GPU_SESSIONS // 2) + ["590"] * (GPU_SESSIONS - GPU_SESSIONS // 2)
-            sessions += [_session(len(sessions) + at, uuid, driver) for at, driver in enumerate(drivers)]
-        drawn.append((np.hstack(columns), tuple(sessions)))
+            drivers += ["580"] * (GPU_SESSIONS // 2) + ["590"] * (GPU_SESSIONS - GPU_SESSIONS // 2)
+            uuids += [uuid] * GPU_SESSIONS
+        drawn.append((np.hstack(columns), uuids, drivers))
         truths.append(truth)
     blamed, shifts, seen, environment = 0, 0, 0, 0
     for truth, found in zip(truths, each_of(points_of, *zip(*drawn, strict=True)), strict=True):

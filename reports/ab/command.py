@@ -29,7 +29,6 @@ from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import AB_FOLDER, MANIFEST, PairSettings, load_record
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
-from peakgate.reports.runs.sessions import in_short
 from peakgate.run.lock import add_lock_options, device_uuid, locked
 
 REPORT = "peakgate.reports.ab.report"
@@ -253,7 +252,7 @@ def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
 def _durations_us() -> Mapping[str, float]:
     """Times in the newest saved run, for spreading sentinels over short and long kernels; empty without one."""
     newest = Archive().newest(1)
-    return in_short(newest[0]).times_us if newest else {}
+    return newest[0].times_us if newest else {}
 
 
 def _empty(out: Path) -> Path:

@@ -16,6 +16,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +31,7 @@ from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode
 from peakgate.judge.peaks import Peaks
 from peakgate.reports.fleet import dataset
 from peakgate.reports.fleet.store import SHARD, Shares
-from peakgate.reports.runs.runfile import run_files
-from peakgate.reports.runs.sessions import SavedSession, read_session
+from peakgate.reports.runs.runfile import Run, load_run, run_files
 
 COMMON, COMMON_SHARE = 24, 0.1
 """About so many cases are measured on every GPU, of a small tier this share."""
@@ -105,20 +105,21 @@ def expected(cases: pd.DataFrame, project: Project, tier: str, slug: str | None)
 
     A case that the run lacks is taken to reach a fraction of an H200's peak.
     """
-    session = _newest(project, tier, slug)
-    time_us = cases["case"].map(session.times_us if session else {}).fillna(cases["time_us"])
+    run = _newest(project, tier, slug)
+    time_us = cases["case"].map(run.times_us if run else {}).fillna(cases["time_us"])
     return cases.assign(seconds=CASE_S + LAUNCHES * time_us / 1e6)
 
 
-def _newest(project: Project, tier: str, slug: str | None) -> SavedSession | None:
+def _newest(project: Project, tier: str, slug: str | None) -> Run | None:
     """The newest whole run of a tier on a GPU model, saved or kept."""
     if slug is None:
         return None
     files = [*run_files(project.runs / slug), *run_files(project.baselines / slug / "runs")]
     for file in sorted(files, key=lambda path: path.name, reverse=True):
-        found = read_session(file)
-        if isinstance(found, SavedSession) and found.whole and found.tier == tier:
-            return found
+        with suppress(PeakgateError):
+            found = load_run(file)
+            if found.whole and found.tier == tier:
+                return found
     return None
 
 

@@ -26,7 +26,7 @@ from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history import scan
 from peakgate.reports.history.newest_sessions import MOST, Known, Surprises, newest_step
 from peakgate.reports.history.series import History, Place, last_known, locate
-from peakgate.reports.runs.sessions import ENVIRONMENT
+from peakgate.reports.runs.runfile import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01
 MOST_BESIDE = 60

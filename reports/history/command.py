@@ -13,7 +13,7 @@ from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, Accepted, load
 from peakgate.reports.history.changes import Cause
 from peakgate.reports.history.order import first_parents
 from peakgate.reports.history.report import report, series_csv
-from peakgate.reports.history.series import WHOLE_SESSIONS_TO_RETIRE, History, history, of_sessions
+from peakgate.reports.history.series import WHOLE_SESSIONS_TO_RETIRE, History, history
 from peakgate.reports.history.trend import RECENT, find_trend
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_baselines, add_commit_url, add_out, add_runs, verb_parser
@@ -63,11 +63,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
     archive = Archive(options.runs)
     places = first_parents(config.current().root)
-    found = history(of_sessions(archive.sessions()), options.gpu, options.parts, places)
-    saved = {each.path: each for each in archive.sessions() if each.slug == found.slug}
-    *earlier, newest = archive.read([saved[each.path] for each in found.sessions[-SEARCHED:]])
+    found = history(archive.cases, options.gpu, options.parts, places)
+    *earlier, newest = archive.read(each.path for each in found.sessions[-SEARCHED:])
     missed = _untimed(newest, earlier)
-    archive.check_nothing_newer_is_broken(list(saved.values())[-1])
+    archive.check_nothing_newer_is_broken(max(found.sessions, key=lambda each: each.taken).path)
     accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
     notes = (*filter(None, [_line(missed), "" if options.parts else _unknown(accepted, found)]), *archive.notes())
     trend = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)

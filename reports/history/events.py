@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from peakgate.core.text import counted, one_line
 from peakgate.reports.history.changes import OpenRegression
 from peakgate.reports.history.chart import size
-from peakgate.reports.runs.sessions import gpu_label
+from peakgate.reports.runs.facts import gpu_label
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from peakgate.reports.history.changes import Cause, ChangePoint
 from peakgate.reports.history.chart import size, step_line, sum_lines
 from peakgate.reports.history.series import History, commit_name
 from peakgate.reports.runs.facts import GPU_NAMES
-from peakgate.reports.runs.sessions import ENVIRONMENT
+from peakgate.reports.runs.runfile import ENVIRONMENT
 
 HEADINGS = ("origin", "first session", "cause", "slower", "faster", "largest", "case")
 

@@ -19,7 +19,7 @@ from peakgate.reports.history.events import Event
 from peakgate.reports.history.origins import ChangeOrigin, origins, step_lines, table
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
-from peakgate.reports.runs.sessions import gpu_label
+from peakgate.reports.runs.facts import gpu_label
 
 CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
 MOST_MARKS = 5

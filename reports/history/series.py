@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -19,9 +19,8 @@ from peakgate.reports.comparison.evidence import NO_COMMIT, SAME_CODE
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.history.order import CommitPlaces, arranged
 from peakgate.reports.runs.facts import GPU_NAMES
-from peakgate.reports.runs.frame import require
-from peakgate.reports.runs.runfile import UNUSABLE
-from peakgate.reports.runs.sessions import ENVIRONMENT, SavedSession
+from peakgate.reports.runs.frame import HISTORY_COLUMNS, require
+from peakgate.reports.runs.runfile import ENVIRONMENT, UNUSABLE
 
 WHOLE_SESSIONS_TO_RETIRE = 5
 """A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""
@@ -53,8 +52,6 @@ SESSION_FACTS: Mapping[str, str] = {
 """The columns of a frame of runs that are facts of a session, and their names here."""
 
 VALUES = ("time_us", "fingerprint", "sm_clock_mhz")
-HISTORY_COLUMNS = ("gpu_slug", *SESSION_FACTS, "case", *VALUES, "verdict", "host_bound")
-"""The columns that a history needs of a frame of runs (``runs.frame.FRAME_COLUMNS``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,44 +169,12 @@ def environments(facts: pd.DataFrame) -> pd.Series[int]:
     return pd.Series(found, facts.index)
 
 
-def of_sessions(sessions: Iterable[SavedSession]) -> pd.DataFrame:
-    """Saved sessions as a frame of ``HISTORY_COLUMNS``, as ``runs.frame.load`` has them; those without times too."""
-    kept = list(sessions)
-    facts = pd.DataFrame(
-        [
-            {
-                **{f"gpu_{name}": value for name, value in each.environment.items()},
-                "gpu_slug": each.slug,
-                "gpu_uuid": each.uuid,
-                "gpu_driver": each.driver,
-                "run_tier": each.tier,
-                **{name: getattr(each, name) for name in ("taken", "commit", "dirty", "whole")},
-                "run": each.path,
-            }
-            for each in kept
-        ],
-        columns=["gpu_slug", *SESSION_FACTS],
-        dtype=object,
-    )
-    times: list[Mapping[Any, Any]] = [each.times_us or {None: None} for each in kept]
-    values = {
-        "case": [case for own in times for case in own],
-        "time_us": [time_us for own in times for time_us in own.values()],
-        "fingerprint": [each.fingerprints.get(case) for each, own in zip(kept, times, strict=True) for case in own],
-        "sm_clock_mhz": [each.clocks_mhz.get(case) for each, own in zip(kept, times, strict=True) for case in own],
-    }
-    frame = facts.loc[np.repeat(facts.index, list(map(len, times)))].reset_index(drop=True)
-    return frame.assign(
-        **{name: pd.Series(value, dtype=object) for name, value in values.items()}, verdict=None, host_bound=False
-    )
-
-
 def history(
     runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = (), places: CommitPlaces | None = None
 ) -> History:
     """The history of the GPU model ``slug``, by default the only one there is, emulators apart.
 
-    ``runs`` has at least the columns ``HISTORY_COLUMNS``. With ``parts`` only cases that have one of them in their id.
+    ``runs`` has at least ``frame.HISTORY_COLUMNS``. With ``parts`` only cases that have one of them in their id.
     ``places`` are those of commits by their ancestry (``order.first_parents``); without them only time orders sessions.
     A PeakgateError says which GPU models there are when the choice is open, or what was not found.
     """
@@ -245,7 +210,7 @@ def _facts(runs: pd.DataFrame, rows: pd.DataFrame, places: CommitPlaces) -> pd.D
     own = pd.Series([tuple(each) for each in times.to_numpy().tolist()], facts.index, dtype=object)
     alike = facts.assign(times=own)
     facts = facts[~alike.duplicated(["taken", "uuid", "commit", "times"], keep="last")].reset_index(drop=True)
-    for name in ENVIRONMENT:
+    for name in ("uuid", *ENVIRONMENT):
         facts[name] = facts[name].map(str, na_action="ignore")
     known = facts.astype(object).where(facts.notna(), None)
     known["taken"] = pd.Series([pd.Timestamp(taken).to_pydatetime() for taken in facts["taken"]], dtype=object)

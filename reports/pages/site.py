@@ -19,7 +19,7 @@ from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.reports.history.order import first_parents
 from peakgate.reports.history.report import report
-from peakgate.reports.history.series import SessionFacts, history, of_sessions
+from peakgate.reports.history.series import SessionFacts, history
 from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.pages import show
 from peakgate.reports.pages.ledger import Ledger, open_ledger, page_name, source_state
@@ -56,18 +56,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     add_out(parser)
     options = parser.parse_args(arguments)
     archive, folder = Archive(options.runs), options.out / "site"
-    sessions = archive.sessions()
-    slugs = sorted({each.slug for each in sessions} - {EMULATOR_SLUG})
+    slugs = sorted({*archive.sessions["gpu_slug"]} - {EMULATOR_SLUG})
     if not slugs:
         raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs", Code.WHICH_RUN)
     ledger = open_ledger(folder)
     notes = list(archive.notes())
     written: list[tuple[Trend, str]] = []
     count = 0
-    runs, places = of_sessions(sessions), first_parents(config.current().root)
+    places = first_parents(config.current().root)
     for slug in slugs:
         try:
-            found = history(runs, slug, places=places)
+            found = history(archive.cases, slug, places=places)
         except PeakgateError as error:
             notes.append(str(error))
             continue

@@ -5,6 +5,7 @@ Everything is read from frames of runs (``runs.frame``), of which the facts of a
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ GPU_NAMES: Mapping[str, str] = {
 }
 """Names in reports of the facts of ``machine_info.gpu`` that a time may depend on."""
 
+UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 RUN_FACTS: Mapping[str, str] = {
     "tier": "run_tier",
     **{name: f"gpu_{fact}" for fact, name in GPU_NAMES.items()},
@@ -47,6 +50,17 @@ class Difference:
     name: str
     base: str
     new: str
+
+
+def shortly(name: str) -> str:
+    """A driver as it is, a GPU by the first part of its uuid: ``GPU-820987e0`` is enough to distinguish GPUs."""
+    found = UUID.fullmatch(name)
+    return found["short"] if found else name
+
+
+def gpu_label(uuid: str | None) -> str:
+    """``GPU-820987e0``, or ``an unknown GPU``."""
+    return "an unknown GPU" if uuid is None else shortly(uuid)
 
 
 def facts(rows: pd.DataFrame) -> list[dict[str, Any]]:

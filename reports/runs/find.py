@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +18,8 @@ from pathlib import Path
 import pandas as pd
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted
-from peakgate.reports.runs.frame import to_frame
+from peakgate.reports.runs.frame import HISTORY_COLUMNS, to_frame
 from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run, run_files
-from peakgate.reports.runs.sessions import SavedSession, in_short
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
 HISTORY_FILES = 40
@@ -66,19 +65,22 @@ class Archive:
         found = {path for root in self.roots for path in run_files(root) if self._wanted(root, path)}
         return sorted(found, key=lambda path: (_saved_s(path), str(path)), reverse=True)
 
-    def sessions(self) -> list[SavedSession]:
-        """The runs in order of time, oldest first."""
-        return self._sessions
+    @cached_property
+    def cases(self) -> pd.DataFrame:
+        """The cases of every run that can be read, the oldest run first; columns are ``frame.HISTORY_COLUMNS``."""
+        return to_frame(self._readable(), HISTORY_COLUMNS).sort_values(["taken", "run"], kind="stable")
 
     @cached_property
-    def _sessions(self) -> list[SavedSession]:
-        found: list[SavedSession] = []
+    def sessions(self) -> pd.DataFrame:
+        """A row per run, oldest first: the facts in ``cases``."""
+        return self.cases.drop_duplicates("run").reset_index(drop=True)
+
+    def _readable(self) -> Iterator[Run]:
         for file in self.files:
             try:
-                found.append(in_short(self._run(file)))
+                yield self._run(file)
             except PeakgateError as error:
                 self._notes += (f"passed over: {error}",)
-        return sorted(found, key=lambda session: (session.taken, session.path))
 
     def newest(self, most: int = HISTORY_FILES) -> list[Run]:
         """The runs in the ``most`` newest files, by the time they were taken, oldest first; others are not read."""
@@ -88,9 +90,9 @@ class Archive:
                 found.append(self._run(file))
         return sorted(found, key=lambda run: (run.taken, str(run.path)))
 
-    def read(self, sessions: Sequence[SavedSession]) -> list[Run]:
-        """These sessions in full."""
-        return [self._run(Path(session.path)) for session in sessions]
+    def read(self, paths: Iterable[str]) -> list[Run]:
+        """The runs at these paths in full."""
+        return [self._run(Path(path)) for path in paths]
 
     def _run(self, file: Path) -> Run:
         """The run in a file; those of the newest files, which are wanted again, are kept."""
@@ -100,13 +102,13 @@ class Archive:
                 self._newest[file] = run
         return run
 
-    def check_nothing_newer_is_broken(self, chosen: SavedSession) -> None:
+    def check_nothing_newer_is_broken(self, chosen: str) -> None:
         """A PeakgateError where a run file saved after ``chosen`` cannot be read: an older one would be taken for it.
 
         A JSON file that is no run of ours is passed over.
         """
-        read = {session.path for session in self.sessions()}
-        since = _saved_s(Path(chosen.path))
+        read = set(self.sessions["run"])
+        since = _saved_s(Path(chosen))
         for file in self.files:
             if str(file) in read or _saved_s(file) < since:
                 continue
@@ -115,7 +117,7 @@ class Archive:
             except ForeignFileError:
                 continue
             except PeakgateError as error:
-                newer = f"a newer run than {chosen.path} cannot be read: {error.message}"
+                newer = f"a newer run than {chosen} cannot be read: {error.message}"
                 raise PeakgateError(newer, error.code) from None
 
     def notes(self) -> tuple[str, ...]:
@@ -217,34 +219,36 @@ def _search(wanted: str, archive: Archive) -> list[Run]:
 
 
 def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
-    sessions = archive.sessions()
-    if back >= len(sessions):
+    paths = archive.sessions["run"].to_list()
+    if back >= len(paths):
         raise PeakgateError(
-            f"{wanted}: {counted(len(sessions), 'saved run')} below {archive.where()}; measure, or give --runs",
+            f"{wanted}: {counted(len(paths), 'saved run')} below {archive.where()}; measure, or give --runs",
             Code.WHICH_RUN,
         )
-    chosen = sessions[-1 - back]
+    chosen = paths[-1 - back]
     archive.check_nothing_newer_is_broken(chosen)
     return archive.read([chosen])
 
 
 def _driver(wanted: str, archive: Archive) -> list[Run]:
     version = wanted.removeprefix("driver:")
-    known = {session.driver for session in archive.sessions() if session.driver}
+    drivers = archive.sessions["gpu_driver"].map(str, na_action="ignore")
+    known = set(drivers.dropna())
     matched = {driver for driver in known if driver == version or driver.startswith(f"{version}.")}
     if version in matched:
         matched = {version}
     driver = _only(wanted, "driver", matched=matched, known=known, archive=archive)
-    return archive.read([session for session in archive.sessions() if session.driver == driver])
+    return archive.read(archive.sessions.loc[drivers == driver, "run"])
 
 
 def _commit(wanted: str, archive: Archive) -> list[Run]:
     """The runs of a commit; one of uncommitted changes stands for it only where no clean run does."""
-    known = {session.commit for session in archive.sessions()}
+    known = set(archive.sessions["commit"])
     matched = {commit for commit in known if commit.lower().startswith(wanted.lower())}
     commit = _only(wanted, "commit", matched=matched, known=known, archive=archive)
-    at_commit = [session for session in archive.sessions() if session.commit == commit]
-    return archive.read([session for session in at_commit if not session.dirty] or at_commit)
+    at_commit = archive.sessions[archive.sessions["commit"] == commit]
+    clean = at_commit[~at_commit["dirty"]]
+    return archive.read((at_commit if clean.empty else clean)["run"])
 
 
 def _only(wanted: str, kind: str, *, matched: set[str], known: set[str], archive: Archive) -> str:

@@ -8,7 +8,7 @@ reason and no ``time_us``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +18,16 @@ from msgspec import structs
 from numpy.typing import NDArray
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import encodable
-from peakgate.reports.runs.runfile import NUMBERS, TEXTS, UNUSABLE, CaseResult, Run, RunGpuFacts, Unmeasured
+from peakgate.reports.runs.runfile import (
+    ENVIRONMENT,
+    NUMBERS,
+    TEXTS,
+    UNUSABLE,
+    CaseResult,
+    Run,
+    RunGpuFacts,
+    Unmeasured,
+)
 
 Objects = NDArray[np.object_]
 
@@ -46,17 +55,32 @@ CASE_COLUMNS: Mapping[str, str] = {
 FRAME_COLUMNS: Mapping[str, str] = {**RUN_COLUMNS, **CASE_COLUMNS}
 """Every column of a frame of runs, in order, with its dtype; reports/README.md explains them."""
 
+HISTORY_COLUMNS = (
+    *("gpu_slug", "run", "taken", "commit", "dirty", "whole", "gpu_uuid", "run_tier"),
+    *(f"gpu_{name}" for name in ENVIRONMENT),
+    *("case", "time_us", "fingerprint", "sm_clock_mhz", "verdict", "host_bound"),
+)
+"""The columns that choosing runs and a history need."""
 
-def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
-    """One row per case and run, in the order of the runs and of their cases; columns are ``FRAME_COLUMNS``."""
-    given = list(runs)
-    recorded = [_recorded(run) for run in given]
-    of_runs = run_rows(given)
-    of_runs = of_runs.loc[of_runs.index.repeat([len(each) for each in recorded])].reset_index(drop=True)
-    records = [record for each in recorded for record in each]
-    columns = {name: [getattr(record, name, None) for record in records] for name in CASE_COLUMNS}
+
+def to_frame(runs: Iterable[Run], wanted: Collection[str] = FRAME_COLUMNS.keys()) -> pd.DataFrame:
+    """One row per case and run, in the order of the runs and of their cases; columns are those of ``FRAME_COLUMNS``.
+
+    Of ``wanted`` columns alone a thousand runs fit into memory: no run is kept.
+    """
+    facts: list[dict[str, Any]] = []
+    counts: list[int] = []
+    columns: dict[str, list[Any]] = {name: [] for name in CASE_COLUMNS if name in wanted}
+    for run in runs:
+        recorded = _recorded(run)
+        facts.append(_facts(run))
+        counts.append(len(recorded))
+        for name, values in columns.items():
+            values += [getattr(record, name, None) for record in recorded]
     columns["verdict"] = [verdict and verdict.value for verdict in columns["verdict"]]
     columns["host_bound"] = [bool(flag) for flag in columns["host_bound"]]
+    of_runs = tidy(facts, {name: dtype for name, dtype in RUN_COLUMNS.items() if name in wanted})
+    of_runs = of_runs.loc[of_runs.index.repeat(counts)].reset_index(drop=True)
     of_cases = {name: as_series(values, CASE_COLUMNS[name]) for name, values in columns.items()}
     return pd.concat([of_runs, pd.DataFrame(of_cases)], axis=1)
 
@@ -79,14 +103,16 @@ def require(frame: object, columns: Iterable[str], name: str) -> None:
 
 def run_rows(runs: Iterable[Run]) -> pd.DataFrame:
     """One row per run: the facts of ``RUN_COLUMNS``."""
+    return tidy(list(map(_facts, runs)), RUN_COLUMNS)
+
+
+def _facts(run: Run) -> dict[str, Any]:
     names = ("taken", "commit", "dirty", "whole", "device", "benchmark_version")
-    facts = [
+    return (
         {"run": str(run.path), "run_tier": run.tier}
         | {name: getattr(run, name) for name in names}
         | {f"gpu_{name}": run.gpu.get(name) for name in RunGpuFacts.__annotations__}
-        for run in runs
-    ]
-    return tidy(facts, RUN_COLUMNS)
+    )
 
 
 def tidy(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:

@@ -80,6 +80,10 @@ class RunGpuFacts(TypedDict, total=False):
     peak_tflops: Fact
 
 
+ENVIRONMENT = ("driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "ecc", "mig")
+"""Facts of a run's machine that its times may depend on, and that no commit changes."""
+
+
 class Gpu(RunGpuFacts, total=False):
     """Fields read from ``machine_info.gpu``."""
 
@@ -297,6 +301,12 @@ class Run:
     @property
     def emulated(self) -> bool:
         return self.slug == EMULATOR_SLUG
+
+    @property
+    def times_us(self) -> Mapping[str, float]:
+        """Medians of the cases that it could decide, without those whose time is the host's as much as the GPU's."""
+        decided = (each for each in self.cases.values() if each.verdict not in UNUSABLE and not each.host_bound)
+        return {each.case: each.time_us for each in decided if each.case not in self.unmeasured}
 
 
 def commit_label(commit: str, dirty: bool) -> str:  # the two facts of a run that name its code

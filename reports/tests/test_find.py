@@ -176,7 +176,7 @@ def test_by_default_benchmarks_and_baseline_runs_are_searched_and_nothing_else(
     save(tmp_path / "baselines" / "nvidia-h200" / "runs", "kept", document(day=2))
     save(tmp_path / "baselines" / "nvidia-h200", "stray", document(day=3))
     monkeypatch.chdir(tmp_path)
-    assert [Path(session.path).stem for session in Archive().sessions()] == ["fresh", "kept"]
+    assert [Path(path).stem for path in Archive().sessions["run"]] == ["fresh", "kept"]
 
 
 def test_history_is_the_same_model_without_the_runs_on_a_side_or_their_copies(runs: Path, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_run_that_vanishes_while_runs_are_searched_is_passed_over_and_a_named_
     archive = Archive([runs])
     gone = archive.files[-1]
     gone.unlink()
-    assert str(gone) not in {session.path for session in archive.sessions()}
+    assert str(gone) not in set(archive.sessions["run"])
     assert sum(str(gone) in note for note in archive.notes()) == 1
     find_side("latest", archive)
     with pytest.raises(PeakgateError, match="No such file"):

@@ -12,7 +12,7 @@ from comparing import KEPT, Saved
 from peakgate.reports.comparison import command, result
 from peakgate.reports.history import trend
 from peakgate.reports.history.frames import CHANGE_COLUMNS
-from peakgate.reports.history.series import history, of_sessions
+from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs import frame
 from peakgate.reports.runs.find import Archive
@@ -64,7 +64,7 @@ def test_the_trend_of_a_frame_is_that_of_the_saved_files(saved: Saved) -> None:
     for day in range(1, 21):
         saved.run(slower(PAD, 1.05) if day > 15 else LADDER, day=day)
     archive = Archive([saved.folder])
-    expected = find_trend(history(of_sessions(archive.sessions()))).frame
+    expected = find_trend(history(archive.cases)).frame
     found = peakgate.reports.trend(peakgate.reports.load(saved.folder))
     pd.testing.assert_frame_equal(found, expected)
     assert found.loc[0, "case"] == PAD

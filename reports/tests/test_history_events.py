@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import date
 
 import pytest
+from drawn_sessions import DrawnSession
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history.changes import Cause
 from peakgate.reports.history.report import report
 from peakgate.reports.history.trend import Trend, find_trend
-from peakgate.reports.runs.sessions import SavedSession
 from test_history_trend import CASE, SESSIONS, history, quiet, session, slowed
 
 
@@ -56,7 +56,7 @@ def test_what_is_accepted_is_an_event_of_its_own_and_not_counted() -> None:
     assert heading(trend) == ("Open regressions (1)", 2, "1 regression open")
 
 
-def coded(before: str, after: str) -> list[SavedSession]:
+def coded(before: str, after: str) -> list[DrawnSession]:
     return [session(number, fingerprints={CASE: before if number < 20 else after}) for number in range(SESSIONS)]
 
 

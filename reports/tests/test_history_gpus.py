@@ -17,7 +17,8 @@ from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import series
 from peakgate.reports.history.trend import FEWEST_TO_JUDGE, Trend, find_trend
-from peakgate.reports.runs.sessions import SavedSession, read_session
+from peakgate.reports.runs.frame import to_frame
+from peakgate.reports.runs.runfile import Run, load_run
 from test_history_trend import CASE, history, quiet, session, slowed
 
 A, B = "GPU-0001", "GPU-0002"
@@ -44,9 +45,8 @@ def verdicts(found: Trend) -> set[Verdict]:
 
 
 @cache
-def ten(pattern: str) -> tuple[SavedSession, ...]:
-    found = [read_session(path) for path in sorted(KEPT.glob(pattern))]
-    return tuple(each for each in found if isinstance(each, SavedSession))
+def ten(pattern: str) -> list[Run]:
+    return [load_run(path) for path in sorted(KEPT.glob(pattern))]
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(TENS)))
@@ -54,7 +54,7 @@ def test_whichever_of_the_kept_gpus_comes_last_nothing_got_slower(order: Sequenc
     sessions = [each for pattern in order for each in ten(pattern)]
     start = sessions[0].taken
     moved = [replace(each, taken=start + timedelta(days=day)) for day, each in enumerate(sessions)]
-    found = find_trend(series.history(series.of_sessions(moved)))
+    found = find_trend(series.history(to_frame(moved)))
     assert found.history.gpus == len(TENS)
     assert verdicts(found) <= {Verdict.SAME, Verdict.INCONCLUSIVE}
     assert found.counts[Verdict.SAME] >= 180

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn_sessions import DrawnSession, of_sessions
 from peakgate.cli import main
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history.order import arranged, first_parents
-from peakgate.reports.history.series import History, environments, of_sessions
+from peakgate.reports.history.series import History, environments
 from peakgate.reports.history.series import history as of_runs
 from peakgate.reports.history.trend import find_trend
-from peakgate.reports.runs.sessions import SavedSession
 from synthetic_runs import LADDER, document, save, slower
 from test_history_command import PAD
 from test_history_trend import CASE, SESSIONS, history, quiet, session, slowed
@@ -30,7 +30,7 @@ LINE = {session(number).commit: number for number in range(SESSIONS)}
 """The commits of as many sessions, in the order of their ancestry."""
 
 
-def backfilled(**facts: object) -> tuple[Floats, list[SavedSession]]:
+def backfilled(**facts: object) -> tuple[Floats, list[DrawnSession]]:
     """A case 4 % slower since session 20, and after all sessions six more of the oldest commits, fast as ever."""
     slow = slowed(quiet(), 7, 20, 0.04)
     old = [session(SESSIONS + number, commit=session(number).commit, **facts) for number in range(BACKFILLED)]
@@ -38,7 +38,7 @@ def backfilled(**facts: object) -> tuple[Floats, list[SavedSession]]:
     return np.hstack([slow, quiet(2)[:, :BACKFILLED]]), sessions
 
 
-def ordered(log_time: Floats, sessions: list[SavedSession], places: dict[str, int]) -> History:
+def ordered(log_time: Floats, sessions: list[DrawnSession], places: dict[str, int]) -> History:
     names = [f"a.stage{row:03d}" for row in range(len(log_time))]
     times = [dict(zip(names, own, strict=True)) for own in np.exp(log_time.T).tolist()]
     timed = [replace(each, times_us=own) for each, own in zip(sessions, times, strict=True)]

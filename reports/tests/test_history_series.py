@@ -1,22 +1,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from drawn_sessions import DrawnSession, of_sessions
 from peakgate.core.errors import PeakgateError
 from peakgate.reports.history import series
-from peakgate.reports.history.series import History, of_sessions, plausible
-from peakgate.reports.runs.sessions import SavedSession
+from peakgate.reports.history.series import History, plausible
 from test_history_trend import session
 
 
-def timed(number: int, cases: str = "ab", **facts: object) -> SavedSession:
+def timed(number: int, cases: str = "ab", **facts: object) -> DrawnSession:
     return session(number, **{"times_us": {f"x.{case}": 10.0 + number for case in cases}, **facts})
 
 
-def history(sessions: Sequence[SavedSession], slug: str | None = None, parts: Sequence[str] = ()) -> History:
+def history(sessions: Sequence[DrawnSession], slug: str | None = None, parts: Sequence[str] = ()) -> History:
     return series.history(of_sessions(sessions), slug, parts)
 
 
@@ -117,7 +116,7 @@ def test_parts_choose_cases_and_a_part_of_none_is_an_error() -> None:
 
 def test_sessions_that_decided_nothing_are_an_error() -> None:
     with pytest.raises(PeakgateError, match="none of the 0 cases in 1 run was timed"):
-        history([session(1, taken=datetime(2026, 1, 1, tzinfo=UTC))])
+        series.history(of_sessions([timed(1)]).assign(verdict="INCONCLUSIVE"))
 
 
 def located(**facts: Callable[[int], object]) -> series.Place:

@@ -9,35 +9,24 @@ from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pytest
+from drawn_sessions import DrawnSession, of_sessions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.gate.acknowledged import Accepted
-from peakgate.reports.history.series import History, of_sessions
+from peakgate.reports.history.series import History
 from peakgate.reports.history.series import history as of_runs
 from peakgate.reports.history.trend import FEWEST_TO_JUDGE, RECENT, CaseFinding, find_trend
-from peakgate.reports.runs.sessions import SavedSession
 
 CASES = 30
 SESSIONS = 40
 CASE = "a.stage007"
 
 
-def session(number: int, **facts: object) -> SavedSession:
-    plain = SavedSession(
-        path=f"{number:04d}.json",
-        taken=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number),
-        commit=f"{number:02x}" * 20,
-        dirty=False,
-        slug="nvidia-h200",
-        uuid="GPU-0001",
-        driver="580.159.04",
-        tier="gate",
-        whole=True,
-        times_us={},
-        fingerprints={},
-    )
+def session(number: int, **facts: object) -> DrawnSession:
+    day = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
+    plain = DrawnSession(f"{number:04d}.json", day, f"{number:02x}" * 20)
     return replace(plain, **facts)  # type: ignore[arg-type]
 
 
@@ -48,7 +37,7 @@ def quiet(seed: int = 1, cases: int = CASES, sessions: int = SESSIONS) -> Floats
 
 
 def history(
-    log_time: Floats, sessions: Sequence[SavedSession] | None = None, names: Sequence[str] | None = None
+    log_time: Floats, sessions: Sequence[DrawnSession] | None = None, names: Sequence[str] | None = None
 ) -> History:
     cases = names or [f"a.stage{row:03d}" for row in range(len(log_time))]
     kept = sessions or [session(number) for number in range(log_time.shape[1])]
@@ -59,11 +48,11 @@ def history(
     return of_runs(of_sessions([replace(each, times_us=own) for each, own in zip(kept, times, strict=True)]))
 
 
-def findings(log_time: Floats, sessions: Sequence[SavedSession] | None = None) -> dict[str, CaseFinding]:
+def findings(log_time: Floats, sessions: Sequence[DrawnSession] | None = None) -> dict[str, CaseFinding]:
     return {each.case: each for each in find_trend(history(log_time, sessions)).findings}
 
 
-def verdicts(log_time: Floats, sessions: Sequence[SavedSession] | None = None) -> dict[str, Verdict]:
+def verdicts(log_time: Floats, sessions: Sequence[DrawnSession] | None = None) -> dict[str, Verdict]:
     """The verdicts of the cases that are not SAME."""
     found = findings(log_time, sessions)
     return {case: each.verdict for case, each in found.items() if each.verdict is not Verdict.SAME}

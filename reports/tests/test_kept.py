@@ -14,7 +14,7 @@ import pytest
 from comparing import compare
 from peakgate.judge.floors import load_floors
 from peakgate.reports.floors.command import propose
-from peakgate.reports.history.series import history, of_sessions
+from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import CaseFinding, find_trend
 from peakgate.reports.runs.find import Archive, RunSide, apart, find_history, find_side
 
@@ -62,7 +62,7 @@ def compared(base: str, new: str) -> dict[str, Any]:
 
 
 def judged() -> dict[str, Any]:
-    reported = find_trend(history(of_sessions(Archive([RUNS]).sessions())))
+    reported = find_trend(history(Archive([RUNS]).cases))
     return {
         "exit_code": int(reported.exit_code),
         "suite_wide": reported.together and trended(reported.together),

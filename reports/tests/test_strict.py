@@ -11,8 +11,8 @@ import pytest
 from peakgate.cli import main
 from peakgate.core.errors import PeakgateError
 from peakgate.reports.runs import runfile
+from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.runs.sessions import SavedSession, read_session
 from synthetic_runs import document, save
 
 CASE = "transpose.smem_pad-4096-32x8"
@@ -79,14 +79,15 @@ def test_it_is_refused_in_one_line_by_every_reader(content: dict[str, Any], caps
     assert not list(Path().glob("**/evil*"))
 
 
-def test_the_quick_reader_of_histories_refuses_what_would_break_its_index(tmp_path: Path) -> None:
+def test_a_history_is_given_nothing_that_would_break_its_frame(tmp_path: Path) -> None:
     for name in (
         "a fingerprint that is a list",
         "a tier that is a list",
         "a slug that climbs",
         "a GPU name that is a list",
     ):
-        assert isinstance(read_session(save(tmp_path, "run", ABSURD[name])), str), name
+        with pytest.raises(PeakgateError):
+            load_run(save(tmp_path, "run", ABSURD[name]))
 
 
 def test_samples_that_scatter_absurdly_decide_nothing_and_break_nothing(tmp_path: Path, capsys: Captured) -> None:
@@ -99,14 +100,15 @@ def test_samples_that_scatter_absurdly_decide_nothing_and_break_nothing(tmp_path
 def test_a_pass_may_be_below_its_floor_by_the_rounding_of_run_files_alone(
     tmp_path: Path, fraction: float, taken: bool
 ) -> None:
-    read = read_session(save(tmp_path, "run", with_extra(verdict="PASS", floor=0.5, peak_fraction=fraction)))
-    assert isinstance(read, SavedSession) == taken
+    file = save(tmp_path, "run", with_extra(verdict="PASS", floor=0.5, peak_fraction=fraction))
+    assert len(Archive([file.parent]).sessions) == taken
 
 
 @pytest.mark.parametrize(("minutes", "taken"), [(59, True), (61, False), (60 * 24, False)])
 def test_a_run_may_be_dated_an_hour_ahead_and_no_more(tmp_path: Path, minutes: int, taken: bool) -> None:
     moment = (runfile.now() + timedelta(minutes=minutes)).isoformat()
-    assert isinstance(read_session(save(tmp_path, "run", document() | {"datetime": moment})), SavedSession) == taken
+    file = save(tmp_path, "run", document() | {"datetime": moment})
+    assert len(Archive([file.parent]).sessions) == taken
 
 
 def test_a_wrong_case_may_hold_any_figures(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_a_kept_run_of_another_gpu_than_its_folder_is_refused(tmp_path: Path) ->
     folder = tmp_path / "baselines" / "nvidia-l4" / "runs"
     with pytest.raises(PeakgateError, match="a run of nvidia-h200 among those of nvidia-l4"):
         load_run(save(folder, "run", document()))
-    assert isinstance(read_session(folder / "run.json"), str)
+    assert Archive([folder]).sessions.empty
 
 
 def test_a_forged_future_does_not_steady_a_regression_away(tmp_path: Path, capsys: Captured) -> None:
