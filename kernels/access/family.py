@@ -11,7 +11,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from peakgate.family import Family, In, Out, Size, family, kernel
+from peakgate.family import Described, Family, In, Out, Size, family, kernel, stage
 
 from . import setups
 from .sectors import SECTOR_BYTES
@@ -53,10 +53,8 @@ def _labelled(dtype: str, *extents: Size) -> dict[str, Size]:
     return {f"{TYPE_LABELS[dtype]}n{name}": extent for name, extent in zip(names, extents, strict=True)}
 
 
-def _stage(
-    number: int,
-    name: str,
-    lesson: str,
+def _pattern(
+    described: Described,
     pattern: Callable[[Build], Keywords],
     bench: Sequence[Build],
     *,
@@ -69,10 +67,7 @@ def _stage(
     """A stage with each of its builds; ``knob`` is the prefix of a build's knob in a case id."""
 
     def built(build: Build, **sizes: Any) -> Family:
-        return kernel(
-            f"{number:02}_{name}.cu",
-            name=name,
-            lesson=lesson,
+        return described(
             block=build.block,
             block_in_id=build.block != BLOCK,
             variant=f"{knob}{build.knob}" if knob else "",
@@ -122,7 +117,7 @@ _PLAIN = tuple(
 )
 _GRIDS = tuple(Build(knob=blocks, gate=blocks in GATE_GRIDS) for blocks in GRIDS)
 _matrix = partial(
-    _stage,
+    _pattern,
     bench=[Build(dtype, MATRIX_BLOCK, gate=dtype == FLOAT) for dtype in TYPE_LABELS],
     small=[Build(block=MATRIX_BLOCK)],
     extent=lambda _: (MATRIX_SIDE, MATRIX_SIDE),
@@ -131,59 +126,59 @@ _matrix = partial(
 )
 
 
-def _tile(
-    number: int, name: str, lesson: str, write: str, read: str, *pads: int, dynamic: bool = False
-) -> Iterator[Family]:
+def _tile(described: Described, write: str, read: str, *pads: int, dynamic: bool = False) -> Iterator[Family]:
     """Both tiles with each padding; square with at most one float of it is in the gate."""
     pattern = partial(setups.shared_tile, write=write, read=read, dynamic=dynamic)
     bench = [
         Build(block=tile, knob=pad, gate=tile == TILE and pad <= 1) for tile in (TILE, OBLONG_TILE) for pad in pads
     ]
-    return _stage(number, name, lesson, pattern, bench, small=[Build(block=OBLONG_TILE, knob=2)], knob="pad")
+    return _pattern(described, pattern, bench, small=[Build(block=OBLONG_TILE, knob=2)], knob="pad")
 
 
 FAMILY = family(
-    *_stage(1, "one_per_thread", "One element per thread, side by side.", setups.line, _PLAIN),
-    *_stage(
-        2,
-        "grid_stride",
-        "A fixed grid walks over the array.",
+    *_pattern(stage(1, "one_per_thread", "One element per thread, side by side."), setups.line, _PLAIN),
+    *_pattern(
+        stage(2, "grid_stride", "A fixed grid walks over the array."),
         setups.grid_stride,
         _GRIDS,
         small=[Build(knob=3)],
         knob="g",
     ),
-    *_stage(
-        3,
-        "offset",
-        "Warps begin inside a sector: one more each, shared with the neighbour.",
+    *_pattern(
+        stage(3, "offset", "Warps begin inside a sector: one more each, shared with the neighbour."),
         setups.offset,
         _knobs(OFFSETS, ALL_OFFSETS, GATE_OFFSETS),
         small=[Build(knob=1), Build(knob=31), Build(DOUBLE, knob=1)],
         knob="o",
     ),
-    *_stage(
-        4,
-        "stride",
-        "Sectors are moved whole: 1 / stride of them is useful, down to one element each.",
+    *_pattern(
+        stage(4, "stride", "Sectors are moved whole: 1 / stride of them is useful, down to one element each."),
         setups.stride,
         _knobs(STRIDES, ALL_STRIDES, GATE_STRIDES),
         small=[Build(knob=3), Build(knob=8), Build(DOUBLE, knob=4)],
         knob="s",
         extent=lambda build: _count(build, build.knob),
     ),
-    *_matrix(5, "stride_column", "A matrix walked down its columns.", setups.stride_column),
-    *_matrix(6, "stride_smem", "The same walk inside a shared tile: rows to and from memory.", setups.stride_smem),
-    *_tile(7, "shared_tile_row_row", "Written and read by rows: no bank conflict.", "row", "row", 0),
-    *_tile(8, "shared_tile_col_col", "Written and read by columns: conflicts on both sides.", "col", "col", 0, 1, 2),
-    *_tile(9, "shared_tile_row_col", "Written by rows, read by columns: transposed.", "row", "col", 0, 1, 2),
-    *_tile(10, "shared_tile_col_row", "Written by columns, read by rows: the inverse.", "col", "row", 0, 1, 2),
-    *_tile(11, "shared_tile_dynamic", "shared_tile_row_col, shaped at launch.", "row", "col", 0, 1, 2, dynamic=True),
-    *_stage(12, "aos_one", "One field of four in an array of structures.", setups.aos_one, _PLAIN),
-    *_stage(13, "soa_one", "One field of four in a structure of arrays.", setups.soa_one, _PLAIN),
-    *_stage(14, "aos_all", "All fields in an array of structures.", setups.aos_all, _PLAIN),
-    *_stage(15, "aos_all_aligned", "The same, aligned: a record in 16-byte pieces.", setups.aos_all_aligned, _PLAIN),
-    *_stage(16, "soa_all", "All fields in a structure of arrays.", setups.soa_all, _PLAIN),
+    *_matrix(stage(5, "stride_column", "A matrix walked down its columns."), setups.stride_column),
+    *_matrix(
+        stage(6, "stride_smem", "The same walk inside a shared tile: rows to and from memory."), setups.stride_smem
+    ),
+    *_tile(stage(7, "shared_tile_row_row", "Written and read by rows: no bank conflict."), "row", "row", 0),
+    *_tile(
+        stage(8, "shared_tile_col_col", "Written and read by columns: conflicts on both sides."), "col", "col", 0, 1, 2
+    ),
+    *_tile(stage(9, "shared_tile_row_col", "Written by rows, read by columns: transposed."), "row", "col", 0, 1, 2),
+    *_tile(stage(10, "shared_tile_col_row", "Written by columns, read by rows: the inverse."), "col", "row", 0, 1, 2),
+    *_tile(
+        stage(11, "shared_tile_dynamic", "shared_tile_row_col, shaped at launch."), "row", "col", 0, 1, 2, dynamic=True
+    ),
+    *_pattern(stage(12, "aos_one", "One field of four in an array of structures."), setups.aos_one, _PLAIN),
+    *_pattern(stage(13, "soa_one", "One field of four in a structure of arrays."), setups.soa_one, _PLAIN),
+    *_pattern(stage(14, "aos_all", "All fields in an array of structures."), setups.aos_all, _PLAIN),
+    *_pattern(
+        stage(15, "aos_all_aligned", "The same, aligned: a record in 16-byte pieces."), setups.aos_all_aligned, _PLAIN
+    ),
+    *_pattern(stage(16, "soa_all", "All fields in a structure of arrays."), setups.soa_all, _PLAIN),
     _transfer("h2d_pageable", "Host to device; pageable memory is staged through a pinned one.", host_bound=True),
     _transfer("h2d_pinned", "Host to device; the copy engine reads pinned memory itself."),
     _transfer("d2h_pageable", "Device to host, staged.", host_bound=True),

@@ -12,7 +12,7 @@ from itertools import product
 from math import ceil
 from typing import Any
 
-from peakgate.family import Array, Buffer, Family, In, Out, TensorMap, Value, family, kernel
+from peakgate.family import Array, Buffer, Described, Family, In, Out, TensorMap, Value, family, stage
 
 Size = tuple[int, int]
 """Heads of all sequences together, and the length of each."""
@@ -107,10 +107,8 @@ def pairs(length: int, causal: bool) -> int:
     return length * (length + 1) // 2 if causal else length * length
 
 
-def _stage(
-    number: int,
-    name: str,
-    lesson: str,
+def _of_heads(
+    described: Described,
     *,
     lengths: Iterable[int],
     tolerance: float = WEIGHT_TOLERANCE,
@@ -124,10 +122,7 @@ def _stage(
     """
     gated = min(causal)
     for width, is_causal in product(WIDTHS, causal):
-        yield kernel(
-            f"{number:02}_{name}.cu",
-            name=name,
-            lesson=lesson,
+        yield described(
             # Queries, keys and values are read at least once and the result is written once, 2 bytes an element.
             bytes=lambda heads, length, width=width: 8 * heads * length * width,
             # A multiplication and an addition for each column in each of the two products.
@@ -171,20 +166,20 @@ def _launch(width: int, causal: bool, rows: int = 0, block: int = 0) -> dict[str
 _FLOAT: dict[str, Any] = {"lengths": SHORT, "tolerance": FLOAT_TOLERANCE, "gate": SHORT[0], "rows": 8, "block": 256}
 
 FAMILY = family(
-    *_stage(1, "two_pass", "A warp a query, scores twice.", **_FLOAT),
-    *_stage(2, "online", "One pass, sums scaled as it goes.", **_FLOAT),
-    *_stage(
-        3,
-        "mma_sync",
-        "Both products on tensor cores, weights in registers.",
+    *_of_heads(stage(1, "two_pass", "A warp a query, scores twice."), **_FLOAT),
+    *_of_heads(stage(2, "online", "One pass, sums scaled as it goes."), **_FLOAT),
+    *_of_heads(
+        stage(3, "mma_sync", "Both products on tensor cores, weights in registers."),
         lengths=SOME_LENGTHS,
         rows=64,
         block=128,
     ),
-    *_stage(4, "wgmma", "Groups of warps multiply what the copy engine brings.", lengths=SOME_LENGTHS),
-    *_stage(5, "ping_pong", "Groups take turns with the tensor cores.", lengths=SOME_LENGTHS),
-    *_stage(6, "overlapped", "Powers while the group's own product is under way.", lengths=LENGTHS),
-    *_stage(7, "longest_first", "Causal: the blocks with the most keys begin.", lengths=LENGTHS, causal=[True]),
+    *_of_heads(stage(4, "wgmma", "Groups of warps multiply what the copy engine brings."), lengths=SOME_LENGTHS),
+    *_of_heads(stage(5, "ping_pong", "Groups take turns with the tensor cores."), lengths=SOME_LENGTHS),
+    *_of_heads(stage(6, "overlapped", "Powers while the group's own product is under way."), lengths=LENGTHS),
+    *_of_heads(
+        stage(7, "longest_first", "Causal: the blocks with the most keys begin."), lengths=LENGTHS, causal=[True]
+    ),
     summary="attention in bfloat16",
     headlines=dict.fromkeys(("two_pass", "online"), "256x1024-128-full")
     | dict.fromkeys(("mma_sync", "wgmma", "ping_pong", "overlapped"), "64x4096-128-full")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
 
-from peakgate.family import Array, Buffer, Family, In, Out, TensorMap, Value, family, kernel
+from peakgate.family import Array, Buffer, Described, Family, In, Out, TensorMap, Value, family, kernel, stage
 
 Size = tuple[int, int, int]
 """Rows of C, columns of C, and the length of the sums."""
@@ -172,10 +172,8 @@ def _square(*sides: int) -> list[Size]:
     return [(side, side, side) for side in sides]
 
 
-def _stage(
-    number: int,
-    name: str,
-    lesson: str,
+def _product(
+    described: Described,
     cols: int,
     rows: int,
     *,
@@ -191,10 +189,7 @@ def _stage(
         "grid": lambda m, n, _: (ceil(n / cols), ceil(m / rows)),
         "block": 256,
     } | more
-    return kernel(
-        f"{number:02}_{name}.cu",
-        name=name,
-        lesson=lesson,
+    return described(
         sizes=_labelled(sizes),
         small_sizes=_labelled(small) or None,
         edges=_labelled(edges),
@@ -208,25 +203,23 @@ def _up_to(most: int) -> list[Size]:
 
 
 def _by_tiling(
-    number: int, name: str, lesson: str, chosen: Mapping[Tiling, Iterable[Size]], gate: Collection[Size]
+    described: Described, chosen: Mapping[Tiling, Iterable[Size]], gate: Collection[Size]
 ) -> Iterator[Family]:
     """A stage that is built with several tilings, each for the sizes that take it."""
     for tiling, sizes in chosen.items():
         deep = 64 * tiling.split * (tiling.slots + 2)  # each part goes round the ring
         beyond = (tiling.rows * tiling.cluster + 8, tiling.cols + 8, deep + 136)
         small = (*(SMALL_SIZES if tiling == _USUAL else ()), beyond)
-        yield _stage(
-            number,
-            name,
-            lesson,
+        yield _product(
+            described,
             tiling.cols,
             tiling.rows,
             sizes=sizes,
             small=small,
-            edges=(*PROBE_SIZES, *([MANY_TILES] if name == "clusters" else [])),
+            edges=(*PROBE_SIZES, *([MANY_TILES] if chosen is _CLUSTERS else [])),
             gate=gate,
             arguments=tiling.maps,
-            grid=tiling.persistent_grid if name == "clusters" else tiling.grid,
+            grid=tiling.persistent_grid if chosen is _CLUSTERS else tiling.grid,
             block=tiling.block,
             shared_bytes=tiling.shared_bytes,
             defines=tiling.macros,
@@ -254,53 +247,49 @@ _CLUSTERS = {
 _SPLIT = {Tiling(64, 64, slots=12, split=2): LAYERS[:2]}
 
 FAMILY = family(
-    _stage(1, "naive", "One thread an element.", 32, 32, block=(32, 32), sizes=_up_to(4096), gate=MORE_GATE[1:2]),
-    _stage(
-        2,
-        "tiled",
-        "Tiles in shared memory, multiply-adds of the FP32 units.",
+    _product(
+        stage(1, "naive", "One thread an element."), 32, 32, block=(32, 32), sizes=_up_to(4096), gate=MORE_GATE[1:2]
+    ),
+    _product(
+        stage(2, "tiled", "Tiles in shared memory, multiply-adds of the FP32 units."),
         128,
         128,
         sizes=_up_to(8192),
         min_capability=(8, 0),
     ),
-    _stage(3, "wmma", "Tensor cores by CUDA C++'s own interface.", 128, 128, min_capability=(8, 0)),
-    _stage(4, "mma_sync", "Tensor cores by mma.sync, swizzled tiles.", 128, 128, min_capability=(8, 0)),
-    _stage(
-        5,
-        "copy_stages",
-        "A ring of slices filled by asynchronous copies.",
+    _product(stage(3, "wmma", "Tensor cores by CUDA C++'s own interface."), 128, 128, min_capability=(8, 0)),
+    _product(stage(4, "mma_sync", "Tensor cores by mma.sync, swizzled tiles."), 128, 128, min_capability=(8, 0)),
+    _product(
+        stage(5, "copy_stages", "A ring of slices filled by asynchronous copies."),
         256,
         128,
         shared_bytes=3 * 384 * SLICE_BYTES,
         min_capability=(8, 0),
     ),
-    _stage(
-        6,
-        "wgmma",
-        "Four warps multiply with one instruction, from shared memory.",
+    _product(
+        stage(6, "wgmma", "Four warps multiply with one instruction, from shared memory."),
         256,
         128,
         shared_bytes=4 * 384 * SLICE_BYTES,
         min_capability="9.0a",
     ),
-    _stage(
-        7,
-        "tma",
-        "One thread tells the copy engine what to bring.",
+    _product(
+        stage(7, "tma", "One thread tells the copy engine what to bring."),
         256,
         128,
         arguments=lambda *size: [matrices(*size)[0], *_USUAL.maps(*size)[1:]],
         shared_bytes=4 * (384 * SLICE_BYTES + 8),
         min_capability="9.0a",
     ),
-    *_by_tiling(8, "specialised", "Warps that bring slices, and warps that multiply.", _SPECIALISED, MORE_GATE[:2]),
-    *_by_tiling(9, "clusters", "A persistent grid, and pairs of blocks that share slices of B.", _CLUSTERS, GATE),
-    *_by_tiling(10, "split_k", "Blocks of a cluster share a tile along k.", _SPLIT, MORE_GATE[2:]),
-    _stage(
-        11,
-        "fp8",
-        "The same on 8-bit floats: twice the products of a byte.",
+    *_by_tiling(
+        stage(8, "specialised", "Warps that bring slices, and warps that multiply."), _SPECIALISED, MORE_GATE[:2]
+    ),
+    *_by_tiling(
+        stage(9, "clusters", "A persistent grid, and pairs of blocks that share slices of B."), _CLUSTERS, GATE
+    ),
+    *_by_tiling(stage(10, "split_k", "Blocks of a cluster share a tile along k."), _SPLIT, MORE_GATE[2:]),
+    _product(
+        stage(11, "fp8", "The same on 8-bit floats: twice the products of a byte."),
         256,
         128,
         sizes=SIZES_OF_FP8,

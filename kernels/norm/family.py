@@ -13,7 +13,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any
 
-from peakgate.family import Array, Family, In, Out, Scratch, Value, family, kernel
+from peakgate.family import Array, Described, Family, In, Out, Scratch, Value, family, stage
 
 EPSILON = 1e-5
 TOLERANCE, SERIAL_TOLERANCE = 1e-5, 1e-4
@@ -128,10 +128,8 @@ ROWS_OF_A_CLUSTER = 3
 """So many rows or more for each cluster: the next come while one is stored."""
 
 
-def _stage(
-    number: int,
-    name: str,
-    lesson: str,
+def _rows(
+    described: Described,
     *,
     norm: str,
     of: str,
@@ -160,10 +158,7 @@ def _stage(
         drawn = [Scratch(1, dtype="uint64")] if draws_rows else []
         return [out, matrix, *given, *absent, *drawn, Value(rows), Value(n)]
 
-    return kernel(
-        f"{number:02}_{name}.cu",
-        name=name,
-        lesson=lesson,
+    return described(
         arguments=arguments,
         # Each element is read once and written once, a parameter read once.
         bytes=lambda rows, n: element_bytes * (2 * rows * n + chosen.parameters * n),
@@ -179,13 +174,11 @@ def _stage(
     )
 
 
-def _plain(number: int, name: str, lesson: str, **launched: Any) -> Iterator[Family]:
+def _plain(described: Described, **launched: Any) -> Iterator[Family]:
     """A stage that takes rows of any length, for each norm in bfloat16."""
     for norm in NORMS:
-        yield _stage(
-            number,
-            name,
-            lesson,
+        yield _rows(
+            described,
             norm=norm,
             of="bf16",
             lengths=(USUAL, LONG),
@@ -197,22 +190,20 @@ def _plain(number: int, name: str, lesson: str, **launched: Any) -> Iterator[Fam
         )
 
 
-def _held(number: int, name: str, lesson: str, rows: Mapping[int, int], gate: int, **launched: Any) -> Iterator[Family]:
+def _held(described: Described, rows: Mapping[int, int], gate: int, **launched: Any) -> Iterator[Family]:
     """A stage that is built for rows of one length, by the number of blocks that share a row."""
     for norm, of, (n, cluster) in product(NORMS, TYPES, rows.items()):
         element_bytes = TYPES[of][2]
         tile = Tile.of_row(n * element_bytes, cluster)
-        if name == "clusters":
+        if rows is CLUSTERS:
             block, resident, shape = tile.threads, RESIDENT_IN_CLUSTERS, {"CLUSTER": cluster}
         else:
             block = tile.threads if tile.threads > WARP else LEAST_BLOCK  # rows of a few lanes share a block
             resident = RESIDENT[tile.vectors]
             shape = {"THREADS": tile.threads}
         together = block // tile.threads
-        yield _stage(
-            number,
-            name,
-            lesson,
+        yield _rows(
+            described,
             norm=norm,
             of=of,
             lengths=(n,),
@@ -228,14 +219,12 @@ def _held(number: int, name: str, lesson: str, rows: Mapping[int, int], gate: in
         )
 
 
-def _rings(number: int, name: str, lesson: str, gate: int) -> Iterator[Family]:
+def _rings(described: Described, gate: int) -> Iterator[Family]:
     """A stage whose clusters stay, with a build for each length."""
     for norm, of, (n, ring) in product(NORMS, TYPES, RINGS.items()):
         cluster = n * TYPES[of][2] // ring.part_bytes
-        yield _stage(
-            number,
-            name,
-            lesson,
+        yield _rows(
+            described,
             norm=norm,
             of=of,
             lengths=(n,) if n == LONG else (),
@@ -271,13 +260,15 @@ def blocks_of_warps(rows: int, _: int) -> int:
 
 
 FAMILY = family(
-    *_plain(1, "naive", "One thread a row.", grid=blocks_of_threads, tolerance=SERIAL_TOLERANCE),
-    *_plain(2, "warp_per_row", "A warp a row, shuffles between its lanes.", grid=blocks_of_warps),
-    *_plain(3, "online", "Statistics in one pass, merged element by element.", grid=blocks_of_warps),
-    *_plain(4, "vectors", "A block a row, 16 bytes a load.", grid=lambda rows, _: rows, defines={"BLOCK": BLOCK}),
-    *_held(5, "registers", "A row waits in registers: one read.", REGISTERS, USUAL, min_capability=(8, 0)),
-    *_held(6, "clusters", "Blocks of a cluster share a row.", CLUSTERS, LONG, min_capability=(9, 0)),
-    *_rings(7, "rings", "Blocks stay; rows and statistics come ahead.", LONG),
+    *_plain(stage(1, "naive", "One thread a row."), grid=blocks_of_threads, tolerance=SERIAL_TOLERANCE),
+    *_plain(stage(2, "warp_per_row", "A warp a row, shuffles between its lanes."), grid=blocks_of_warps),
+    *_plain(stage(3, "online", "Statistics in one pass, merged element by element."), grid=blocks_of_warps),
+    *_plain(
+        stage(4, "vectors", "A block a row, 16 bytes a load."), grid=lambda rows, _: rows, defines={"BLOCK": BLOCK}
+    ),
+    *_held(stage(5, "registers", "A row waits in registers: one read."), REGISTERS, USUAL, min_capability=(8, 0)),
+    *_held(stage(6, "clusters", "Blocks of a cluster share a row."), CLUSTERS, LONG, min_capability=(9, 0)),
+    *_rings(stage(7, "rings", "Blocks stay; rows and statistics come ahead."), LONG),
     summary="softmax, RMS norm and layer norm",
     headlines={
         **dict.fromkeys(("naive", "warp_per_row", "online", "vectors", "registers"), "32768x4096-softmax-bf16"),

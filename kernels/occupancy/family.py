@@ -12,7 +12,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from peakgate.family import Array, Buffer, Family, In, InOut, Out, Value, family, kernel
+from peakgate.family import Array, Buffer, Described, Family, In, InOut, Out, Value, family, stage
 from peakgate.judge.occupancy import KIB, max_potential_block_size
 
 FLOAT_BYTES = 4
@@ -68,10 +68,8 @@ def minus_largest(xp: Any, floats: Array, *, block: int = BLOCK, values: int = R
     return (dealt - dealt.max(axis=1, keepdims=True)).reshape(-1)[: floats.size]
 
 
-def _stage(
-    number: int,
-    name: str,
-    lesson: str,
+def _in_steps(
+    described: Described,
     steps: Iterable[dict[str, Any]],
     *,
     reference: Callable[..., Array] = squared,
@@ -89,10 +87,7 @@ def _stage(
     for step in steps:
         build = {"block": BLOCK, "small": True} | step
         span, small = build["block"] * build.pop("elements", elements), build.pop("small")
-        yield kernel(
-            f"{number:02}_{name}.cu",
-            name=name,
-            lesson=lesson,
+        yield described(
             arguments=lambda n: [*(array(n) for array in arrays), Value(n, "uint64")],
             grid=lambda n, span=span: ceil(n / span),
             block_in_id=True,
@@ -143,28 +138,32 @@ _SHARED_STEPS = [
     {"shared_bytes": kib * KIB, "variant": f"s{kib}K"} | _tiers(kib, GATE_SHARED_KIB, SMALL_SHARED_KIB)
     for kib in SHARED_KIB
 ]
-_product = partial(_stage, reference=product_of_inputs, arrays=(Out, In, In))
+_product = partial(_in_steps, reference=product_of_inputs, arrays=(Out, In, In))
 
 FAMILY = family(
-    *_product(1, "multiply", "One float per thread: bandwidth follows occupancy.", _BLOCK_STEPS),
-    *_product(2, "multiply_float4", "Four floats per thread: half the occupancy is enough.", _BLOCK_STEPS, elements=4),
-    *_stage(3, "square", "In place, with the proposed block size and with others.", _SQUARE_STEPS, arrays=(InOut,)),
-    *_stage(
-        4,
-        "registers",
-        "Occupancy bought with spilled registers.",
+    *_product(stage(1, "multiply", "One float per thread: bandwidth follows occupancy."), _BLOCK_STEPS),
+    *_product(
+        stage(2, "multiply_float4", "Four floats per thread: half the occupancy is enough."), _BLOCK_STEPS, elements=4
+    ),
+    *_in_steps(
+        stage(3, "square", "In place, with the proposed block size and with others."), _SQUARE_STEPS, arrays=(InOut,)
+    ),
+    *_in_steps(
+        stage(4, "registers", "Occupancy bought with spilled registers."),
         _REGISTER_STEPS,
         reference=minus_largest,
         elements=REGISTER_VALUES,
         small_count=REGISTERS_SMALL_COUNT,
         probe_counts=REGISTERS_PROBE_COUNTS,
     ),
-    *_stage(5, "shared_limited", "One float per thread, fewer and fewer blocks per SM.", _SHARED_STEPS),
-    *_stage(
-        6, "shared_limited_float4", "Four floats per thread, fewer and fewer blocks per SM.", _SHARED_STEPS, elements=4
+    *_in_steps(stage(5, "shared_limited", "One float per thread, fewer and fewer blocks per SM."), _SHARED_STEPS),
+    *_in_steps(
+        stage(6, "shared_limited_float4", "Four floats per thread, fewer and fewer blocks per SM."),
+        _SHARED_STEPS,
+        elements=4,
     ),
-    *_stage(7, "direct", "Memory to registers to memory.", _staged_steps(shared=False)),
-    *_stage(8, "staged", "The same through shared memory and two barriers.", _staged_steps(shared=True)),
+    *_in_steps(stage(7, "direct", "Memory to registers to memory."), _staged_steps(shared=False)),
+    *_in_steps(stage(8, "staged", "The same through shared memory and two barriers."), _staged_steps(shared=True)),
     summary="bandwidth against occupancy: bytes in flight are the goal",
     headlines={
         "multiply": "256MiB-256",

@@ -12,7 +12,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from peakgate.family import Array, Family, In, Out, Value, family, kernel
+from peakgate.family import Array, Described, Family, In, Out, Value, family, stage
 
 MIB = 1 << 20
 IN_BYTES, CODE_BYTES, SCALE_BYTES = 2, 1, 4
@@ -94,19 +94,14 @@ def restored(xp: Any, codes: Array, scales: Array, *, group: int) -> Array:
     return codes * xp.repeat(scales, group or n, axis=1)[:, :n]
 
 
-def _stage(
-    number: int, name: str, lesson: str, *, kind: Kind, group: int, lengths: Iterable[int] = ROWS, **more: Any
-) -> Family:
+def _rows(described: Described, *, kind: Kind, group: int, lengths: Iterable[int] = ROWS, **more: Any) -> Family:
     """A stage on rows of ``lengths``, with a scale for ``group`` elements."""
 
     def byte_count(rows: int, n: int) -> int:
         # An element is 2 bytes on one side and 1 on the other, a scale 4; each is read once or written once.
         return rows * ((IN_BYTES + CODE_BYTES) * n + SCALE_BYTES * groups_of(n, group))
 
-    return kernel(
-        f"{number:02}_{name}.cu",
-        name=name,
-        lesson=lesson,
+    return described(
         bytes=byte_count,
         sizes=[(size * MIB // (length * IN_BYTES), length) for length in lengths for size in SIZES_MIB],
         variant=f"{'fp8' if kind.name == 'E4m3' else 'int8'}-{'block' if group else 'row'}",
@@ -115,16 +110,7 @@ def _stage(
     )
 
 
-def _quantize(
-    number: int,
-    name: str,
-    lesson: str,
-    *,
-    kind: Kind,
-    group: int,
-    longest: int = 1 << 20,
-    **more: Any,
-) -> Family:
+def _quantize(described: Described, *, kind: Kind, group: int, longest: int = 1 << 20, **more: Any) -> Family:
     """A stage from bfloat16 to codes and scales; a build holds rows of up to ``longest`` elements."""
 
     def arguments(rows: int, n: int) -> list[Any]:
@@ -133,10 +119,8 @@ def _quantize(
         codes, scales = Out(rows, n, dtype=kind.dtype), Out(rows, groups_of(n, group))
         return [codes, scales, In(rows, n, dtype="bfloat16"), Value(rows), Value(n)]
 
-    return _stage(
-        number,
-        name,
-        lesson,
+    return _rows(
+        described,
         kind=kind,
         group=group,
         arguments=arguments,
@@ -146,7 +130,7 @@ def _quantize(
     )
 
 
-def _restore(number: int, name: str, lesson: str, **more: Any) -> Iterator[Family]:
+def _restore(described: Described, **more: Any) -> Iterator[Family]:
     """A stage from codes and scales to bfloat16, for each kind of code and group."""
     for kind in KINDS.values():
         for group in (0, GROUP):
@@ -157,10 +141,8 @@ def _restore(number: int, name: str, lesson: str, **more: Any) -> Iterator[Famil
                 scales = In(rows, groups_of(n, group), data=(0.001, 0.1))
                 return [Out(rows, n, dtype="bfloat16"), codes, scales, Value(rows), Value(n), Value(group or n)]
 
-            yield _stage(
-                number,
-                name,
-                lesson,
+            yield _rows(
+                described,
                 kind=kind,
                 group=group,
                 arguments=arguments,
@@ -173,7 +155,7 @@ def _restore(number: int, name: str, lesson: str, **more: Any) -> Iterator[Famil
             )
 
 
-def _held(number: int, name: str, lesson: str) -> Iterator[Family]:
+def _held(described: Described) -> Iterator[Family]:
     """Rows held in registers, with a build for each length: up to 128 vectors a warp's, then two to four a thread's."""
     for kind in KINDS.values():
         for n in ROWS:
@@ -182,9 +164,7 @@ def _held(number: int, name: str, lesson: str) -> Iterator[Family]:
             block = max(threads, LEAST_BLOCK)
             per_block = block // threads
             yield _quantize(
-                number,
-                name,
-                lesson,
+                described,
                 kind=kind,
                 group=0,
                 lengths=(n,),
@@ -207,9 +187,7 @@ def _held(number: int, name: str, lesson: str) -> Iterator[Family]:
 FAMILY = family(
     *(
         _quantize(
-            1,
-            "naive",
-            "A scale a row: an element at a time, two reads.",
+            stage(1, "naive", "A scale a row: an element at a time, two reads."),
             kind=kind,
             group=0,
             small_sizes=[SMALL],
@@ -221,12 +199,10 @@ FAMILY = family(
         )
         for kind in KINDS.values()
     ),
-    *_held(2, "registers", "A scale a row: the row waits in registers."),
+    *_held(stage(2, "registers", "A scale a row: the row waits in registers.")),
     *(
         _quantize(
-            3,
-            "blocks",
-            "A scale for 128 elements: 16 lanes, no barrier.",
+            stage(3, "blocks", "A scale for 128 elements: 16 lanes, no barrier."),
             kind=kind,
             group=GROUP,
             small_sizes=[SMALL],
@@ -239,15 +215,11 @@ FAMILY = family(
         for kind in KINDS.values()
     ),
     *_restore(
-        4,
-        "restore_naive",
-        "Back to bfloat16, an element a thread.",
+        stage(4, "restore_naive", "Back to bfloat16, an element a thread."),
         grid=lambda rows, n: rows * ceil(n / BLOCK),
     ),
     *_restore(
-        5,
-        "restore",
-        "Back to bfloat16, 16 bytes a store.",
+        stage(5, "restore", "Back to bfloat16, 16 bytes a store."),
         grid=lambda rows, n: ceil(rows * ceil(n / PER_VECTOR) / (LEAST_BLOCK * UNDER_WAY)),
         block=LEAST_BLOCK,
         defines={"BLOCK": LEAST_BLOCK, "VECTORS": UNDER_WAY},

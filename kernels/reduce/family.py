@@ -12,7 +12,7 @@ from functools import partial
 from math import ceil, sqrt
 from typing import Any
 
-from peakgate.family import Array, Family, In, InOut, Out, Scratch, Temp, Value, family, kernel
+from peakgate.family import Array, Described, Family, In, InOut, Out, Scratch, Temp, Value, family, stage
 
 ELEMENT_BYTES = 4
 MIB = 1 << 20
@@ -102,20 +102,19 @@ REDUCTIONS = {
 }
 
 
-def _stage(number: int, name: str, lesson: str, **more: Any) -> Family:
-    given: dict[str, Any] = {
-        "block": BLOCK,
-        "sizes": SIZES,
-        "small_sizes": {"n5003": 5003},
-        "edges": {f"n{n}": n for n in PROBES},
-        "gate": lambda n: n == max(SIZES.values()),
-        "min_capability": (8, 0),
-    } | more
-    return kernel(f"{number:02}_{name}.cu", name=name, lesson=lesson, **given)
+USUAL: dict[str, Any] = {
+    "block": BLOCK,
+    "sizes": SIZES,
+    "small_sizes": {"n5003": 5003},
+    "edges": {f"n{n}": n for n in PROBES},
+    "gate": lambda n: n == max(SIZES.values()),
+    "min_capability": (8, 0),
+}
+"""Of a stage that says nothing else."""
 
 
 def _reductions(
-    number: int, name: str, lesson: str, *, sets: bool = False, tolerance: float = SUM_TOLERANCE, **more: Any
+    described: Described, *, sets: bool = False, tolerance: float = SUM_TOLERANCE, **more: Any
 ) -> Iterator[Family]:
     """A stage that updates a sum and one that updates a maximum; with ``sets``, by the last block, which sets it.
 
@@ -129,11 +128,8 @@ def _reductions(
                 return [Out(1), In(n), parts, finished, Value(n, "uint64")]
             return [InOut(1, data=start), In(n), Value(n, "uint64")]
 
-        given: dict[str, Any] = {"defines": {}} | more | ({} if made.magnitude else {"gate": False})
-        yield _stage(
-            number,
-            name,
-            lesson,
+        given = USUAL | {"defines": {}} | more | ({} if made.magnitude else {"gate": False})
+        yield described(
             arguments=arguments,
             # Every float is read once; one is written.
             bytes=lambda n: ELEMENT_BYTES * (n + 1),
@@ -146,82 +142,74 @@ def _reductions(
         )
 
 
-def _scan(number: int, name: str, lesson: str, tile: int = TILE, **more: Any) -> Family:
+def _scan(described: Described, tile: int = TILE, **more: Any) -> Family:
     """A stage of running sums: tiles have a word each for what they publish."""
 
     def arguments(n: int) -> list[Any]:
         states, tickets = Scratch(ceil(n / tile), dtype="uint64"), Scratch(1, dtype="uint64")
         return [Out(n, dtype="int32"), In(n, dtype="int32", data=(-1000, 1000)), states, tickets, Value(n, "uint64")]
 
-    return _stage(
-        number,
-        name,
-        lesson,
+    given = USUAL | {"block": SCAN_BLOCK, "small_sizes": {"n30001": 30001}} | more
+    return described(
         arguments=arguments,
         grid=lambda n: ceil(n / tile),
-        block=SCAN_BLOCK,
         # Every element is read once and written once.
         bytes=lambda n: 2 * ELEMENT_BYTES * n,
         reference=running_sums,
         defines={"BLOCK": SCAN_BLOCK, "VECTORS": SCAN_VECTORS},
-        small_sizes={"n30001": 30001},
-        edges={f"n{n}": n for n in SCAN_PROBES},
-        **more,
+        **given | {"edges": {f"n{n}": n for n in SCAN_PROBES}},
     )
 
 
-def _histograms(number: int, name: str, lesson: str, **more: Any) -> Iterator[Family]:
+def _histograms(described: Described, **more: Any) -> Iterator[Family]:
     """A stage that counts values spread over all bins, and one that counts equal ones."""
     for variant, data in {"spread": (-0.1, 1.1), "equal": 0.5}.items():
 
         def arguments(n: int, data: Any = data) -> list[Any]:
             return [InOut(BINS, dtype="uint32", data=0), In(n, data=data), Value(n, "uint64")]
 
-        yield _stage(
-            number,
-            name,
-            lesson,
+        yield described(
             arguments=arguments,
             # Every float is read once, every count read and written.
             bytes=lambda n: ELEMENT_BYTES * (n + 2 * BINS),
             reference=counts,
             roof="read",
             variant=variant,
-            **more,
+            **USUAL | more,
         )
 
 
 FAMILY = family(
     *_reductions(
-        1,
-        "atomics",
-        "One atomic operation for each element.",
+        stage(1, "atomics", "One atomic operation for each element."),
         grid=lambda n: ceil(n / BLOCK),
         sizes=SLOW,
         gate=True,
         tolerance=tolerance_of_additions(max(SLOW.values())),
     ),
     *_reductions(
-        2,
-        "shared_tree",
-        "A tree in shared memory, one atomic operation for each block.",
+        stage(2, "shared_tree", "A tree in shared memory, one atomic operation for each block."),
         grid=lambda n: ceil(n / BLOCK),
         defines={"BLOCK": BLOCK},
         tolerance=tolerance_of_additions(max(SIZES.values()) // BLOCK),
     ),
-    *_reductions(3, "shuffles", "A fixed grid, 16 bytes a load, shuffles.", grid=grid_stride),
+    *_reductions(stage(3, "shuffles", "A fixed grid, 16 bytes a load, shuffles."), grid=grid_stride),
     *_reductions(
-        4,
-        "last_block",
-        "The last block combines what all left: repeatable.",
+        stage(4, "last_block", "The last block combines what all left: repeatable."),
         sets=True,
         block=LAST_BLOCK,
         grid=blocks_that_leave_parts,
     ),
-    _scan(5, "scan_chained", "Running sums: each tile waits for the one before.", sizes=SIZES),
-    _scan(6, "scan_lookback", "Running sums: a tile looks back over as many as it must."),
-    *_histograms(7, "histogram_global", "Counts in memory.", grid=lambda n: ceil(n / BLOCK), sizes=SLOW, gate=True),
-    *_histograms(8, "histogram_shared", "Counts in shared memory, a histogram for each block.", grid=grid_stride),
-    *_histograms(9, "histogram_lanes", "A histogram for each lane: no two meet.", grid=few_blocks, block=LANES_BLOCK),
+    _scan(stage(5, "scan_chained", "Running sums: each tile waits for the one before."), sizes=SIZES),
+    _scan(stage(6, "scan_lookback", "Running sums: a tile looks back over as many as it must.")),
+    *_histograms(
+        stage(7, "histogram_global", "Counts in memory."), grid=lambda n: ceil(n / BLOCK), sizes=SLOW, gate=True
+    ),
+    *_histograms(
+        stage(8, "histogram_shared", "Counts in shared memory, a histogram for each block."), grid=grid_stride
+    ),
+    *_histograms(
+        stage(9, "histogram_lanes", "A histogram for each lane: no two meet."), grid=few_blocks, block=LANES_BLOCK
+    ),
     summary="sum, maximum, running sums and histogram",
 )

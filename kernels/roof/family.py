@@ -11,7 +11,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from peakgate.family import Array, Family, In, Out, Value, family, kernel
+from peakgate.family import Array, Family, In, Out, Value, family, kernel, stage
 
 THREADS = 256
 FLOAT_BYTES = 4
@@ -136,10 +136,6 @@ _COPY: dict[str, Any] = _MEMORY | {
 }
 
 
-def _stage(number: int, name: str, lesson: str, **more: Any) -> Family:
-    return kernel(f"{number:02}_{name}.cu", name=name, lesson=lesson, **more)
-
-
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A kind of instruction: the product of one tile in one pass, and how tiles are dealt to a block."""
@@ -180,10 +176,7 @@ def _tensor(number: int, kind: Tensor, math: str) -> Family:
     def magnitudes(xp: Any, left: Array, right: Array, *, blocks: int) -> Array:
         return tile_magnitudes(xp, left, right, rows=blocks * rows_per_block)
 
-    return _stage(
-        number,
-        f"{kind.name}_{math}",
-        kind.lesson.format(math),
+    return stage(number, f"{kind.name}_{math}", kind.lesson.format(math))(
         grid=lambda blocks, _: blocks,
         block=kind.threads,
         arguments=arguments,
@@ -204,26 +197,20 @@ def _tensor(number: int, kind: Tensor, math: str) -> Family:
 
 
 FAMILY = family(
-    _stage(1, "copy_float", "One float per thread: too few bytes in flight.", grid=lambda n: blocks(n, 1), **_COPY),
-    _stage(2, "copy_float4", "One float4 per thread: the flat copy.", grid=lambda n: blocks(n, 4), **_COPY),
-    _stage(
-        3,
-        "copy_float4_x4",
-        "Four float4 in flight per thread.",
+    stage(1, "copy_float", "One float per thread: too few bytes in flight.")(grid=lambda n: blocks(n, 1), **_COPY),
+    stage(2, "copy_float4", "One float4 per thread: the flat copy.")(grid=lambda n: blocks(n, 4), **_COPY),
+    stage(3, "copy_float4_x4", "Four float4 in flight per thread.")(
         grid=lambda n: blocks(n, 4 * QUADS_PER_THREAD),
         defines={"QUADS_PER_THREAD": QUADS_PER_THREAD},
         **_COPY,
     ),
-    _stage(4, "copy_float4_grid", "A fixed grid strides over the array.", grid=grid_stride, **_COPY),
+    stage(4, "copy_float4_grid", "A fixed grid strides over the array.")(grid=grid_stride, **_COPY),
     kernel(
         operation="memcpy",
         lesson="The driver's device-to-device copy.",
         **_COPY | {"arguments": lambda n: [Out(n), In(n)]},
     ),
-    _stage(
-        5,
-        "read_float4",
-        "Reads alone; a sum per block comes out.",
+    stage(5, "read_float4", "Reads alone; a sum per block comes out.")(
         grid=grid_stride,
         arguments=lambda n: [Out(grid_stride(n)), In(n), Value(n, "uint64")],
         bytes=lambda n: FLOAT_BYTES * (n + grid_stride(n)),  # every float is read once; each block writes one sum
@@ -233,10 +220,7 @@ FAMILY = family(
         roof="read",
         **_MEMORY,
     ),
-    _stage(
-        6,
-        "write_float4",
-        "Writes alone.",
+    stage(6, "write_float4", "Writes alone.")(
         grid=grid_stride,
         arguments=lambda n: [Out(n), Value(n, "uint64")],
         bytes=lambda n: FLOAT_BYTES * n,  # every float is written once
@@ -245,10 +229,7 @@ FAMILY = family(
         roof="write",
         **_MEMORY,
     ),
-    _stage(
-        7,
-        "fma_chains",
-        "Independent chains of fused multiply-adds.",
+    stage(7, "fma_chains", "Independent chains of fused multiply-adds.")(
         grid=lambda n, _: blocks(n, 1),
         block=THREADS,
         defines={"CHAINS": CHAINS, "ROUND_PAIRS": ROUND_PAIRS},

@@ -11,7 +11,7 @@ from functools import partial
 from math import ceil, prod
 from typing import Any
 
-from peakgate.family import Array, Buffer, Family, In, Out, Scratch, Value, family, kernel
+from peakgate.family import Array, Buffer, Described, Family, In, Out, Scratch, Value, family, kernel, stage
 
 BENCH_SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 GATE_SIDES = (256, 1024, 4096)
@@ -132,10 +132,8 @@ PRODUCT: dict[str, Any] = {
 """Parameters common to all stages."""
 
 
-def _stage(
-    number: int,
-    name: str,
-    lesson: str,
+def _tiled(
+    described: Described,
     *tilings: Tiling,
     largest: int = BENCH_SIDES[-1],
     largest_in_gate: int = GATE_SIDES[-1],
@@ -153,10 +151,7 @@ def _stage(
         return next(fitting, tilings[-1])
 
     for tiling in tilings:
-        yield kernel(
-            f"{number:02}_{name}.cu",
-            name=name,
-            lesson=lesson,
+        yield described(
             min_capability=min_capability,
             arguments=tiling.arguments,
             grid=tiling.grid,
@@ -198,25 +193,35 @@ _COPY_RING = Tiling(rows=128, cols=256, shared_bytes=copy_ring_bytes(slots=4, ro
 _BARRIER_RING = Tiling(rows=128, cols=256, shared_bytes=barrier_ring_bytes(rows=128, cols=256, depth=8))
 _GROUP_SPLIT = Tiling(rows=64, cols=128, shared_bytes=barrier_ring_bytes(rows=64, cols=128, depth=16))
 _SPLIT_K = (_split_k(4, 4, 16), _split_k(12, 4, 16), _split_k(8, 8, 8), _split_k(12, 12, 8))
-_newer = partial(_stage, min_capability=(8, 0))
+_newer = partial(_tiled, min_capability=(8, 0))
 
 FAMILY = family(
-    *_stage(1, "naive", "One thread an element.", Tiling(32, 32, block=(32, 32)), largest=8192, largest_in_gate=1024),
-    *_stage(2, "tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread.", _TILE_128),
-    *_stage(3, "vectorized", "float4 loads and stores.", _TILE_128),
-    *_stage(4, "moved_sync", "The barrier at the head of the loop, behind the loads.", _TILE_128),
-    *_stage(5, "conflict_free", "A transposed in shared memory, fragments split 4 + 4.", _TILE_128),
-    *_stage(6, "fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap.", _TILE_128),
-    *_stage(7, "double_buffer", "Written after the multiply-adds: loads overlap them.", _TILE_128),
-    *_stage(8, "warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused.", Tiling(128, 256)),
-    *_newer(9, "async_copy", "A ring of tiles filled by asynchronous copies.", _COPY_RING),
-    *_stage(10, "split_k", "Small tiles; a block's warps share out k.", *_SPLIT_K, largest=1024),
-    *_newer(11, "barrier_ring", "Arrive early, wait late: no block-wide barrier.", _BARRIER_RING, in_bands=True),
+    *_tiled(
+        stage(1, "naive", "One thread an element."), Tiling(32, 32, block=(32, 32)), largest=8192, largest_in_gate=1024
+    ),
+    *_tiled(stage(2, "tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread."), _TILE_128),
+    *_tiled(stage(3, "vectorized", "float4 loads and stores."), _TILE_128),
+    *_tiled(stage(4, "moved_sync", "The barrier at the head of the loop, behind the loads."), _TILE_128),
+    *_tiled(stage(5, "conflict_free", "A transposed in shared memory, fragments split 4 + 4."), _TILE_128),
+    *_tiled(stage(6, "fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap."), _TILE_128),
+    *_tiled(stage(7, "double_buffer", "Written after the multiply-adds: loads overlap them."), _TILE_128),
+    *_tiled(
+        stage(8, "warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused."), Tiling(128, 256)
+    ),
+    *_newer(stage(9, "async_copy", "A ring of tiles filled by asynchronous copies."), _COPY_RING),
+    *_tiled(stage(10, "split_k", "Small tiles; a block's warps share out k."), *_SPLIT_K, largest=1024),
+    *_newer(stage(11, "barrier_ring", "Arrive early, wait late: no block-wide barrier."), _BARRIER_RING, in_bands=True),
     *_newer(
-        12, "group_split", "Groups of warps share out every slice of k.", _GROUP_SPLIT, largest=2048, in_bands=True
+        stage(12, "group_split", "Groups of warps share out every slice of k."),
+        _GROUP_SPLIT,
+        largest=2048,
+        in_bands=True,
     ),
     *_newer(
-        13, "stream_k", "Equal work for every block: tiles cut along k.", _stream_k(8), _stream_k(16), in_bands=True
+        stage(13, "stream_k", "Equal work for every block: tiles cut along k."),
+        _stream_k(8),
+        _stream_k(16),
+        in_bands=True,
     ),
     kernel(
         operation="cublas_sgemm",

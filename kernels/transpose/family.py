@@ -10,7 +10,7 @@ from itertools import cycle
 from math import ceil
 from typing import Any
 
-from peakgate.family import Array, Family, In, Out, Value, family, kernel
+from peakgate.family import Array, Described, Family, In, Out, Value, family, stage
 
 Shape = tuple[int, int]
 """Threads of a block along x and y, or rows and columns of a matrix."""
@@ -63,10 +63,8 @@ def _labelled(*shapes: Shape) -> dict[str, Shape]:
     return {str(rows) if rows == columns else f"{rows}x{columns}": (rows, columns) for rows, columns in shapes}
 
 
-def _stage(
-    number: int,
-    name: str,
-    lesson: str,
+def _built(
+    described: Described,
     blocks: tuple[Shape, ...],
     span: Callable[[int, int], Shape],
     *,
@@ -83,10 +81,7 @@ def _stage(
     """
 
     def built(block: Shape, pad: int | None, **sizes: Any) -> Family:
-        return kernel(
-            f"{number:02}_{name}.cu",
-            name=name,
-            lesson=lesson,
+        return described(
             min_capability=min_capability,
             arguments=lambda rows, columns: [
                 Out(columns, rows) if transposes else Out(rows, columns),
@@ -129,31 +124,36 @@ _WIDE = _first((32, 8), (16, 16))
 _UNPADDED = (0,)
 
 FAMILY = family(
-    *_stage(
-        1, "copy_row", "The bound of the naive stages: rows to rows.", _WIDE, lambda x, y: (x, y), transposes=False
+    *_built(
+        stage(1, "copy_row", "The bound of the naive stages: rows to rows."),
+        _WIDE,
+        lambda x, y: (x, y),
+        transposes=False,
     ),
-    *_stage(
-        2,
-        "copy_col",
-        "Strided on both sides: columns to columns.",
+    *_built(
+        stage(2, "copy_col", "Strided on both sides: columns to columns."),
         _TALL,
         lambda x, y: (y, x),
         down=True,
         transposes=False,
     ),
-    *_stage(3, "naive_row", "Reads rows, writes columns: scattered stores.", _TALL, lambda x, y: (x, y)),
-    *_stage(4, "naive_col", "Reads columns, writes rows: scattered loads.", _TALL, lambda x, y: (y, x), down=True),
-    *_stage(5, "unroll4_row", "naive_row, four elements per thread.", _TALL, lambda x, y: (4 * x, y)),
-    *_stage(6, "unroll4_col", "naive_col, four elements per thread.", _TALL, lambda x, y: (y, 4 * x), down=True),
-    *_stage(7, "diagonal_row", "naive_row, blocks ordered along diagonals.", _TALL, lambda x, y: (x, y)),
-    *_stage(8, "diagonal_col", "naive_col, blocks ordered along diagonals.", _TALL, lambda x, y: (y, x), down=True),
-    *_stage(9, "smem", "Rows to rows through a shared tile, with bank conflicts.", _WIDE, tile, pads=_UNPADDED),
-    *_stage(10, "smem_pad", "A padded tile: no bank conflicts.", _WIDE, tile, pads=(1, 2)),
-    *_stage(11, "smem_unroll2", "Two tiles per block, with bank conflicts.", _WIDE, _two_tiles, pads=_UNPADDED),
-    *_stage(12, "smem_unroll2_pad", "Two padded tiles per block.", _WIDE, _two_tiles, pads=(1, 2)),
-    *_stage(13, "vectorized", "A 64 x 64 tile, float4 on both sides.", _THREADS_256, _tile64),
-    *_stage(14, "swizzled", "float4 in shared memory too, swizzled.", _THREADS_256, _tile64),
-    *_stage(15, "ordered", "Blocks walk along the output's rows.", _THREADS_256, _tile64, down=True),
-    *_stage(16, "hinted", "Cache hints on the loads.", _THREADS_256, _tile64, down=True, min_capability=(8, 0)),
+    *_built(stage(3, "naive_row", "Reads rows, writes columns: scattered stores."), _TALL, lambda x, y: (x, y)),
+    *_built(
+        stage(4, "naive_col", "Reads columns, writes rows: scattered loads."), _TALL, lambda x, y: (y, x), down=True
+    ),
+    *_built(stage(5, "unroll4_row", "naive_row, four elements per thread."), _TALL, lambda x, y: (4 * x, y)),
+    *_built(stage(6, "unroll4_col", "naive_col, four elements per thread."), _TALL, lambda x, y: (y, 4 * x), down=True),
+    *_built(stage(7, "diagonal_row", "naive_row, blocks ordered along diagonals."), _TALL, lambda x, y: (x, y)),
+    *_built(
+        stage(8, "diagonal_col", "naive_col, blocks ordered along diagonals."), _TALL, lambda x, y: (y, x), down=True
+    ),
+    *_built(stage(9, "smem", "Rows to rows through a shared tile, with bank conflicts."), _WIDE, tile, pads=_UNPADDED),
+    *_built(stage(10, "smem_pad", "A padded tile: no bank conflicts."), _WIDE, tile, pads=(1, 2)),
+    *_built(stage(11, "smem_unroll2", "Two tiles per block, with bank conflicts."), _WIDE, _two_tiles, pads=_UNPADDED),
+    *_built(stage(12, "smem_unroll2_pad", "Two padded tiles per block."), _WIDE, _two_tiles, pads=(1, 2)),
+    *_built(stage(13, "vectorized", "A 64 x 64 tile, float4 on both sides."), _THREADS_256, _tile64),
+    *_built(stage(14, "swizzled", "float4 in shared memory too, swizzled."), _THREADS_256, _tile64),
+    *_built(stage(15, "ordered", "Blocks walk along the output's rows."), _THREADS_256, _tile64, down=True),
+    *_built(stage(16, "hinted", "Cache hints on the loads."), _THREADS_256, _tile64, down=True, min_capability=(8, 0)),
     summary="out-of-place transpose of a float32 matrix",
 )

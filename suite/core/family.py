@@ -13,8 +13,8 @@
     )
 
 ``FAMILY = family(*(kernel(name, ...) for name in ("naive.cu", "tiled.cu")))`` is a folder of several kernels; those of
-one name are variants of one stage. Tiers and labels, several launches as one case, a reference kernel and saved arrays:
-own-repository.md.
+one name are variants of one stage. ``stage(1, "naive", "One thread a row.")`` is ``kernel`` of the file ``01_naive.cu``
+in a ladder. Tiers and labels, several launches as one case, a reference kernel and saved arrays: own-repository.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice, product
 from pathlib import Path
 from types import MappingProxyType
@@ -63,6 +63,7 @@ __all__ = [
     "TOLERANCES",
     "Array",
     "Buffer",
+    "Described",
     "Extent",
     "Family",
     "In",
@@ -81,6 +82,7 @@ __all__ = [
     "family",
     "kernel",
     "launch",
+    "stage",
     "tolerance_of_sums",
 ]
 
@@ -462,6 +464,15 @@ def kernel(
 
     summary = lesson or f"{stage.name}, one kernel"
     return Family(folder.name, summary, (stage,), cases, probes, sized=lambda _: of_any_size())
+
+
+Described = Callable[..., Family]
+"""``kernel`` for one source, called with how that is built, launched and judged."""
+
+
+def stage(number: int, name: str, lesson: str) -> Described:
+    """``kernel`` for the stage of that name in ``NN_name.cu``, files being numbered in the order of their lessons."""
+    return partial(kernel, f"{number:02}_{name}.cu", name=name, lesson=lesson)
 
 
 def family(*kernels: Family, summary: str = "", headlines: Mapping[str, str] = MappingProxyType({})) -> Family:
