@@ -21,7 +21,9 @@ from peakgate.core.processes import Asked, own_module
 from peakgate.core.report import Table
 from peakgate.core.text import counted
 from peakgate.reports.ab.causes import ExplainedSide, MachineCode, SideDifference, findings
+from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import CODES_LIMIT_S
+from peakgate.reports.ab.process import side_environment
 
 MOST_CASES, LIMIT_S = 12, 300.0
 SIDE_NAMES = ("base", "head")
@@ -45,22 +47,6 @@ _FACTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class SourcePlace:
-    """A file, relative to its repository, and a line from 1."""
-
-    file: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainedProject:
-    """A side: the folder of its project, and the environment in which its modules are found."""
-
-    folder: Path
-    environment: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class KnownSide:
     """Data of a case on one side: ``side`` is None with a ``problem``; ``opcodes`` where disassembled."""
 
@@ -72,14 +58,18 @@ class KnownSide:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one case changed: what the compiler made of it, the findings in order, and opcodes that differ."""
+    """Why one case changed: what the compiler made of it, the findings in order, and opcodes that differ.
+
+    ``file`` and ``line`` are where head's source differs, relative to its repository; None where that is not known.
+    """
 
     case: str
     code: tuple[str, ...]
     findings: tuple[SideDifference, ...]
     diff: tuple[str, ...] = ()
     problem: str | None = None
-    place: SourcePlace | None = None
+    file: str | None = None
+    line: int | None = None
 
     @property
     def lines(self) -> list[str]:
@@ -111,17 +101,15 @@ class Explained:
                     "findings": [{"cause": found.cause, "sentence": found.sentence} for found in each.findings],
                     "code": list(each.code),
                     "diff": list(each.diff),
-                    "file": each.place.file if each.place else None,
-                    "line": each.place.line if each.place else None,
+                    "file": each.file,
+                    "line": each.line,
                 }
                 for each in self.cases
             ],
         }
 
 
-def explain(
-    projects: tuple[ExplainedProject, ExplainedProject], cases: Sequence[str], out: Path, *, index: int = 0
-) -> Explained:
+def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: Path, *, index: int = 0) -> Explained:
     """Explain the first MOST_CASES of the cases; what ncu prints on GPU ``index`` is left in ``out``."""
     chosen, out = list(cases[:MOST_CASES]), out.resolve()
     notes = [f"not explained: {counted(len(cases) - len(chosen), 'more case')}"] if len(cases) > len(chosen) else []
@@ -131,12 +119,13 @@ def explain(
     if sass.tool() is None:
         notes.append(NO_DISASSEMBLER)
     sides = []
-    for which, project in zip(SIDE_NAMES, projects, strict=True):
-        facts = _described(project, chosen)
+    for which, folder in zip(SIDE_NAMES, folders, strict=True):
+        environment = side_environment(folder.path)
+        facts = _described(folder.path, environment, chosen)
         counters: dict[str, ncu.Counters] = {}
         if program is not None and chosen:
             counters, problem = ncu.profile(
-                program, chosen, project.folder, project.environment, out / which, index=index, limit_s=LIMIT_S
+                program, chosen, folder.path, environment, out / which, index=index, limit_s=LIMIT_S
             )
             notes += [f"{which}: {problem}"] if problem else []
         sides.append((facts, counters))
@@ -145,9 +134,10 @@ def explain(
         out / SIDES_FILE, json.dumps({case: [asdict(each) for each in both] for case, both in known.items()}) + "\n"
     )
     sources = {case: [facts.get(case, {}).get("source") for facts, _ in sides] for case in chosen}
-    explained = [
-        replace(compared(case, *both), place=place(projects[1].folder, *sources[case])) for case, both in known.items()
-    ]
+    explained = []
+    for case, both in known.items():
+        file, line = place(folders[1].path, *sources[case])
+        explained.append(replace(compared(case, *both), file=file, line=line))
     return Explained(tuple(explained), tuple(notes))
 
 
@@ -195,13 +185,13 @@ def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list
     return lines
 
 
-def _described(project: ExplainedProject, cases: Sequence[str]) -> dict[str, Any]:
-    """Output of ``run.identity --built`` in the project's folder; if it fails, every case has that problem."""
+def _described(folder: Path, environment: Mapping[str, str], cases: Sequence[str]) -> dict[str, Any]:
+    """Output of ``run.identity --built`` in the folder; if it fails, every case has that problem."""
     with scratch_folder("explain") as scratch:
         listed = scratch / "cases.txt"
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
         command = own_module("peakgate.run.identity", "--built", str(listed))
-        with Asked(command, CODES_LIMIT_S, cwd=project.folder, env=project.environment) as asked:
+        with Asked(command, CODES_LIMIT_S, cwd=folder, env=environment) as asked:
             done = asked.finish()
     try:
         found: dict[str, Any] = json.loads(done.output)
@@ -211,16 +201,16 @@ def _described(project: ExplainedProject, cases: Sequence[str]) -> dict[str, Any
     return found
 
 
-def place(folder: Path, base: str | None, head: str | None) -> SourcePlace | None:
-    """Where head's source differs from base's; None for a source outside head's project in ``folder``, or none."""
+def place(folder: Path, base: str | None, head: str | None) -> tuple[str, int] | tuple[None, None]:
+    """Where head's source differs from base's; nowhere for a source outside head's project in ``folder``, or none."""
     if head is None or not Path(head).is_relative_to(folder):
-        return None
+        return None, None
     inside = Path(head).relative_to(folder)
     prefix = ""
     with suppress(PeakgateError):  # outside git
         prefix = ask(folder, "rev-parse", "--show-prefix").decode().strip()
     texts = [_text(Path(name)) if name else "" for name in (base, head)]
-    return SourcePlace(f"{prefix}{inside.as_posix()}", changed_line(*texts))
+    return f"{prefix}{inside.as_posix()}", changed_line(*texts)
 
 
 def changed_line(before: str, after: str) -> int:

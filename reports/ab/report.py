@@ -15,12 +15,12 @@ from peakgate.core.report import Report, write_json
 from peakgate.core.text import counted, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.energy import energy_table
-from peakgate.reports.ab.explain import Explained, ExplainedProject, explain
+from peakgate.reports.ab.explain import Explained, explain
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.judge import comparison, interrupted, intervals_percent
 from peakgate.reports.ab.pairs import times
 from peakgate.reports.ab.phases import Phases
-from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.schedule import Side
 from peakgate.reports.ab.store import AbRecord
 from peakgate.reports.comparison.report import report as compared
@@ -34,8 +34,7 @@ def explained(placed: tuple[SideFolder, SideFolder], record: AbRecord, options: 
         return None
     Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
     index = int(options.device.partition(":")[2] or 0)
-    base, head = (ExplainedProject(folder.path, side_environment(folder.path)) for folder in placed)
-    return explain((base, head), slower, (options.out / "explain").resolve(), index=index)
+    return explain(placed, slower, (options.out / "explain").resolve(), index=index)
 
 
 def report(

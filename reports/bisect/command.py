@@ -18,10 +18,10 @@ from peakgate.core.text import counted, say, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.command import add_pairs_options
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
-from peakgate.reports.ab.explain import Explained, ExplainedProject, explain
+from peakgate.reports.ab.explain import Explained, explain
 from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.judge import comparison, interrupted
-from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.store import PairSettings
 from peakgate.reports.bisect.commits import (
     STATE_FILE,
@@ -86,7 +86,7 @@ def _begun(options: argparse.Namespace, question: Question) -> tuple[BisectState
         return resumed(out, question), out.resolve()
     if (out / STATE_FILE).exists():
         shutil.rmtree(out, ignore_errors=True)
-    state = BisectState(question, options.case)
+    state = BisectState(1, question, options.case)
     state.save(out)
     return state, out.resolve()
 
@@ -152,7 +152,7 @@ def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progr
     """Print the groups of the case, or of every case that differs between the ends."""
     with scratch_folder("bisect") as scratch, points(options.package) as place:
         target = BisectTarget(options.tier, options.capability, options.case, place)
-        state = BisectState(_question(options, commits, None))
+        state = BisectState(1, _question(options, commits, None))
         history = _history(commits, target, state, scratch, progress)
     progress.clear()
     ends = history[0].cases, history[-1].cases
@@ -224,7 +224,7 @@ def _history(
     progress: Progress,
 ) -> list[BuiltCommit]:
     def built(commit: BuiltCommit) -> None:
-        state.commits[commit.commit] = commit
+        state.commits.append(commit)
         state.save(out)
         progress.show(f"built {len(state.commits)} of {len(commits)} commits")
 
@@ -258,5 +258,4 @@ def _why(answer: BisectAnswer, out: Path) -> Explained:
     assert answer.outcome.group is not None
     commits = [answer.history[answer.groups[at].first].commit for at in (answer.outcome.before, answer.outcome.group)]
     with folders(Wanted(commits[0]), Wanted(commits[1])) as placed:
-        base, head = (ExplainedProject(folder.path, side_environment(folder.path)) for folder in placed)
-        return explain((base, head), [answer.case], out / "explain")
+        return explain(placed, [answer.case], out / "explain")

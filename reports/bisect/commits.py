@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -112,39 +112,25 @@ class Question:
     package: str = ""
 
 
-class Saved(Struct):
-    """The file."""
+class BisectState(Struct):
+    """The file: the question, the case that is looked into once it is chosen, and the commits built so far."""
 
     schema: Literal[1]
     question: Question
-    case: str
-    commits: list[BuiltCommit]
-
-
-@dataclass
-class BisectState:
-    """The question, the case that is looked into once it is chosen, and the commits built so far."""
-
-    question: Question
     case: str = ""
-    commits: dict[str, BuiltCommit] = field(default_factory=dict)
+    commits: list[BuiltCommit] = []
 
     def save(self, folder: Path) -> None:
         """Write the file, whole or not at all."""
-        saved = Saved(1, self.question, self.case, list(self.commits.values()))
-        write_whole(folder / STATE_FILE, json.dumps(to_builtins(saved), indent=1) + "\n")
+        write_whole(folder / STATE_FILE, json.dumps(to_builtins(self), indent=1) + "\n")
 
 
 def resumed(folder: Path, question: Question) -> BisectState:
     """The state saved in the folder; PeakgateError if there is none, or it belongs to other settings."""
     path = folder / STATE_FILE
-    found = records.read(path, Saved, "run it without --resume")
-    saved, state = (
-        found.question,
-        BisectState(found.question, found.case, {each.commit: each for each in found.commits}),
-    )
+    state = records.read(path, BisectState, "run it without --resume")
     for each in fields(Question):
-        before, now = getattr(saved, each.name), getattr(question, each.name)
+        before, now = getattr(state.question, each.name), getattr(question, each.name)
         if before != now:
             raise PeakgateError(
                 f"{path}: is of {each.name.replace('_', ' ')} {before!r}, not {now!r}; run without --resume",
@@ -188,7 +174,7 @@ def listed(good: str, bad: str) -> list[tuple[str, str]]:
 def build_all(
     commits: Sequence[tuple[str, str]],
     target: BisectTarget,
-    known: Mapping[str, BuiltCommit],
+    known: Sequence[BuiltCommit],
     logs: Path,
     built: Callable[[BuiltCommit], object],
 ) -> list[BuiltCommit]:
@@ -196,7 +182,7 @@ def build_all(
 
     A commit between that cannot be built is one with a problem; where an end cannot, that is a PeakgateError.
     """
-    found = {commit: known[commit] for commit, _ in commits if commit in known}
+    found = {each.commit: each for each in known}
     for commit, subject in (commits[0], commits[-1]):
         if commit not in found:
             found[commit] = _built(commit, subject, target, logs)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Judgement, Verdict, exit_code
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
 from peakgate.reports.runs.facts import Difference
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.frame import records
@@ -70,10 +70,6 @@ class SuiteShift:
     change_percent: float
     smallest_detectable_change_percent: float
     p_value: float | None = None
-
-    @property
-    def judgement(self) -> Judgement:
-        return Judgement(self.verdict, self.reason)
 
 
 def in_percent(shifts: pd.DataFrame) -> pd.DataFrame:

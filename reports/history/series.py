@@ -20,7 +20,7 @@ from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.history.order import CommitPlaces, arranged
 from peakgate.reports.runs.facts import GPU_NAMES
 from peakgate.reports.runs.frame import HISTORY_COLUMNS, require
-from peakgate.reports.runs.runfile import ENVIRONMENT, UNUSABLE
+from peakgate.reports.runs.runfile import ENVIRONMENT, UNUSABLE, commit_label
 
 WHOLE_SESSIONS_TO_RETIRE = 5
 """A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""
@@ -277,7 +277,7 @@ def session_name(session: SessionFacts) -> str:
 
 def commit_name(session: SessionFacts) -> str:
     """A session's commit."""
-    return one_line(f"{session.commit[:12]}{' with uncommitted changes' if session.dirty else ''}")
+    return one_line(commit_label(session.commit, session.dirty))
 
 
 class Place(NamedTuple):

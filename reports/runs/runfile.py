@@ -174,16 +174,6 @@ class CaseResult(RecordedCase, frozen=True, kw_only=True):
     samples: int
     sampling_error: float | None
 
-    @property
-    def below_floor(self) -> bool:
-        """Whether the run itself found the case below its floor."""
-        return self.verdict is Verdict.BELOW_FLOOR
-
-    @property
-    def library(self) -> bool:
-        """Whether the driver or a vendor's library did it: a GPU run records the machine code of every kernel."""
-        return self.fingerprint is None and self.registers is None
-
 
 class ExtraInfo(RecordedCase, frozen=True):
     """``extra_info`` of a case; the median in ``stats`` counts, not this one."""

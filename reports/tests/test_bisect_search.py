@@ -63,7 +63,7 @@ def test_a_state_saved_with_a_digest_of_the_contract_is_read_and_grouped_as_befo
     saved = {"schema": 1, "question": asdict(question), "case": CASE, "commits": commits}
     (tmp_path / STATE_FILE).write_text(json.dumps(saved))
     state = resumed(tmp_path, question)
-    assert [group.places for group in groups(list(state.commits.values()), CASE)] == [(0, 1), (2,)]
+    assert [group.places for group in groups(state.commits, CASE)] == [(0, 1), (2,)]
     state.save(tmp_path)
     assert resumed(tmp_path, question) == state
 

@@ -58,7 +58,7 @@ def test_noisy_samples_make_a_pair_inconclusive_but_not_blind(saved: Saved) -> N
 def test_a_shift_of_everything_is_its_own_line_and_fails_the_gate(saved: Saved) -> None:
     result = compare(saved.side(), saved.side({case: us * 1.02 for case, us in LADDER.items()}))
     assert result.suite is not None
-    assert result.suite.judgement.verdict is Verdict.SLOWER
+    assert result.suite.verdict is Verdict.SLOWER
     assert verdicts(result) == {Verdict.SAME}
     assert result.exit_code() == ExitCode.REGRESSION
 

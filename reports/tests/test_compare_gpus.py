@@ -66,7 +66,7 @@ def test_no_gpu_of_the_kept_sessions_is_slower_than_another_and_short_kernels_ar
     assert verdicts(result) <= {Verdict.SAME, Verdict.NEW, Verdict.MISSING, Verdict.INCONCLUSIVE}
     assert {"sgemm.split_k-256", "sgemm.cublas-256", "sgemm.group_split-256"} <= undecided(result) <= short(result)
     assert result.suite is not None
-    assert result.suite.judgement.verdict is Verdict.SAME
+    assert result.suite.verdict is Verdict.SAME
     assert exit_code(verdicts(result) - {Verdict.MISSING}) == ExitCode.UNDECIDED
 
 
