@@ -71,7 +71,7 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
     ===================  ===============================================================================
     """
     place, count, timed = places(rows, cases), len(cases), is_usable(rows)
-    faulty = ~timed & rows["verdict"].isin(FAULTY).to_numpy()
+    faulty = rows["verdict"].isin(FAULTY).to_numpy()
     below = timed & rows["verdict"].isin([Verdict.BELOW_FLOOR]).to_numpy()
 
     def total(among: Bools, values: Floats | None = None) -> Floats:
@@ -81,8 +81,7 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
     def worded(numbers: Positions, text: Callable[[Any], str]) -> pd.Series[Any]:
         """By case, the row of this number in words; missing at -1."""
         known, found = numbers >= 0, np.full(count, None, dtype=object)
-        if known.any():
-            found[known] = list(map(text, records(rows.loc[numbers[known], REASONS])))
+        found[known] = list(map(text, records(rows.loc[numbers[known], REASONS])))
         return pd.Series(found, cases, dtype="string")
 
     open_, wrong, timed_last = (_latest(place, among, count) for among in (~timed & ~faulty, faulty, timed))
@@ -148,11 +147,11 @@ def repeated_sessions(
         parts.append([each[timed] for each in (case, session, code, np.log(rows["time_us"].to_numpy()))])
         sessions += len(rows)
     case, session, code, log_time = map(np.concatenate, zip(*parts, strict=True))
-    _, group, size = np.unique(code * len(cases) + case, return_inverse=True, return_counts=True)
-    found = pd.DataFrame({"case": case, "session": session, "group": group, "residual": log_time})
-    found["residual"] -= found.groupby("group")["residual"].transform("mean")
+    alike = pd.Series(log_time).groupby([code, case])
+    found = pd.DataFrame({"case": case, "session": session, "group": alike.ngroup()})
+    found["residual"] = log_time - alike.transform("mean")
     found["side"] = np.array(SIDES)[np.minimum(code, 2)]
-    repeated: pd.DataFrame = found[size[group] >= np.where(code < 2, 2, FEWEST_HISTORY_SESSIONS)]
+    repeated: pd.DataFrame = found[alike.transform("size") >= np.where(code < 2, 2, FEWEST_HISTORY_SESSIONS)]
     return repeated
 
 
@@ -172,8 +171,7 @@ def repeat_group(rows: pd.DataFrame, *machine: str) -> Positions:
 
 def last_of_its_run(rows: pd.DataFrame) -> Bools:
     """Whether no later row is of the same case and run."""
-    run, case = (pd.factorize(rows[name])[0] for name in ("run", "case"))
-    return ~pd.Series(run * len(rows) + case).duplicated(keep="last").to_numpy()
+    return ~rows.duplicated(["run", "case"], keep="last").to_numpy()
 
 
 def places(rows: pd.DataFrame, cases: pd.Index[str]) -> Positions:
@@ -258,15 +256,15 @@ def _clock(base: Any, new: Any) -> list[str]:
 
 def changed_terms(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     """One line per term that differs in a case of both sides, with how many cases and the first of them."""
-    cases, sides = pd.Index(base["case"].unique()), []
+    cases, sides, by_bound = pd.Index(base["case"].unique()), [], []
     for rows in (base, new):
         recorded = np.any([rows[name].notna() for name in ("sampling", "bytes", "flops", "timer")], axis=0)
         latest = _latest(places(rows, cases), recorded, len(cases))
-        sides.append(objects(rows[[*RECORDED, "error_over_bound"]].reindex(latest)))
-    missing, (before, after) = [pd.isna(side) for side in sides], sides
-    changed = ~missing[0] & ~missing[1] & (before != after)
-    changed[:, RECORDED.index("tolerance")] &= missing[0][:, -1] == missing[1][:, -1]
-    changed[:, -1] = False
+        sides.append(objects(rows[list(RECORDED)].reindex(latest)))
+        by_bound.append(rows["error_over_bound"].reindex(latest).notna().to_numpy())
+    before, after = sides
+    changed = ~pd.isna(before) & ~pd.isna(after) & (before != after)
+    changed[:, RECORDED.index("tolerance")] &= by_bound[0] == by_bound[1]
     return summary(
         {
             cases[row]: (_contract(before[row], changed[row]), _contract(after[row], changed[row]))

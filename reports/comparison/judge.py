@@ -104,9 +104,10 @@ def compare(
     settled = _first(_settling(before, after, base, new, rules), before.index)
     unsettled = settled["verdict"].isna().to_numpy()
     sides = before[unsettled], after[unsettled]
-    repeats = evidence.repeated_sessions(sides[0].index, base, new, history)
+    cases = settled.index[unsettled]
+    repeats = evidence.repeated_sessions(cases, base, new, history)
     spread, df = _spread(*sides, repeats)
-    between = gpus.between(base, new, history, sides[0].index, _shorter_us(*sides))
+    between = gpus.between(base, new, history, cases, _shorter_us(*sides))
     shifts = _shifts(*sides, spread, df, rules)
     shifts = _across_gpus(shifts, between.shift)
     weighed = _first(_judging(*sides, shifts), shifts.index)
@@ -150,10 +151,10 @@ def _settling(
 ) -> list[CaseRuling]:
     """Verdicts that need no comparison of times, in order: NEW has none, or BASE has none that compares with it."""
     in_base, in_new = (side["known"].to_numpy() for side in (before, after))
-    untimed = ((before["sessions"] == 0) | (after["sessions"] == 0)).to_numpy()
-    few = [side["sampling_error"].isna().to_numpy() for side in (before, after)]
+    untimed, not_now = ((side["sessions"] == 0).to_numpy() for side in (before, after))
+    few_in_base, few_in_new = (side["sampling_error"].isna().to_numpy() for side in (before, after))
     wrong, below, open_ = (column.notna().to_numpy() for column in (after["wrong"], after["below"], before["open"]))
-    refused, alone = rules.refusal is not None, rules.refusal is not None and rules.other_model
+    refused, alone = rules.refusal is not None, rules.other_model
     not_in_new, not_in_base = not new["whole"].any(), not base["whole"].any()
     incomplete = "which ran a selection of cases"
     too_few = f"fewer than {FEWEST_SAMPLES} samples, their noise is unknown"
@@ -163,16 +164,16 @@ def _settling(
         (alone & ~in_base, Verdict.INCOMPARABLE, f"only in new; {rules.refusal}"),
         (not_in_new & ~in_new, Verdict.INCONCLUSIVE, f"in base, not measured in new, {incomplete}"),
         (~in_new, Verdict.MISSING, "in base, not in new" + _tiers(base, new)),
-        ((after["sessions"] == 0).to_numpy(), Verdict.INCONCLUSIVE, "new: " + after["open"]),
+        (not_now, Verdict.INCONCLUSIVE, "new: " + after["open"]),
         (below & (refused | untimed), Verdict.BELOW_FLOOR, after["below"]),
         (untimed & open_, Verdict.INCONCLUSIVE, "base: " + before["open"]),
         (not_in_base & ~in_base, Verdict.INCONCLUSIVE, f"not measured in base, {incomplete}"),
         (untimed & before["wrong"].notna(), Verdict.NEW, "wrong in base (" + before["wrong"] + "), timed in new"),
         (untimed, Verdict.NEW, "not in base"),
         (refused, Verdict.INCOMPARABLE, rules.refusal),
-        (few[0] & few[1], Verdict.INCONCLUSIVE, f"base and new: {too_few}"),
-        (few[0], Verdict.INCONCLUSIVE, f"base: {too_few}"),
-        (few[1], Verdict.INCONCLUSIVE, f"new: {too_few}"),
+        (few_in_base & few_in_new, Verdict.INCONCLUSIVE, f"base and new: {too_few}"),
+        (few_in_base, Verdict.INCONCLUSIVE, f"base: {too_few}"),
+        (few_in_new, Verdict.INCONCLUSIVE, f"new: {too_few}"),
     ]
 
 
@@ -312,10 +313,8 @@ def _suite(ratios: Floats, spread: noise.SessionNoise | None, rules: Rules, per_
 
 def _rows(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """Measurements of each case by both sides, in the columns of a comparison."""
-    latest = pd.concat([before, after])[list(LABELS)].take(
-        np.arange(len(before)) + len(before) * (after["sessions"].to_numpy() > 0)
-    )
-    parts = [latest.set_axis(before.index), after["floor"]]
+    labels = list(LABELS)
+    parts = [after[labels].fillna(before[labels]), after["floor"]]
     for name, side in (("base", before), ("new", after)):
         columns = [f"{name}_{column}" for column in ("time_us", "sessions", *BOTH_SIDES)]
         parts.append(side[["mean_us", "sessions", *BOTH_SIDES]].set_axis(columns, axis=1))

@@ -77,12 +77,11 @@ def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
     rows = to_frame(runs)
     number = pd.factorize(rows["run"])[0]
     for base, new in _sides(design, len(runs), np.random.default_rng(seed)):
-        others = [index for index in range(len(runs)) if index not in {*base, *new}]
-        history = rows[np.isin(number, others)] if others and design is Design.WITH_HISTORY else None
+        history = rows if design is Design.WITH_HISTORY else None  # a side's own runs do not count again
         comparison = compare(rows[np.isin(number, base)], rows[np.isin(number, new)], history)
         detectable.append(comparison[["case", "smallest_detectable_change_percent"]].dropna())
-        for direction, both in ((1, (*base, *new)), (-1, (*new, *base))):
-            slower, suite = _called(comparison, direction)
+        for verdict, both in ((Verdict.SLOWER, (*base, *new)), (Verdict.FASTER, (*new, *base))):
+            slower, suite = _called(comparison, verdict)
             gates += 1
             if slower or suite:
                 flagged += 1
@@ -131,11 +130,10 @@ def _divided(drawn: Sequence[int], half: int) -> tuple[tuple[int, ...], tuple[in
     return first, second
 
 
-def _called(comparison: pd.DataFrame, direction: int) -> tuple[tuple[str, ...], bool]:
-    """Cases flagged slower (``direction`` 1), or with the sides exchanged (-1), and whether the suite was."""
-    verdict, suite = Verdict.SLOWER if direction > 0 else Verdict.FASTER, comparison.attrs["suite"]
-    flagged = comparison["verdict"] == verdict
-    if direction < 0:  # below a floor outranks faster
+def _called(comparison: pd.DataFrame, verdict: Verdict) -> tuple[tuple[str, ...], bool]:
+    """Cases flagged SLOWER or FASTER, which is slower with the sides exchanged, and whether the suite was."""
+    flagged, suite = comparison["verdict"] == verdict, comparison.attrs["suite"]
+    if verdict is Verdict.FASTER:  # below a floor outranks it
         beyond = -comparison["change_percent"] > comparison["smallest_detectable_change_percent"]
         flagged |= (comparison["verdict"] == Verdict.BELOW_FLOOR) & beyond
     return tuple(comparison.loc[flagged, "case"]), suite is not None and suite["verdict"] == verdict
@@ -169,7 +167,7 @@ def session_sds(runs: Sequence[Run]) -> Mapping[str, float]:
 
     The larger of the case's own and the moderated (empirical-Bayes) one.
     """
-    timed = _timed(runs).groupby("case", sort=False)["log_time"].agg(["var", "mean", "size"])
+    timed = _timed(runs).groupby("case")["log_time"].agg(["var", "mean", "size"])
     own, mean, df = (timed[name].to_numpy(np.float64) for name in ("var", "mean", "size"))
     moderated, _ = noise.squeeze(own, df - 1, mean)
     return dict(zip(timed.index, np.sqrt(np.maximum(own, moderated)).tolist(), strict=True))
@@ -179,8 +177,8 @@ def tight_floors(runs: Sequence[Run], sds: Mapping[str, float], floors: Floors) 
     """The floors in force that unchanged code on this runner will break by chance, the tightest first."""
     found = []
     for case, measured in _timed(runs).groupby("case"):
-        floor, fractions = floors.get(str(case)), measured["peak_fraction"].dropna()
-        if floor is None or fractions.empty:
+        floor, fractions = floors.get(str(case)), measured["peak_fraction"]
+        if floor is None:
             continue
         median = float(fractions.median())
         carried = median * (1 - SDS * sds[str(case)])

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from peakgate.core.verdict import Verdict
-from peakgate.reports.comparison import judge, noise, result
+from peakgate.reports.comparison import evidence, judge, noise, result
 from peakgate.reports.comparison.judge import SESSIONS_ALPHA, SMALLEST_SHIFT, SUITE_SINGLE_RUN, Rules
 from peakgate.reports.comparison.noise import SessionNoise
 from peakgate.reports.comparison.result import SuiteShift
@@ -65,7 +65,9 @@ def test_the_suites_error_is_what_moves_a_session_and_the_scatter_of_the_cases(
 def test_no_smaller_shift_of_the_suite_is_flagged_than_is_known_of_sessions(
     spread: SessionNoise | None, rules: Rules, least: float
 ) -> None:
-    assert suite((least,) * 10, spread, rules, (90, 90)).verdict is Verdict.SAME
+    same = suite((least,) * 10, spread, rules, (90, 90))
+    assert same.verdict is Verdict.SAME
+    assert same.reason == evidence.unmoved(same.change_percent, same.smallest_detectable_change_percent)
     slower = suite((least * 1.0001,) * 10, spread, rules, (90, 90))
     assert slower.smallest_detectable_change_percent == pytest.approx(100 * math.expm1(least))
     assert slower.verdict is Verdict.SLOWER
@@ -106,7 +108,7 @@ def test_a_repeated_case_is_held_to_its_p_value_and_to_what_its_spread_resolves(
     assert found["p_alone"].to_list() == pytest.approx(alone, nan_ok=True)
     assert found["p_value"].dropna().to_list() == pytest.approx(adjusted.tolist())
     assert found["p_value"].isna().to_list() == [False, False, True, False]
-    quantile = float(stats.t.isf(SESSIONS_ALPHA / 3, 8.0))
+    quantile = float(stats.t.isf(0.01 / 3, 8.0))
     least = [math.hypot(odd, error * quantile) for error in errors]
     assert found["resolvable"].to_list() == pytest.approx([least[0], least[1], single, least[3]])
     assert found["flagged"].to_list() == [True, False, True, False]
@@ -168,22 +170,31 @@ def test_one_run_against_one_is_held_to_the_shorter_time_and_the_samples_of_both
     narrowed = math.log1p(0.035) * math.sqrt((1 + 1 / 3) / 2)
     assert resolvable(side([100.0]), side([100.0], 3)) == pytest.approx(narrowed)
     assert resolvable(side([100.0], 3), side([100.0])) == pytest.approx(narrowed)
-    assert resolvable(side([100.0]), side([12.0], library=True)) == pytest.approx(math.log1p(0.15))
+    for short in (side([12.0], library=True), side([12.0])):
+        call = side([100.0], library=not short["library"].item())
+        assert resolvable(short, call) == resolvable(call, short) == pytest.approx(math.log1p(0.15))
 
 
-def test_a_shift_between_gpus_of_exactly_what_they_may_differ_by_is_not_flagged() -> None:
-    edge = math.hypot(SINGLE, math.log1p(0.05))
-    ratios = (edge * 0.9999, -edge * 1.0001, edge * 1.0001, SINGLE * 1.0001)
-    of_one = judge._shifts(*shifted(ratios), None, np.zeros(4), ONE_GPU)
-    found = judge._across_gpus(of_one, np.array([*[math.log1p(0.05)] * 3, 0.0]))
-    assert found["resolvable"].to_list() == pytest.approx([edge, edge, edge, SINGLE])
-    assert found["flagged"].to_list() == [False, True, True, True]
-
-
-def test_a_case_in_which_gpus_may_differ_by_more_than_15_percent_is_too_noisy_between_them() -> None:
-    of_one = judge._shifts(*shifted((0.0, 0.3)), None, np.zeros(2), ONE_GPU)
-    assert judge._across_gpus(of_one, np.array([0.2, 0.2]))["noisy"].to_list() == [True, True]
-    assert judge._across_gpus(of_one, np.array([0.1, 0.1]))["noisy"].to_list() == [False, False]
+@pytest.mark.parametrize(
+    ("log_ratio", "resolvable", "between", "flagged", "noisy"),
+    [
+        (5.0, 3.0, 4.0, False, True),  # exactly what they may differ by
+        (-5.001, 3.0, 4.0, True, True),
+        (0.02, 0.03, 0.0, True, False),  # by Holm, which is less strict than the smallest detectable change
+        (0.05, 0.0, math.log1p(0.15), False, False),
+        (0.05, 0.0, math.log1p(0.151), False, True),
+        (0.05, math.log1p(0.16), 0.0, True, False),
+    ],
+)
+def test_gpus_may_differ_by_what_is_not_flagged_and_over_15_percent_of_it_is_too_noisy(
+    log_ratio: float, resolvable: float, between: float, *, flagged: bool, noisy: bool
+) -> None:
+    of_one = pd.DataFrame({"log_ratio": [log_ratio], "resolvable": resolvable, "flagged": True, "noisy": False})
+    (found,) = records(judge._across_gpus(of_one, np.array([between])))
+    assert found.resolvable == pytest.approx(math.hypot(resolvable, between))
+    assert (found.flagged, found.noisy) == (flagged, noisy)
+    (calm,) = records(judge._across_gpus(of_one.assign(flagged=False, noisy=True), np.array([between])))
+    assert (calm.flagged, calm.noisy) == (False, True)
 
 
 def test_a_case_is_too_noisy_where_15_percent_is_not_resolved_and_it_moved_more_than_by_itself() -> None:

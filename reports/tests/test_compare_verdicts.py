@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ import pandas as pd
 import peakgate.reports
 import pytest
 from comparing import Saved, compare
+from peakgate.core.codes import Code
 from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison import evidence, judge, noise
@@ -25,6 +27,7 @@ TIMED: dict[str, Any] = {}
 OPEN: dict[str, Any] = {"verdict": "INCONCLUSIVE", "reason": "throttled", "time_us": np.nan}
 WRONG: dict[str, Any] = {"verdict": "WRONG", "reason": "nan", "time_us": np.nan}
 BELOW: dict[str, Any] = {"verdict": "BELOW_FLOOR", "peak_fraction": 0.5, "floor": 0.6}
+LINK: dict[str, Any] = {"bound": "link"}
 FEW_SAMPLES = {"sampling_error": np.nan}
 PART = {"whole": False}
 OTHER_MODEL = {"gpu_slug": "nvidia-l4", "gpu_uuid": "GPU-0002"}
@@ -37,10 +40,17 @@ def run(saved: Saved) -> pd.DataFrame:
     return to_frame([saved.run({"a.b": 100.0})])
 
 
-def judged(run: pd.DataFrame, base: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """The verdicts by case; ``base`` and ``new`` are values of columns in which a side differs from ``run``."""
-    rows = peakgate.reports.compare(run.assign(**base), run.assign(**new, run="new"))
-    return dict(zip(rows["case"], rows["verdict"], strict=True))
+Kind = Mapping[str, Any] | tuple[Mapping[str, Any], ...]
+"""The values of columns in which a side differs from ``run``, of each of its sessions."""
+
+
+def judged(run: pd.DataFrame, base: Kind, new: Kind) -> pd.DataFrame:
+    """The row of the case ``a.b``."""
+    sides = []
+    for name, kinds in (("base", base), ("new", new)):
+        several = kinds if isinstance(kinds, tuple) else (kinds,)
+        sides.append(pd.concat([run.assign(**kind, run=f"{name}{session}") for session, kind in enumerate(several)]))
+    return peakgate.reports.compare(*sides).query("case == 'a.b'")
 
 
 @pytest.mark.parametrize(
@@ -69,18 +79,32 @@ def judged(run: pd.DataFrame, base: Mapping[str, Any], new: Mapping[str, Any]) -
         (TIMED, FEW_SAMPLES, Verdict.INCONCLUSIVE),
         (FEW_SAMPLES, FEW_SAMPLES, Verdict.INCONCLUSIVE),
         (TIMED, {"verdict": None, "time_us": np.nan}, Verdict.INCONCLUSIVE),
+        (TIMED, BELOW | {"time_us": 150.0}, Verdict.SLOWER),
+        ((TIMED, OPEN), TIMED, Verdict.SAME),
+        ((TIMED, WRONG), TIMED, Verdict.SAME),
+        (TIMED, (TIMED, OPEN), Verdict.SAME),
+        (TIMED, (TIMED, WRONG), Verdict.WRONG),
+        ((OPEN, WRONG), TIMED, Verdict.INCONCLUSIVE),
     ],
 )
-def test_what_cannot_be_compared_has_its_verdict(
-    run: pd.DataFrame, base: Mapping[str, Any], new: Mapping[str, Any], verdict: Verdict
+def test_what_cannot_be_compared_has_its_verdict(run: pd.DataFrame, base: Kind, new: Kind, verdict: Verdict) -> None:
+    assert judged(run, base, new)["verdict"].item() == verdict
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "side"),
+    [
+        (TIMED, OPEN, "new: throttled"),
+        (OPEN, TIMED, "base: throttled"),
+        (FEW_SAMPLES, TIMED, "base: "),
+        (TIMED, FEW_SAMPLES, "new: "),
+        (FEW_SAMPLES, FEW_SAMPLES, "base and new: "),
+    ],
+)
+def test_what_is_left_open_names_the_side_that_could_not_be_timed(
+    run: pd.DataFrame, base: Kind, new: Kind, side: str
 ) -> None:
-    assert judged(run, base, new)["a.b"] == verdict
-
-
-def test_a_side_that_could_not_be_timed_gives_its_reason(run: pd.DataFrame) -> None:
-    for base, new in ((TIMED, OPEN), (OPEN, TIMED)):
-        rows = peakgate.reports.compare(run.assign(**base), run.assign(**new))
-        assert "throttled" in rows["reason"].iloc[0]
+    assert judged(run, base, new)["reason"].item().startswith(side)
 
 
 def test_the_latest_session_at_fault_gives_the_verdict_and_a_session_left_open_hides_no_time(run: pd.DataFrame) -> None:
@@ -105,7 +129,9 @@ def test_one_whole_run_of_several_is_enough_to_miss_a_case_or_to_call_it_new(run
 def test_a_missing_case_names_the_tiers_where_they_differ(run: pd.DataFrame) -> None:
     both = pd.concat([run.assign(run_tier="full"), run.assign(run_tier="gate")])
     gate = run.assign(run_tier="gate")
-    assert "full and gate" in judge._tiers(both, gate)
+    assert "base ran tier full and gate, new gate:" in judge._tiers(both, gate)
+    row = judged(run, {"run_tier": "full"}, {"run_tier": "gate", "case": "a.other"})
+    assert "base ran tier full, new gate:" in row["reason"].item()
     assert judge._tiers(gate, gate) == ""
 
 
@@ -117,6 +143,7 @@ def test_the_rules_of_a_comparison(run: pd.DataFrame) -> None:
     assert rules({}, {}) == (False, False, True)
     assert rules({}, {"gpu_uuid": "GPU-0002"}) == (False, False, False)
     assert rules({"gpu_uuid": None}, {"gpu_uuid": None}) == (False, False, False)
+    assert rules({}, {"gpu_uuid": None}) == (False, False, False)
     assert rules({}, OTHER_MODEL) == (True, True, False)
     assert rules({}, OTHER_MODEL, across_gpus=True) == (False, False, False)
     for base, new in ((EMULATED, EMULATED), (EMULATED, {}), ({}, EMULATED)):
@@ -143,14 +170,38 @@ def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(
     figures = {"log_ratio": log_ratio, "resolvable": 0.03, "p_value": np.nan, "flagged": flagged, "noisy": noisy}
     found = judge._first(judge._judging(before, after, pd.DataFrame(figures, index=cases)), cases)
     assert found["verdict"].item() == verdict
+    if verdict is Verdict.BELOW_FLOOR:
+        ratio = f"{100 * np.expm1(log_ratio):+.2f}"
+        assert re.findall(r"[+-]?\d+\.\d+", found["reason"].item())[:3] == ["0.500", "0.600", ratio]
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "verdict"),
+    [
+        (LINK, LINK, Verdict.INCONCLUSIVE),
+        (LINK, TIMED, Verdict.INCONCLUSIVE),
+        (TIMED, LINK, Verdict.INCONCLUSIVE),
+        (TIMED, (LINK, TIMED), Verdict.INCONCLUSIVE),
+        ((LINK, TIMED), (LINK, TIMED), Verdict.SLOWER),
+    ],
+)
+def test_a_transfer_that_moved_is_open_where_a_side_is_one_session(
+    run: pd.DataFrame, base: Kind, new: Kind, verdict: Verdict
+) -> None:
+    slow = {"time_us": 200.0}
+    after = tuple(kind | slow for kind in new) if isinstance(new, tuple) else new | slow
+    assert judged(run, base, after)["verdict"].item() == verdict
 
 
 def test_a_row_has_the_latest_measurement_and_the_mean_time_of_each_side(run: pd.DataFrame) -> None:
-    def side(*times_us: float) -> pd.DataFrame:
+    def side(*times_us: float, size: str = "8") -> pd.DataFrame:
         sessions = [run.assign(run=str(n), time_us=us, gbs=us, registers=n) for n, us in enumerate(times_us)]
-        return pd.concat(sessions)
+        return pd.concat(sessions).assign(size=size)
 
-    found = peakgate.reports.compare(side(100.0, 400.0), side(400.0, 400.0, 100.0)).iloc[0]
+    base, new = side(100.0, 400.0), side(400.0, 400.0, 100.0, size="9")
+    assert peakgate.reports.compare(base, new.assign(case="a.c"))["size"].to_list() == ["8", "9"]
+    found = peakgate.reports.compare(base, new).iloc[0]
+    assert found["size"] == "9"
     assert [found["base_time_us"], found["new_time_us"]] == pytest.approx([200.0, 100.0 * 16 ** (1 / 3)])
     assert [found["base_gbs"], found["new_gbs"]] == [400.0, 100.0]
     assert [found["base_registers"], found["new_registers"]] == [1, 2]
@@ -249,8 +300,16 @@ def test_whether_the_machine_code_changed_is_a_note_where_both_sides_record_it(s
     assert "first a.b" not in same
 
 
-def test_an_empty_frame_is_named_by_its_side(run: pd.DataFrame) -> None:
-    none = run[run["case"] == "no such case"]
-    for sides, label in (((none, run), "base"), ((run, none), "new")):
-        with pytest.raises(PeakgateError, match=f"^{label}: "):
-            peakgate.reports.compare(*sides)
+def test_a_frame_that_is_empty_or_none_of_runs_is_named_by_its_side(run: pd.DataFrame) -> None:
+    none, other = run[run["case"] == "no such case"], run.drop(columns="verdict")
+    for broken, code in ((none, Code.TOO_FEW), (other, Code.NO_RUN)):
+        for sides, label in (((broken, run), "base"), ((run, broken), "new"), ((run, run, other), "history")):
+            with pytest.raises(PeakgateError, match=f"^{label}: ") as caught:
+                peakgate.reports.compare(*sides)
+            assert caught.value.code is (Code.NO_RUN if label == "history" else code)
+
+
+def test_a_run_of_a_side_does_not_count_again_in_the_history(saved: Saved) -> None:
+    history, base, new = saved.sessions(3, 0.01, seed=1), saved.side(), saved.side()
+    alone = compare(base, new, history).frame
+    pd.testing.assert_frame_equal(compare(base, new, [*history, *base.runs, *new.runs]).frame, alone)

@@ -42,22 +42,53 @@ def test_other_code_with_the_same_resources_is_told(result: CaseResult) -> None:
     assert causes(result, structs.replace(result, fingerprint="bb")) == reported
 
 
-def test_a_slower_clock_leaves_the_cycles_to_compare(result: CaseResult) -> None:
-    new = structs.replace(result, time_us=result.time_us * 1.1, sm_clock_mhz=1800)
-    code, clock = causes(result, new)
+@pytest.mark.parametrize(
+    ("base_mhz", "new_mhz", "times", "figures"),
+    [
+        (1980, 1800, 1.1, ["1980", "1800 MHz", "+0.0 %"]),
+        (1980, 1800, 3.3, ["1980", "1800 MHz", "+200.0 %"]),
+        (1000, 1011, 1.0, ["1000", "1011 MHz", "+1.1 %"]),
+        (1000, 1009, 1.0, None),
+        (1000, 991, 1.0, None),
+        (None, 1800, 1.0, None),
+        (1980, None, 1.0, None),
+        (None, None, 1.0, None),
+    ],
+)
+def test_another_clock_leaves_the_cycles_to_compare_and_one_within_a_percent_is_not_worth_a_word(
+    result: CaseResult, base_mhz: float | None, new_mhz: float | None, times: float, figures: list[str] | None
+) -> None:
+    new = structs.replace(result, time_us=result.time_us * times, sm_clock_mhz=new_mhz)
+    code, *clock = causes(structs.replace(result, sm_clock_mhz=base_mhz), new)
     assert code == "same code: environment"
-    assert re.findall(r"[+\d][\d.]*(?: MHz| %|)", clock) == ["1980", "1800 MHz", "+0.0 %"]
+    found = [re.findall(r"[+\d][\d.]*(?: MHz| %|)", each) for each in clock]
+    assert found == ([figures] if figures else [])
 
 
-def test_a_clock_within_a_percent_is_not_worth_a_word(result: CaseResult) -> None:
-    assert causes(result, structs.replace(result, sm_clock_mhz=1975)) == ["same code: environment"]
+@pytest.mark.parametrize(
+    ("peak_fraction", "floor", "figures"),
+    [
+        (0.7, 0.8, ["0.700", "0.800"]),
+        (0.8, 0.8, []),
+        (0.9, 0.8, []),
+        (None, 0.8, []),
+        (0.7, None, []),
+        (None, None, []),
+    ],
+)
+def test_a_case_below_its_floor_says_so(
+    result: CaseResult, peak_fraction: float | None, floor: float | None, figures: list[str]
+) -> None:
+    found = causes(result, structs.replace(result, floor=floor, peak_fraction=peak_fraction))[1:]
+    assert [each for cause in found for each in re.findall(r"\d[\d.]*", cause)] == figures
 
 
-def test_a_case_below_its_floor_says_so(result: CaseResult) -> None:
-    new = structs.replace(result, floor=0.8, peak_fraction=0.7)
-    cause = causes(result, new)[-1]
-    assert cause.startswith("below its floor")
-    assert re.findall(r"\d[\d.]*", cause) == ["0.700", "0.800"]
+@pytest.mark.parametrize("field", ["registers", "spill_bytes", "shared_bytes", "occupancy", "fingerprint"])
+def test_what_one_side_does_not_know_has_not_changed(result: CaseResult, field: str) -> None:
+    unknown, known = (structs.replace(result, **{"fingerprint": code, field: None}) for code in ("aa", "bb"))
+    other = ["other machine code, same registers, shared memory and occupancy"]
+    for sides in ((unknown, structs.replace(result, fingerprint="bb")), (result, known)):
+        assert causes(*sides) == ([] if field == "fingerprint" else other)
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.judge.floors import Floors
 from peakgate.reports.comparison import selftest as measuring
 from peakgate.reports.comparison.resample import (
     Design,
     measure,
-    rate_at_most,
-    session_sds,
-    tight_floors,
-    tight_thresholds,
 )
 from peakgate.reports.runs.runfile import Run, load_run
 from refusals import refusal
@@ -56,14 +49,6 @@ def test_quiet_sessions_give_no_false_positive(design: Design, tmp_path: Path) -
     assert set(found.detectable_percent) == set(LADDER)
 
 
-def test_all_pairs_are_drawn_and_read_both_ways(tmp_path: Path) -> None:
-    assert measure(Design.SINGLE, load(unchanged(tmp_path))).gates == 6 * 5
-
-
-def test_of_many_sessions_no_more_pairs_are_drawn_than_of_ten(tmp_path: Path) -> None:
-    assert measure(Design.SINGLE, load(unchanged(tmp_path, sessions=12))).gates == 90
-
-
 def test_one_odd_session_is_found_and_named(tmp_path: Path) -> None:
     found = measure(Design.SINGLE, load(unchanged(tmp_path, odd=3, by=0.06)))
     assert (found.flagged, found.flagged_cases) == (5, {PAD: 5})
@@ -76,57 +61,13 @@ def test_more_sessions_on_a_side_see_smaller_changes(tmp_path: Path) -> None:
     assert seen[0] > seen[1] > seen[2]
 
 
-def test_the_same_seed_draws_the_same_sides(tmp_path: Path) -> None:
-    runs = load(unchanged(tmp_path))
-    assert measure(Design.HALVES, runs) == measure(Design.HALVES, runs)
-
-
 def test_scaling_all_times_changes_no_false_positive(tmp_path: Path) -> None:
     """All cases stay longer than the short kernels that have a rule of their own."""
     base = measure(Design.HALVES, load(unchanged(tmp_path, odd=2, by=0.05)))
 
-    @settings(max_examples=10, deadline=None)
-    @given(st.floats(0.5, 20))
-    def check(scale: float) -> None:
+    for scale in (0.5, 20.0):
         scaled = measure(Design.HALVES, load(unchanged(tmp_path, odd=2, by=0.05, scale=scale)))
         assert (scaled.flagged, scaled.flagged_cases) == (base.flagged, base.flagged_cases)
-
-    check()
-
-
-@given(st.floats(0, 1), st.integers(2, 50))
-def test_the_bound_lies_above_the_rate_and_tightens_with_trials(rate: float, trials: int) -> None:
-    assert rate <= rate_at_most(rate, trials) <= 1
-    assert rate_at_most(rate, 2 * trials) <= rate_at_most(rate, trials) + 1e-12
-
-
-def test_nothing_in_five_trials_rules_out_a_rate_of_45_percent() -> None:
-    assert rate_at_most(0, 5) == pytest.approx(1 - 0.05 ** (1 / 5))
-
-
-def test_a_floor_within_three_sds_of_the_median_is_too_tight_and_one_below_is_not(tmp_path: Path) -> None:
-    runs = load(unchanged(tmp_path, sessions=10))
-    sds = session_sds(runs)
-    fractions = sorted(run.cases[PAD].peak_fraction or 0 for run in runs)
-    median = (fractions[4] + fractions[5]) / 2
-    for sigmas, count in ((2.9, 1), (3.1, 0)):
-        floors = Floors(Path("f"), "nvidia-h200", True, {PAD: median * (1 - sigmas * sds[PAD])})
-        assert len(tight_floors(runs, sds, floors)) == count
-
-
-def test_a_tight_floor_says_how_many_sessions_were_below(tmp_path: Path) -> None:
-    runs = load(unchanged(tmp_path, sessions=10))
-    fractions = sorted(run.cases[PAD].peak_fraction or 0 for run in runs)
-    (tight,) = tight_floors(runs, session_sds(runs), Floors(Path("f"), None, True, {PAD: fractions[3]}))
-    assert (tight.case, tight.sessions_below) == (PAD, 3)
-
-
-def test_cases_that_repeat_worse_than_the_single_run_rule_resolves_are_listed(tmp_path: Path) -> None:
-    runs = load(unchanged(tmp_path, odd=3, by=0.1))
-    (tight,) = tight_thresholds(runs, session_sds(runs))
-    assert tight.case == PAD
-    assert tight.threshold_percent == pytest.approx(3.5)
-    assert tight.carried_percent > 3.5
 
 
 def test_the_command_passes_on_a_quiet_runner_and_writes_the_record(

@@ -171,8 +171,8 @@ def check(
         magnitude = partial(expected.magnitude, position)
         result = compare(xp, found, wanted, bound, magnitude=magnitude, compared=compared)
         worst = Check(max(worst.error, result.error), max(worst.ratio, result.ratio), None)
-        if result.mismatch is not None:
-            element = None if result.worst is None else replace(result.worst, output=position)
+        if result.worst is not None:
+            element = replace(result.worst, output=position)
             return Check(result.error, result.ratio, f"output {position}{result.mismatch}", element)
     return worst
 
@@ -234,7 +234,7 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
             worst = (index[0] + start, *index[1:])
         ratio, difference = max(ratio, largest), max(difference, float(differences.max()))
         wrong += count
-        for axis in range(found.ndim if count else 0):
+        for axis in range(found.ndim) if count else ():
             others = tuple(each for each in range(found.ndim) if each != axis)
             some = _host(bad.any(axis=others) if others else bad)
             flags[axis][rows if axis == 0 else slice(None)] |= some

@@ -179,6 +179,11 @@ def test_numbers_beyond_a_types_range_are_infinite_and_small_ones_may_be_flushed
     assert not judged(case, (np.array([[np.inf, -np.inf, 0, np.inf]], np.float32), reference)).right
 
 
+def test_the_error_for_the_record_is_of_the_elements_whose_reference_is_finite():
+    result = judged(NEAR, (np.array([1.0, 0.5]), np.array([math.inf, 0.25])))
+    assert (result.error, result.worst.wrong, result.worst.output) == (1.0, 2, 0)
+
+
 def test_where_nan_is_expected_it_must_be_only_for_those_who_ask():
     data = np.array([1.0, math.nan])
     bound = bound_of(1e-5, "float32", "float64")
