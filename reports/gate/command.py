@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from peakgate.core import config, git, sandbox, terminal
+from peakgate.core import config, git, sandbox, seccomp, terminal
 from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import file_digest, scratch_folder, write_whole
@@ -179,6 +179,8 @@ def _judged(
     way, why = sandbox.isolation()
     say(f"judged by {refs.base[:12]}, where {refs.head[:12]} leaves the protected branch\n")
     say(f"the change's Python runs in {way.value}{f': {why}' if why else ''}\n")
+    if unfiltered := seccomp.refusal():
+        say(f"no system calls are denied to it: {unfiltered}\n")
     say("".join(f"without effect: setting {name} of the change\n" for name in ignored))
     say("".join(f"removed: {name}, a link that leads out of the repository\n" for name in removed))
     gate = _Gate(options, refs, home, base, head, _environment(home))
@@ -193,6 +195,7 @@ def _judged(
         "head": refs.head,
         "branch": refs.tip,
         "sandbox": way.value,
+        "system_calls_denied": not unfiltered,
         "settings_without_effect": ignored,
         "links_removed": removed,
         "runs_the_change": [name for name in steps if name.endswith(OF_TESTS)],

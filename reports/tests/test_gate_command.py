@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from peakgate.cli import main
+from peakgate.core import seccomp
 from peakgate.core.errors import Code
 from peakgate.core.files import file_digest
 from peakgate.emulator import available_compilers
@@ -144,6 +145,7 @@ def test_a_forks_change_is_judged_whole_and_what_was_not_measured_does_not_pass(
     assert steps == {"protect": 0, "bench": 0, "ab": 3}
     assert clones.verdict["files"] == {name: file_digest(clones.out / name) for name in ("protect.json", "bench.json")}
     assert (clones.verdict["head"], clones.verdict["runs_the_change"]) == (head, [])
+    assert clones.verdict["system_calls_denied"] is not bool(seccomp.refusal())
     assert git(clones.runner, "status", "--porcelain", "--ignored") == ""
     assert len(git(clones.runner, "worktree", "list").splitlines()) == 1
 

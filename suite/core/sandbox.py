@@ -2,8 +2,9 @@
 
 Three ways, the first that this machine permits: Linux namespaces of its own (user, mount, network, process, IPC), which
 ``unshare`` makes, with a file system of only what is named, read-only, and a scratch folder; Landlock, rules for the
-process itself, which hide no names of files, and leave UDP and sockets of the file system open; limits alone.
-The environment is empty but for what is given. Not covered: a gap in the machine's kernel, which is shared.
+process itself, which hide no names of files; limits alone. In each, ``core/seccomp.py`` denies system calls that no
+family needs, and sockets where they could reach the machine's. The environment is empty but for what is given. Not
+covered: a gap in what the machine's kernel still permits.
 
 ``python -m peakgate.core.sandbox PARENT RULES COMMAND...`` is what is started: it sets the limits, and with Landlock
 the rules, before it becomes the command.
@@ -25,6 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from peakgate.core import seccomp
 from peakgate.core.processes import end_with_parent
 from peakgate.core.text import one_line
 
@@ -126,6 +128,9 @@ def start(
     own = {"HOME": str(scratch), "TMPDIR": str(scratch), "PEAKGATE_CACHE": str(scratch / "cache")}
     given = own | {"PATH": PATH, "LANG": "C.UTF-8", "PYTHONSAFEPATH": "1"} | dict(environment or {})
     become = list(command)
+    if not seccomp.refusal():
+        sockets = seccomp.LOCAL if way is Isolation.NAMESPACES else seccomp.NONE
+        become = [sys.executable, "-I", "-S", seccomp.__file__, sockets, *become]
     rules: dict[str, list[str]] = {}
     if way is Isolation.NAMESPACES:
         root = scratch / ".root"
