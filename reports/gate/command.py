@@ -171,9 +171,9 @@ def _judged(
             f"the base {refs.base[:12]} has no project in this folder; an owner merges the first one", Code.PROJECT
         )
     removed = _without_links_out(home / "head")
-    if not head.is_dir() or head.resolve() != head:
+    if not head.is_dir() or head.resolve() != head or not _is_project(head):
         raise PeakgateError(
-            "the change lacks the folder of the base's project; move it in a separate change", Code.PROJECT
+            "the change has no project in the folder of the base's; move it in a separate change", Code.PROJECT
         )
     ignored = _differing(settings, head)
     way, why = sandbox.isolation()
@@ -214,11 +214,36 @@ def _without_links_out(tree: Path) -> list[str]:
     return sorted(removed)
 
 
+def _repositories(tree: Path) -> dict[Path, bytes]:
+    """What makes folders of a tree those of a git repository, of the worktree itself or a submodule: the files."""
+    return {path: path.read_bytes() for path in tree.rglob(".git") if path.is_file()}
+
+
+def _restore(repositories: Mapping[Path, bytes], tree: Path) -> None:
+    """Have git find these repositories in a tree and no others, whatever has been made there."""
+    for path in [*tree.rglob(".git")]:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    for path, content in repositories.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
 def _leads_inside(link: Path, tree: Path) -> bool:
     try:
         return link.resolve().is_relative_to(tree.resolve())
     except (OSError, RuntimeError):  # a circle
         return False
+
+
+def _is_project(folder: Path) -> bool:
+    """Whether there are settings, readable or not: otherwise those of a folder above would make that the project."""
+    try:
+        return config.settings_in(folder) is not None
+    except PeakgateError:
+        return True
 
 
 def _differing(settings: ProjectSettings, head: Path) -> list[str]:
@@ -240,18 +265,22 @@ def _settings_text(settings: ProjectSettings, **changed: object) -> str:
 def _environment(home: Path) -> dict[str, str]:
     """Environment of the judge's processes: only the caller's paths of programs and the choice of the GPU."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    return kept | {
-        "PEAKGATE_CACHE": str(home / "cache"),
-        "CUPY_CACHE_DIR": str(home / "cache" / "cupy"),
-        "TMPDIR": str(home / "tmp"),
-        config.SETTINGS_VARIABLE: str(home / "settings.toml"),
-        "PYTHONSAFEPATH": "1",
-        "PYTHONNOUSERSITE": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "UV_NO_CONFIG": "1",
-        "PIP_CONFIG_FILE": os.devnull,
-        "NO_COLOR": "1",
-    }
+    return (
+        kept
+        | git.environment()
+        | {
+            "PEAKGATE_CACHE": str(home / "cache"),
+            "CUPY_CACHE_DIR": str(home / "cache" / "cupy"),
+            "TMPDIR": str(home / "tmp"),
+            config.SETTINGS_VARIABLE: str(home / "settings.toml"),
+            "PYTHONSAFEPATH": "1",
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "UV_NO_CONFIG": "1",
+            "PIP_CONFIG_FILE": os.devnull,
+            "NO_COLOR": "1",
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +311,11 @@ class _Gate:
         if print_output(base, settings.build_timeout_s):
             return GateStep(ExitCode.BAD_INPUT, "the base does not build")
         (scratch := self.home / "tmp" / "build").mkdir()
-        head = sandbox.start(command, self.home / "head", scratch, inside=self.head, writable=True, **_PIPED)
+        repositories = _repositories(tree := self.home / "head")
+        head = sandbox.start(command, tree, scratch, inside=self.head, writable=True, **_PIPED)
         failed = print_output(head, settings.build_timeout_s)
+        _without_links_out(tree)
+        _restore(repositories, tree)
         return GateStep(ExitCode.REGRESSION, "the change does not build") if failed else GateStep(ExitCode.OK)
 
     def measured(self, settings: ProjectSettings) -> dict[str, GateStep]:

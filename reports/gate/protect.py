@@ -16,6 +16,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from peakgate.core import config, git, records, terminal
+from peakgate.core.config import Project
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, opened, read_limited, scratch_folder
 from peakgate.core.processes import Asked, own_module
@@ -50,14 +51,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         (options.out / "protect.json").unlink(missing_ok=True)  # a command that fails must not leave an older verdict
     commit = git.commit_of(options.base, folder.parent, "--base")
     root = git.top_of(folder.parent)
+    project = config.find(folder.parent)
     name = _inside(root, folder)
     files = changed_files(commit, root)
     below = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
     inside = _without_repacked(below, commit, folder)
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
-        found += _contract_changes(options.base, commit, root, files)
-    found += changes.reviewed_changes(files, name, *_with_python(root))
+        found += _contract_changes(options.base, commit, root, project, files)
+    found += changes.reviewed_changes(files, name, *_with_python(root, project))
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
     record = report(changes.rule(found, words), options.base, commit, strict=options.strict)
@@ -93,12 +95,12 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 
 def _inside(root: Path, folder: Path) -> str:
     """The folder's path as git names it; the folder itself may be a link, which the change may have made of it."""
-    place = folder.parent.resolve() / folder.name
-    if not place.is_relative_to(root.resolve()):
-        raise PeakgateError(
-            f"--baselines {folder}: is outside the repository {root}; name a folder inside", Code.OPTION
-        )
-    return place.relative_to(root.resolve()).as_posix()
+    for above in folder.parents:
+        if above.resolve() == root.resolve():
+            return folder.relative_to(above).as_posix()
+        if above.is_symlink() and above.resolve().is_relative_to(root.resolve()):
+            raise PeakgateError(f"--baselines {folder}: {above} is a link; name the folder itself", Code.PROTECTED)
+    raise PeakgateError(f"--baselines {folder}: is outside the repository {root}; name a folder inside", Code.OPTION)
 
 
 def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = False) -> Report:
@@ -138,9 +140,9 @@ def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = Fal
     )
 
 
-def _with_python(root: Path) -> tuple[list[str], list[str]]:
+def _with_python(root: Path, project: Project | None) -> tuple[list[str], list[str]]:
     """The working tree's benchmark tests, and its folder of kernels, as git names their files or folders."""
-    project, top = config.find(root), root.resolve()
+    top = root.resolve()
     if project is None:
         return [], []
 
@@ -205,9 +207,10 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.P
     return found
 
 
-def _contract_changes(ref: str, commit: str, root: Path, files: Sequence[FileChange]) -> list[changes.ProtectedChange]:
-    """Changes to the contracts of known cases; none in a repository without a project at its root."""
-    project = config.find(root)
+def _contract_changes(
+    ref: str, commit: str, root: Path, project: Project | None, files: Sequence[FileChange]
+) -> list[changes.ProtectedChange]:
+    """Changes to the contracts of the project's known cases; none without a project."""
     if project is None or not project.kernels.is_dir():
         return []
     as_written = os.path.relpath(project.kernels, root)

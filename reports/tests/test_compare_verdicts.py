@@ -12,8 +12,7 @@ import pandas as pd
 import peakgate.reports
 import pytest
 from comparing import Saved, compare
-from peakgate.core.codes import Code
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison import evidence, judge, noise
 from peakgate.reports.comparison.judge import Rules

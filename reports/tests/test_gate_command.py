@@ -269,6 +269,82 @@ def test_no_link_of_a_change_leads_out_of_its_tree(clones: Clones, tmp_path: Pat
     assert (tmp_path / "precious" / "file.json").read_text() == "mine"
 
 
+def deeper(clones: Clones) -> list[str]:
+    """Move the project to a folder of its repository; the options that judge it there."""
+    commit(clones.origin, dict.fromkeys(HONEST) | {f"deeper/{name}": text for name, text in HONEST.items()})
+    git(clones.runner, "fetch", "--quiet", "origin")
+    return ["--repository", str(clones.runner / "deeper")]
+
+
+def test_what_a_change_weakens_is_listed_in_a_project_below_the_top_of_its_repository(clones: Clones) -> None:
+    where = deeper(clones)
+    weaker = FAMILY.replace("bytes=lambda", "tolerance=1e9, bytes=lambda")
+    head = clones.change({"deeper/kernels/twice/family.py": weaker, "deeper/kernels/twice/twice.cu": KERNEL % "3.0f"})
+    assert clones.gate("origin/main", head, *where) == 1
+    listed = json.loads((clones.out / "protect.json").read_text())["changes"]
+    assert [each["term"] for each in listed["failing"]] == ["tolerance"]
+    assert [each["what"] for each in listed["review"]] == ["deeper/kernels/twice/family.py"]
+    assert clones.cases() == {"twice.twice-256": "WRONG"}
+
+
+@pytest.mark.parametrize("settings", [None, "-> ../peakgate.toml", "-> /dev/null"])
+def test_a_change_cannot_make_another_folder_the_project(
+    clones: Clones, capsys: pytest.CaptureFixture[str], settings: str | None
+) -> None:
+    where = deeper(clones)
+    wrong = {"deeper/kernels/twice/twice.cu": KERNEL % "3.0f", "deeper/baselines/nvidia-h200/floors.toml": None}
+    head = clones.change(HONEST | wrong | {"deeper/peakgate.toml": settings})
+    if settings == "-> ../peakgate.toml":  # the same settings, of the same folder
+        assert clones.gate("origin/main", head, *where) == 1
+        assert clones.cases() == {"twice.twice-256": "WRONG"}
+    else:
+        assert clones.gate("origin/main", head, *where) == 2
+        assert refusal(capsys) is Code.PROJECT
+
+
+def test_a_folder_that_looks_like_a_repository_of_its_own_is_refused(
+    clones: Clones, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = deeper(clones)
+    config = "[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\n"
+    bare = {"HEAD": "ref: refs/heads/main\n", "config": config, "objects/none": "", "refs/none": ""}
+    head = clones.change({f"deeper/{name}": text for name, text in bare.items()})
+    assert clones.gate("origin/main", head, *where) == 2
+    assert refusal(capsys) is Code.COMMIT
+
+
+BUILT = """
+rm -f .git
+git init --quiet
+git -c user.name=t -c user.email=t@example.org commit --quiet --allow-empty --message base
+git config core.fsmonitor "touch $PWD/ran"
+mkdir -p kernels/.git
+ln -s /etc/hostname kernels/outside
+touch built
+"""
+
+
+def test_what_a_build_makes_of_its_tree_is_neither_its_repository_nor_leads_out_of_it(
+    clones: Clones, tmp_path: Path
+) -> None:
+    commit(clones.origin, {"peakgate.toml": 'build = "sh build.sh"\n', "build.sh": "true\n"})
+    git(clones.runner, "fetch", "--quiet", "origin")
+    head = clones.change({"build.sh": BUILT, "kernels/twice/twice.cu": KERNEL % "3.0f"})
+    found = {}
+
+    def remember(judge: command._Gate, *_: object) -> dict[str, command.GateStep]:
+        found["files"] = {path.name for path in judge.head.rglob("*")}
+        found["commit"] = git(judge.head, "rev-parse", "HEAD")
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command._Gate, "measured", remember)
+        assert clones.gate("origin/main", head) == 0
+    assert found["commit"] == head
+    assert "built" in found["files"]
+    assert not {"outside", "ran"} & found["files"]
+
+
 @pytest.mark.parametrize("option", ["--home", "--out"])
 @pytest.mark.parametrize("place", ["runner/inside", "runner", ".", "taken"])
 def test_the_judges_folder_is_new_and_out_of_reach(clones: Clones, tmp_path: Path, option: str, place: str) -> None:

@@ -300,6 +300,25 @@ def hashed(path: Path) -> str:
     return done.stdout[:12]
 
 
+def test_baselines_behind_a_link_to_another_folder_never_pass(gpu: Path, capsys: Captured) -> None:
+    Path("perf").mkdir()
+    git("mv", "baselines", "perf/baselines")
+    git("commit", "-q", "-m", "deeper")
+    Path("perf").rename("other")
+    (Path("other") / "baselines" / gpu.name / "floors.toml").unlink()
+    Path("perf").symlink_to("other")
+    assert main(["protect", "--base", "HEAD", "--baselines", "perf/baselines"]) == 2
+    assert refusal(capsys) is Code.PROTECTED
+
+
+def test_files_that_say_how_git_reads_the_others_are_for_review(gpu: Path) -> None:
+    for name in (".gitattributes", "kernels/.gitattributes", ".gitmodules", ".lfsconfig"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("")
+    listed = [each[2] for each in changed(of="review")]
+    assert listed == [".gitattributes", ".gitmodules", ".lfsconfig", "kernels/.gitattributes"]
+
+
 @pytest.mark.parametrize("kind", ["endless link", "FIFO", "large", "folder", "nothing"])
 def test_floors_that_become_something_else_never_pass_and_are_not_read_without_end(
     gpu: Path, capsys: Captured, kind: str

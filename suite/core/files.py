@@ -216,12 +216,15 @@ PREFIX = "peakgate."
 
 
 @contextmanager
-def scratch_folder(purpose: str) -> Iterator[Path]:
-    """A new folder for the length of the block; folders of processes that are gone are removed first."""
-    place = Path(tempfile.gettempdir()).resolve()
+def scratch_folder(purpose: str, place: Path | None = None) -> Iterator[Path]:
+    """A new folder in ``place``, or where temporary ones are, for the length of the block.
+
+    Folders there of processes that are gone are removed first.
+    """
+    place = (place or Path(tempfile.gettempdir())).resolve()
     for each in place.glob(f"{PREFIX}*"):
         _remove_abandoned(each)
-    path, lock = _locked(purpose)
+    path, lock = _locked(purpose, place)
     try:
         yield path
     finally:
@@ -229,15 +232,17 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
         os.close(lock)
 
 
-def _locked(purpose: str) -> tuple[Path, int]:
+def _locked(purpose: str, place: Path) -> tuple[Path, int]:
     """A folder and what holds its lock, by whose end it is free."""
     while True:
-        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}.")).resolve()
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        if path.exists():
-            return path, lock
-        os.close(lock)  # another process came before the lock, and removed it
+        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}.", dir=place))
+        with suppress(FileNotFoundError):  # another process, or thread, came before the lock, and removed it
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            with suppress(OSError):  # NFS without locks: no folder is removed there either
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            if path.exists():
+                return path, lock
+            os.close(lock)
 
 
 def _remove_abandoned(path: Path) -> None:

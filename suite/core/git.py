@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,13 +11,36 @@ from peakgate.core.errors import Code, PeakgateError
 LONGEST_COMMAND = 120
 """Of a command in an error message."""
 
+CONFIGURATION = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.sparseCheckout": "false",
+    "safe.bareRepository": "explicit",
+}
+"""What git is always told: it runs no hook of a tree, leaves out no file, and takes no folder of a tree's files for a
+repository."""
+_ALWAYS = (
+    "--no-replace-objects",
+    *(word for name, value in CONFIGURATION.items() for word in ("-c", f"{name}={value}")),
+)
 
-def ask(folder: Path, *arguments: str) -> bytes:
-    """Run git in ``folder`` and return what it prints; a PeakgateError quotes git's own message."""
+
+def environment() -> dict[str, str]:
+    """Variables by which other programs' git does the same."""
+    told = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_CONFIG_COUNT": str(len(CONFIGURATION))}
+    for number, (name, value) in enumerate(CONFIGURATION.items()):
+        told |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return told
+
+
+def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
+    """Run git in ``folder`` and return what it prints; a PeakgateError quotes git's own message.
+
+    ``variables`` are added to its environment.
+    """
+    command, told = ["git", *_ALWAYS, *arguments], os.environ | variables
     try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=folder, capture_output=True, check=False, stdin=subprocess.DEVNULL
-        )
+        done = subprocess.run(command, cwd=folder, env=told, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except FileNotFoundError:
         raise PeakgateError(
             "git is not installed: another commit cannot be read without it", Code.INSTALLATION
@@ -44,12 +68,15 @@ def commit_of(ref: str, folder: Path, option: str) -> str:
 
 
 def export(commit: str, top: Path, to: Path, *paths: str) -> None:
-    """The tree of ``commit``, or ``paths`` of it, as files in the new folder ``to``."""
-    archive = to.with_suffix(".tar")
-    ask(top, "archive", "--format=tar", f"--output={archive}", commit, "--", *paths)
+    """The tree of ``commit``, or ``paths`` of it, as files in the new folder ``to``.
+
+    All of them: an archive would lack what the tree's own attributes leave out of one.
+    """
     to.mkdir()
-    done = subprocess.run(["tar", "-xf", str(archive), "-C", str(to)], capture_output=True, check=False)
-    if done.returncode:
-        reported = " ".join(done.stderr.decode(errors="replace").split())
-        raise PeakgateError(f"{commit}: its tree cannot be copied to {to}: {reported}", Code.UNWRITABLE)
-    archive.unlink()
+    if not ask(top, "ls-tree", commit):
+        return
+    git_dir = ask(top, "rev-parse", "--absolute-git-dir").decode("utf-8", "surrogateescape").removesuffix("\n")
+    index = to.with_suffix(".index")
+    checkout = ("checkout", "--quiet", "--no-recurse-submodules", commit, "--", *(paths or ["."]))
+    ask(to, f"--git-dir={git_dir}", f"--work-tree={to}", *checkout, GIT_INDEX_FILE=str(index))
+    index.unlink()

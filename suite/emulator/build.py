@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,7 +17,7 @@ from peakgate.build import headers
 from peakgate.build.bounded import objection_to
 from peakgate.build.sources import KernelEntry, SourceFile, device_only, entry_of, kernels, read_sources
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import CACHE_VARIABLE, cache_folder
+from peakgate.core.files import CACHE_VARIABLE, cache_folder, scratch_folder
 from peakgate.emulator.compiler import (
     COMMON,
     Compiler,
@@ -135,8 +134,8 @@ def build_kernel(
     library = builds_folder() / f"{source.stem}-{key}.so"
     if library.exists():
         return library
-    with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
-        wrapper = Path(scratch, "kernel.cpp")
+    with scratch_folder("build", builds_folder()) as scratch:
+        wrapper = scratch / "kernel.cpp"
         written = (*macros, *(file.text for file in files))
         by_macros = of_nvidia or any(map(put_together, written)) or collides(written)
         included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
@@ -144,11 +143,11 @@ def build_kernel(
         included += [
             RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(text) for text in written)
         ]
-        kernel_object = Path(scratch, "kernel.o")
+        kernel_object = scratch / "kernel.o"
         searched = [f"-I{folder}" for folder in (*folders, stand_ins, RUNTIME_FOLDER)]
         searched += [f"-idirafter{folder}" for folder in headers.nvidia_folders() if of_nvidia]
         command = [*compiler.command, *flags, *searched]
-        unit = Path(scratch, "unit.cpp") if by_macros else wrapper
+        unit = scratch / "unit.cpp" if by_macros else wrapper
         with_ptx = {file.path.name for file in files}
         with_ptx |= headers.headers_with_ptx(written) if of_nvidia else set()
         rewritten = _watched if by_macros else _checked
@@ -175,8 +174,8 @@ def _stand_ins(*, beside_nvidia: bool) -> Path:
     texts = headers.headers_beside_nvidia() if beside_nvidia else headers.emulator_headers()
     folder = builds_folder() / f"headers-{_digest(texts)}"
     if not folder.is_dir():
-        with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
-            made = Path(scratch, "headers")
+        with scratch_folder("build", builds_folder()) as scratch:
+            made = scratch / "headers"
             for name, text in texts.items():
                 (made / name).parent.mkdir(parents=True, exist_ok=True)
                 (made / name).write_text(text, encoding="utf-8")
@@ -203,8 +202,8 @@ def build_runtime(compiler: Compiler) -> Path:
             f"{folder}: builds cannot be kept there ({error}); point {CACHE_VARIABLE} at a writable folder",
             Code.UNWRITABLE,
         ) from error
-    with tempfile.TemporaryDirectory(dir=folder, prefix="build-") as scratch:
-        objects = [Path(scratch, f"{name}.o") for name in RUNTIME_SOURCES]
+    with scratch_folder("build", folder) as scratch:
+        objects = [scratch / f"{name}.o" for name in RUNTIME_SOURCES]
 
         def compile_one(name: str, built: Path) -> None:
             must_run((*compiler.command, *flags, "-c", RUNTIME_FOLDER / name, "-o", built))
@@ -316,8 +315,8 @@ def _description(names: Sequence[str], compiler: Compiler, *, has_variables: boo
     text += f"PEAKGATE_API int peakgate_has_variables() {{ return {int(has_variables)}; }}\n"
     built = builds_folder() / f"shared-{_digest((compiler.identity, COMMON, _own_digest(RUNTIME_HEADERS), text))}.o"
     if not built.exists():
-        with tempfile.TemporaryDirectory(dir=builds_folder(), prefix="build-") as scratch:
-            source, compiled = Path(scratch, "shared.cpp"), Path(scratch, "shared.o")
+        with scratch_folder("build", builds_folder()) as scratch:
+            source, compiled = scratch / "shared.cpp", scratch / "shared.o"
             source.write_text(text, encoding="utf-8")
             must_run((*compiler.command, *COMMON, "-O1", "-c", source, "-o", compiled))
             compiled.replace(built)

@@ -213,13 +213,13 @@ def kernel_flags(compiler: Compiler) -> tuple[str, ...]:
     return (*_KERNEL, *own)
 
 
-def link(objects: Iterable[Path], library: Path, scratch: str, compiler: Compiler) -> None:
+def link(objects: Iterable[Path], library: Path, scratch: Path, compiler: Compiler) -> None:
     """Links beside ``library`` and moves it there in one step; it finds the runtime in its own folder."""
     # The runtime is needed by what loads the kernel, even if the kernel itself calls nothing of it.
     options: tuple[str, ...] = ("--no-as-needed", "-soname", library.name, "-rpath", "$ORIGIN")
     if compiler.name != "zig":
         options = (*(f"-Wl,{option}" for option in options), "-nodefaultlibs")
-    linked = Path(scratch, "linked.so")
+    linked = scratch / "linked.so"
     libraries = () if compiler.name == "zig" else ("-lm", "-lc")
     must_run((*compiler.linker, "-shared", "-o", linked, *options, *objects, *libraries))
     linked.replace(library)

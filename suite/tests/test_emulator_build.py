@@ -133,7 +133,7 @@ def test_a_compile_error_is_one_line_with_its_place(compiler: Compiler, source: 
     assert "\n" not in str(caught.value)
     assert "peakgate_kernel" not in str(caught.value)
     assert "error" in caught.value.output
-    assert list(cache.glob("build-*")) == []
+    assert list(cache.rglob("peakgate.*")) == []
 
 
 @every_compiler

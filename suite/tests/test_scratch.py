@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 from peakgate.core.files import scratch_folder
@@ -75,3 +76,31 @@ def test_a_folder_that_went_before_it_was_locked_is_made_again(place, monkeypatc
     with scratch_folder("mine") as folder:
         assert folder.exists()
         assert folder not in taken
+
+
+def test_what_a_killed_process_left_elsewhere_is_removed_by_the_next_there(place):
+    (builds := place / "builds").mkdir()
+    (left := builds / "peakgate.build.killed").mkdir()
+    (built := builds / "kernel-1.so").write_text("")
+    with scratch_folder("build") as elsewhere:
+        assert elsewhere.parent == place
+        assert left.exists()
+    with scratch_folder("build", builds) as folder:
+        assert {*builds.iterdir()} == {folder, built}
+    assert [*builds.iterdir()] == [built]
+
+
+def test_a_folder_that_another_process_removes_before_it_is_locked_is_made_again(place, monkeypatch):
+    made = []
+
+    def removed_at_first(**options):
+        path = mkdtemp(**options)
+        made.append(path)
+        if len(made) == 1:
+            Path(path).rmdir()
+        return path
+
+    monkeypatch.setattr("tempfile.mkdtemp", removed_at_first)
+    with scratch_folder("mine") as folder:
+        assert folder.is_dir()
+    assert len(made) == 2
