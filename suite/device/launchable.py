@@ -13,11 +13,11 @@ from peakgate.build.cubin import Cubin, Resources
 from peakgate.core.case import TENSOR_MATH, Array, Buffer, Case, Role, value_of
 from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.texels import TexelBuffer
-from peakgate.device import elements, energy, nvml, operations
+from peakgate.device import elements, energy, nvml, operations, tensor_maps
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
-from peakgate.device.objects import TexelObject, tensor_map
 from peakgate.device.state import DeclaredState
 from peakgate.device.stream import SampleStream
+from peakgate.device.texel_objects import TexelObject
 from peakgate.measure.energy import Energy
 from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
@@ -185,7 +185,7 @@ class GpuLaunchable:
         values = [
             given[position]
             if isinstance(argument, Buffer)
-            else tensor_map(argument, self._buffers[argument.of], arrays[argument.of].data.ptr)
+            else tensor_maps.encoded(argument, self._buffers[argument.of], arrays[argument.of].data.ptr)
             if isinstance(argument, TensorMapArgument)
             else value_of(argument)
             for position, argument in enumerate(self.case.arguments)

@@ -173,9 +173,9 @@ class Arguments:
                     f"{where}: more than {MAX_ARGUMENTS} pointers given in values and arrays", Code.ARGUMENTS
                 )
             slot = self.slots[self.slot_count]
-            slot.value, slot.offset, slot.target = value, offset, ctypes.pointer(buffer)
+            slot.value, slot.offset, slot.target = value, offset, ctypes.addressof(buffer)
             if holder is not None:
-                slot.holder = ctypes.pointer(holder)
+                slot.holder = ctypes.addressof(holder)
             self.slot_count += 1
 
     def _object(self, where: str, place: int, value: TexelArray, parameter: Parameter) -> int:
@@ -206,7 +206,7 @@ class Arguments:
         tensor_map = self.tensor_maps[self.tensor_map_count]
         self.tensor_map_count += 1
         buffer = self._known(where, place, array, writable=bool(array.flags.writeable))
-        tensor_map.buffer = ctypes.pointer(buffer)
+        tensor_map.buffer = ctypes.addressof(buffer)
         extents, strides = described.seen(array.shape, given.dtype)
         axes = len(extents)
         tensor_map.axes, tensor_map.element_bytes = axes, array.itemsize
@@ -279,7 +279,7 @@ def _is_null(value: object) -> bool:
 def _describe(texture: TextureStructure, given: TexelArray, buffer: BufferStructure) -> int:
     """Describe the object whose texels are in ``buffer``; its address, which is the kernel's argument."""
     how, extent, dtype = given.described.seen_as, given.described.texels, given.array.dtype
-    texture.buffer = ctypes.pointer(buffer)
+    texture.buffer = ctypes.addressof(buffer)
     texture.dimensions = extent.dimensions
     texture.size[:] = (extent.width, extent.height or 1, extent.depth or 1)
     texture.layers = extent.layers

@@ -1,8 +1,11 @@
-"""The runtime's C structures, as ctypes sees them; the headers say what the fields mean."""
+"""The runtime's C structures, as ctypes sees them: read from its headers, which say what the fields mean."""
 
 from __future__ import annotations
 
 import ctypes
+import re
+from pathlib import Path
+from typing import Any
 
 
 class Uint3(ctypes.Structure):
@@ -15,130 +18,83 @@ class Uint3(ctypes.Structure):
         return (self.x, self.y, self.z)
 
 
-class Parameter(ctypes.Structure):
-    """``PeakgateParameter`` of runtime_api.h."""
+_HEADERS = "".join(
+    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("runtime_api.h", "runtime.h")
+)
+_TYPES: dict[str, Any] = {
+    **{f"{sign}int{bits}_t": getattr(ctypes, f"c_{sign}int{bits}") for sign in ("", "u") for bits in (32, 64)},
+    **dict.fromkeys(("TexelKind", "AddressMode"), ctypes.c_int32),
+    "char": ctypes.c_char,
+    "uint3": Uint3,
+}
 
-    _fields_ = (
-        ("size", ctypes.c_uint32),
-        ("is_pointer", ctypes.c_uint32),
-        ("points_to_const", ctypes.c_uint32),
-        ("element_size", ctypes.c_uint32),
-        ("element_is_floating", ctypes.c_uint32),
-        ("element_is_scalar", ctypes.c_uint32),
-    )
+
+def fields_of(structure: str) -> list[tuple[str, Any]]:
+    """Names and types of a structure's fields, as its header declares them."""
+    body = re.search(rf"^struct {structure} {{\n(.*?)^}};", _HEADERS, re.MULTILINE | re.DOTALL)
+    assert body is not None, f"no structure {structure} in the headers of the runtime"
+    fields: list[tuple[str, Any]] = []
+    for declaration in re.sub(r"//[^\n]*", "", body[1]).split(";")[:-1]:
+        if function := re.search(r"\(\*(\w+)\)", declaration):
+            fields.append((function[1], ctypes.c_void_p))
+            continue
+        text = "const char*" in declaration
+        kind, several = declaration.strip().removeprefix("const ").split(maxsplit=1)
+        for name, count in re.findall(r"(\w+)(?:\[(\w+)\])?", several):
+            of_one = _TYPES.get(kind) or (ctypes.c_char_p if text else ctypes.c_void_p)
+            fields.append((name, of_one * _number(count) if count else of_one))
+    return fields
+
+
+def _number(written: str) -> int:
+    """A number, or the value of one of the headers' constants."""
+    known = re.search(rf"\b{written} = (\d+)", _HEADERS)
+    return int(known[1] if known else written)
+
+
+class Parameter(ctypes.Structure):
+    """``PeakgateParameter``."""
+
+    _fields_ = fields_of("PeakgateParameter")
 
 
 class ReportStructure(ctypes.Structure):
-    """``Report`` of runtime.h."""
+    """``Report``."""
 
-    _fields_ = (
-        ("kind", ctypes.c_int32),
-        ("count", ctypes.c_int32),
-        ("address", ctypes.c_uint64),
-        ("other_address", ctypes.c_uint64),
-        ("thread", Uint3),
-        ("block", Uint3),
-        ("other_thread", Uint3),
-        ("has_other_thread", ctypes.c_int32),
-        ("message", ctypes.c_char * 200),
-    )
+    _fields_ = fields_of("Report")
 
 
 class BufferStructure(ctypes.Structure):
-    """``Buffer`` of runtime.h."""
+    """``Buffer``."""
 
-    _fields_ = (
-        ("device", ctypes.c_void_p),
-        ("host", ctypes.c_void_p),
-        ("size", ctypes.c_uint64),
-        ("argument", ctypes.c_int32),
-        ("writable", ctypes.c_int32),
-        ("is_output", ctypes.c_int32),
-        ("floating_size", ctypes.c_int32),
-        ("not_finite", ctypes.c_uint64),
-        ("unwritten", ctypes.c_uint64),
-        ("first_unwritten", ctypes.c_uint64),
-    )
+    _fields_ = fields_of("Buffer")
 
 
 class SlotStructure(ctypes.Structure):
-    """``Slot`` of runtime.h."""
+    """``Slot``."""
 
-    _fields_ = (
-        ("value", ctypes.c_void_p),
-        ("holder", ctypes.POINTER(BufferStructure)),
-        ("offset", ctypes.c_uint64),
-        ("target", ctypes.POINTER(BufferStructure)),
-    )
+    _fields_ = fields_of("Slot")
 
 
 class TextureStructure(ctypes.Structure):
-    """``Texture`` of runtime.h."""
+    """``Texture``."""
 
-    _fields_ = (
-        ("buffer", ctypes.POINTER(BufferStructure)),
-        ("dimensions", ctypes.c_int32),
-        ("size", ctypes.c_int32 * 3),
-        ("layers", ctypes.c_int32),
-        ("channels", ctypes.c_int32),
-        ("channel_bytes", ctypes.c_int32),
-        ("kind", ctypes.c_int32),
-        ("address", ctypes.c_int32),
-        ("linear", ctypes.c_int32),
-        ("normalized_coordinates", ctypes.c_int32),
-        ("normalized_values", ctypes.c_int32),
-        ("is_surface", ctypes.c_int32),
-    )
+    _fields_ = fields_of("Texture")
 
 
 class TensorMapStructure(ctypes.Structure):
-    """``TensorMap`` of runtime.h."""
+    """``TensorMap``."""
 
-    _fields_ = (
-        ("buffer", ctypes.POINTER(BufferStructure)),
-        ("axes", ctypes.c_int32),
-        ("element_bytes", ctypes.c_int32),
-        ("extents", ctypes.c_uint64 * 5),
-        ("strides", ctypes.c_uint64 * 5),
-        ("box", ctypes.c_int32 * 5),
-        ("swizzle", ctypes.c_int32),
-    )
+    _fields_ = fields_of("TensorMap")
 
 
 class VariableStructure(ctypes.Structure):
-    """``Variable`` of runtime.h."""
+    """``Variable``."""
 
-    _fields_ = (("start", ctypes.c_uint64), ("size", ctypes.c_uint64), ("name", ctypes.c_char_p))
+    _fields_ = fields_of("Variable")
 
 
 class LaunchStructure(ctypes.Structure):
-    """``Launch`` of runtime.h."""
+    """``Launch``."""
 
-    _fields_ = (
-        ("grid", ctypes.c_uint32 * 3),
-        ("block", ctypes.c_uint32 * 3),
-        ("call", ctypes.c_void_p),
-        ("arguments", ctypes.c_void_p),
-        ("buffers", ctypes.c_void_p),
-        ("buffer_count", ctypes.c_int32),
-        ("schedule", ctypes.c_uint32),
-        ("shared_bytes", ctypes.c_uint32),
-        ("stall_ms", ctypes.c_int32),
-        ("cooperative", ctypes.c_int32),
-        ("access_budget", ctypes.c_int64),
-        ("dynamic_shared", ctypes.c_void_p),
-        ("textures", ctypes.c_void_p),
-        ("texture_count", ctypes.c_int32),
-        ("trace_block", ctypes.c_uint32 * 3),
-        ("trace", ctypes.c_void_p),
-        ("trace_room", ctypes.c_uint64),
-        ("traced", ctypes.c_void_p),
-        ("guards", ctypes.c_void_p),
-        ("guard_count", ctypes.c_int32),
-        ("slots", ctypes.c_void_p),
-        ("slot_count", ctypes.c_int32),
-        ("variable_count", ctypes.c_int32),
-        ("variables", ctypes.c_void_p),
-        ("tensor_maps", ctypes.c_void_p),
-        ("tensor_map_count", ctypes.c_int32),
-    )
+    _fields_ = fields_of("Launch")

@@ -12,7 +12,7 @@ from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.family import In, Out, Temp, TensorMap, Value, kernel, launch
 from peakgate.core.tensor_maps import StridedMapArgument, TensorMapArgument
 from peakgate.device import driver
-from peakgate.device.objects import encoded
+from peakgate.device.tensor_maps import encoded
 from peakgate.run.case_data import as_data, as_record
 from synthetic_cases import make_case
 

@@ -1,4 +1,4 @@
-"""Arguments on the GPU that are no arrays: texture and surface objects by CuPy, tensor maps by the driver."""
+"""Texture and surface objects on the GPU, by CuPy."""
 
 from __future__ import annotations
 
@@ -6,45 +6,8 @@ from typing import Any
 
 import numpy as np
 from cupy.cuda import get_current_stream, runtime, texture
-from peakgate.core.case import Array, Buffer
-from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.tensor_maps import DATA_TYPES, L2_PROMOTIONS, SWIZZLES, TensorMapArgument
+from peakgate.core.case import Array
 from peakgate.core.texels import Surface, TexelBuffer, Texture
-from peakgate.device import driver
-
-_LAYOUT = np.dtype([("opaque", np.uint64, (16,))])
-_ALIGNMENT_BYTES = 128
-"""Of a CUtensorMap; the driver writes to no place that is less aligned."""
-
-
-def tensor_map(described: TensorMapArgument, buffer: Buffer, address: int) -> np.ndarray[Any, Any]:
-    """The map of a buffer whose elements begin at an address: a CUtensorMap as an array without axes.
-
-    PeakgateError where the driver refuses it.
-    """
-    room = np.zeros(_LAYOUT.itemsize + _ALIGNMENT_BYTES, np.uint8)
-    start = -room.ctypes.data % _ALIGNMENT_BYTES
-    found = room[start : start + _LAYOUT.itemsize].view(_LAYOUT).reshape(())
-    extents, strides = described.seen(buffer.shape, buffer.dtype)
-    status = driver.encode_tensor_map(
-        found.ctypes.data,
-        element_type=DATA_TYPES[buffer.dtype],
-        address=address,
-        # CUDA lists axes from the contiguous one on.
-        extents=extents[::-1],
-        strides_bytes=strides[::-1],
-        box=described.box[::-1],
-        swizzle=SWIZZLES.index(described.swizzle),
-        l2_promotion=L2_PROMOTIONS.index(described.l2),
-    )
-    if status:
-        raise PeakgateError(
-            f"a tensor map of {buffer.dtype} {buffer.shape}, box {described.box}, swizzle {described.swizzle}: the "
-            f"driver refuses it (CUDA error {status}); see the family's TensorMap",
-            Code.ARGUMENTS,
-        )
-    return found
-
 
 _KINDS = {
     "u": runtime.cudaChannelFormatKindUnsigned,
