@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from family_modules import hgemm
 from peakgate.case import Buffer, Case, Scale
-from peakgate.core.tensor_maps import TensorMapArgument
+from peakgate.core.arguments import TensorMapArgument
 
 MOST_SHARED_BYTES = 227 * 1024
 """Of dynamic shared memory that a block may have on 9.0."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,9 +18,19 @@ from typing import Any
 import msgspec
 import numpy as np
 from peakgate.core import dtypes
+from peakgate.core.arguments import (
+    FIRST_CAPABILITY,
+    Argument,
+    Buffer,
+    Data,
+    Role,
+    Scalar,
+    Struct,
+    TensorMapArgument,
+    is_whole,
+)
 from peakgate.core.dtypes import Array
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.tensor_maps import FIRST_CAPABILITY, TensorMapArgument
 from peakgate.core.text import one_line
 
 __all__ = [
@@ -60,13 +69,6 @@ Magnitudes = Callable[[Any, Sequence[Array]], Sequence[Array | None]]
 """``scale(xp, inputs) -> magnitudes``: for each output, broadcastable to it, the size of what is summed into an
 element, ``sqrt(sum of the squared terms)`` say; None where that is |ref|. ``inputs`` are those of the reference."""
 
-Data = None | float | tuple[float, float] | Path | Callable[..., Array]
-"""Contents of an input. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
-random values from ``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
-left there; a function: ``data(xp, shape)``. An array holds values, which are rounded to the type, or elements of a type
-that NumPy lacks, by ml_dtypes or as they are stored (``peakgate.core.dtypes.read``)."""
-
-
 TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
 """The types in which tensor cores compute; each is the name of its measured roof too."""
 
@@ -93,18 +95,6 @@ REFUSED = "refused"
 """The ``operation`` of a placeholder for a case that is not described."""
 
 
-class Role(Enum):
-    """A kernel's use of a buffer."""
-
-    IN = "in"
-    OUT = "out"
-    INOUT = "inout"
-    SCRATCH = "scratch"
-    """Zeroed when it is allocated; the kernel leaves it ready for its next launch."""
-    TEMP = "temp"
-    """State that one launch of a case leaves for a later one: filled with noise like an output, never compared."""
-
-
 def default_roof(math: str | None) -> str:
     """The measured roof of a case whose type of operations is given, where nothing names its roof."""
     return math if math in TENSOR_MATH else "copy"
@@ -122,95 +112,6 @@ class Tier(Enum):
 
     GATE = "gate"
     FULL = "full"
-
-
-def _whole(value: object, least: int) -> bool:
-    """Whether a value is a whole number from ``least`` up, of Python's or NumPy's types."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A device array that a kernel receives as a pointer: row-major, ``shape`` in elements of type ``dtype``.
-
-    ValueError if shape or type are invalid, and for rows of an odd number of half bytes.
-    """
-
-    role: Role
-    shape: tuple[int, ...]
-    dtype: str = "float32"
-    data: Data = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.shape, tuple) or not all(_whole(extent, 0) for extent in self.shape):
-            raise ValueError(f"an array of shape {self.shape!r}; expected a tuple of whole numbers from 0 up")
-        try:
-            too_large = self.nbytes > sys.maxsize
-        except PeakgateError as error:
-            raise ValueError(error.message) from None
-        if too_large:
-            raise ValueError(f"an array of shape {self.shape} has {self.nbytes} bytes, more than can be addressed")
-
-    @property
-    def storage(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Shape and type of the array that holds the elements."""
-        return dtypes.storage_shape(self.shape, self.dtype), dtypes.storage(self.dtype)
-
-    @property
-    def nbytes(self) -> int:
-        shape, dtype = self.storage
-        return math.prod(shape) * dtype.itemsize
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """A kernel argument passed by value; ValueError where its type does not hold the value."""
-
-    value: float
-    dtype: str = "int32"
-
-    def __post_init__(self) -> None:
-        try:
-            value_of(self)
-        except (PeakgateError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"a value {self.value!r} of dtype {self.dtype!r}: {error}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class Struct:
-    """A kernel argument that is a struct passed by value: its members' values, and their names and types in order.
-
-    Members are laid out as C++ does, each aligned to its own type. ValueError where they do not hold the values.
-    """
-
-    values: tuple[float, ...]
-    members: tuple[tuple[str, str], ...]
-
-    def __post_init__(self) -> None:
-        try:
-            for _, dtype in self.members:
-                if dtype in dtypes.PACKED:
-                    dtypes.scalar_type(dtype)
-            self.as_numpy()
-        except (PeakgateError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"a struct of {self.members!r} with the values {self.values!r}: {error}") from None
-
-    def as_numpy(self) -> np.void:
-        layout = np.dtype([(name, dtypes.BITS.get(dtype, dtype)) for name, dtype in self.members], align=True)
-        pairs = zip(self.values, self.members, strict=True)
-        stored = tuple(dtypes.scalar(value, dtype) if dtype in dtypes.BITS else value for value, (_, dtype) in pairs)
-        packed: np.void = np.array([stored], layout)[0]
-        return packed
-
-
-Argument = Buffer | Scalar | Struct | TensorMapArgument
-
-
-def value_of(argument: Scalar | Struct) -> np.generic:
-    """Value passed for a scalar or a structure."""
-    if isinstance(argument, Struct):
-        return argument.as_numpy()
-    return dtypes.scalar(argument.value, argument.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +150,9 @@ class Launch:
 
     def __post_init__(self) -> None:
         for name, extents in (("grid", self.grid), ("block", self.block)):
-            if not (isinstance(extents, tuple) and len(extents) == 3 and all(_whole(each, 1) for each in extents)):
+            if not (isinstance(extents, tuple) and len(extents) == 3 and all(is_whole(each, 1) for each in extents)):
                 raise ValueError(f"a launch with {name} {extents!r}; expected three whole numbers from 1 up")
-        if not _whole(self.shared_bytes, 0):
+        if not is_whole(self.shared_bytes, 0):
             raise ValueError(f"a launch with shared_bytes {self.shared_bytes!r}; expected a whole number from 0 up")
 
     @property

@@ -30,6 +30,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
+from peakgate.core.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
 from peakgate.core.case import (
     MOST_FAMILY_CASES,
     Argument,
@@ -54,8 +55,6 @@ from peakgate.core.case import (
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.edges import accepted, chosen
 from peakgate.core.errors import described, raised_at
-from peakgate.core.tensor_maps import StridedMapArgument, TensorMapArgument
-from peakgate.core.texels import Surface, TexelBuffer, Texture
 from peakgate.core.text import counted
 
 __all__ = [
@@ -173,7 +172,7 @@ class TensorMap:
 
     ``of`` is what ``In``, ``Out`` or ``InOut`` gave, which need not be an argument besides, or the name of an argument.
     ``box`` is what one copy moves, rows before columns as in the array: ``TensorMap(a, box=(128, 64), swizzle=128)``.
-    For ``swizzle`` and ``l2``, in bytes, see ``peakgate.core.tensor_maps``. Sizes of which CUDA has no such map, with
+    For ``swizzle`` and ``l2``, in bytes, see ``peakgate.core.arguments``. Sizes of which CUDA has no such map, with
     rows that are no multiple of 16 bytes say, are no sizes of the kernel. ``axes`` are the (extent, stride) in elements
     of the axes that copies see, the contiguous one last, where they are not those of the array: 64 columns of all rows
     at a time are ``axes=((k // 64, 64), (m, k), (64, 1))``.

@@ -16,10 +16,9 @@ import numpy as np
 from peakgate import emulator
 from peakgate.build.cubin import Resources
 from peakgate.core import dtypes
-from peakgate.core.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage, value_of
+from peakgate.core.arguments import TensorMapArgument, TexelBuffer, value_of
+from peakgate.core.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.tensor_maps import TensorMapArgument
-from peakgate.core.texels import TexelBuffer
 from peakgate.device.interface import (
     Device,
     DeviceKind,

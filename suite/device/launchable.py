@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import cupy
 import numpy as np
 from peakgate.build.cubin import Cubin, Resources
-from peakgate.core.case import TENSOR_MATH, Array, Buffer, Case, Role, value_of
-from peakgate.core.tensor_maps import TensorMapArgument
-from peakgate.core.texels import TexelBuffer
+from peakgate.core.arguments import TensorMapArgument, TexelBuffer, value_of
+from peakgate.core.case import TENSOR_MATH, Array, Buffer, Case, Role
 from peakgate.device import elements, energy, nvml, operations, tensor_maps
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
 from peakgate.device.state import DeclaredState

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from peakgate.core.arguments import DATA_TYPES, L2_PROMOTIONS, SWIZZLES, TensorMapArgument
 from peakgate.core.case import Buffer
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.tensor_maps import DATA_TYPES, L2_PROMOTIONS, SWIZZLES, TensorMapArgument
 from peakgate.device import driver
 
 _LAYOUT = np.dtype([("opaque", np.uint64, (16,))])

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from cupy.cuda import get_current_stream, runtime, texture
+from peakgate.core.arguments import Surface, TexelBuffer, Texture
 from peakgate.core.case import Array
-from peakgate.core.texels import Surface, TexelBuffer, Texture
 
 _KINDS = {
     "u": runtime.cudaChannelFormatKindUnsigned,

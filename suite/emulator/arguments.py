@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from peakgate.core import dtypes, texels
+from peakgate.core import arguments, dtypes
+from peakgate.core.arguments import TensorMapArgument
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.core.text import counted
 from peakgate.emulator.structures import BufferStructure, Parameter, SlotStructure, TensorMapStructure, TextureStructure
 
@@ -22,7 +22,7 @@ class TexelArray:
     """An array given for a texture or surface object; ``described`` says how the kernel sees it."""
 
     array: np.ndarray[Any, Any]
-    described: texels.TexelBuffer
+    described: arguments.TexelBuffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Arguments:
                 f"{where}: {given.dtype} {given.shape} given for texels, expected {described.dtype} {described.shape}",
                 Code.ARGUMENTS,
             )
-        buffer = self._known(where, place, given, writable=isinstance(described.seen_as, texels.Surface))
+        buffer = self._known(where, place, given, writable=isinstance(described.seen_as, arguments.Surface))
         described_at = _describe(self.textures[self.texture_count], value, buffer)
         self.texture_count += 1
         return self._scalar(where, np.uint64(described_at), parameter)
@@ -284,8 +284,8 @@ def _describe(texture: TextureStructure, given: TexelArray, buffer: BufferStruct
     texture.size[:] = (extent.width, extent.height or 1, extent.depth or 1)
     texture.layers = extent.layers
     texture.channels, texture.channel_bytes, texture.kind = how.channels, dtype.itemsize, _KINDS[dtype.kind]
-    texture.is_surface = not isinstance(how, texels.Texture)
-    if isinstance(how, texels.Texture):
+    texture.is_surface = not isinstance(how, arguments.Texture)
+    if isinstance(how, arguments.Texture):
         texture.address = _ADDRESS[how.address]
         texture.linear = how.linear
         texture.normalized_coordinates, texture.normalized_values = how.normalized_coords, how.normalized_read

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
+from peakgate.core.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
 from peakgate.core.case import Array, Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Struct, Tier, Work
-from peakgate.core.tensor_maps import StridedMapArgument, TensorMapArgument
-from peakgate.core.texels import Surface, TexelBuffer, Texture
 
 FUNCTION = "function"
 """Placeholder of a function of the family: a reference, or one that makes input data."""

@@ -17,11 +17,11 @@ from typing import Any
 
 from msgspec import structs
 from peakgate.core import catalogue, config
+from peakgate.core.arguments import seen_as
 from peakgate.core.case import Argument, Buffer, Case, RefusedCase, Role, Scale
 from peakgate.core.catalogue import Cases, refusal_of
 from peakgate.core.config import Project
 from peakgate.core.errors import PeakgateError
-from peakgate.core.texels import seen_as
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.run import listing
 from peakgate.run.listing import Listed

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.core import dtypes
-from peakgate.core.case import Buffer, Role, Scalar, Struct, value_of
+from peakgate.core.arguments import value_of
+from peakgate.core.case import Buffer, Role, Scalar, Struct
 from peakgate.core.errors import PeakgateError
 
 FLOATS = sorted(dtypes.BITS)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from peakgate import emulator
-from peakgate.core.tensor_maps import StridedMapArgument, TensorMapArgument
+from peakgate.core.arguments import StridedMapArgument, TensorMapArgument
 from peakgate.emulator import DefectKind, KernelDefect, TileArray
 from peakgate.emulator.ptx import translated
 

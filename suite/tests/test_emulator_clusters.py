@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from peakgate import emulator
-from peakgate.core.tensor_maps import TensorMapArgument
+from peakgate.core.arguments import TensorMapArgument
 from peakgate.emulator import DefectKind, KernelDefect, TileArray
 
 BLOCKS, THREADS = 4, 64

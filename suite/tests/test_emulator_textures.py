@@ -12,11 +12,11 @@ from calibrated import outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate import emulator
+from peakgate.core.arguments import Surface, TexelBuffer, Texture, seen_as
 from peakgate.core.case import Buffer, Role, Scale
 from peakgate.core.catalogue import module_at
 from peakgate.core.errors import PeakgateError
 from peakgate.core.family import In
-from peakgate.core.texels import Surface, TexelBuffer, Texture, seen_as
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.emulator import DefectKind, KernelDefect, TexelArray
 from peakgate.run import case_data

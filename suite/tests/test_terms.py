@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from peakgate.build.cubin import BuildError
+from peakgate.core.arguments import TensorMapArgument
 from peakgate.core.case import (
     Buffer,
     Case,
@@ -20,7 +21,6 @@ from peakgate.core.case import (
     Work,
 )
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.tensor_maps import TensorMapArgument
 from peakgate.run import identity
 from peakgate.run.identity import terms
 from peakgate.run.listing import Listed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calibrated.pattern import BLOCK_SYNC, BOUNDS, CLEAN, RACY, Pattern
-from peakgate.core.texels import Surface, Texture
+from peakgate.core.arguments import Surface, Texture
 
 PATTERNS = (
     Pattern(
