@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import cupy
 import numpy as np
@@ -13,16 +13,15 @@ from peakgate.build.cubin import Cubin, Resources
 from peakgate.core.arguments import TensorMapArgument, TexelBuffer, value_of
 from peakgate.core.case import TENSOR_MATH, Array, Buffer, Case, Role
 from peakgate.device import elements, energy, nvml, operations, tensor_maps
+from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
 from peakgate.device.state import DeclaredState
 from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
+from peakgate.judge.peaks import Peaks
 from peakgate.measure.energy import Energy
 from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
-
-if TYPE_CHECKING:  # it makes launchables
-    from peakgate.device.gpu import GpuDevice
 
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 """How CuPy reports what went wrong on the device."""
@@ -44,6 +43,38 @@ looks up what it kept reads its input, what it was and the result, and writes th
 
 _LEAST_PEAK_GBS = 100.0
 """Of a GPU whose peak is not known."""
+
+
+class LaunchDevice(Protocol):
+    """The part of ``device.gpu.GpuDevice`` that a case uses."""
+
+    guarded: bool
+    lost: str | None
+    peaks: Peaks | None
+    facts: NvmlFacts
+
+    @property
+    def energy_meter(self) -> energy.GpuMeter: ...
+
+    def draw(self, end: int) -> int: ...
+
+    def build(self, case: Case) -> Cubin: ...
+
+    def functions(self, built: Cubin, case: Case, *, other: bool = False) -> list[Any]: ...
+
+    def input(self, buffer: Buffer, seed: int) -> Array: ...
+
+    def constants(self, case: Case) -> list[Array]: ...
+
+    def noise(self, dtype: str) -> Array: ...
+
+    def pools(self, case: Case, seed: int) -> dict[int, Array]: ...
+
+    def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None: ...
+
+    def sample_stream(self, batch: int) -> SampleStream: ...
+
+    def faulted(self, case: Case, fault: Exception) -> KernelFault | MemoryError: ...
 
 
 class GpuRefiller:
@@ -99,7 +130,7 @@ class GpuLaunchable:
 
     def __init__(
         self,
-        device: GpuDevice,
+        device: LaunchDevice,
         case: Case,
         seed: int = 0,
         *,
