@@ -230,6 +230,14 @@ def lint(session: nox.Session) -> None:
     session.run("zizmor", "--offline", "--quiet", ".github")
 
 
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation site in docs/site/html; a link that leads nowhere fails."""
+    install(session, "docs")
+    quiet = ("-q", "--fail-on-warning", "--keep-going", "-d", ".cache/docs")
+    session.run("python", "-m", "sphinx", *quiet, "-c", "docs/site", ".", "docs/site/html", *session.posargs)
+
+
 @nox.session(default=False)
 def stranger(session: nox.Session) -> None:
     """Install the wheel into an empty environment and use it in an empty repository, without a GPU."""
@@ -270,6 +278,7 @@ LOCKS = {
     "tests": ("pyproject.toml", "--extra=reports", "--extra=fleet", "--group=build", "--group=tests", "--group=lint"),
     "reports": ("pyproject.toml", "--extra=reports", "--group=build"),
     "fleet": ("pyproject.toml", "--extra=reports", "--extra=fleet", "--group=build"),
+    "docs": ("pyproject.toml", "--extra=reports", "--extra=fleet", "--group=build", "--group=docs"),
     "cuda13": ("pyproject.toml", "--extra=cuda13"),
     "nvrtc": ("pyproject.toml", "--extra=nvrtc"),
     "cuda12": ("pyproject.toml", "--extra=cuda12"),

@@ -51,7 +51,7 @@ def test_a_message_that_the_docs_explain_is_one_the_code_gives(message: str) -> 
 
 
 def test_every_section_of_the_docs_fits_a_page() -> None:
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
         sections = re.split(r"^##+ ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         for section in sections:
             assert len(section.splitlines()) <= 60, section.splitlines()[0]

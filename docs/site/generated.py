@@ -1,0 +1,44 @@
+"""What the site has of the repository besides its pages: children of pages, and links that lead to folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+
+CHILDREN = {
+    "kernels/README": ["transpose", "sgemm", "hgemm", "attention", "norm", "reduce", "quantize"],
+    "lab/README": ["*"],
+}
+"""Page of a folder to the folders in it whose pages come below it in the navigation."""
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("source-read", add_children)
+    app.connect("doctree-read", resolve_folders)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def add_children(_: Sphinx, docname: str, source: list[str]) -> None:
+    """Append the list of a folder's pages, which a reader of the checkout sees as folders."""
+    if folders := CHILDREN.get(docname):
+        pages = "\n".join(f"{folder}/README" for folder in folders)
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{pages}\n```\n"
+
+
+def resolve_folders(app: Sphinx, doctree: nodes.document) -> None:
+    """Let a link to a folder lead to its page; one to a folder without a page is text, for the site has no listings."""
+    for link in list(doctree.findall(addnodes.pending_xref)):
+        if link["reftype"] != "myst" or link.get("refdomain"):
+            continue
+        _, path = app.env.relfn2path(link["reftarget"], link["refdoc"])
+        if not Path(path).is_dir():
+            continue
+        page = app.env.path2doc(str(Path(path, "README.md")))
+        if page in app.env.found_docs:
+            link["refdomain"], link["reftarget"], link["reftargetid"] = "doc", page, None
+        else:
+            link.replace_self(link.children)
