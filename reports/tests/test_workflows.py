@@ -259,6 +259,7 @@ def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path,
     assert sorted(line.removeprefix("-R -s ") for line in checking) == [
         "bench -- --device cpu",
         "check -- --jobs 1",
+        "docs",
         "ladder",
         "lint",
         "mutants -- --jobs 1 --skip-listed -k access or transpose or occupancy or roof",
