@@ -1,10 +1,12 @@
-"""What the site has of the repository besides its pages: children of pages, and links that lead to folders."""
+"""What pages have of the code, the children of folders' pages, and links that lead to folders."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from docutils import nodes
+from reference import GENERATED
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
@@ -17,9 +19,16 @@ CHILDREN = {
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
+    app.connect("source-read", fill)
     app.connect("source-read", add_children)
     app.connect("doctree-read", resolve_folders)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def fill(_: Sphinx, docname: str, source: list[str]) -> None:
+    """Put what the code says in place of a reference page's comment ``<!-- generated: NAME -->``."""
+    if docname.startswith("docs/reference/"):
+        source[0] = re.sub(r"<!-- generated: (\S+) -->", lambda found: GENERATED[found[1]](), source[0])
 
 
 def add_children(_: Sphinx, docname: str, source: list[str]) -> None:

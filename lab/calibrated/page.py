@@ -1,4 +1,4 @@
-"""Fill the tables of the calibrated suites in suite/emulator/README.md: ``python -m lab.calibrated.page``."""
+"""Fill the tables of the calibrated suites in docs/explanation/races.md: ``python -m lab.calibrated.page``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.pages import ROOT, fill_page
 
 HERE = Path(__file__).resolve().parent
 ORDER = ROOT / "suite" / "tests" / "calibrated" / "record-order.json"
-PAGE = ROOT / "suite" / "emulator" / "README.md"
+PAGE = ROOT / "docs" / "explanation" / "races.md"
 
 
 def tools() -> str:

@@ -1,4 +1,4 @@
-"""Fill the table of dodges in baselines/promises.md from this folder's one record: ``python -m lab.dodges.page``."""
+"""Fill the table of dodges in docs/explanation/promises.md from this folder's record: ``python -m lab.dodges.page``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.dodges.dodges import read
 from lab.pages import ROOT, fill_page
 
 HERE = Path(__file__).resolve().parent
-PAGE = ROOT / "baselines" / "promises.md"
+PAGE = ROOT / "docs" / "explanation" / "promises.md"
 
 
 def dodges(record: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Fill the block on refills in suite/README.md from this folder's records: ``python -m lab.refills.page``."""
+"""Fill the block on refills in docs/explanation/proof.md from this folder's records: ``python -m lab.refills.page``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lab.pages import ROOT, fill_page
 from lab.refills.pairs import UNROLLED
 
 HERE = Path(__file__).resolve().parent
-PAGE = ROOT / "suite" / "README.md"
+PAGE = ROOT / "docs" / "explanation" / "proof.md"
 
 
 def _record(pattern: str) -> Any:

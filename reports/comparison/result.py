@@ -40,7 +40,7 @@ ROW_COLUMNS: Mapping[str, str] = {
     "floor": "float64",
     **{f"{side}_{name}": dtype for name, dtype in BOTH_SIDES.items() for side in ("base", "new")},
 }
-"""The columns of a comparison's frame, in order, with their dtypes; reports/README.md explains them."""
+"""The columns of a comparison's frame, in order, with their dtypes; docs/reference/reports.md explains them."""
 
 LEAST_P = 1e-6
 """Below it a p-value is given as a bound: the far tail of no distribution is known well enough for a figure."""

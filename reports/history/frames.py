@@ -18,7 +18,7 @@ CHANGE_COLUMNS: Mapping[str, str] = {
     "open_percent": NUMBER,
     "accepted": TEXT,
 }
-"""The columns of a frame of change points, in order, with their dtypes; reports/README.md explains them."""
+"""The columns of a frame of change points, in order, with their dtypes; docs/reference/reports.md explains them."""
 
 
 def change_frame(trend: Trend) -> pd.DataFrame:

@@ -55,7 +55,7 @@ TREND_COLUMNS: Mapping[str, str] = {
     "command": "string",
     "recent_us": "object",
 }
-"""The columns of a history's frame, in order, with their dtypes; reports/README.md explains them."""
+"""The columns of a history's frame, in order, with their dtypes; docs/reference/reports.md explains them."""
 
 
 class CaseFinding(NamedTuple):

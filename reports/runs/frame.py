@@ -53,7 +53,7 @@ CASE_COLUMNS: Mapping[str, str] = {
     "host_bound": FLAG,
 }
 FRAME_COLUMNS: Mapping[str, str] = {**RUN_COLUMNS, **CASE_COLUMNS}
-"""Every column of a frame of runs, in order, with its dtype; reports/README.md explains them."""
+"""Every column of a frame of runs, in order, with its dtype; docs/reference/reports.md explains them."""
 
 HISTORY_COLUMNS = (
     *("gpu_slug", "run", "taken", "commit", "dirty", "whole", "gpu_uuid", "run_tier"),

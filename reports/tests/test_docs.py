@@ -18,7 +18,7 @@ OTHERS = {"SyntaxError", "floors.toml", "invalid peer certificate", "UnknownIssu
 """Words of Python, of a path and of uv."""
 
 
-PAGE = ROOT / "docs" / "troubleshooting.md"
+PAGE = ROOT / "docs" / "reference" / "errors.md"
 
 
 @cache
@@ -51,10 +51,12 @@ def test_a_message_that_the_docs_explain_is_one_the_code_gives(message: str) -> 
 
 
 def test_every_section_of_the_docs_fits_a_page() -> None:
+    """Its text: a table may list more."""
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
         sections = re.split(r"^##+ ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         for section in sections:
-            assert len(section.splitlines()) <= 60, section.splitlines()[0]
+            lines = [line for line in section.splitlines() if not line.startswith("|")]
+            assert len(lines) <= 60, lines[0]
 
 
 def test_the_rules_for_contributors_stay_short() -> None:

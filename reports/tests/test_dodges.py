@@ -1,4 +1,4 @@
-"""Every way to dodge the gate that baselines/promises.md names, tried on a repository with a base and a change."""
+"""Every way to dodge the gate that the page of promises names, tried on a repository with a base and a change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from peakgate.run.inputs import exported
 from synthetic_runs import document, save
 
 ROOT = Path(__file__).parents[2]
-PROMISES = ROOT / "baselines" / "promises.md"
+PROMISES = ROOT / "docs" / "explanation" / "promises.md"
 GPU = "nvidia-h200"
 H200 = f"baselines/{GPU}"
 CASE = "twice.{}-1024"

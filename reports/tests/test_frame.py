@@ -21,7 +21,7 @@ from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).parents[2] / "docs" / "reference" / "reports.md"
 
 
 def test_a_frame_of_runs_has_the_documented_columns_and_dtypes() -> None:
@@ -73,7 +73,7 @@ def test_the_trend_of_a_frame_is_that_of_the_saved_files(saved: Saved) -> None:
 
 
 def test_the_example_in_the_readme_runs_on_the_committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(README.parents[1])
+    monkeypatch.chdir(README.parents[2])
     (example,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, pd.DataFrame] = {}
     exec(example, names)  # the code that a reader would copy

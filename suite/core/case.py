@@ -67,7 +67,7 @@ the OUT and INOUT buffers after it, in argument order and of any type.
 
 Magnitudes = Callable[[Any, Sequence[Array]], Sequence[Array | None]]
 """``scale(xp, inputs) -> magnitudes``: for each output, broadcastable to it, the size of what is summed into an
-element, ``sqrt(sum of the squared terms)`` say; None where that is |ref|. ``inputs`` are those of the reference."""
+element, ``sqrt(sum of the squared terms)`` say; None where that is ``|ref|``. ``inputs`` are those of the reference."""
 
 TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
 """The types in which tensor cores compute; each is the name of its measured roof too."""
@@ -252,7 +252,7 @@ class Case:
     How far an element may be off is ``tolerance * max(|ref|, magnitude)`` and the rounding of the output's type
     (``judge.correctness``): a number for all outputs that round, or one per output; 0 asks for equal values, and so
     does an integer output beside one that rounds. ``scale(xp, inputs)`` gives each output's magnitudes, the size of
-    what is summed into an element (None: |ref| says all); without it they are estimated. With ``atol`` or ``rtol`` the
+    what is summed into an element (None: ``|ref|``); without it they are estimated. With ``atol`` or ``rtol`` the
     bound is ``atol + rtol * |ref|`` instead.
     """
 

@@ -15,7 +15,7 @@ from peakgate.core.verdict import ExitCode
 
 
 class Code(StrEnum):
-    """A kind of refusal: one per mistake and remedy, which are those of its row in docs/troubleshooting.md.
+    """A kind of refusal: one per mistake and remedy, which are those of its row in docs/reference/errors.md.
 
     Errors end with it in brackets, whatever their sentence. A code is never given to another kind.
     """

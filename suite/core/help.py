@@ -18,15 +18,15 @@ PAGES = {
     "existing-code": ("docs/existing-code.md", "a .cu with main(), a PyTorch extension, missing headers, structs"),
     "frameworks": ("docs/frameworks.md", "JAX, Triton and others; states, tuners, environments, energy"),
     "programs": ("docs/programs.md", "for programs that write kernels: check, bench and ab with --json"),
-    "troubleshooting": ("docs/troubleshooting.md", "what an error message means, and what to do"),
-    "check": ("README.md", "one case from .cu to report; check, mutants, resources; what happens to faults"),
-    "emulator": ("emulator/README.md", "what the emulator finds, and how far"),
-    "reports": ("reports/README.md", "reading a report; pandas frames"),
+    "troubleshooting": ("docs/reference/errors.md", "what an error message means, and what to do"),
+    "check": ("docs/explanation/checks.md", "what check, mutants and resources look at"),
+    "emulator": ("docs/reference/emulator.md", "what the emulator finds, and how far"),
+    "reports": ("docs/reference/reports.md", "pandas frames of saved runs"),
     "history": ("reports/history/README.md", "what got slower over the saved runs"),
     "bisect": ("reports/bisect/README.md", "which commit changed a case's time"),
     "fleet": ("reports/fleet/README.md", "all GPUs of a machine or cluster"),
     "baselines": ("baselines/README.md", "floors, acknowledgements, a driver upgrade, a new GPU model"),
-    "promises": ("baselines/promises.md", "what a pass promises, and what it does not"),
+    "promises": ("docs/explanation/promises.md", "what a pass promises, and what it does not"),
 }
 """Topic to its page, as the wheel has it below the package, and what it is about."""
 SETTINGS_TOPIC = "settings"

@@ -39,6 +39,6 @@ def test_every_refusal_has_a_code():
 
 
 def test_the_page_lists_every_code():
-    page = (SUITE.parent / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    page = (SUITE.parent / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (PG\d+) \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)
     assert rows == [str(code) for code in Code]
