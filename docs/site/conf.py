@@ -18,7 +18,7 @@ author = "The Peakgate authors"
 release = metadata.version("peakgate")
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "generated"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "generated", "sources", "offline"]
 root_doc = "docs/index"
 include_patterns = ["**.md"]
 exclude_patterns = [".[!g]*", ".git", "**/tests", "README.md", "build", "docs/site", "lab/fleet", "reports/out"]
@@ -33,6 +33,7 @@ add_module_names = False
 toc_object_entries = False
 
 html_theme = "furo"
+html_favicon = "static/icon.svg"
 html_title = f"Peakgate {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from reference import GENERATED
@@ -22,6 +24,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("source-read", fill)
     app.connect("source-read", add_children)
     app.connect("doctree-read", resolve_folders)
+    app.connect("autodoc-process-signature", as_written)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -51,3 +54,12 @@ def resolve_folders(app: Sphinx, doctree: nodes.document) -> None:
             link["refdomain"], link["reftarget"], link["reftargetid"] = "doc", page, None
         else:
             link.replace_self(link.children)
+
+
+def as_written(_: Sphinx, what: str, _name: str, value: Any, *_others: Any) -> tuple[str, str] | None:
+    """The signature of a function or class with its types as the source has them, aliases by their names."""
+    if what not in {"function", "class"} or value.__module__ == "builtins":
+        return None
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(value)))
+    parameters, _, result = text.partition(" -> ")
+    return parameters, "" if result == "None" else result
