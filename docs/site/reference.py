@@ -43,6 +43,8 @@ def _command(verb: str) -> str:
     lists = [block for block in blocks if block.startswith(("positional arguments:", "options:"))]
     before, *after = [_prose(block) for block in blocks if block not in lists]
     options = [option for block in lists for option in _options(block.splitlines()[1:])]
+    if not options:
+        raise ValueError(f"peakgate {verb} --help: its options are not where argparse used to print them")
     table = _table(("option", "meaning"), ((f"`{name}`", _prose(text)) for name, text in options))
     return "\n\n".join([f"## {verb}", before, f"```text\n{usage}\n```", table, *after])
 
