@@ -294,7 +294,9 @@ def installed_nvrtc() -> ModuleType:
     """NVRTC's interface; PeakgateError with how to install it if it is missing, as on machines without a GPU."""
     try:
         from peakgate.build import nvrtc  # noqa: PLC0415
-    except ImportError:
+
+        nvrtc.version()  # the bindings may be there without the library
+    except (ImportError, RuntimeError, OSError):
         raise PeakgateError(
             "NVRTC, which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'", Code.INSTALLATION
         ) from None

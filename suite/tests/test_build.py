@@ -48,6 +48,16 @@ def test_a_kernel_that_several_want_at_once_is_compiled_once(stage, monkeypatch)
     assert {each.fingerprint for each in built} == {built[0].fingerprint}
 
 
+def test_bindings_without_the_compilers_library_are_refused_as_not_installed(stage, monkeypatch):
+    def version():
+        raise RuntimeError("Failure finding libnvrtc.so")
+
+    monkeypatch.setattr(nvrtc, "version", version)
+    with pytest.raises(PeakgateError) as refused:
+        cubin(stage, (), (9, 0))
+    assert refused.value.code is Code.INSTALLATION
+
+
 def test_a_comment_changes_no_fingerprint_and_code_does(stage):
     first = cubin(stage, (), (9, 0))
     stage.source.write_text("// another word, another line\n\n" + SOURCE)
