@@ -1,6 +1,6 @@
 """Downloads of an installation, by file of requirements/: packages, and megabytes of wheels for Python 3.12 on Linux.
 
-``python -m lab.downloads.downloads`` writes the table of .github/README.md from downloads.json; ``--measure`` downloads
+``python -m lab.downloads.downloads`` writes the table of docs/how-to/install.md from its record; ``--measure`` loads
 every wheel first, with pip, and records its size: two gigabytes.
 """
 
@@ -20,7 +20,7 @@ from lab.pages import fill_page
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("downloads.json")
-PAGE = ROOT / ".github" / "README.md"
+PAGE = ROOT / "docs" / "how-to" / "install.md"
 FILES = {
     "reports": "every verb but `bench` and `ab` on a GPU",
     "fleet": "`reports`, and `fleet`",

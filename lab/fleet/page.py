@@ -1,4 +1,4 @@
-"""Fill the page of fleets from the records: ``python -m lab.fleet.page lab/fleet --page reports/fleet/README.md``.
+"""Fill the page of slow GPUs: ``python -m lab.fleet.page lab/fleet --page docs/explanation/slow-gpus.md``.
 
 ``rates`` writes the simulations' records, ``overhead`` what a fleet costs beside its gates, ``trial`` those of GPUs.
 """

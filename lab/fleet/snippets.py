@@ -1,6 +1,6 @@
 """Run the snippets of the fleet's page with stand-ins: ``python -m lab.fleet.snippets OUT.json``.
 
-They are taken from ``reports/fleet/README.md`` as they are, but for numbers of workers and the device, which is the
+They are taken from ``docs/how-to/fleet.md`` as they are, but for numbers of workers and the device, which is the
 emulator. Of SSH the commands run on this machine without ``ssh NODE``; of Slurm the script runs with the jobs of
 dask-jobqueue's ``LocalCluster``, which are processes, and the job script of the real class is looked at; of Kubernetes
 the manifest is held to the operator's schema. Needs dask-jobqueue, dask-kubernetes and jsonschema too.
@@ -33,7 +33,7 @@ from peakgate.reports.fleet.store import newest
 
 from lab.pages import ROOT
 
-PAGE = ROOT / "reports" / "fleet" / "README.md"
+PAGE = ROOT / "docs" / "how-to" / "fleet.md"
 ON_EMULATOR = ["--device", "cpu", "--out", "out"]
 WORKERS_ON_PAGE, WORKERS = "125", "2"
 LIMIT_S = 300.0
@@ -79,7 +79,8 @@ def outcome(folder: Path, code: int) -> Json:
 
 def ssh(folder: Path) -> Json:
     """The commands of the block for SSH, on this machine."""
-    lines = [line.partition("#")[0].split() for line in snippet("sh", "dask scheduler").splitlines()]
+    written = (line.partition("#")[0].split() for line in snippet("sh", "dask scheduler").splitlines())
+    lines = [line for line in written if line]
     port, started = "18786", []
     here = {"head": "127.0.0.1", "8786": port, WORKERS_ON_PAGE: WORKERS}
     local = [[re.sub("|".join(here), lambda found: here[found[0]], word) for word in line] for line in lines]

@@ -1,4 +1,4 @@
-"""The tables of docs/frameworks.md, from the records of ``lab.frameworks.measure``: ``python -m lab.frameworks.page``.
+"""Tables of frameworks, states and energy, of ``lab.frameworks.measure``: ``python -m lab.frameworks.page``.
 
 Records are ``cpu.json``, of a machine without a GPU, and ``h200-*.json``.
 """
@@ -17,7 +17,12 @@ from peakgate.reports.write.markdown import table_line
 from lab.pages import ROOT, fill_page
 
 HERE = Path(__file__).parent
-PAGE = ROOT / "docs" / "frameworks.md"
+HOW_TO = ROOT / "docs" / "how-to"
+PAGES = {
+    name: HOW_TO / f"{page}.md"
+    for name, page in (("frameworks", "frameworks"), ("states", "state"), ("energy", "energy"))
+}
+"""Block to its page."""
 
 FRAMEWORKS: Mapping[str, tuple[str, str]] = {
     "torch": ("PyTorch: eager, autograd, compiled", "torch"),
@@ -127,8 +132,9 @@ def blocks() -> dict[str, str]:
 
 
 def main() -> int:
-    """Fill the page."""
-    fill_page(PAGE, blocks())
+    """Fill the pages."""
+    for name, text in blocks().items():
+        fill_page(PAGES[name], {name: text})
     return 0
 
 

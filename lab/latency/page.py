@@ -1,4 +1,4 @@
-"""Fill the sentence on waiting in docs/programs.md from the record: ``python -m lab.latency.page``."""
+"""Fill the sentence on waiting in docs/how-to/programs.md from the record: ``python -m lab.latency.page``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from lab.pages import ROOT, fill_page
 
-PAGE = ROOT / "docs" / "programs.md"
+PAGE = ROOT / "docs" / "how-to" / "programs.md"
 STARTS = ("check_s", "check_json_s", "python_pass_s")
 
 

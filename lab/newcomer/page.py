@@ -1,4 +1,4 @@
-"""Fill the tables of newcomers in docs/own-repository.md from this folder: ``python -m lab.newcomer.page``."""
+"""Fill the tables of newcomers in README.md: ``python -m lab.newcomer.page``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 from peakgate.reports.pages.markers import table
 
-from lab.pages import ROOT, fill_page
+from lab.pages import fill_page
 
 HERE = Path(__file__).resolve().parent
-PAGE = ROOT / "docs" / "own-repository.md"
+PAGE = HERE / "README.md"
 LATER = {"sgemm": "29b73ac"}
 """Projects that were tried again, and at which commit."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -35,6 +36,10 @@ def read(name: str) -> Any:
     return json.loads((LAB / name).read_text(encoding="utf-8"))
 
 
+def frameworks_block(name: str) -> dict[str, str]:
+    return {name: frameworks.blocks()[name]}
+
+
 @pytest.mark.parametrize(
     ("page", "blocks"),
     [
@@ -50,10 +55,10 @@ def read(name: str) -> Any:
         (triton.PAGE, triton.blocks),
         (latency.PAGE, latency.blocks),
         (downloads.PAGE, downloads.page),
-        (ROOT / "reports/fleet/README.md", lambda: tables(LAB / "fleet")),
-        (ROOT / "reports/history/README.md", lambda: study.blocks(read("history/study.json"))),
+        (ROOT / "docs/explanation/slow-gpus.md", lambda: tables(LAB / "fleet")),
+        (ROOT / "docs/explanation/change-points.md", lambda: study.blocks(read("history/study.json"))),
         (LAB / "injected/README.md", lambda: {"injected-explained": explained(LAB / "injected" / "h200")}),
-        (frameworks.PAGE, frameworks.blocks),
+        *((page, partial(frameworks_block, name)) for name, page in frameworks.PAGES.items() if name != "energy"),
         (growth.PAGE, lambda: growth.page([json.loads(path.read_text()) for path in growth.RECORDS])),
         (LAB / "starts/README.md", lambda: overlap.page(read("starts/starts.json"))),
     ],

@@ -92,7 +92,7 @@ class GitlabProject:
         if environment.get("CI_COMMIT_REF_PROTECTED") != "true" or not token:
             raise PeakgateError(
                 "peakgate comment: needs a pipeline of a protected branch (CI_COMMIT_REF_PROTECTED is true) and, as a "
-                f"protected variable of the project, the token {TOKEN}; see `peakgate help CI`",
+                f"protected variable of the project, the token {TOKEN}; see `peakgate help comments`",
                 Code.UPSTREAM,
             )
         self._api = Rest(environment["CI_API_V4_URL"], ("PRIVATE-TOKEN", token))

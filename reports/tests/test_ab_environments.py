@@ -11,6 +11,7 @@ from ab_experiment import CHANGED, PAD, reported, row, start_quickly
 from ab_fake import FakeSide, commit, wheels
 from peakgate.cli import main
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.help import page
 from peakgate.reports.ab.environments import SideEnvironment, differing, made
 
 
@@ -93,8 +94,7 @@ def test_the_pages_command_measures_a_commit_where_its_code_differs(
     for name, version in (("old", "1.0"), ("new", "2.0")):
         found = wheels(tmp_path / name, version)
         (tree / f"{name}.lock").write_text(f"--no-index\n--find-links {found}\ntiny=={version}\n")
-    page = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text()
-    command = next(line for line in page.splitlines() if line.startswith("peakgate ab --base-env"))
+    command = next(line for line in page("library-upgrade").splitlines() if line.startswith("peakgate ab --base-env"))
     arguments = [*command.split()[1:], f"--out={tmp_path / 'out'}", "--pairs=4", "--confirm-pairs=4"]
     assert main(arguments) == 0
     assert row(tmp_path, PAD)["verdict"] == "SAME"

@@ -9,6 +9,7 @@ import pandas as pd
 import peakgate.reports
 import pytest
 from comparing import KEPT, Saved
+from peakgate.core.help import page
 from peakgate.reports.comparison import command, result
 from peakgate.reports.history import trend
 from peakgate.reports.history.frames import CHANGE_COLUMNS
@@ -21,7 +22,7 @@ from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
-README = Path(__file__).parents[2] / "docs" / "reference" / "reports.md"
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_frame_of_runs_has_the_documented_columns_and_dtypes() -> None:
@@ -72,17 +73,17 @@ def test_the_trend_of_a_frame_is_that_of_the_saved_files(saved: Saved) -> None:
     assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(trend.TREND_COLUMNS)
 
 
-def test_the_example_in_the_readme_runs_on_the_committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(README.parents[2])
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def test_the_example_of_the_page_runs_on_the_committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (example,) = re.findall(r"```python\n(.*?)```", page("reports"), re.DOTALL)
     names: dict[str, pd.DataFrame] = {}
     exec(example, names)  # the code that a reader would copy
     assert set(names["rows"]["verdict"]) == {"SAME"}
     assert names["slowest"].index[0] == names["runs"].groupby("case")["time_us"].median().idxmax()
 
 
-def test_the_readme_names_every_column() -> None:
-    text = README.read_text(encoding="utf-8")
+def test_the_page_names_every_column() -> None:
+    text = page("reports")
     gpu = {name for name in frame.FRAME_COLUMNS if name.startswith("gpu_")}
     for name in (*trend.TREND_COLUMNS, *CHANGE_COLUMNS):
         assert f"`{name}`" in text, name

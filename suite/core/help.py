@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -13,24 +14,13 @@ from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import nearest, say
 from peakgate.core.verdict import ExitCode
 
-PAGES = {
-    "own-repository": ("docs/own-repository.md", "your own kernels and benchmark tests, floors, CI"),
-    "existing-code": ("docs/existing-code.md", "a .cu with main(), a PyTorch extension, missing headers, structs"),
-    "frameworks": ("docs/frameworks.md", "JAX, Triton and others; states, tuners, environments, energy"),
-    "programs": ("docs/programs.md", "for programs that write kernels: check, bench and ab with --json"),
-    "troubleshooting": ("docs/reference/errors.md", "what an error message means, and what to do"),
-    "check": ("docs/explanation/checks.md", "what check, mutants and resources look at"),
-    "emulator": ("docs/reference/emulator.md", "what the emulator finds, and how far"),
-    "reports": ("docs/reference/reports.md", "pandas frames of saved runs"),
-    "history": ("reports/history/README.md", "what got slower over the saved runs"),
-    "bisect": ("reports/bisect/README.md", "which commit changed a case's time"),
-    "fleet": ("reports/fleet/README.md", "all GPUs of a machine or cluster"),
-    "baselines": ("baselines/README.md", "floors, acknowledgements, a driver upgrade, a new GPU model"),
-    "promises": ("docs/explanation/promises.md", "what a pass promises, and what it does not"),
+FOLDERS = ("", "how-to", "reference", "explanation")
+"""Folders of the documentation, in the order in which topics are listed and sections looked for."""
+GENERATED = {
+    "commands": "`peakgate VERB --help` lists a verb's options.",
+    "family": "`python -m pydoc peakgate.family` lists them.",
 }
-"""Topic to its page, as the wheel has it below the package, and what it is about."""
-SETTINGS_TOPIC = "settings"
-"""Topic of the settings of a project, whose page is the module that reads them."""
+"""What stands in a terminal in place of what the site writes from the code."""
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -44,39 +34,50 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     if words:
         _show(text_of(words))
     else:
-        width = max(map(len, PAGES))
-        topics = {**{name: about for name, (_, about) in PAGES.items()}, SETTINGS_TOPIC: "the keys of [tool.peakgate]"}
-        say("\n".join(f"{name:<{width}}  {about}" for name, about in topics.items()))
+        titles = {name: page(name).partition("\n")[0].removeprefix("# ") for name in topics()}
+        width = max(map(len, titles))
+        say("\n".join(f"{name:<{width}}  {title}" for name, title in titles.items()))
     return ExitCode.OK
 
 
 def text_of(words: str) -> str:
     """The Markdown of a topic, of a code, or of the first section whose heading has these words in this order."""
     if code := next((each for each in Code if each == words.strip("[]").upper()), None):
-        rows = (line for line in page("troubleshooting").splitlines() if line.startswith(f"| {code} |"))
+        rows = (line for line in page("errors").splitlines() if line.startswith(f"| {code} |"))
         problem, remedy = next(rows).strip("| ").split(" | ")[1:]
         return f"{code}: {problem}\n\nNext: {remedy}. Messages of all kinds: `peakgate help troubleshooting`.\n"
-    if words == SETTINGS_TOPIC:
-        return f"{import_module('peakgate.core.config').__doc__}\n"
-    if words in PAGES:
+    if words in topics():
         return page(words)
     wanted = words.lower().replace("-", " ")
-    sections = [section for name in PAGES for section in _sections(page(name))]
+    sections = [section for name in topics() for section in _sections(page(name))]
     for alike in (str.__eq__, str.__contains__):
         for heading, text in sections:
             if alike(heading, wanted):
                 return text
-    known = [*PAGES, SETTINGS_TOPIC, *(heading for heading, _ in sections)]
+    known = [*topics(), *(heading for heading, _ in sections)]
     raise PeakgateError(
         f"peakgate help {words}: no such topic{nearest(words, known)}; `peakgate help` lists them", Code.OPTION
     )
 
 
+@cache
+def topics() -> dict[str, Path]:
+    """Each topic with its page: a file's name, behind that of its folder where two have one."""
+    package = Path(__file__).parents[1]  # a wheel has the pages in the package, a checkout beside it
+    docs = next(folder / "docs" for folder in (package, package.parent) if (folder / "docs").is_dir())
+    found: dict[str, Path] = {}
+    for folder in FOLDERS:
+        for path in sorted((docs / folder).glob("*.md")):
+            found[path.stem if path.stem not in found else f"{folder} {path.stem}"] = path
+    found.pop("index")  # of the site
+    return found
+
+
 def page(topic: str) -> str:
-    """A page's Markdown: a wheel has it in the package, a checkout may have it beside that."""
-    package = Path(__file__).parents[1]
-    paths = [folder / PAGES[topic][0] for folder in (package, package.parent)]
-    return next(path for path in paths if path.is_file()).read_text(encoding="utf-8")
+    """A page's Markdown; that of settings has the module that reads them."""
+    generated = {**GENERATED, "settings": import_module("peakgate.core.config").__doc__ or ""}
+    text = topics()[topic].read_text(encoding="utf-8")
+    return re.sub(r"<!-- generated: (\S+) -->", lambda found: generated.get(found[1], "The site lists them."), text)
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:

@@ -79,7 +79,7 @@ def load_floors(path: Path, known_cases: Collection[str] | None = None, gpu: str
     ``known_cases`` or ``gpu`` (a slug) are given, a case id that is not among them, with the nearest that is, or floors
     of another GPU. Floors of imported cases are not looked up.
     """
-    found = records.read(path, FloorsFile, "correct it; see `peakgate help baselines`", absent=FloorsFile(1, ""))
+    found = records.read(path, FloorsFile, "correct it; see `peakgate help floors`", absent=FloorsFile(1, ""))
     if not found.gpu:
         return Floors(path)
     if gpu is not None and found.gpu != gpu:

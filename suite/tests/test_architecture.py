@@ -114,9 +114,9 @@ def test_nothing_imports_the_experiments_and_the_wheel_has_none_of_them():
     assert [path for path in sources if path != Path(__file__) and experiments.search(path.read_text())] == []
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {module if path.name == "__init__.py" else module.rpartition(".")[0] for path, module in _modules()}
-    pages = {"peakgate.baselines": "baselines", "peakgate.docs": "docs"}
+    pages = {"peakgate.docs": "docs"}
     assert set(settings["packages"]) == folders | pages.keys()
-    assert all(settings["package-data"][package] == ["*.md"] for package in pages)
+    assert all(settings["package-data"][package] == ["*.md", "*/*.md"] for package in pages)
     assert settings["package-dir"] == {"peakgate": "suite", "peakgate.reports": "reports"} | pages
 
 

@@ -4,9 +4,9 @@ import json
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from peakgate.core.help import page
 from peakgate.measure import energy
 from peakgate.measure.energy import Loop, idle_w, loop, of_loops
 
@@ -92,8 +92,7 @@ def test_without_a_gpu_a_run_says_that_there_is_no_energy(tmp_path):
         "import numpy as np\ndef bench_x(gpu_benchmark):\n    gpu_benchmark(lambda x: x + 1, np.ones(3))\n"
     )
     (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
-    page = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
-    written = next(line for line in page.splitlines() if line.startswith("peakgate bench --energy"))
+    written = next(line for line in page("energy").splitlines() if line.startswith("peakgate bench --energy"))
     command = [sys.executable, "-P", "-m", *written.split(), "--device", "cpu", "--benchmark-json=r.json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

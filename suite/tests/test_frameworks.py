@@ -3,10 +3,10 @@
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from peakgate.core.help import page
 from peakgate.device import arrays
 from peakgate.device.call import Call
 from peakgate.run.marker import Given, Proving
@@ -142,9 +142,7 @@ def test_warp_is_right_and_wrong():
 
 def test_the_pages_example_is_right(tmp_path):
     pytest.importorskip("jax")
-    page = (Path(__file__).parents[2] / "docs" / "frameworks.md").read_text(encoding="utf-8")
-    section = page.split("## Frameworks\n")[1].split("\n## ")[0]
-    (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)```", page("frameworks"), re.DOTALL)
     (tmp_path / "bench.py").write_text(example)
     (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
     command = [sys.executable, "-P", "-m", "peakgate", "bench", "--device", "cpu"]

@@ -6,11 +6,11 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from peakgate.core.case import Work
 from peakgate.core.errors import Code
+from peakgate.core.help import page
 from peakgate.core.verdict import Verdict
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import metrics
@@ -77,13 +77,9 @@ def test_a_graph_may_take_as_long_as_all_its_launches():
     assert allowed[2] > 2 * 20 * plan.min_samples * 0.1
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
-
-
-def example(heading, number):
-    """A block of Python of a section of the page."""
-    section = PAGE.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)[number]
+def example(number):
+    """A block of Python of the page."""
+    return re.findall(r"```python\n(.*?)```", page("state"), re.DOTALL)[number]
 
 
 def bench(folder, *arguments):
@@ -104,10 +100,8 @@ def test_the_pages_examples_are_cases_in_each_of_their_states(project):
         'extern "C" __global__ void scale(float* out, const float* in, int n)\n'
         "{ int at = blockIdx.x * blockDim.x + threadIdx.x; if (at < n) { out[at] = 2.0f * in[at]; } }\n"
     )
-    (project / "kernels" / "scale" / "family.py").write_text(example("State: cold, warm, in a graph", 0))
-    (project / "bench.py").write_text(
-        "import numpy as np\nimport pytest\n" + example("State: cold, warm, in a graph", 1)
-    )
+    (project / "kernels" / "scale" / "family.py").write_text(example(0))
+    (project / "bench.py").write_text("import numpy as np\nimport pytest\n" + example(1))
     done = bench(project, "--benchmark-json=run.json")
     assert done.returncode == 0, done.stdout + done.stderr
     entries = [each["extra_info"] for each in json.loads((project / "run.json").read_text())["benchmarks"]]

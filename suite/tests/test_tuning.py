@@ -4,13 +4,11 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from peakgate.core.case import TunedChoice
+from peakgate.core.help import page
 from peakgate.device import tuning
-
-PAGE = Path(__file__).parents[2] / "docs" / "frameworks.md"
 
 TRACE = {
     "traceEvents": [
@@ -106,8 +104,7 @@ def bench(folder, text):
 
 
 def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path):
-    section = PAGE.read_text(encoding="utf-8").split("## The tuner's choice\n")[1].split("\n## ")[0]
-    (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)```", page("tuners"), re.DOTALL)
     done = bench(tmp_path, example)
     assert done.returncode == 0, done.stdout + done.stderr
     (entry,) = json.loads((tmp_path / "run.json").read_text())["benchmarks"]

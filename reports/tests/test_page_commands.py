@@ -1,0 +1,101 @@
+"""Commands of the documentation are run here or by the test that is named, or are marked as for a GPU or a cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from page_commands import Step, script, steps
+from peakgate.core.help import page, topics
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "baselines" / "nvidia-h200" / "runs"
+GATES = sorted(KEPT.glob("*-gate.json.gz"))
+RUN_BY = {
+    "peakgate ab --plan --capability 9.0 --base-env": "reports/tests/test_ab_environments.py",
+    "peakgate bench --energy": "suite/tests/test_energy.py",
+    "peakgate compare driver:": "reports/tests/test_compare_driver.py",
+    "./my_bench": "reports/tests/test_imported.py",
+    "peakgate import": "reports/tests/test_imported.py",
+    "nox -s": "reports/tests/test_workflows.py",
+    "python -m lab.bisect": "lab/tests/test_bisect_simulate.py",
+    "python -m lab.fleet": "lab/tests/test_fleet_generator.py",
+    "python -m lab.history": "lab/tests/test_history_study.py",
+    "python -m lab.injected": "lab/tests/test_injected_page.py",
+    "python reports/tests/test_kept.py": "reports/tests/test_kept.py",
+}
+"""Beginning of a command to the tests that run it, or what it calls, otherwise."""
+NAMES = {
+    r"\bGOOD\b": "HEAD~1",
+    r"\bBAD\b": "HEAD",
+    r"\bBASE\b": str(GATES[0]),
+    r"\bNEW\b": str(GATES[1]),
+    r"\bFOLDER\b": str(KEPT),
+    r"ADDRESS@COMMIT": "https://example.org/peakgate@" + 40 * "a",
+}
+"""What a reader puts in place of a name in capital letters."""
+
+
+def runnable(topic: str) -> list[Step]:
+    return [step for step in steps(page(topic)) if not step.path and not step.text.startswith(tuple(RUN_BY))]
+
+
+HERE = [topic for topic in topics() if topic != "tutorial" and runnable(topic)]
+
+
+def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    someone = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    branch = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "init.defaultBranch", "GIT_CONFIG_VALUE_0": "main"}
+    programs = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run(
+        ["bash", "-c", text],
+        cwd=folder,
+        env={**os.environ, **someone, **branch, **programs},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """A folder in which somebody did the tutorial, and what was printed."""
+    pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
+    folder = tmp_path_factory.mktemp("tutorial")
+    return folder / "my-kernels", run(script(page("tutorial")), folder)
+
+
+def test_a_reader_of_the_tutorial_gets_what_it_shows(tutorial: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    _, done = tutorial
+    assert done.returncode == 0, done.stdout + done.stderr
+    blocks = re.findall(r"^```text\n(.*?)^```$", page("tutorial"), re.MULTILINE | re.DOTALL)
+    pieces = [piece.strip() for block in blocks for line in block.splitlines() for piece in line.split("…")]
+    assert len(pieces) > 5
+    assert not [piece for piece in pieces if piece not in done.stdout]
+
+
+@pytest.mark.parametrize("topic", HERE)
+def test_the_commands_of_a_page_end_as_it_says(
+    topic: str, tutorial: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    project = shutil.copytree(tutorial[0], tmp_path / "project", symlinks=True)
+    example = project / "benchmarks" / "bench_scale.py"
+    example.write_text(example.read_text(encoding="utf-8").replace("1 << 24", "1 << 10"), encoding="utf-8")
+    shutil.copytree(KEPT, project / ".benchmarks" / "nvidia-h200", ignore=shutil.ignore_patterns("*-full.json.gz"))
+    text = "".join(f"```sh\n{step.text}   # exit code {step.exit_code}\n```\n" for step in runnable(topic))
+    for name, given in NAMES.items():
+        text = re.sub(name, given, text)
+    done = run(script(text), project)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_other_tests_run_is_there_and_on_a_page() -> None:
+    commands = [step.text for topic in topics() for step in steps(page(topic)) if not step.path]
+    for beginning, tests in RUN_BY.items():
+        assert (ROOT / tests).is_file()
+        assert any(command.startswith(beginning) for command in commands), beginning
