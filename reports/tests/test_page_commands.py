@@ -7,10 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout, suppress
+from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from page_commands import Step, script, steps
+from peakgate.cli import VERBS, main
 from peakgate.core.help import page, topics
 
 ROOT = Path(__file__).parents[2]
@@ -99,3 +103,22 @@ def test_what_other_tests_run_is_there_and_on_a_page() -> None:
     for beginning, tests in RUN_BY.items():
         assert (ROOT / tests).is_file()
         assert any(command.startswith(beginning) for command in commands), beginning
+
+
+MENTIONED = re.compile(r"(?:^|`|&& |do )peakgate ([a-z]+)((?: [^`\n&|;]*)?)", re.MULTILINE)
+
+
+@cache
+def known_options(verb: str) -> frozenset[str]:
+    with redirect_stdout(StringIO()) as said, suppress(SystemExit):
+        main([verb, "--help"])
+    return frozenset(re.findall(r"(?<!\S)--?[a-z][\w-]*", re.sub(r"[\[\](),]", " ", said.getvalue())))
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_a_command_that_a_page_names_has_the_options_that_it_gives(topic: str) -> None:
+    code = "\n".join(re.findall(r"`+[^`]+`+", page(topic)))
+    for verb, arguments in MENTIONED.findall(code):
+        assert verb in VERBS, verb
+        given = re.findall(r"(?<!\S)--?[a-z][\w-]*", arguments.partition("  #")[0])
+        assert set(given) <= known_options(verb), (verb, arguments)

@@ -1,4 +1,4 @@
-"""Every example of the page on existing code, as a user copies it."""
+"""Every example of the pages whose files a user copies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from peakgate.cli import main
+from peakgate.core.case import Scale
+from peakgate.core.catalogue import described
 from peakgate.core.help import page
 
+FILE = re.compile(r"^```\w+\n(?://|#) (?P<path>kernels/\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 FILES = {
-    found["path"]: found["text"]
-    for found in re.finditer(
-        r"^```\w+\n(?://|#) (?P<path>kernels/\S+)\n(?P<text>.*?)^```$", page("existing-code"), re.MULTILINE | re.DOTALL
-    )
+    found["path"]: found["text"] for topic in ("existing-code", "launches") for found in FILE.finditer(page(topic))
 }
 FAMILIES = sorted({Path(path).parts[1] for path in FILES})
 
@@ -35,8 +35,8 @@ def checked(family):
     return code, [each["launches"] > 0 for each in kernels]
 
 
-def test_the_page_has_a_family_for_each_of_its_sections():
-    assert FAMILIES == ["affine", "clamp", "saxpy", "silu"]
+def test_the_pages_have_a_family_for_each_of_their_examples():
+    assert FAMILIES == ["affine", "clamp", "saxpy", "silu", "sum"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -49,3 +49,15 @@ def test_a_defect_in_a_file_with_host_code_is_found(project):
     source = project / "kernels" / "saxpy" / "saxpy.cu"
     source.write_text(source.read_text().replace("i < n", "i <= n"))
     assert checked("saxpy")[0] == 1
+
+
+def test_the_stages_of_a_family_have_the_ids_that_their_page_says(project):
+    folder = project / "kernels" / "scale"
+    folder.mkdir()
+    (example,) = re.findall(r"```python\n(.*?)```", page("stages"), re.DOTALL)
+    (folder / "family.py").write_text(example)
+    for name in ("plain", "strided"):
+        (folder / f"{name}.cu").write_text(f"__global__ void {name}(float* out, const float* in, int n) {{}}\n")
+    ids = [case.id for case in described(Scale.BENCH, file=folder / "family.py").cases]
+    first, last = re.search(r"`(scale\.\S+)` to `(scale\.\S+)`", page("stages")).groups()
+    assert (ids[0], ids[-1], len(ids)) == (first, last, 8)
