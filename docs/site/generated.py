@@ -18,11 +18,15 @@ CHILDREN = {
 }
 """Page of a folder to the folders in it whose pages come below it in the navigation."""
 
+UNSEARCHED = {"CHANGELOG"}
+"""Pages that have every word, and seldom what a reader looks for."""
+
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.connect("source-read", fill)
     app.connect("source-read", add_children)
+    app.connect("source-read", leave_out_of_search)
     app.connect("doctree-read", resolve_folders)
     app.connect("autodoc-process-signature", as_written)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
@@ -39,6 +43,12 @@ def add_children(_: Sphinx, docname: str, source: list[str]) -> None:
     if folders := CHILDREN.get(docname):
         pages = "\n".join(f"{folder}/README" for folder in folders)
         source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{pages}\n```\n"
+
+
+def leave_out_of_search(_: Sphinx, docname: str, source: list[str]) -> None:
+    """Mark the pages that the search is to pass over."""
+    if docname in UNSEARCHED:
+        source[0] = f"---\nnosearch: true\n---\n\n{source[0]}"
 
 
 def resolve_folders(app: Sphinx, doctree: nodes.document) -> None:
