@@ -19,7 +19,7 @@ from peakgate.core.help import page, topics
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "baselines" / "nvidia-h200" / "runs"
-GATES = sorted(KEPT.glob("*-gate.json.gz"))
+GATES = sorted(KEPT.glob("20261120T17*-gate.json.gz"))
 RUN_BY = {
     "peakgate ab --plan --capability 9.0 --base-env": "reports/tests/test_ab_environments.py",
     "peakgate bench --energy": "suite/tests/test_energy.py",
@@ -39,7 +39,7 @@ NAMES = {
     r"\bBAD\b": "HEAD",
     r"\bBASE\b": str(GATES[0]),
     r"\bNEW\b": str(GATES[1]),
-    r"\bFOLDER\b": str(KEPT),
+    r"\bFOLDER\b": ".benchmarks",
     r"ADDRESS@COMMIT": "https://example.org/peakgate@" + 40 * "a",
 }
 """What a reader puts in place of a name in capital letters."""
@@ -90,7 +90,10 @@ def test_the_commands_of_a_page_end_as_it_says(
     project = shutil.copytree(tutorial[0], tmp_path / "project", symlinks=True)
     example = project / "benchmarks" / "bench_scale.py"
     example.write_text(example.read_text(encoding="utf-8").replace("1 << 24", "1 << 10"), encoding="utf-8")
-    shutil.copytree(KEPT, project / ".benchmarks" / "nvidia-h200", ignore=shutil.ignore_patterns("*-full.json.gz"))
+    saved = project / ".benchmarks" / "nvidia-h200"
+    saved.mkdir()
+    for path in GATES:
+        shutil.copy(path, saved)
     text = "".join(f"```sh\n{step.text}   # exit code {step.exit_code}\n```\n" for step in runnable(topic))
     for name, given in NAMES.items():
         text = re.sub(name, given, text)
