@@ -130,14 +130,17 @@ def _record(title: str, record: Mapping[str, Any]) -> str:
 def _type(kind: Mapping[str, Any]) -> str:
     """A JSON type in words; alternatives once each."""
     if "anyOf" in kind:
-        return ", or ".join(dict.fromkeys(_type(each) for each in kind["anyOf"]))
+        words = dict.fromkeys(map(_type, kind["anyOf"]))
+        return " or ".join(word for word in words if not (word == "integer" and "number" in words))
     if "$ref" in kind:
         name = kind["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
     if "enum" in kind:
         return ", ".join(f"`{value}`" for value in kind["enum"])
     if "items" in kind:
-        return f"{_prose(kind.get('description', 'a list'))} of {_type(kind['items'])}"
+        return f"a list of {'one or more ' if kind.get('minItems') else ''}{_type(kind['items'])}"
+    if kind.get("type") == "string" and kind.keys() <= {"type", "description", "maxLength"}:
+        return "text"
     return _prose(kind.get("description") or kind.get("type", "anything"))
 
 
