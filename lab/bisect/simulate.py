@@ -1,4 +1,4 @@
-"""Simulated histories: ``python -m lab.bisect.simulate RECORD``, fills docs/how-to/bisect.md.
+"""Simulated histories: ``python -m lab.bisect.simulate RECORD``, fills docs/explanation/finding-a-commit.md.
 
 Each history has as many commits as asked for, each with machine code of its own, and one of them makes one kernel
 slower. The search is the one of ``peakgate bisect``; its pairs are those of a kernel of the record, measured against

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 ELSEWHERE = ("# on a GPU", "# on a cluster")
@@ -41,10 +41,10 @@ def steps(page: str) -> Iterator[Step]:
             yield Step(named[1], text)
 
 
-def script(page: str) -> str:
+def script(wanted: Iterable[Step]) -> str:
     """Ends at the first command that does not end as the page says, which it names."""
     lines = ["set -u"]
-    for path, text, exit_code in steps(page):
+    for path, text, exit_code in wanted:
         if path:
             lines += [f'mkdir -p "$(dirname {path})"', f"cat > {path} <<'END OF FILE'", f"{text}END OF FILE"]
         else:
@@ -54,4 +54,4 @@ def script(page: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(script(sys.stdin.read()))
+    sys.stdout.write(script(steps(sys.stdin.read())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -57,6 +58,12 @@ def test_every_section_of_the_docs_fits_a_page() -> None:
         for section in sections:
             lines = [line for line in section.splitlines() if not line.startswith("|")]
             assert len(lines) <= 60, lines[0]
+
+
+def test_the_page_on_installing_has_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "how-to" / "install.md").read_text("utf-8"), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} >= set(extras)
 
 
 def test_the_rules_for_contributors_stay_short() -> None:
