@@ -16,11 +16,6 @@ from peakgate.core.verdict import ExitCode
 
 FOLDERS = ("", "how-to", "reference", "explanation")
 """Folders of the documentation, in the order in which topics are listed and sections looked for."""
-GENERATED = {
-    "commands": "`peakgate VERB --help` lists a verb's options.",
-    "family": "`python -m pydoc peakgate.family` lists them.",
-}
-"""What stands in a terminal in place of what the site writes from the code."""
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -75,9 +70,9 @@ def topics() -> dict[str, Path]:
 
 def page(topic: str) -> str:
     """A page's Markdown; that of settings has the module that reads them."""
-    generated = {**GENERATED, "settings": import_module("peakgate.core.config").__doc__ or ""}
     text = topics()[topic].read_text(encoding="utf-8")
-    return re.sub(r"<!-- generated: (\S+) -->", lambda found: generated.get(found[1], "The site lists them."), text)
+    settings = import_module("peakgate.core.config").__doc__ or ""
+    return re.sub(r"<!-- generated: (\S+) -->", lambda found: settings if found[1] == "settings" else "", text)
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
