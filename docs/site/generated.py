@@ -1,4 +1,4 @@
-"""What pages have of the code, the children of folders' pages, and links that lead to folders."""
+"""What pages have of the code, the navigation, and links that lead to folders."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from reference import GENERATED
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
+INDEX = "docs/index"
 CHILDREN = {
     "kernels/README": ["transpose", "sgemm", "hgemm", "attention", "norm", "reduce", "quantize"],
     "lab/README": ["*"],
+    "reports/README": ["*"],
 }
 """Page of a folder to the folders in it whose pages come below it in the navigation."""
 
@@ -25,6 +27,7 @@ UNSEARCHED = {"CHANGELOG"}
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.connect("source-read", fill)
+    app.connect("source-read", add_navigation)
     app.connect("source-read", add_children)
     app.connect("source-read", leave_out_of_search)
     app.connect("doctree-read", resolve_folders)
@@ -43,6 +46,21 @@ def add_children(_: Sphinx, docname: str, source: list[str]) -> None:
     if folders := CHILDREN.get(docname):
         pages = "\n".join(f"{folder}/README" for folder in folders)
         source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{pages}\n```\n"
+
+
+def add_navigation(_: Sphinx, docname: str, source: list[str]) -> None:
+    """Make a part of the navigation of each section of the index, of the pages to which it links, in their order."""
+    if docname != INDEX:
+        return
+    listed: set[str] = set()
+    sections = re.split(r"^(?=## )", source[0], flags=re.MULTILINE)
+    for at, section in enumerate(sections):
+        caption = section.partition("\n")[0].lstrip("# ")
+        linked = dict.fromkeys(re.findall(r"\]\(([^)\s]+)\.md\)", section))
+        pages = "\n".join(page for page in linked if page not in listed)
+        listed |= linked.keys()
+        sections[at] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n\n"
+    source[0] = "".join(sections)
 
 
 def leave_out_of_search(_: Sphinx, docname: str, source: list[str]) -> None:
