@@ -1,26 +1,23 @@
-"""Fill the page of slow GPUs: ``python -m lab.fleet.page lab/fleet --page docs/explanation/slow-gpus.md``.
+"""Fill the pages of slow GPUs and of what a fleet costs: ``python -m lab.fleet.page``.
 
 ``rates`` writes the simulations' records, ``overhead`` what a fleet costs beside its gates, ``trial`` those of GPUs.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.verdict import ExitCode
+from peakgate.core.errors import PeakgateError
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.pages.markers import table
 
 from lab.fleet.rates import FEW, HEALTHY, KNOWN, PEERS, POWER
-from lab.pages import open_page, percent
+from lab.pages import ROOT, fill_page, percent
 
 OVERHEAD = "overhead.json"
 TRIALS_SEEN = "trial-*/summary.json"
@@ -33,16 +30,24 @@ PARTS = {
 }
 
 
-def tables(record: Path) -> dict[str, str]:
-    """The page's blocks by name."""
+def rates(record: Path) -> dict[str, str]:
+    """Blocks on what is detected, by name."""
     return {
-        "fleet-trial": trials(record),
         "fleet-known": _known(_read(record / KNOWN)),
         "fleet-healthy": _healthy(pd.concat([_read(record / HEALTHY), _read(record / FEW)])),
         "fleet-detected": _detected(_read(record / POWER)),
         "fleet-peers": _peers(_read(record / PEERS)),
-        "fleet-overhead": _overhead(record / OVERHEAD),
     }
+
+
+def costs(record: Path) -> dict[str, str]:
+    """Blocks on what a fleet costs, by name."""
+    return {"fleet-trial": trials(record), "fleet-overhead": _overhead(record / OVERHEAD)}
+
+
+HERE = Path(__file__).parent
+PAGES = {ROOT / "docs" / "explanation" / "slow-gpus.md": rates, HERE / "README.md": costs}
+"""Page to the function that gives its blocks."""
 
 
 def _known(gpus: pd.DataFrame) -> str:
@@ -183,18 +188,6 @@ def _read(path: Path) -> pd.DataFrame:
         raise PeakgateError(f"{path}: no record ({error}); python -m lab.fleet.rates FOLDER writes one") from None
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Fill a page, or print its blocks; 2 where there is no record or no page."""
-    parser = argparse.ArgumentParser(prog="python -m lab.fleet.page", description=__doc__)
-    parser.add_argument("record", type=Path, help="folder of the records")
-    parser.add_argument("--page", type=Path, help="Markdown file whose blocks to fill")
-    options = parser.parse_args(arguments)
-    try:
-        open_page(options.page)(tables(options.record))
-    except PeakgateError as error:
-        return refused(error)
-    return ExitCode.OK
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    for page, blocks in PAGES.items():
+        fill_page(page, blocks(HERE))

@@ -14,7 +14,7 @@ from lab.correctness import page as correctness
 from lab.cute import page as cute
 from lab.dodges import page as dodges
 from lab.downloads import downloads
-from lab.fleet.page import tables
+from lab.fleet import page as fleet
 from lab.foreign import page as foreign
 from lab.frameworks import page as frameworks
 from lab.growth import growth
@@ -55,7 +55,7 @@ def frameworks_block(name: str) -> dict[str, str]:
         (triton.PAGE, triton.blocks),
         (latency.PAGE, latency.blocks),
         (downloads.PAGE, downloads.page),
-        (ROOT / "docs/explanation/slow-gpus.md", lambda: tables(LAB / "fleet")),
+        *((page, partial(blocks, fleet.HERE)) for page, blocks in fleet.PAGES.items()),
         (ROOT / "docs/explanation/change-points.md", lambda: study.blocks(read("history/study.json"))),
         (LAB / "injected/README.md", lambda: {"injected-explained": explained(LAB / "injected" / "h200")}),
         *((page, partial(frameworks_block, name)) for name, page in frameworks.PAGES.items() if name != "energy"),
