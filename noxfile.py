@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import nox
@@ -235,6 +236,7 @@ def docs(session: nox.Session) -> None:
     """Build the documentation site in docs/site/html; a link that leads nowhere fails."""
     install(session, "docs")
     # Anew, for Sphinx does not see a change of the code that pages are written from.
+    shutil.rmtree("docs/site/html", ignore_errors=True)
     how = ("-q", "--fresh-env", "--fail-on-warning", "--keep-going", "-d", ".cache/docs", "-c", "docs/site")
     session.run("python", "-m", "sphinx", *how, ".", "docs/site/html", *session.posargs)
 
