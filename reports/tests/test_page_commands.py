@@ -89,8 +89,9 @@ def test_the_commands_of_a_page_end_as_it_says(
     project = shutil.copytree(tutorial[0], tmp_path / "project", symlinks=True)
     example = project / "benchmarks" / "bench_scale.py"
     example.write_text(example.read_text(encoding="utf-8").replace("1 << 24", "1 << 10"), encoding="utf-8")
+    shutil.rmtree(project / ".benchmarks")
     saved = project / ".benchmarks" / "nvidia-h200"
-    saved.mkdir()
+    saved.mkdir(parents=True)
     for path in GATES:
         shutil.copy(path, saved)
     for lock in ("old.lock", "new.lock"):
