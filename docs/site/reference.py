@@ -16,7 +16,7 @@ import msgspec
 import peakgate.case
 import peakgate.family
 from peakgate import cli, reports
-from peakgate.core import case, config
+from peakgate.core import arguments, case, config
 from peakgate.core import family as short_form
 from peakgate.reports.runs.runfile import RunDocument
 
@@ -24,10 +24,10 @@ HELP_INDENT = 24
 """Where argparse's ``--help`` begins an explanation that has a line of its own."""
 
 FAMILY = {
-    "Kernels": ("kernel", "family", "launch"),
+    "Kernels": ("kernel", "family", "stage", "launch"),
     "Arguments": ("In", "Out", "InOut", "Temp", "Scratch", "Value", "Struct", "TensorMap", "Texture", "Surface"),
     "Sizes and tolerances": ("Size", "Sizes", "Extent", "EDGES", "TOLERANCES", "tolerance_of_sums"),
-    "What they make": ("Family", "LaunchOf", "Buffer", "Array"),
+    "What they make": ("Family", "Described", "LaunchOf", "Buffer", "Array"),
 }
 """Names of ``peakgate.family`` by subject."""
 
@@ -106,7 +106,8 @@ def _directive(module: Any, name: str) -> str:
     value = getattr(module, name)
     if inspect.isclass(value) or inspect.isfunction(value):
         return f".. auto{'class' if inspect.isclass(value) else 'function'}:: {module.__name__}.{name}"
-    return f".. autodata:: {(case if name in case.__all__ else short_form).__name__}.{name}"
+    defining = next(each for each in (arguments, case, short_form) if hasattr(each, name))
+    return f".. autodata:: {defining.__name__}.{name}"
 
 
 def run_file() -> str:
