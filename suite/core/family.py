@@ -24,7 +24,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 from itertools import chain, islice, product
 from pathlib import Path
@@ -250,36 +250,28 @@ def _usual(argument: Argument, *, by_reference: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LaunchOf:
-    """A launch of a kernel as a family describes it; see ``launch``."""
-
-    entry: str
-    takes: str
-    grid: Callable[..., Extent] | Extent
-    block: Extent
-    shared_bytes: int
-    source: str
-
-    def shape(self, numbers: Sequence[int]) -> Launch:
-        """The launch at a size."""
-        return Launch(_three(_at(self.grid, numbers)), _three(self.block), self.shared_bytes)
-
-
-def launch(
-    entry: str,
-    takes: str = "",
-    *,
-    grid: Callable[..., Extent] | Extent,
-    block: Extent,
-    shared_bytes: int = 0,
-    source: str = "",
-) -> LaunchOf:
     """One of several launches, or that of a reference kernel: ``entry`` with the arguments that ``takes`` names.
 
     ``takes`` are names separated by blanks, in the kernel's order; without any it takes all arguments but the Temp
     ones. ``grid`` is a number, or a function of the size. ``source`` is the file of a reference kernel, by default the
     family's.
     """
-    return LaunchOf(entry, takes, grid, block, shared_bytes, source)
+
+    entry: str
+    takes: str = ""
+    _: KW_ONLY
+    grid: Callable[..., Extent] | Extent
+    block: Extent
+    shared_bytes: int = 0
+    source: str = ""
+
+    def shape(self, numbers: Sequence[int]) -> Launch:
+        """The launch at a size."""
+        return Launch(_three(_at(self.grid, numbers)), _three(self.block), self.shared_bytes)
+
+
+launch = LaunchOf
+"""As a family writes it."""
 
 
 def kernel(

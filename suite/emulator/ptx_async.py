@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from peakgate.emulator.ptx_grammar import Address, Instruction, Negated, Operand, Vector
+from peakgate.emulator.ptx_grammar import Address, Instruction, Negated, Operand, members_of
 from peakgate.emulator.ptx_names import Names, Unknown
 
 SHARED = {"shared", "shared::cta", "shared::cluster"}
@@ -13,7 +13,8 @@ SHARED = {"shared", "shared::cta", "shared::cluster"}
 _COMPLETES = "mbarrier::complete_tx::bytes"
 
 
-def _known(modifiers: Sequence[str], *known: str) -> None:
+def all_known(modifiers: Sequence[str], *known: str) -> None:
+    """Unknown where there is another modifier than these."""
     if not set(modifiers) <= set(known):
         raise Unknown
 
@@ -37,7 +38,7 @@ def _copy(instruction: Instruction, names: Names) -> str:
     if modifiers == ["wait_group"]:
         return f"peakgate_async_wait({names.value(operands[0], 'int32_t')});"
     if modifiers[:2] == ["mbarrier", "arrive"]:
-        _known(modifiers[2:], "noinc", *SHARED, "b64")
+        all_known(modifiers[2:], "noinc", *SHARED, "b64")
         at = names.address(operands[0], _space(modifiers))
         arrives = f" peakgate_ptx::mbarrier_arrive({at}, 1, 0);" if "noinc" in modifiers else ""
         return f"peakgate_async_bind_all({at});{arrives}"
@@ -62,7 +63,7 @@ def _bulk(instruction: Instruction, names: Names) -> str:
     if modifiers == ["commit_group"]:
         return "peakgate_bulk_commit();"
     if modifiers[0] == "wait_group":
-        _known(modifiers[1:], "read")
+        all_known(modifiers[1:], "read")
         return f"peakgate_bulk_wait({names.value(operands[0], 'int32_t')}, {int('read' in modifiers)});"
     if modifiers[0] == "prefetch":
         return ";"
@@ -78,7 +79,7 @@ def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) 
         axes, modifiers = int(found[1]), [modifier for modifier in modifiers[2:] if modifier != "tile"]
     space, of_source, *how = modifiers
     if (space, of_source) == ("shared::cluster", "shared::cta") and not axes:
-        _known(how, _COMPLETES)
+        all_known(how, _COMPLETES)
         places = [names.address(operands[position], "shared") for position in (0, 1, 3)]
         size = names.value(operands[2], "uint32_t")
         return f"peakgate_ptx::send_bulk({places[0]}, {places[1]}, {size}, {places[2]});"
@@ -86,7 +87,7 @@ def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) 
     if not loads and (space, of_source) != ("global", "shared::cta"):
         raise Unknown
     if loads:
-        _known(how, _COMPLETES, "multicast::cluster", "L2::cache_hint")
+        all_known(how, _COMPLETES, "multicast::cluster", "L2::cache_hint")
         to, source, *sized = operands[: 2 if axes else 3]
         barrier, *further = operands[2 if axes else 3 :]
         at = names.address(barrier, "shared")
@@ -96,7 +97,7 @@ def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) 
             return f"{_tile(source, axes, names)} peakgate_ptx::load_tile({place}, &tile, {at}, {blocks});"
         size = names.value(sized[0], "uint32_t")
         return f"peakgate_ptx::load_bulk({place}, {names.address(source, 'global')}, {size}, {at}, {blocks});"
-    _known(how, "bulk_group", "L2::cache_hint")
+    all_known(how, "bulk_group", "L2::cache_hint")
     place = names.address(operands[1], "shared")
     if axes:
         return f"{_tile(operands[0], axes, names)} peakgate_ptx::store_tile(&tile, {place});"
@@ -109,7 +110,7 @@ def _tile(operand: Operand, axes: int, names: Names) -> str:
     if not isinstance(operand, Address) or len(operand.further) != 1:
         raise Unknown
     (given,) = operand.further
-    coordinates = given.members if isinstance(given, Vector) else (given,)
+    coordinates = members_of(given)
     if len(coordinates) != axes:
         raise Unknown
     at = ", ".join(names.value(coordinate, "int32_t") for coordinate in coordinates)
@@ -121,7 +122,7 @@ def _mbarrier(instruction: Instruction, names: Names) -> str:
     what, *modifiers = instruction.modifiers
     operands = instruction.operands
     space = _space(modifiers)
-    _known(modifiers, *SHARED, "b64", "parity", "release", "acquire", "relaxed", "cta", "cluster", "expect_tx")
+    all_known(modifiers, *SHARED, "b64", "parity", "release", "acquire", "relaxed", "cta", "cluster", "expect_tx")
     if what == "init":
         at, count = names.address(operands[0], space), names.value(operands[1], "int32_t")
         return f"peakgate_ptx::mbarrier_init({at}, {count});"
@@ -156,7 +157,7 @@ def proxy_fence(modifiers: Sequence[str]) -> str:
 
 def _map(instruction: Instruction, names: Names) -> str:
     """``mapa``: the same place in another block of the cluster."""
-    _known(instruction.modifiers, *SHARED, "u32", "u64")
+    all_known(instruction.modifiers, *SHARED, "u32", "u64")
     to, place, rank = instruction.operands
     call = "mapped_shared" if _space(instruction.modifiers) == "shared" else "mapped"
     return f"{names.bits(to)} = peakgate_ptx::{call}({names.bits(place)}, {names.value(rank, 'uint32_t')});"
@@ -164,7 +165,7 @@ def _map(instruction: Instruction, names: Names) -> str:
 
 def _rank(instruction: Instruction, names: Names) -> str:
     """``getctarank``: whose shared memory an address is in."""
-    _known(instruction.modifiers, *SHARED, "u32", "u64")
+    all_known(instruction.modifiers, *SHARED, "u32", "u64")
     to, place = instruction.operands
     address = names.bits(place)
     if _space(instruction.modifiers) == "generic":
@@ -177,7 +178,7 @@ def sent(type_: str, vector: int, others: Sequence[str], instruction: Instructio
     if instruction.name != "st" or not {*others} <= {"async", _COMPLETES}:
         raise Unknown
     place, values, barrier = instruction.operands
-    members = values.members if isinstance(values, Vector) else (values,)
+    members = members_of(values)
     if len(members) != vector:
         raise Unknown
     value = f"const {type_} v[] = {{{', '.join(names.value(member, type_) for member in members)}}};"

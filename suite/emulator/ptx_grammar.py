@@ -82,6 +82,16 @@ Operand = str | Address | Vector | Pair | Negated
 """A word is a register, an operand of the statement (``%0``), a special register or a number."""
 
 
+def members_of(operand: Operand) -> tuple[Operand, ...]:
+    """The members of a vector; any other operand alone."""
+    return operand.members if isinstance(operand, Vector) else (operand,)
+
+
+def two_of(operand: Operand) -> tuple[Operand, Operand]:
+    """The two results of a pair; any other operand, and nowhere for the second."""
+    return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, "_")
+
+
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """``guard`` is the predicate it depends on, if any, ``negated`` whether it must be false."""

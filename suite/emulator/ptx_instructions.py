@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from peakgate.emulator import ptx_async, ptx_matrix
-from peakgate.emulator.ptx_grammar import Instruction, Operand, Pair, Vector
+from peakgate.emulator.ptx_grammar import Instruction, Operand, Vector, members_of, two_of
 from peakgate.emulator.ptx_names import Names, Unknown
 from peakgate.emulator.ptx_values import DIRECTED, TYPES, Value, value_of
 
@@ -115,11 +115,6 @@ def _packed(instruction: Instruction, names: Names) -> str:
     return f"{names.bits(to)} = {' | '.join(joined)};"
 
 
-def _all_known(modifiers: Sequence[str], *known: str) -> None:
-    if not set(modifiers) <= set(known):
-        raise Unknown
-
-
 @dataclass(frozen=True, slots=True)
 class _Access:
     """The modifiers of an instruction that accesses memory; ``order`` and ``scope`` as the runtime takes them."""
@@ -160,7 +155,7 @@ def _memory(instruction: Instruction, names: Names) -> str:
         raise Unknown
     loads = instruction.name != "st"
     place, values = (instruction.operands[1], instruction.operands[0]) if loads else instruction.operands[:2]
-    members = values.members if isinstance(values, Vector) else (values,)
+    members = members_of(values)
     if len(members) != access.vector:
         raise Unknown
     pointer = f"{type_}* const at = ({type_}*){names.address(place, access.space)};"
@@ -198,7 +193,7 @@ def _fence(instruction: Instruction, _names: Names) -> str:
     modifiers = instruction.modifiers
     if modifiers[0] in ("proxy", "mbarrier_init"):
         return ptx_async.proxy_fence(modifiers)
-    _all_known(modifiers, *_SCOPES, "sc", "acq_rel", "acquire", "release")
+    ptx_async.all_known(modifiers, *_SCOPES, "sc", "acq_rel", "acquire", "release")
     order = next((_ORDERS[modifier] for modifier in modifiers if modifier in _ORDERS), "PEAKGATE_ACQ_REL")
     scope = next((_SCOPES[modifier] for modifier in modifiers if modifier in _SCOPES), "PEAKGATE_DEVICE")
     return f"peakgate_fence({order}, {scope});"
@@ -208,7 +203,7 @@ def _barrier(instruction: Instruction, names: Names) -> str:
     modifiers = [modifier for modifier in instruction.modifiers if modifier not in ("cta", "aligned")]
     operands = instruction.operands
     if modifiers[0] == "cluster":
-        _all_known(modifiers[2:], "release", "acquire", "relaxed")
+        ptx_async.all_known(modifiers[2:], "release", "acquire", "relaxed")
         releases = int("relaxed" not in modifiers)
         call = {"arrive": f"arrive({releases})", "wait": "wait(~__builtin_LINE())"}[modifiers[1]]
         return f"peakgate_ptx::cluster_{call};"
@@ -228,7 +223,7 @@ def _shuffle(instruction: Instruction, names: Names) -> str:
     if sync != "sync" or mode not in ("idx", "up", "down", "bfly") or type_ != "b32":
         raise Unknown
     to, value, lane, limits, mask = instruction.operands
-    first, second = (to.first, to.second) if isinstance(to, Pair) else (to, "_")
+    first, second = two_of(to)
     given = (names.value(operand, "uint32_t") for operand in (mask, value, lane, limits))
     call = f"peakgate_ptx::shuffle_{mode}({', '.join(given)}, in_range)"
     return f"bool in_range; {names.put(first, call, 'uint32_t')} {names.put(second, 'in_range', 'bool')}"
@@ -256,7 +251,7 @@ def _match(instruction: Instruction, names: Names) -> str:
     given = f"{names.value(mask, 'uint32_t')}, {names.value(value, TYPES[written])}"
     if what == "any":
         return names.put(to, f"__match_any_sync({given})", "uint32_t")
-    first, second = (to.first, to.second) if isinstance(to, Pair) else (to, "_")
+    first, second = two_of(to)
     call = names.put(first, f"__match_all_sync({given}, &all_equal)", "uint32_t")
     return f"int all_equal = 0; {call} {names.put(second, 'all_equal', 'bool')}"
 
@@ -271,7 +266,7 @@ def _redux(instruction: Instruction, names: Names) -> str:
 
 
 def _activemask(instruction: Instruction, names: Names) -> str:
-    _all_known(instruction.modifiers, "b32")
+    ptx_async.all_known(instruction.modifiers, "b32")
     return names.put(instruction.operands[0], "__activemask()", "uint32_t")
 
 
@@ -279,7 +274,7 @@ def _set_predicate(instruction: Instruction, names: Names) -> str:
     """``setp``: a comparison, and what it is combined with; the second result is that of the opposite comparison."""
     compared, *modifiers, kind = instruction.modifiers
     combined = next((sign for word, sign in (("and", "&&"), ("or", "||"), ("xor", "!=")) if word in modifiers), "")
-    _all_known(modifiers, "ftz", "and", "or", "xor")
+    ptx_async.all_known(modifiers, "ftz", "and", "or", "xor")
     ftz = ".ftz" if "ftz" in modifiers else ""
     if value_of(f"set.{compared}{ftz}.u32.{kind}") is None:
         raise Unknown
@@ -287,7 +282,7 @@ def _set_predicate(instruction: Instruction, names: Names) -> str:
     flushed = "peakgate_ptx::flushed" if ftz else ""
     a, b = (f"{flushed}({names.value(operand, TYPES[kind])})" for operand in operands[:2])
     also = f" {combined} {names.value(operands[2], 'bool')}" if combined else ""
-    first, second = (to.first, to.second) if isinstance(to, Pair) else (to, "_")
+    first, second = two_of(to)
     compare = f"const bool is = peakgate_ptx::compared_{compared}({a}, {b}), both = is{also}, other = !is{also};"
     return f"{compare} {names.put(first, 'both', 'bool')} {names.put(second, 'other', 'bool')}"
 
@@ -295,7 +290,7 @@ def _set_predicate(instruction: Instruction, names: Names) -> str:
 def _convert(instruction: Instruction, names: Names) -> str:
     """``cvt``: how it rounds to a number or to an integer, whether it saturates, and from which type to which."""
     *modifiers, to, source = instruction.modifiers
-    _all_known(modifiers, *(f"r{how}{i}" for how in "nzmp" for i in ("", "i")), "rna", "ftz", "sat", "relu")
+    ptx_async.all_known(modifiers, *(f"r{how}{i}" for how in "nzmp" for i in ("", "i")), "rna", "ftz", "sat", "relu")
     flags = frozenset(modifiers)
     rounding = next((word for word in modifiers if word not in ("ftz", "sat", "relu")), "")
     if source == "f32" and to in ("tf32", "f16x2", "bf16x2"):
@@ -348,7 +343,7 @@ def _holds(to: str, source: str) -> bool:
 def _to_space(instruction: Instruction, names: Names) -> str:
     """``cvta``: an offset in shared memory and a pointer are different numbers, others are the same."""
     modifiers = instruction.modifiers
-    _all_known(modifiers, "to", *_SPACES, "u32", "u64", "param")
+    ptx_async.all_known(modifiers, "to", *_SPACES, "u32", "u64", "param")
     to, source = instruction.operands
     address = names.bits(source)
     if ptx_async.SHARED & {*modifiers}:
@@ -357,9 +352,9 @@ def _to_space(instruction: Instruction, names: Names) -> str:
 
 
 def _elect(instruction: Instruction, names: Names) -> str:
-    _all_known(instruction.modifiers, "sync")
+    ptx_async.all_known(instruction.modifiers, "sync")
     to, mask = instruction.operands
-    first, second = (to.first, to.second) if isinstance(to, Pair) else (to, "_")
+    first, second = two_of(to)
     lowest = (
         f"const uint32_t mask = {names.value(mask, 'uint32_t')}, lane = __ffs(mask) - 1; (void)__any_sync(mask, 1);"
     )

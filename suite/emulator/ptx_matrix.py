@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from peakgate.emulator.ptx_grammar import Instruction, Operand, Vector
+from peakgate.emulator.ptx_grammar import Instruction, Operand, Vector, members_of
 from peakgate.emulator.ptx_names import Names, Unknown
 
 _MIXED = ({"e4m3", "e5m2"}, {"s8", "u8"}, {"s4", "u4"})
@@ -38,17 +38,13 @@ _DEPTHS_OF_GROUPS = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "
 _REGISTERS_OF_A = 4
 
 
-def _members(operand: Operand) -> Sequence[Operand]:
-    return operand.members if isinstance(operand, Vector) else (operand,)
-
-
 def _registers(name: str, operand: Operand, names: Names) -> str:
-    given = [names.bits(member) for member in _members(operand)]
+    given = [names.bits(member) for member in members_of(operand)]
     return f"const uint64_t {name}[{len(given)}] = {{{', '.join(given)}}};"
 
 
 def _taken(name: str, operand: Operand, names: Names) -> str:
-    return " ".join(f"{names.bits(member)} = {name}[{at}];" for at, member in enumerate(_members(operand)))
+    return " ".join(f"{names.bits(member)} = {name}[{at}];" for at, member in enumerate(members_of(operand)))
 
 
 def _numbers(*kinds: str) -> str:
@@ -74,9 +70,9 @@ def _product(instruction: Instruction, names: Names) -> str:
         raise Unknown
     to, of_a, of_b, of_c = instruction.operands
     counts = (_count(rows * depth, a), _count(8 * depth, b), *[_count(rows * 8, sums)] * 2)
-    if counts != tuple(len(_members(operand)) for operand in (of_a, of_b, of_c, to)):
+    if counts != tuple(len(members_of(operand)) for operand in (of_a, of_b, of_c, to)):
         raise Unknown
-    given = ", ".join(names.bits(member) for operand in (of_a, of_b, of_c) for member in _members(operand))
+    given = ", ".join(names.bits(member) for operand in (of_a, of_b, of_c) for member in members_of(operand))
     product = f"{{{rows}, {depth}, {_numbers(a, b, sums)}, {int('satfinite' in instruction.modifiers)}}}"
     product = f"static constexpr PeakgateWarpProduct product = {product};"
     call = f"{product} const auto sums = peakgate_ptx::mma<{counts[-1]}>(&product, {given});"
@@ -102,7 +98,7 @@ def _matrices(modifiers: Sequence[str]) -> tuple[int, str, str]:
 def _load(instruction: Instruction, names: Names) -> str:
     count, transposed, space = _matrices(instruction.modifiers)
     to, place = instruction.operands
-    if len(_members(to)) != count:
+    if len(members_of(to)) != count:
         raise Unknown
     call = f"peakgate_ptx::load_matrices<{count}, {transposed}>(d, {names.address(place, space)});"
     return f"uint64_t d[{count}]; {call} {_taken('d', to, names)}"
@@ -111,7 +107,7 @@ def _load(instruction: Instruction, names: Names) -> str:
 def _store(instruction: Instruction, names: Names) -> str:
     count, transposed, space = _matrices(instruction.modifiers)
     place, values = instruction.operands
-    if len(_members(values)) != count:
+    if len(members_of(values)) != count:
         raise Unknown
     given = _registers("given", values, names).removeprefix("const ")
     return f"{given} peakgate_ptx::store_matrices<{count}, {transposed}>({names.address(place, space)}, given);"
@@ -154,19 +150,19 @@ def _group_product(modifiers: Sequence[str], operands: Sequence[Operand], names:
     how = [names.value(operand, "int32_t") for operand in further]
     transposes = a in ("f16", "bf16")
     expected = 0 if whole else 2 + transposes * (1 if in_registers else 2)
-    if len(how) != expected or len(_members(to)) != columns // (4 if sums == "f16" else 2):
+    if len(how) != expected or len(members_of(to)) != columns // (4 if sums == "f16" else 2):
         raise Unknown
-    if in_registers and len(_members(of_a)) != _REGISTERS_OF_A:
+    if in_registers and len(members_of(of_a)) != _REGISTERS_OF_A:
         raise Unknown
     scales, transposed = how[:2] or ["1", "1"], how[2:] or ["0", "0"]
-    places = ", ".join(f"(void*){names.place(member)}" for member in _members(to))
+    places = ", ".join(f"(void*){names.place(member)}" for member in members_of(to))
     steps = [f"void* const sums[] = {{{places}}};"]
     given = [_numbers(a, b, sums), *(("sums", "a", "0") if in_registers else ("sums", "nullptr", names.bits(of_a)))]
     if in_registers:
-        registers = ", ".join(f"(uint32_t){names.bits(member)}" for member in _members(of_a))
+        registers = ", ".join(f"(uint32_t){names.bits(member)}" for member in members_of(of_a))
         steps.append(f"const uint32_t a[] = {{{registers}}};")
         transposed = ["0", transposed[-1]]
-    given += [names.bits(of_b), str(columns), str(len(_members(to))), names.value(adds, "bool")]
+    given += [names.bits(of_b), str(columns), str(len(members_of(to))), names.value(adds, "bool")]
     given += [*scales, *transposed, str(len(clamps))]
     return " ".join((*steps, f"peakgate_ptx::multiply_group(PeakgateProduct{{{', '.join(given)}}});"))
 
