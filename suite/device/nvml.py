@@ -1,13 +1,8 @@
-"""One NVIDIA GPU by NVML, asked here alone, without a CUDA context: nothing here changes a setting.
-
-pynvml is imported inside the functions: a machine without a GPU need not have it.
-"""
-# ruff: noqa: PLC0415
+"""One NVIDIA GPU by NVML, asked here alone, without a CUDA context: nothing here changes a setting."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -31,103 +26,93 @@ class Properties:
     pcie_lanes_max: int | None
 
 
-def ask(question: Callable[[], Any]) -> Any:
-    """NVML's answer; None where this GPU, driver or virtual machine does not give one."""
-    import pynvml
+@cache
+def _nvml() -> Any:
+    """NVML's bindings, ready to be asked; a machine without a GPU need not have them."""
+    import pynvml  # noqa: PLC0415
 
+    pynvml.nvmlInit()
+    return pynvml
+
+
+def ask(question: str, *arguments: Any) -> Any:
+    """NVML's answer; None where this GPU, driver or virtual machine does not give one."""
     try:
-        return question()
-    except pynvml.NVMLError:
+        return getattr(_nvml(), f"nvml{question}")(*arguments)
+    except _nvml().NVMLError:
         return None
 
 
 @cache
 def handle(index: int) -> Any:
     """NVML's handle of a CUDA device: by its place on the bus, since the two number devices each their own way."""
-    import pynvml
-
-    pynvml.nvmlInit()
-    return pynvml.nvmlDeviceGetHandleByPciBusId(driver.pci_bus_id(index))
+    return _nvml().nvmlDeviceGetHandleByPciBusId(driver.pci_bus_id(index))
 
 
 def handle_of(uuid: str) -> Any:
     """NVML's handle of the GPU with this uuid; None where NVML does not know it."""
-    import pynvml
-
-    pynvml.nvmlInit()
-    return ask(lambda: pynvml.nvmlDeviceGetHandleByUUID(uuid))
+    return ask("DeviceGetHandleByUUID", uuid)
 
 
 def uuid_of(handle: Any) -> Any:
     """NVIDIA's name of this very GPU, ``GPU-...``."""
-    import pynvml
-
-    return pynvml.nvmlDeviceGetUUID(handle)
+    return _nvml().nvmlDeviceGetUUID(handle)
 
 
 def sm_clock_mhz(handle: Any) -> Any:
     """The clock of its multiprocessors now."""
-    import pynvml
-
-    return ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
+    return ask("DeviceGetClockInfo", handle, _nvml().NVML_CLOCK_SM)
 
 
 def properties(handle: Any) -> Properties:
     """The properties of a GPU, by NVML's handle."""
-    import pynvml
-
-    limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
-    ecc = ask(lambda: pynvml.nvmlDeviceGetEccMode(handle))
-    mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    limit = ask("DeviceGetEnforcedPowerLimit", handle)
+    ecc = ask("DeviceGetEccMode", handle)
+    mig = ask("DeviceGetMigMode", handle)
     return Properties(
-        driver=ask(pynvml.nvmlSystemGetDriverVersion),
-        vbios=ask(lambda: pynvml.nvmlDeviceGetVbiosVersion(handle)),
-        sm_clock_max_mhz=ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        driver=ask("SystemGetDriverVersion"),
+        vbios=ask("DeviceGetVbiosVersion", handle),
+        sm_clock_max_mhz=ask("DeviceGetMaxClockInfo", handle, _nvml().NVML_CLOCK_SM),
         power_limit_w=None if limit is None else limit / 1e3,
         ecc=None if ecc is None else bool(ecc[0]),
         mig=None if mig is None else bool(mig[0]),
-        pcie_generation_max=ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
-        pcie_lanes_max=ask(lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+        pcie_generation_max=ask("DeviceGetMaxPcieLinkGeneration", handle),
+        pcie_lanes_max=ask("DeviceGetMaxPcieLinkWidth", handle),
     )
 
 
 def health(handle: Any) -> dict[str, Any]:
     """Identity among the GPUs of its model, and wear, by NVML's handle; None for what the driver does not report."""
-    import pynvml
-
+    pynvml = _nvml()
     aggregate = pynvml.NVML_AGGREGATE_ECC
     corrected, uncorrected = pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
-    power = ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
-    rows = ask(lambda: pynvml.nvmlDeviceGetRemappedRows(handle)) or (None, None, None, None)
+    power = ask("DeviceGetPowerUsage", handle)
+    rows = ask("DeviceGetRemappedRows", handle) or (None, None, None, None)
     return {
-        "serial": ask(lambda: pynvml.nvmlDeviceGetSerial(handle)),
-        "pci_bus_id": ask(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId),
-        "ecc_corrected": ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, corrected, aggregate)),
-        "ecc_uncorrected": ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, aggregate)),
+        "serial": ask("DeviceGetSerial", handle),
+        "pci_bus_id": getattr(ask("DeviceGetPciInfo", handle), "busId", None),
+        "ecc_corrected": ask("DeviceGetTotalEccErrors", handle, corrected, aggregate),
+        "ecc_uncorrected": ask("DeviceGetTotalEccErrors", handle, uncorrected, aggregate),
         "remapped_rows_corrected": rows[0],
         "remapped_rows_uncorrected": rows[1],
         "remapping_pending": None if rows[2] is None else bool(rows[2]),
         "remapping_failed": None if rows[3] is None else bool(rows[3]),
-        "pcie_generation": ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
-        "pcie_lanes": ask(lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
+        "pcie_generation": ask("DeviceGetCurrPcieLinkGeneration", handle),
+        "pcie_lanes": ask("DeviceGetCurrPcieLinkWidth", handle),
         "power_w": None if power is None else power / 1e3,
     }
 
 
 def load(index: int) -> Load:
     """Who computes on the GPU with this CUDA index and what slows its clocks, now; two cheap questions to NVML."""
-    import pynvml
-
     nvml = handle(index)
-    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(nvml)) or []
+    processes = ask("DeviceGetComputeRunningProcesses", nvml) or []
     return Load(frozenset(process.pid for process in processes), _reasons_now(nvml) or ())
 
 
 def joules(handle: Any) -> float | None:
     """The energy that the GPU took since the driver was loaded; None where that is not counted."""
-    import pynvml
-
-    found = ask(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle))
+    found = ask("DeviceGetTotalEnergyConsumption", handle)
     return None if found is None else found / 1e3
 
 
@@ -156,15 +141,14 @@ class PowerMeter:
         None for what the driver does not report. The power is that of this moment: nvmlDeviceGetPowerUsage gives a mean
         over a second.
         """
-        import pynvml
-
+        pynvml = _nvml()
         wanted = [
             pynvml.NVML_FI_DEV_POWER_INSTANT,
             pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
             pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
             pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
         ]
-        found = ask(lambda: pynvml.nvmlDeviceGetFieldValues(self._handle, wanted))
+        found = ask("DeviceGetFieldValues", self._handle, wanted)
         if found is None:
             return [None] * len(wanted)
         long = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
@@ -183,27 +167,24 @@ def _grown(before: int | None, now: int | None) -> bool:
 
 def _reasons_now(handle: Any) -> tuple[str, ...] | None:
     """Why its clocks are not at their highest; None where the driver does not say."""
-    import pynvml
-
-    bits = ask(lambda: pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    bits = ask("DeviceGetCurrentClocksEventReasons", handle)
     return None if bits is None else reasons(bits)
 
 
 def state(handle: Any) -> Preflight:
     """The state of a GPU now, by NVML's handle; reads, changes nothing."""
-    import pynvml
-
-    processes = ask(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
-    limit = ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
-    default = ask(lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(handle))
+    pynvml = _nvml()
+    processes = ask("DeviceGetComputeRunningProcesses", handle)
+    limit = ask("DeviceGetEnforcedPowerLimit", handle)
+    default = ask("DeviceGetPowerManagementDefaultLimit", handle)
     uncorrected, volatile = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
-    mig = ask(lambda: pynvml.nvmlDeviceGetMigMode(handle))
+    mig = ask("DeviceGetMigMode", handle)
     return Preflight(
         other_processes=None if processes is None else sum(process.pid != os.getpid() for process in processes),
         throttle_reasons=_reasons_now(handle) or (),
         power_limit_w=None if limit is None else limit / 1e3,
         default_power_limit_w=None if default is None else default / 1e3,
-        temperature_c=ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
-        uncorrected_ecc_errors=ask(lambda: pynvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, volatile)),
+        temperature_c=ask("DeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU),
+        uncorrected_ecc_errors=ask("DeviceGetTotalEccErrors", handle, uncorrected, volatile),
         mig=None if mig is None else bool(mig[0]),
     )

@@ -120,21 +120,14 @@ class Arguments:
                 buffer.floating_size, buffer.not_finite = dtypes.storage(dtype).itemsize, bits
 
     def _buffer(self, where: str, place: int, value: object, parameter: Parameter) -> int:
-        if not isinstance(value, np.ndarray):
-            raise PeakgateError(
-                f"{where}: {type(value).__name__} given for a pointer, expected a NumPy array", Code.ARGUMENTS
-            )
+        array = _array(where, value)
         if parameter.element_is_scalar:
-            _check_dtype(where, value.dtype, parameter.element_size, parameter)
-        return ctypes.addressof(self._known(where, place, value, writable=not parameter.points_to_const))
+            _check_dtype(where, array.dtype, parameter.element_size, parameter)
+        return ctypes.addressof(self._known(where, place, array, writable=not parameter.points_to_const))
 
     def _pointing(self, where: str, place: int, given: Pointing, parameter: Parameter) -> int:
         """A value or an array with pointers in it."""
         if parameter.is_pointer:
-            if not isinstance(given.value, np.ndarray):
-                raise PeakgateError(
-                    f"{where}: {type(given.value).__name__} given for a pointer, expected a NumPy array", Code.ARGUMENTS
-                )
             return ctypes.addressof(self._holder(where, place, given))
         stored = self._scalar(where, given.value, parameter)
         self._point(where, place, given, parameter.size, value=stored)
@@ -142,11 +135,7 @@ class Arguments:
 
     def _holder(self, where: str, place: int, given: np.ndarray[Any, Any] | Pointing) -> BufferStructure:
         """The buffer of an array, in which there may be pointers to others."""
-        array = given.value if isinstance(given, Pointing) else given
-        if not isinstance(array, np.ndarray):
-            raise PeakgateError(
-                f"{where}: {type(array).__name__} given for a pointer in it, expected a NumPy array", Code.ARGUMENTS
-            )
+        array = _array(where, given.value if isinstance(given, Pointing) else given)
         buffer = self._known(where, place, array, writable=bool(array.flags.writeable))
         if isinstance(given, Pointing):
             self._point(where, place, given, array.nbytes, holder=buffer)
@@ -269,6 +258,15 @@ class Arguments:
         stored = ctypes.create_string_buffer(content, len(content))
         self._scalars.append(stored)
         return ctypes.addressof(stored)
+
+
+def _array(where: str, value: object) -> np.ndarray[Any, Any]:
+    """What is given for a pointer, an array."""
+    if not isinstance(value, np.ndarray):
+        raise PeakgateError(
+            f"{where}: {type(value).__name__} given for a pointer, expected a NumPy array", Code.ARGUMENTS
+        )
+    return value
 
 
 def _is_null(value: object) -> bool:

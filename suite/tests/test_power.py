@@ -1,6 +1,5 @@
 """What a power meter makes of NVML's answers."""
 
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -47,7 +46,7 @@ def gpu(monkeypatch):
         nvmlDeviceGetFieldValues=fields,
         **names,
     )
-    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    monkeypatch.setattr(nvml, "_nvml", lambda: driver)
     monkeypatch.setattr(nvml, "handle", lambda index: f"GPU {index}")
     return state
 
