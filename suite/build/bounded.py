@@ -1,7 +1,7 @@
 """Limits for compilers: of time and memory, as compiling a source may not end, and of the options they are given.
 
 Both compilers run in processes of their own under them: g++ or clang++ for the emulator through ``run``, NVRTC in
-``nvrtc_process``. A legitimate kernel takes seconds and some hundred MB.
+``nvrtc``. A legitimate kernel takes seconds and some hundred MB.
 """
 
 from __future__ import annotations

@@ -245,8 +245,6 @@ class _Unit:
     def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...], tuple[int | None, ...]]:
         """Machine code, the resources of each kernel, the lowered names, and each kernel's bound of threads."""
         nvrtc = installed_nvrtc()
-        from peakgate.build import nvrtc_process  # noqa: PLC0415  (it needs NVRTC)
-
         source = self.files[0].path
         own = {name for file in self.files for name in file.includes}
         given = {name: text for name, text in headers.nvrtc_headers().items() if name not in own}
@@ -260,7 +258,7 @@ class _Unit:
         for compiled_file in device_only(self.files, self.stage.functions, cache_folder() / "sources"):
             text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
             try:
-                compiled = nvrtc_process.compile_to_cubin(text, self.file_name, options, given, self.names)
+                compiled = nvrtc.compile_to_cubin(text, self.file_name, options, given, self.names)
                 break
             except nvrtc.CompilationFailed as failure:
                 refused = _first_error(str(failure), self.file_name, self.files, self.stage.kernels)

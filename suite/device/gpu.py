@@ -13,7 +13,7 @@ from typing import Any
 
 import cupy
 import numpy as np
-from peakgate.build import nvrtc_process
+from peakgate.build import nvrtc
 from peakgate.build.cubin import Cubin, Defines, built_before, cubin
 from peakgate.core.case import Array, Buffer, Case, Scale, Stage
 from peakgate.device import driver, elements, facts, nvml, references, warmup
@@ -126,7 +126,7 @@ class GpuDevice(Device):
                 self._built[key] = begun.result() if begun else self._cubin(case)
             finally:
                 if not self._building:
-                    nvrtc_process.end_all()
+                    nvrtc.end_all()
         return self._built[key]
 
     def functions(self, built: Cubin, case: Case, *, other: bool = False) -> list[Any]:

@@ -9,7 +9,7 @@ import threading
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from peakgate.build import nvrtc_process
+from peakgate.build import nvrtc
 from peakgate.device import driver, nvml, references
 from peakgate.device.preflight import Load, Preflight
 
@@ -52,7 +52,7 @@ def _open(index: int) -> Before | None:
     if index >= driver.gpu_count():
         return None
     references.begin(index)
-    nvrtc_process.begin()
+    nvrtc.begin()
     found = _seen(index)
     driver.retain_context(index)  # where that fails, opening the device reports why
     references.make_contexts()  # after ours, which may be the only one that the GPU allows

@@ -61,11 +61,11 @@ def test_a_compile_bomb_is_one_line_for_the_emulator(folder, monkeypatch, text, 
 
 def test_a_compile_bomb_is_one_line_for_nvrtc_and_other_kernels_are_still_built(tmp_path, monkeypatch):
     pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
-    from peakgate.build import nvrtc_process  # noqa: PLC0415
+    from peakgate.build import nvrtc  # noqa: PLC0415
 
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(bounded, "CPU_S", 2)
-    nvrtc_process.end_all()
+    nvrtc.end_all()
     stages = {name: Stage(name, "", tmp_path / f"{name}.cu") for name in ("bomb", "right")}
     stages["bomb"].source.write_text(TEMPLATES)
     stages["right"].source.write_text(RIGHT)
@@ -74,28 +74,28 @@ def test_a_compile_bomb_is_one_line_for_nvrtc_and_other_kernels_are_still_built(
     with pytest.raises(BuildError, match="the compiler was ended"):
         cubin(stages["bomb"], (), (9, 0))  # it is not tried again
     assert cubin(stages["right"], (), (9, 0)).entry == "right"
-    assert nvrtc_process._idle
-    nvrtc_process.end_all()
-    assert not nvrtc_process._idle
+    assert nvrtc._idle
+    nvrtc.end_all()
+    assert not nvrtc._idle
 
 
 def test_nvrtcs_processes_begin_ahead_only_where_no_kernel_is_in_the_cache(tmp_path, monkeypatch):
-    nvrtc_process = pytest.importorskip("peakgate.build.nvrtc_process", reason="NVRTC is not installed")
+    nvrtc = pytest.importorskip("peakgate.build.nvrtc", reason="NVRTC is not installed")
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path))
-    monkeypatch.setattr(nvrtc_process, "_idle", [])
-    monkeypatch.setattr(nvrtc_process, "_Worker", lambda: "process")
-    nvrtc_process.begin()
-    assert nvrtc_process._idle == ["process"] * min(nvrtc_process.MOST_BEGUN, nvrtc_process.MOST_IDLE)
-    nvrtc_process._idle.clear()
+    monkeypatch.setattr(nvrtc, "_idle", [])
+    monkeypatch.setattr(nvrtc, "_Worker", lambda: "process")
+    nvrtc.begin()
+    assert nvrtc._idle == ["process"] * min(nvrtc.MOST_BEGUN, nvrtc.MOST_IDLE)
+    nvrtc._idle.clear()
     (tmp_path / "cubin").mkdir()
-    nvrtc_process.begin()
-    assert nvrtc_process._idle == []
+    nvrtc.begin()
+    assert nvrtc._idle == []
 
 
 def test_nvrtcs_process_ends_with_the_one_that_started_it():
     pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
-    from peakgate.build import nvrtc_process  # noqa: PLC0415
+    from peakgate.build import nvrtc  # noqa: PLC0415
 
-    worker = nvrtc_process._Worker()
+    worker = nvrtc._Worker()
     worker._connection.close()  # as the end of this process would
     assert worker._process.wait(60) == 0

@@ -120,7 +120,7 @@ def test_a_kernel_that_builds_and_launches_is_clean_and_a_second_check_takes_it_
     def compile_to_cubin(*_):
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr("peakgate.build.nvrtc_process.compile_to_cubin", compile_to_cubin)
+    monkeypatch.setattr("peakgate.build.nvrtc.compile_to_cubin", compile_to_cubin)
     assert check()[0] == 0
 
 

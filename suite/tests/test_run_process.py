@@ -30,7 +30,7 @@ def test_a_gpu_that_is_there_is_read_first_and_then_gets_our_context_and_those_o
     monkeypatch.setattr(driver, "retain_context", lambda index: found.append(f"context {index}"))
     monkeypatch.setattr(references, "begin", found.append)
     monkeypatch.setattr(references, "make_contexts", lambda: found.append("contexts"))
-    monkeypatch.setattr(warmup.nvrtc_process, "begin", lambda: found.append("kernels"))
+    monkeypatch.setattr(warmup.nvrtc, "begin", lambda: found.append("kernels"))
     monkeypatch.setattr(nvml, "handle", lambda index: found.append(f"read {index}"))
     monkeypatch.setattr(nvml, "state", lambda _handle: STATE)
     monkeypatch.setattr(nvml, "load", lambda index: Load(frozenset({index})))
