@@ -30,8 +30,7 @@ import distributed
 import msgspec
 import numpy as np
 from peakgate.core.files import write_whole
-from peakgate.core.progress import Progress
-from peakgate.core.text import say
+from peakgate.core.text import Progress, say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.fleet import measure, task
 from peakgate.reports.fleet.archive import ProjectArchive

@@ -14,10 +14,9 @@ from types import ModuleType
 
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder
-from peakgate.core.progress import Progress
 from peakgate.core.report import add_json_option
 from peakgate.core.selection import add_selection
-from peakgate.core.text import counted, say
+from peakgate.core.text import Progress, counted, say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.environments import SideEnvironment, made, usual
 from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, run_experiment

@@ -16,8 +16,7 @@ from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder
 from peakgate.core.processes import last_words_in
-from peakgate.core.progress import Progress
-from peakgate.core.text import counted
+from peakgate.core.text import Progress, counted
 from peakgate.core.verdict import FAULTY, ExitCode, Verdict
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
 from peakgate.reports.ab.folders import SideFolder, build_side

@@ -16,7 +16,7 @@ from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import read_text, scratch_folder
 from peakgate.core.git import ask
 from peakgate.core.processes import end_group, last_words_in
-from peakgate.core.progress import Progress
+from peakgate.core.text import Progress
 from peakgate.reports.ab.environments import SideEnvironment
 from peakgate.reports.ab.process import SideBroken
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core import terminal
-from peakgate.core.progress import Progress
 from peakgate.core.report import Report, write_json
-from peakgate.core.text import counted, warn
+from peakgate.core.text import Progress, counted, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.energy import energy_table
 from peakgate.reports.ab.explain import Explained, explain

@@ -12,9 +12,8 @@ from pathlib import Path
 from peakgate.core import terminal
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import scratch_folder
-from peakgate.core.progress import Progress
 from peakgate.core.report import write_json
-from peakgate.core.text import counted, say, warn
+from peakgate.core.text import Progress, counted, say, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.command import add_pairs_options
 from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment

@@ -13,8 +13,7 @@ from pathlib import Path
 from peakgate.core import config
 from peakgate.core.case import Scale, Tier
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
-from peakgate.core.progress import Progress
-from peakgate.core.text import counted
+from peakgate.core.text import Progress, counted
 from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet import store as stores
 from peakgate.reports.fleet.place import GpuPlace

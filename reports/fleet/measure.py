@@ -17,8 +17,7 @@ from typing import Any
 
 import distributed
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
-from peakgate.core.progress import Progress
-from peakgate.core.text import counted, warn
+from peakgate.core.text import Progress, counted, warn
 from peakgate.reports.fleet import place, task
 from peakgate.reports.fleet.archive import ProjectArchive
 from peakgate.reports.fleet.place import GpuPlace, Worker

@@ -10,7 +10,7 @@ import pytest
 from ab_experiment import ab, start_quickly
 from ab_fake import FakeSide, commit, git
 from peakgate.core.errors import PeakgateError
-from peakgate.core.progress import Progress
+from peakgate.core.text import Progress
 from peakgate.reports.ab.experiment import _refuse_foreign
 from peakgate.reports.ab.folders import Wanted, build_side, differ_in_kernels_alone, folders
 from peakgate.reports.ab.process import SideBroken

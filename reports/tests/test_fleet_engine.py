@@ -13,7 +13,7 @@ import pytest
 from peakgate.core import config
 from peakgate.core.case import Scale
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
-from peakgate.core.progress import Progress
+from peakgate.core.text import Progress
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.fleet import archive, dataset, measure, shard
 from peakgate.reports.fleet.place import GpuPlace, Worker, emulator_places, gpu_places, thread_of

@@ -1,6 +1,7 @@
 """Text for messages, text from files and from other people's code made safe to print, and printing it.
 
-A closed pipe changes no exit code.
+A closed pipe changes no exit code. Progress is a line that is rewritten on a terminal, a line now and then elsewhere,
+without colours and escape sequences, so that a log stays text.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import json
 import math
 import os
 import re
+import shutil
 import sys
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 COMMANDS = (
     "add-mask|add-path|debug|echo|endgroup|error|group|notice|save-state|set-env|set-output|stop-commands|warning"
@@ -141,3 +144,60 @@ def open_standard_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (for the whole process)
+
+
+ELLIPSIS = "…"
+
+
+class Stream(Protocol):
+    """Destination of progress: a text file, or pytest's terminal reporter."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> None: ...
+
+    def isatty(self) -> bool: ...
+
+
+class Progress:
+    """Where lines of progress go; nothing of it is part of a report.
+
+    On what is no terminal at most one line is written in ``every_s`` seconds, the first after that time.
+    """
+
+    def __init__(self, stream: Stream, *, every_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._every_s, self._clock = stream, every_s, clock
+        self._rewrites = stream.isatty()
+        self._written_at = clock()
+        self._shown = 0
+
+    def show(self, text: str, seconds_left: float | None = None) -> None:
+        """Say where we are, and how long it will still take; the text is cut where the terminal is too narrow."""
+        left = "" if seconds_left is None else f", about {duration(seconds_left)} left"
+        if self._rewrites:
+            line = _cut(text, shutil.get_terminal_size().columns - 1 - len(left)) + left
+            self._stream.write(f"\r{line:<{self._shown}}")
+            self._shown = len(line)
+        elif self._clock() - self._written_at < self._every_s:
+            return
+        else:
+            self._stream.write(f"{text}{left}\n")
+            self._written_at = self._clock()
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Leave the terminal's line empty for what comes next."""
+        if self._shown:
+            self._stream.write(f"\r{'':<{self._shown}}\r")
+            self._stream.flush()
+            self._shown = 0
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``3 min 20 s``: whole seconds, rounded up."""
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _cut(text: str, columns: int) -> str:
+    return text if len(text) <= columns else text[: max(0, columns - 1)] + ELLIPSIS

@@ -19,9 +19,8 @@ from peakgate.core.case import CASE_SCHEMA, Case
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import unwritable, write_whole
 from peakgate.core.processes import SAFE_PATH, seconds_since_start_of, variables
-from peakgate.core.progress import Progress
 from peakgate.core.report import write_json
-from peakgate.core.text import counted, harmless, one_line
+from peakgate.core.text import Progress, counted, harmless, one_line
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.device.choose import opened
 from peakgate.device.interface import failure

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from peakgate.core.progress import Progress, duration
+from peakgate.core.text import Progress, duration
 from peakgate.run.kernel_run import StatusLine
 
 ROOT = Path(__file__).parents[2]
