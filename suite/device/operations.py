@@ -83,65 +83,27 @@ def _host_array(like: Any, *, pinned: bool) -> np.ndarray[Any, Any]:
     return host
 
 
-def _cublas_sgemm(arguments: Sequence[Any]) -> Operation:
-    """C = A.B in strict FP32: pedantic math keeps TF32 and other shortcuts out.
+def _product(
+    arguments: Sequence[Any],
+    function: str,
+    math_mode: int,
+    right_op: int,
+    *,
+    of_type: Sequence[int] = (),
+    how: Any = (),
+) -> Operation:
+    """C = A.B, or A.B^T where the right operand is transposed, all three row-major.
 
-    cuBLAS is column-major; the row-major product is the column-major product of the operands exchanged.
+    cuBLAS is column-major: the row-major product is the column-major product of the operands exchanged, C^T = B^T.A^T.
     """
     product, left, right = arguments[:3]
-    rows, depth = left.shape
-    columns = right.shape[1]
     one, zero = ctypes.c_float(1), ctypes.c_float(0)
-    return _cublas_call(
-        "cublasSgemm_v2",
-        _PEDANTIC_MATH,
-        _OP_N,
-        _OP_N,
-        columns,
-        rows,
-        depth,
-        ctypes.byref(one),
-        ctypes.c_void_p(right.data.ptr),
-        columns,
-        ctypes.c_void_p(left.data.ptr),
-        depth,
-        ctypes.byref(zero),
-        ctypes.c_void_p(product.data.ptr),
-        columns,
+    of_right, of_left, of_product = (
+        (ctypes.c_void_p(each.data.ptr), *of_type, each.shape[1]) for each in (right, left, product)
     )
-
-
-def _cublas_bf16_nt(arguments: Sequence[Any]) -> Operation:
-    """C = A.B^T in bfloat16 with float32 sums, by the algorithm that cuBLAS chooses; all three are row-major.
-
-    A is m x k, B n x k, C m x n. In cuBLAS's columns B is k x n, to be transposed, and A k x m as it is: C^T = B.A^T.
-    """
-    product, left, right = arguments[:3]
-    rows, depth = left.shape
-    columns = right.shape[0]
-    one, zero = ctypes.c_float(1), ctypes.c_float(0)
-    return _cublas_call(
-        "cublasGemmEx",
-        _DEFAULT_MATH,
-        _OP_T,
-        _OP_N,
-        columns,
-        rows,
-        depth,
-        ctypes.byref(one),
-        ctypes.c_void_p(right.data.ptr),
-        _BF16,
-        depth,
-        ctypes.c_void_p(left.data.ptr),
-        _BF16,
-        depth,
-        ctypes.byref(zero),
-        ctypes.c_void_p(product.data.ptr),
-        _BF16,
-        columns,
-        _SUMS_IN_FP32,
-        _TENSOR_ALGORITHM,
-    )
+    sizes = product.shape[1], left.shape[0], left.shape[1]
+    scaled = (ctypes.byref(one), *of_right, *of_left, ctypes.byref(zero), *of_product)
+    return _cublas_call(function, math_mode, right_op, _OP_N, *sizes, *scaled, *how)
 
 
 def _cublaslt_e4m3_nt(arguments: Sequence[Any]) -> Operation:
@@ -179,7 +141,16 @@ _OPERATIONS: dict[str, Callable[[Sequence[Any]], Operation]] = {
     "h2d_pinned": partial(_host_to_device, pinned=True),
     "d2h_pageable": partial(_device_to_host, pinned=False),
     "d2h_pinned": partial(_device_to_host, pinned=True),
-    "cublas_sgemm": _cublas_sgemm,
-    "cublas_bf16_nt": _cublas_bf16_nt,
+    # Strict FP32: pedantic math keeps TF32 and other shortcuts out.
+    "cublas_sgemm": partial(_product, function="cublasSgemm_v2", math_mode=_PEDANTIC_MATH, right_op=_OP_N),
+    # In bfloat16 with float32 sums, by the algorithm that cuBLAS chooses.
+    "cublas_bf16_nt": partial(
+        _product,
+        function="cublasGemmEx",
+        math_mode=_DEFAULT_MATH,
+        right_op=_OP_T,
+        of_type=(_BF16,),
+        how=(_SUMS_IN_FP32, _TENSOR_ALGORITHM),
+    ),
     "cublaslt_e4m3_nt": _cublaslt_e4m3_nt,
 }
