@@ -118,7 +118,6 @@ class CpuLaunchable:
         self,
         case: Case,
         access_budget: int = emulator.ACCESS_BUDGET,
-        seed: int = 0,
         *,
         draw: Callable[[int], int] | None = None,
         secret: int = 0,
@@ -130,7 +129,7 @@ class CpuLaunchable:
         self.trace: Trace | None = None
         self._access_budget = access_budget
         self._secret = secret
-        self._seed, self._draw = seed, draw or secrets.randbelow
+        self._draw = draw or secrets.randbelow
         self._values: list[Any] = []
         self._pristine: dict[int, Array] = {}
         for position, argument in enumerate(case.arguments):
@@ -141,7 +140,7 @@ class CpuLaunchable:
             elif argument.role in (Role.OUT, Role.SCRATCH, Role.TEMP):
                 self._values.append(np.zeros(*argument.storage))
             else:
-                self._pristine[position] = input_array(np, argument, position + seed)
+                self._pristine[position] = input_array(np, argument, position)
                 self._values.append(self._pristine[position].copy())
         stage = case.stage
         self._constants = {
@@ -235,7 +234,7 @@ class CpuLaunchable:
         """
         draw, buffers = witness.draw if witness else self._draw, dict(self._buffers())
         arrays = {at: self._values[at] for at in buffers}
-        pools = refill.pools(self.case, _noise, lambda pool, at: input_array(np, pool, at + self._seed + self._secret))
+        pools = refill.pools(self.case, _noise, lambda pool, at: input_array(np, pool, at + self._secret))
         contents = refill.Contents(refill.HostRefiller(), buffers, pools, self._pristine, draw)
         contents.begin(arrays)
         count = min(_SAMPLES, plan.min_samples)
@@ -306,5 +305,5 @@ class CpuDevice(Device):
                 **_build_options(group[0].stage),
             )
 
-    def prepare(self, case: Case, *, seed: int = 0) -> CpuLaunchable:
-        return CpuLaunchable(case, seed=seed, draw=self.draw, secret=self.secret)
+    def prepare(self, case: Case) -> CpuLaunchable:
+        return CpuLaunchable(case, draw=self.draw, secret=self.secret)

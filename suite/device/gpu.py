@@ -200,11 +200,11 @@ class GpuDevice(Device):
             return None
         return free + cupy.get_default_memory_pool().free_bytes(), total
 
-    def prepare(self, case: Case, *, seed: int = 0) -> GpuLaunchable:
+    def prepare(self, case: Case) -> GpuLaunchable:
         if self.lost:
             raise DeviceLost(self.lost)
         try:
-            return GpuLaunchable(self, case, seed)
+            return GpuLaunchable(self, case)
         except FAULTS as fault:
             raise self.faulted(case, fault) from None
 
@@ -242,9 +242,9 @@ class GpuDevice(Device):
             self._noise[dtype] = refill.noise(cupy, dtype, self.draw(refill.SEEDS))
         return self._noise[dtype]
 
-    def pools(self, case: Case, seed: int) -> dict[int, Array]:
+    def pools(self, case: Case) -> dict[int, Array]:
         """The pools that fill a case's buffers, by argument position; buffers that keep their contents have none."""
-        return refill.pools(case, self.noise, lambda pool, at: self.input(pool, at + seed + self.secret))
+        return refill.pools(case, self.noise, lambda pool, at: self.input(pool, at + self.secret))
 
     def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None:
         """Uninitialized views of these sizes at new random offsets; invalidates those of the previous call.

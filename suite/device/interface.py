@@ -194,8 +194,8 @@ class Device(ABC):
         """
 
     @abstractmethod
-    def prepare(self, case: Case, *, seed: int = 0) -> KernelLaunchable:
-        """Build the case's kernel and put its arguments in place, data and all; another ``seed`` gives other data."""
+    def prepare(self, case: Case) -> KernelLaunchable:
+        """Build the case's kernel and put its arguments in place, data and all."""
 
     def prepare_other(self, beside: KernelLaunchable, fingerprint: str) -> KernelLaunchable:  # noqa: ARG002
         """Another build of a case's kernel, by its fingerprint, to be sampled in turns with the case ``beside`` it.

@@ -132,13 +132,11 @@ class GpuLaunchable:
         self,
         device: LaunchDevice,
         case: Case,
-        seed: int = 0,
         *,
         other: Cubin | None = None,
         beside: GpuLaunchable | None = None,
     ) -> None:
         self.case = case
-        self._seed = seed
         self._device = device
         self.resources: Resources | None = None
         self.fingerprint: str | None = None
@@ -146,9 +144,7 @@ class GpuLaunchable:
         self._collect: Callable[[], None] | None = None
         self._buffers = {at: argument for at, argument in enumerate(case.arguments) if isinstance(argument, Buffer)}
         self._pristine = {
-            at: device.input(buffer, at + seed)
-            for at, buffer in self._buffers.items()
-            if buffer.role in (Role.IN, Role.INOUT)
+            at: device.input(buffer, at) for at, buffer in self._buffers.items() if buffer.role in (Role.IN, Role.INOUT)
         }
         common = {} if beside is None else {at: array for at, array in beside.arrays.items() if not self._scratch(at)}
         rooms = {at: cupy.empty(size, np.uint8) for at, size in self._sizes_bytes().items() if at not in common}
@@ -387,7 +383,7 @@ class GpuLaunchable:
 
     @cached_property
     def _pools(self) -> dict[int, Array]:
-        return self._device.pools(self.case, self._seed)
+        return self._device.pools(self.case)
 
     def _contents(self, draw: Draw) -> Contents:
         return Contents(GpuRefiller(), self._buffers, self._pools, self._pristine, draw)

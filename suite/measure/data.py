@@ -65,11 +65,11 @@ def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
     return dtypes.encoded(xp, xp.full(buffer.shape, data, "float64" if dtype in dtypes.RAW else dtype), dtype)
 
 
-def inputs_of(xp: Any, case: Case, seed: int = 0) -> list[Array]:
+def inputs_of(xp: Any, case: Case) -> list[Array]:
     """The arguments of a case's reference: the values of its IN and INOUT buffers, then those of its constants."""
     constants = [buffer for _, buffer in case.stage.constants]
     given = [
-        (argument, input_array(xp, argument, position + seed))
+        (argument, input_array(xp, argument, position))
         for position, argument in enumerate(case.arguments)
         if isinstance(argument, Buffer) and argument.role in (Role.IN, Role.INOUT)
     ]
