@@ -4,7 +4,8 @@ from family_modules import roof, transpose
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.case import Role, Scale, Tier
-from peakgate.core.case import TENSOR_MATH, value_of
+from peakgate.core.arguments import value_of
+from peakgate.core.case import TENSOR_MATH
 from peakgate.core.dtypes import storage
 
 THREADS = roof.THREADS

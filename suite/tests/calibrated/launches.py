@@ -17,7 +17,7 @@ import numpy as np
 from calibrated.built import built
 from calibrated.kernels import kernels
 from calibrated.pattern import BLOCK, SHARED_BYTES, Kernel
-from peakgate.device.objects import TexelObject
+from peakgate.device.texel_objects import TexelObject
 
 
 def launch(kernel: Kernel, capability: tuple[int, int]) -> Any:
