@@ -154,7 +154,7 @@ def variables_of(library: Path) -> ctypes.Array[VariableStructure]:
     """The variables of a kernel's shared object, in the order of their addresses."""
     found = sorted(
         {
-            (symbol.address, symbol.size, _plain(symbol.name))
+            (symbol.address, symbol.size, plain_name(symbol.name))
             for symbol in symbols_of(library)
             if symbol.kind == "STT_OBJECT" and symbol.section in _WRITABLE and symbol.size
         }
@@ -168,8 +168,10 @@ def _is_variable(section: str) -> bool:
     return section.startswith(own) and not section.startswith(".data.rel.ro") and "..L" not in section
 
 
-def _plain(name: str) -> str:
-    """Demangled name of a variable; static ones and those of namespaces have one."""
+def plain_name(name: str) -> str:
+    """Demangled name of a variable: static ones, those of namespaces and of functions (``_ZZ9transposeE4tile``)."""
+    if local := re.search(r"^_ZZ.*E(\d+)(\w+)$", name):
+        return local[2][: int(local[1])]
     if not name.startswith("_Z"):
         return name
     parts, left = [], name.lstrip("_ZNL")

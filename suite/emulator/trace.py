@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from peakgate.emulator.defects import Triple
 from peakgate.emulator.structures import LaunchStructure
-from peakgate.emulator.symbols import lines_of, symbols_of
+from peakgate.emulator.symbols import lines_of, plain_name, symbols_of
 
 _ROOM = 1 << 20
 """Accesses that are kept, the first ones."""
 _TRACED = np.dtype([(name, np.uint32) for name in ("epoch", "thread", "offset", "size", "address", "manner")])
 """``Traced`` of runtime.h."""
 _WRITE, _ATOMIC, _ASYNC, _DYNAMIC = 1, 2, 4, 8
-_LOCAL_NAME = re.compile(r"E(\d+)(\w+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +92,4 @@ class Trace:
 def _shared_arrays(library: Path) -> list[tuple[int, int, str]]:
     """Begin, size and name of each static ``__shared__`` variable: thread-local symbols of the shared object."""
     of_threads = [symbol for symbol in symbols_of(library) if symbol.kind == "STT_TLS" and symbol.size]
-    return sorted({(symbol.address, symbol.size, _plain_name(symbol.name)) for symbol in of_threads})
-
-
-def _plain_name(mangled: str) -> str:
-    """``tile`` of ``_ZZ9transposeE4tile``."""
-    local = _LOCAL_NAME.search(mangled)
-    return local[2][: int(local[1])] if local else mangled
+    return sorted({(symbol.address, symbol.size, plain_name(symbol.name)) for symbol in of_threads})

@@ -81,12 +81,7 @@ def _digest(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-FLOORS = "floors.toml"
-
-
-def commit_of(ref: str, folder: Path) -> str:
-    """The commit that ``ref`` names in the repository around ``folder``; PeakgateError where there is none."""
-    return git.commit_of(ref, folder, "--baselines-from")
+FLOORS, OPTION = "floors.toml", "--baselines-from"
 
 
 @contextmanager
@@ -95,7 +90,7 @@ def exported(ref: str, root: Path, baselines: Path) -> Iterator[Path]:
 
     The copy is removed at the end. PeakgateError for a ref that is no commit and a tree that cannot be copied.
     """
-    commit = commit_of(ref, root)
+    commit = git.commit_of(ref, root, OPTION)
     top = git.top_of(root)
     without = baselines.resolve()
     left_out = [f":(exclude){without.relative_to(top.resolve())}"] if without.is_relative_to(top.resolve()) else []
@@ -112,7 +107,7 @@ def floors_at(ref: str, baselines: Path, gpu: str) -> Floors:
     is not known here is no error. A PeakgateError names a ref that is no commit, and a mistake in the file.
     """
     folder = next(each for each in (baselines.absolute(), *baselines.absolute().parents) if each.is_dir())
-    commit_of(ref, folder)
+    git.commit_of(ref, folder, OPTION)
     path = (baselines.absolute() / gpu / FLOORS).relative_to(folder).as_posix()
     name = Path(f"{ref}:{baselines.name}/{gpu}/{FLOORS}")
     try:

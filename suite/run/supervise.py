@@ -25,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from peakgate.core import config
+from peakgate.core import config, git
 from peakgate.core.config import Project
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import scratch_folder
@@ -232,7 +232,9 @@ class _Supervisor:
             "driver": driver.driver_version() or "none",
             "--device": self._ours.device or "auto",
             "floors": inputs.floors(self._baselines),
-            "base": inputs.commit_of(ref, self._project.root) if (ref := self._ours.baselines_from) else "none",
+            "base": git.commit_of(ref, self._project.root, inputs.OPTION)
+            if (ref := self._ours.baselines_from)
+            else "none",
         }
 
 
