@@ -48,8 +48,7 @@ from peakgate.measure.limits import (
     sampling_limit_s,
 )
 from peakgate.measure.patterns import PATTERNS, patterned
-from peakgate.measure.refill import SEEDS
-from peakgate.measure.sampling import FIRST_ROUND, ROUND, RoundsPlan, Samples, SamplingPlan, joined, trimmed_mean
+from peakgate.measure.sampling import Samples, SamplingPlan
 
 
 class WrongResult(Exception):
@@ -68,11 +67,6 @@ CHECKING_S = 1.0
 """A case may take so long to compare a launch of every batch; where references take long, ever fewer follow then."""
 
 WARM_UP_LIMIT_S = 60.0
-
-SPOILT_ROUNDS = 8
-"""Rounds of two builds without an undisturbed sample of either, after which the rest is left to the verdict."""
-
-OTHER_FAILED = "not timed: the other build failed in the same process"
 
 OTHER_ORDER = 1
 """The emulator's descending order of threads, for a second launch; a GPU has its own."""
@@ -151,7 +145,7 @@ def compared_when_timed(case: Case) -> bool:
     return case.stage.source is not None and case.reference is not None
 
 
-class _TimedChecks:
+class TimedChecks:
     """The checks of one case's timed launches: ``proof`` so far, ``spent_s`` for comparing."""
 
     def __init__(
@@ -266,7 +260,7 @@ class Session:
         self._known_roofs = _tensor_roofs_of(selected) if measured else set(roofs or ())
         tensor = tensor_roofs(self._known_roofs, self.device.capability) if measured else []
         wanted = [*roof_cases(), *tensor] if measured else []
-        with self._timed("build"):
+        with self.timed("build"):
             limit_s, asked = build_limit_s(len(selected)), {case.id for case in selected}
             self.expect("build", limit_s, None)
 
@@ -278,10 +272,10 @@ class Session:
             if prebuild:
                 early = meanwhile if prove_early and self.checks else None
                 self.device.prebuild([*selected, *wanted], checked=self.checks, meanwhile=early)
-        with self._timed("warm up"):
+        with self.timed("warm up"):
             self.expect("warm up", WARM_UP_LIMIT_S, None)
             self.device.warm_up()
-        with self._timed("roofs"):
+        with self.timed("roofs"):
             self.expect("roofs", HOST_LIMIT_S, None)
             self.roofs = measure_roofs(self.device, wanted) if roofs is None else roofs
             if tensor:
@@ -289,7 +283,7 @@ class Session:
 
     def prepare(self, case: Case) -> KernelLaunchable:
         """Build one case and put its arguments in place."""
-        with self._timed("prepare"):
+        with self.timed("prepare"):
             self.expect("its build and input data", HOST_LIMIT_S, case.id)
             return self.device.prepare(case)
 
@@ -301,7 +295,7 @@ class Session:
         case = launchable.case
         if not self.checks:
             return None
-        with self._timed("check"):
+        with self.timed("check"):
             probes = self._prove_build(case)
             if compared_when_timed(case):
                 self._launch(launchable, case)
@@ -329,13 +323,14 @@ class Session:
         """
         case = launchable.case
         if compare is None and compared_when_timed(case):
-            compare = self._compare_timed
-        checks = _TimedChecks(self, case, proof, compare)
-        samples = self._sampled(launchable, checks, self.plan, self._launch_s if launch_s is None else launch_s)
+            compare = self.compare_timed
+        checks = TimedChecks(self, case, proof, compare)
+        samples = self.sampled(launchable, checks, self.plan, self._launch_s if launch_s is None else launch_s)
         return samples, checks.proof
 
-    def _sampled(self, launchable: Launchable, checks: _TimedChecks, plan: SamplingPlan, launch_s: float) -> Samples:
-        with self._timed("sample"):
+    def sampled(self, launchable: Launchable, checks: TimedChecks, plan: SamplingPlan, launch_s: float) -> Samples:
+        """Time a case by a plan; the checks see one launch of each batch."""
+        with self.timed("sample"):
             checks.limit_s = sampling_limit_s(self._limit_s(launchable.case), launch_s, plan, launchable.case.state)
             self.expect("sampling", checks.limit_s, launchable.case.id)
             samples = launchable.sample(plan, checks.witness)
@@ -393,47 +388,9 @@ class Session:
         """The energy of a case's launch, where this run measures it and the device has a counter of it."""
         if not self.energy_loops or not samples.times_us:
             return None
-        with self._timed("energy"):
+        with self.timed("energy"):
             self.expect("its energy", HOST_LIMIT_S, launchable.case.id)
             return launchable.energy(samples.median_us, self.energy_loops)
-
-    def in_turns(self, case: Case, fingerprint: str, least_s: float) -> tuple[Outcome, Outcome]:
-        """Sample a case and another build of its kernel in turns: the outcome of either.
-
-        Both find the same places in memory and the same contents in a round, and which of them is first alternates. One
-        launch of either is compared. Where one fails neither has figures. At least ``least_s`` seconds are spent.
-        """
-        sides: list[KernelLaunchable] = []
-        parts: tuple[list[Samples], list[Samples]] = ([], [])
-        plan, at = RoundsPlan(least_s=least_s), 0
-        try:
-            sides.append(self.prepare(case))
-            at = 1
-            with self._timed("prepare"):
-                sides.append(self.device.prepare_other(sides[0], fingerprint))
-            drawn = np.random.default_rng([self.seed, zlib.crc32(case.id.encode())])
-            compared = [int(drawn.integers(plan.least_rounds)) for _ in sides]
-            begun, ratios, spoilt = time.perf_counter(), list[float](), 0
-            while spoilt <= SPOILT_ROUNDS and not plan.done(ratios, time.perf_counter() - begun):
-                contents = int(drawn.integers(SEEDS))
-                for at in (0, 1) if len(ratios) % 2 == 0 else (1, 0):
-                    compare = self._compare_timed if len(ratios) == compared[at] and compared_when_timed(case) else None
-                    checks = _TimedChecks(self, case, None, compare, np.random.default_rng(contents))
-                    parts[at].append(self._sampled(sides[at], checks, ROUND if ratios else FIRST_ROUND, 0.0))
-                own, other = (part[-1].times_us for part in parts)
-                if own and other:
-                    ratios.append(math.log(trimmed_mean(other) / trimmed_mean(own)))
-                else:
-                    spoilt += 1
-        except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
-            failed = self.failed(case, error)
-            beside = self.unmeasured(case, Judgement(Verdict.INCONCLUSIVE, OTHER_FAILED))
-            return (failed, beside) if at == 0 else (beside, failed)
-        control_us = parts[0][0].control_us
-        first, second = (
-            self.gate(side, None, joined(part, control_us)) for side, part in zip(sides, parts, strict=True)
-        )
-        return first, second
 
     def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
         """A case without figures."""
@@ -445,7 +402,7 @@ class Session:
         if not lacking or self.device.peaks is None or not self.wants_roofs:
             return
         self._known_roofs |= lacking
-        with self._timed("roofs"):
+        with self.timed("roofs"):
             self.expect("roofs", HOST_LIMIT_S, case.id)
             self.roofs = {**self.roofs, **measure_roofs(self.device, tensor_roofs(lacking, self.device.capability))}
             self.device.warm_up()
@@ -504,7 +461,7 @@ class Session:
             return Check(math.inf, math.inf, f"writes {counted(count, 'value')} that are NaN or infinite")
         return check(device.xp, launched.case, outputs, wanted, device.compared)
 
-    def _compare_timed(self, launch: TimedLaunch) -> Check:
+    def compare_timed(self, launch: TimedLaunch) -> Check:
         """Compare a launch that was timed with the reference of what it was given."""
         return self._compare(launch, expected(self.device.xp, launch, self.device.prepare))
 
@@ -550,7 +507,8 @@ class Session:
             return None  # an architecture newer than the table: every other figure still stands
 
     @contextmanager
-    def _timed(self, what: str) -> Iterator[None]:
+    def timed(self, what: str) -> Iterator[None]:
+        """Count the block's time as that of a step."""
         start = time.perf_counter()
         try:
             yield

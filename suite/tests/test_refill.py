@@ -16,7 +16,7 @@ from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
-from peakgate.run.session import CHECKING_S, Session, _TimedChecks
+from peakgate.run.session import CHECKING_S, Session, TimedChecks
 
 SIZES = st.integers(1, 5000)
 SEEDS = st.integers(0, refill.SEEDS - 1)
@@ -352,7 +352,7 @@ def test_equal_seeds_give_equal_contents(tmp_path):
 
 def test_where_a_reference_takes_long_ever_fewer_launches_are_compared():
     case = Case("f", Stage("s", "", Path("s.cu")), Launch((1, 1, 1), (1, 1, 1)), (), Work(0), reference=lambda *_: ())
-    checks = _TimedChecks(
+    checks = TimedChecks(
         Session(CpuDevice(), Floors(Path()), case.tier, seed=1), case, None, lambda _: Check(0.0, 0.0, None)
     )
     assert all(checks.witness.wanted() for _ in range(100))

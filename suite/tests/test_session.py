@@ -14,6 +14,7 @@ from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, Kern
 from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
 from peakgate.judge.peaks import Peaks
+from peakgate.run import turns
 from peakgate.run.contract import judged_by
 from peakgate.run.listing import Listed
 from peakgate.run.session import LostEarly, Session, WrongResult, compared_when_timed, verdict_of
@@ -272,10 +273,10 @@ class InTurns(Compiling):
 
 def in_turns(monkeypatch, device, mismatch=None):
     """The outcomes of a kernel's two builds on that device; ``mismatch`` is what comparing their launches finds."""
-    monkeypatch.setattr(Session, "_compare_timed", lambda _session, _launch: Check(0.0, 0.0, mismatch))
+    monkeypatch.setattr(Session, "compare_timed", lambda _session, _launch: Check(0.0, 0.0, mismatch))
     session = Session(device, Floors(Path()), Tier.GATE, checks=False)
     case = make_case(stage=Stage("x", "", Path("x.cu")))
-    return session.in_turns(case, "f00d", 0.0)
+    return turns.in_turns(session, case, "f00d", 0.0)
 
 
 def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_either_is_compared(monkeypatch):
