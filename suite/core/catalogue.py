@@ -24,14 +24,14 @@ FAMILY_FILE = "family.py"
 
 
 @dataclass(frozen=True)
-class Described:
+class Catalogue:
     """Contents of families: their cases, and placeholders for cases whose description fails."""
 
     families: Sequence[Family]
     cases: Sequence[Case]
     refused: Sequence[RefusedCase]
 
-    def all(self) -> Described:
+    def all(self) -> Catalogue:
         """The same, where nothing is refused; PeakgateError with the first reason otherwise."""
         for each in self.refused:
             raise PeakgateError.repeated(each.reason)
@@ -44,7 +44,7 @@ def families(project: Project | None = None) -> list[Family]:
     PeakgateError where a file defines none.
     """
     found, refused = _families(project or config.current())
-    Described((), (), refused).all()
+    Catalogue((), (), refused).all()
     return found
 
 
@@ -77,7 +77,7 @@ def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None 
     return [case for case in found.cases if not gate or case.tier is Tier.GATE]
 
 
-def described(scale: Scale, project: Project | None = None, file: Path | None = None) -> Described:
+def described(scale: Scale, project: Project | None = None, file: Path | None = None) -> Catalogue:
     """Cases that the families of a project (default: the current one), or of one file, describe at a scale.
 
     One mistake costs the cases that it concerns. PeakgateError where the file is not there.
@@ -88,7 +88,7 @@ def described(scale: Scale, project: Project | None = None, file: Path | None = 
     return _described(*_families(project, file), scale, project)
 
 
-def _described(listed: Sequence[Family], missing: Sequence[RefusedCase], scale: Scale, project: Project) -> Described:
+def _described(listed: Sequence[Family], missing: Sequence[RefusedCase], scale: Scale, project: Project) -> Catalogue:
     known: dict[str, Case] = {}
     refused, seen = list(missing), set[str]()
     for family in listed:
@@ -100,7 +100,7 @@ def _described(listed: Sequence[Family], missing: Sequence[RefusedCase], scale: 
                 known.pop(case.id, None)
                 refused.append(refused_as(case, problem))
             seen.add(case.id)
-    return Described(listed, list(known.values()), refused)
+    return Catalogue(listed, list(known.values()), refused)
 
 
 def refused_as(case: Case, reason: str) -> RefusedCase:
@@ -273,7 +273,7 @@ def problems(text: str = "") -> list[Case]:
     return list(described_problems(text).all().cases)
 
 
-def described_problems(text: str = "", file: Path | None = None) -> Described:
+def described_problems(text: str = "", file: Path | None = None) -> Catalogue:
     """As ``problems``, of the current project or of one family file, with what is not described beside them."""
     selects = selector(text)
     found = described(Scale.SMALL, file=file)
@@ -299,7 +299,7 @@ def described_problems(text: str = "", file: Path | None = None) -> Described:
             arguments = tuple(map(_known_by, problem.arguments))
             key = (problem.family, problem.stage, problem.defines, problem.launch, arguments)
             distinct.setdefault(key, problem)
-    return Described(found.families, list(distinct.values()), refused)
+    return Catalogue(found.families, list(distinct.values()), refused)
 
 
 def _known_by(argument: Any) -> Any:
@@ -357,7 +357,7 @@ class Cases:
     notes: Sequence[str] = ()
 
     @cached_property
-    def _own(self) -> Described:
+    def _own(self) -> Catalogue:
         return described(self.scale)
 
     @property

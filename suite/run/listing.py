@@ -29,7 +29,7 @@ from typing import IO, Any
 import numpy as np
 from peakgate.core import catalogue, config, errors, git, sandbox
 from peakgate.core.case import Array, Buffer, Case, RefusedCase, Scale
-from peakgate.core.catalogue import Described
+from peakgate.core.catalogue import Catalogue
 from peakgate.core.errors import Code, PeakgateError, defined_at, described, raised_at
 from peakgate.core.files import scratch_folder
 from peakgate.core.processes import end_group
@@ -57,7 +57,7 @@ _UNREADABLE = (PeakgateError, RecursionError, OSError, ValueError, KeyError, Typ
 """The exceptions that records of another form raise."""
 
 
-def with_probes(found: Described) -> tuple[list[Listed], list[RefusedCase]]:
+def with_probes(found: Catalogue) -> tuple[list[Listed], list[RefusedCase]]:
     """Each case with its edge-size problems; a case whose problems are not described is refused."""
     known, refused = [], list(found.refused)
     for case in found.cases:
