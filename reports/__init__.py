@@ -36,7 +36,7 @@ def trend(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path |
     ``gpu`` chooses a GPU model; ``good`` and ``bad`` count its runs in the order taken, copies apart. ``baselines`` is
     the folder of accepted regressions; without it none is.
     """
-    from peakgate.reports.history.frames import attributes  # noqa: PLC0415  # as in load
+    from peakgate.reports.history.report import attributes  # noqa: PLC0415  # as in load
 
     found = _find_trend(runs, gpu, baselines)
     found.frame.attrs = attributes(found)
@@ -46,10 +46,10 @@ def trend(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path |
 def change_points(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:
     """Every change point of every case and GPU over the runs, newest first; arguments and ``attrs`` as of ``trend``.
 
-    Columns are ``history.frames.CHANGE_COLUMNS``. An open regression is a row with ``open_percent``, what is left of
+    Columns are ``history.report.CHANGE_COLUMNS``. An open regression is a row with ``open_percent``, what is left of
     it, and without ``accepted``.
     """
-    from peakgate.reports.history.frames import change_frame  # noqa: PLC0415  # as in load
+    from peakgate.reports.history.report import change_frame  # noqa: PLC0415  # as in load
 
     return change_frame(_find_trend(runs, gpu, baselines))
 
@@ -58,10 +58,12 @@ def _find_trend(runs: pd.DataFrame, gpu: str | None, baselines: str | Path | Non
     from datetime import UTC, datetime  # noqa: PLC0415  # as in load
     from pathlib import Path  # noqa: PLC0415
 
+    from peakgate.core import config  # noqa: PLC0415
     from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, load_regressions  # noqa: PLC0415
-    from peakgate.reports.history import series, trend  # noqa: PLC0415
+    from peakgate.reports.history import order, series, trend  # noqa: PLC0415
 
-    found, accepted = series.history(runs, gpu), []
+    found = series.history(runs, gpu, places=order.first_parents(config.current().root))
+    accepted = []
     if baselines is not None:
         accepted = list(load_regressions(Path(baselines) / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date()))
     return trend.find_trend(found, accepted=accepted)

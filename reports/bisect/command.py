@@ -27,15 +27,16 @@ from peakgate.reports.bisect.commits import (
     BisectState,
     BisectTarget,
     BuiltCommit,
+    PointFolder,
     Question,
     build_all,
     groups,
     listed,
     narrowed,
+    points,
     resumed,
 )
 from peakgate.reports.bisect.measure import Rig
-from peakgate.reports.bisect.points import PointFolder, points
 from peakgate.reports.bisect.report import BisectAnswer, plan_lines, report
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.comparison.result import change_text

@@ -1,29 +1,77 @@
-"""The commits between GOOD and BAD, what each builds, and the groups of adjacent ones that cannot differ.
+"""What a bisect goes through, commits or versions of a package at one commit: where each is, and what it builds.
 
-What a bisect has found so far is a file: with the pairs in the folders beside it, it is enough to go on. No GPU is
-needed when a capability is named.
+Adjacent ones that cannot differ are a group. What a bisect has found so far is a file: with the pairs in the folders
+beside it, it is enough to go on. No GPU is needed when a capability is named.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, fields
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, to_builtins
 from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import write_whole
+from peakgate.core.files import scratch_folder, write_whole
 from peakgate.core.git import commit_of
-from peakgate.reports.ab.folders import build_side, git
+from peakgate.reports.ab.environments import SideEnvironment, made
+from peakgate.reports.ab.folders import SideFolder, Wanted, build_side, git, placed
 from peakgate.reports.ab.plan import read_code
 from peakgate.reports.ab.process import SideBroken, side_environment
-from peakgate.reports.bisect.points import PointFolder, at_commit, short
 from peakgate.run.terms import Contract
+
+SHORT_HASH = 12
+_HASH = 40
+
+PointFolder = Callable[[str], AbstractContextManager[SideFolder]]
+"""A point as a folder with an environment, for the length of a block."""
+
+
+def short(point: str) -> str:
+    """A commit's first digits, a version as it is."""
+    return point[:SHORT_HASH] if len(point) == _HASH else point
+
+
+def at_commit(commit: str) -> AbstractContextManager[SideFolder]:
+    """A commit of the repository in the environment that Peakgate runs in."""
+    return placed(short(commit), Wanted(commit))
+
+
+@dataclass
+class AtVersion:
+    """One commit with each of the versions of a package, which uv installs once into ``folder``."""
+
+    package: str
+    folder: Path
+    _made: dict[str, SideEnvironment] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, version: str) -> Iterator[SideFolder]:
+        """HEAD in an environment with this version."""
+        if version not in self._made:
+            requirement = self.folder / f"{version}.txt"
+            requirement.write_text(f"{self.package}=={version}\n", encoding="utf-8")
+            self._made[version] = made(f"{self.package} {version}", str(requirement), self.folder / version)
+        with placed(version, Wanted("HEAD")) as side:
+            label = f"{self.package} {version}"
+            yield replace(side, label=label, environment=replace(self._made[version], label=label))
+
+
+@contextmanager
+def points(package: str) -> Iterator[PointFolder]:
+    """Where each point of a bisect is: of versions where a package is named, of commits otherwise."""
+    if not package:
+        yield at_commit
+        return
+    with scratch_folder("versions") as folder:
+        yield AtVersion(package, folder)
+
 
 STATE_FILE = "state.json"
 

@@ -20,7 +20,7 @@ from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.process import SideBroken, side_environment
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.ab.store import MANIFEST, AbRecord, PairSettings, load_record
-from peakgate.reports.bisect.points import PointFolder, at_commit, short
+from peakgate.reports.bisect.commits import PointFolder, at_commit, short
 from peakgate.reports.bisect.search import Unusable
 
 

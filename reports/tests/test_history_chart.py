@@ -9,7 +9,7 @@ import pytest
 from drawn_sessions import of_sessions
 from peakgate.reports.history.changes import Cause, find_changes
 from peakgate.reports.history.chart import DATES, _round, chart, sum_lines
-from peakgate.reports.history.origins import origins, step_lines, table
+from peakgate.reports.history.events import origins, origins_table, step_lines
 from peakgate.reports.history.series import History
 from peakgate.reports.history.series import history as of_frame
 from test_history_trend import CASE, history, quiet, session, slowed
@@ -101,7 +101,7 @@ def test_change_points_of_all_gpus_and_cases_have_one_origin_per_commit_and_upgr
     of_case = [each for each in upgrade.changes if each.case == upgrade.changes[0].case]
     (line,) = step_lines(turns, of_case)
     assert line.endswith(f" on 2 GPUs, {upgrade.cause}, {upgrade.name}")
-    assert table(turns, [upgrade]).rows[0][:3] == [
+    assert origins_table(turns, [upgrade]).rows[0][:3] == [
         upgrade.name,
         f"{turns.sessions[30].taken:%Y-%m-%d %H:%M}",
         "environment",
