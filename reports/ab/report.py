@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from peakgate.core import terminal
 from peakgate.core.report import Report, write_json
 from peakgate.core.text import Progress, counted, warn
 from peakgate.core.verdict import ExitCode, Verdict
@@ -61,10 +60,7 @@ def report(
         tables.append(phases.table(time.monotonic() - start))
     code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code
     whole = replace(found, exit_code=code, tables=tables, notes=notes, fields={**found.fields, **fields})
-    terminal.show(whole, everything=options.all)
-    written = files.write(whole, options.out)
-    files.summarize(whole)
-    terminal.last_line(whole, written=written)
+    files.deliver(whole, options.out, files.FORMATS, everything=options.all, summary=True)
     return found.exit_code
 
 

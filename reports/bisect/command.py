@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from peakgate.core import terminal
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import scratch_folder
-from peakgate.core.report import write_json
 from peakgate.core.text import Progress, counted, say, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.command import add_pairs_options
@@ -41,6 +39,7 @@ from peakgate.reports.bisect.report import BisectAnswer, plan_lines, report
 from peakgate.reports.bisect.search import Effort, End, Unusable, search
 from peakgate.reports.comparison.result import change_text
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
+from peakgate.reports.write import files
 from peakgate.run.lock import device_uuid, locked
 
 BISECT_FOLDER = "bisect"
@@ -191,12 +190,7 @@ def _bisect(
         answer = _searched(answer, settings, effort, means, place)
     means.progress.clear()
     found_why = _why(answer, means.out) if answer.end is End.FOUND and not options.package else None
-    record = report(answer, found_why)
-    written = means.out / "bisect.json"
-    write_json(record, written)
-    terminal.show(record)
-    terminal.last_line(record, written=[written])
-    return record.exit_code
+    return files.deliver(report(answer, found_why), means.out, ("json",))
 
 
 def _searched(

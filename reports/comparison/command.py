@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
-from peakgate.core import config, records, terminal
+from peakgate.core import config, records
 from peakgate.core.records import Number, Whole
 from peakgate.core.text import counted, percent
 from peakgate.reports.comparison.judge import compare
@@ -102,8 +102,4 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     formats = () if options.no_files else files.FORMATS[: -1 if options.no_html else None]
     page = "html" in formats
     found = report(Comparison(base, new, compared, remarks), others if page else (), strict=options.strict, page=page)
-    terminal.show(found, everything=options.all)
-    written = files.write(found, options.out, formats)
-    files.summarize(found)
-    terminal.last_line(found, written=written)
-    return found.exit_code
+    return files.deliver(found, options.out, formats, everything=options.all, summary=True)

@@ -20,14 +20,6 @@ from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison import resample
 from peakgate.reports.comparison.command import SELFTEST_FILE
-from peakgate.reports.comparison.resample import (
-    FEWEST_SESSIONS,
-    Design,
-    DesignResult,
-    TightFloor,
-    TightThreshold,
-    measure,
-)
 from peakgate.reports.runs.find import FORMS
 from peakgate.reports.runs.options import add_baselines, add_out, add_run_names, at_least, named_runs, verb_parser
 from peakgate.reports.runs.runfile import Run, load_run
@@ -42,7 +34,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         return judge(arguments)
     parser = argparse.ArgumentParser(prog=f"peakgate {verb}", description=__doc__, allow_abbrev=False)
     parser.add_argument(
-        "--sessions", type=at_least(FEWEST_SESSIONS), default=10, metavar="N", help="how many (default: 10)"
+        "--sessions", type=at_least(resample.FEWEST_SESSIONS), default=10, metavar="N", help="how many (default: 10)"
     )
     parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
     add_out(parser)
@@ -105,9 +97,9 @@ def judge(arguments: Sequence[str]) -> ExitCode:
     runs = sorted(named_runs(options), key=lambda run: run.taken)
     if options.sessions is not None:
         runs = runs[-max(options.sessions, 1) :]
-    if len(runs) < FEWEST_SESSIONS:
+    if len(runs) < resample.FEWEST_SESSIONS:
         raise PeakgateError(
-            f"selftest: {counted(len(runs), 'session')}, at least {FEWEST_SESSIONS} are needed, better 10;"
+            f"selftest: {counted(len(runs), 'session')}, at least {resample.FEWEST_SESSIONS} are needed, better 10;"
             " `peakgate selftest` measures them",
             Code.TOO_FEW,
         )
@@ -120,7 +112,7 @@ def judge(arguments: Sequence[str]) -> ExitCode:
         )
     found = Selftest(
         runs=tuple(runs),
-        measured=tuple(measure(design, runs) for design in Design),
+        measured=tuple(resample.measure(design, runs) for design in resample.Design),
         floors=resample.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
         thresholds=resample.tight_thresholds(runs, sds),
     )
@@ -171,9 +163,9 @@ class Selftest:
     """Gate results on unchanged sessions of one runner, and the floors and thresholds that are too tight for it."""
 
     runs: tuple[Run, ...]
-    measured: tuple[DesignResult, ...]
-    floors: tuple[TightFloor, ...]
-    thresholds: tuple[TightThreshold, ...]
+    measured: tuple[resample.DesignResult, ...]
+    floors: tuple[resample.TightFloor, ...]
+    thresholds: tuple[resample.TightThreshold, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -234,7 +226,7 @@ def report(found: Selftest) -> Report:
     )
 
 
-def _design(measured: DesignResult, runs: Sequence[Run]) -> dict[str, Any]:
+def _design(measured: resample.DesignResult, runs: Sequence[Run]) -> dict[str, Any]:
     changes = sorted(measured.detectable_percent.values())
     return {
         "design": measured.design,
@@ -258,7 +250,7 @@ def _rounded(percent: float | None) -> float | None:
 DESIGN_HEADINGS = ("design", "gates", "failed", "rate", "rate at most (95 %)", "detects, median case", "worst case")
 
 
-def _design_row(measured: DesignResult) -> tuple[CellValue, ...]:
+def _design_row(measured: resample.DesignResult) -> tuple[CellValue, ...]:
     changes = sorted(measured.detectable_percent.values())
     too_many = f", more than {100 * MOST_FALSE_ALARMS:.0f} %" if measured.rate > MOST_FALSE_ALARMS else ""
     return (

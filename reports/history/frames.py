@@ -1,13 +1,18 @@
-"""The change points of a history as a pandas frame, as ``peakgate.reports.change_points`` gives them."""
+"""A history as the pandas frames that ``peakgate.reports`` offers: its cases, and its change points."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pandas as pd
+from peakgate.core import config
+from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, load_regressions
+from peakgate.reports.history.order import first_parents
 from peakgate.reports.history.report import remarks
-from peakgate.reports.history.trend import Trend
+from peakgate.reports.history.series import history
+from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.runs.frame import NUMBER, TEXT, tidy
 
 CHANGE_COLUMNS: Mapping[str, str] = {
@@ -21,12 +26,29 @@ CHANGE_COLUMNS: Mapping[str, str] = {
 """The columns of a frame of change points, in order, with their dtypes; docs/reference/reports.md explains them."""
 
 
-def change_frame(trend: Trend) -> pd.DataFrame:
-    """One row per change point, newest first; columns are ``CHANGE_COLUMNS``, ``attrs`` are ``attributes``."""
-    regressions = {id(each.change): each for each in trend.regressions}
-    sessions = trend.history.sessions
+def trend(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:
+    """Regressions over the runs, one row per case, worst first; as ``peakgate history`` reports them.
+
+    Columns are ``history.trend.TREND_COLUMNS``; ``attrs`` have the ``verdict``, the ``exit_code`` and the ``notes``.
+    ``gpu`` chooses a GPU model; ``good`` and ``bad`` count its runs in their order, copies apart. ``baselines`` is the
+    folder of accepted regressions; without it none is.
+    """
+    found = _judged(runs, gpu, baselines)
+    found.frame.attrs |= {"notes": remarks(found)}
+    return found.frame
+
+
+def change_points(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:
+    """Every change point of every case and GPU over the runs, newest first; arguments and ``attrs`` as of ``trend``.
+
+    Columns are ``CHANGE_COLUMNS``. An open regression is a row with ``open_percent``, what is left of it, and without
+    ``accepted``.
+    """
+    judged = _judged(runs, gpu, baselines)
+    regressions = {id(each.change): each for each in judged.regressions}
+    sessions = judged.history.sessions
     rows = []
-    for change in trend.changes:
+    for change in judged.changes:
         low, high = change.interval_percent
         left = regressions.get(id(change))
         rows.append(
@@ -51,10 +73,13 @@ def change_frame(trend: Trend) -> pd.DataFrame:
             }
         )
     found = tidy(rows, CHANGE_COLUMNS)
-    found.attrs = attributes(trend)
+    found.attrs = {**judged.frame.attrs, "notes": remarks(judged)}
     return found
 
 
-def attributes(trend: Trend) -> dict[Hashable | None, Any]:
-    """Of the whole history: ``verdict``, ``exit_code``, and in ``notes`` what ``peakgate history`` remarks on."""
-    return {**trend.frame.attrs, "notes": remarks(trend)}
+def _judged(runs: pd.DataFrame, gpu: str | None, baselines: str | Path | None) -> Trend:
+    found = history(runs, gpu, places=first_parents(config.current().root))
+    if baselines is None:
+        return find_trend(found)
+    file = Path(baselines) / found.slug / ACKNOWLEDGED_FILE
+    return find_trend(found, accepted=load_regressions(file, datetime.now(UTC).date()))

@@ -1,4 +1,4 @@
-"""The report of a history, and its change points as a pandas frame (``peakgate.reports.change_points``)."""
+"""The report of a history."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import csv
 import io
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import pandas as pd
 from peakgate.core.report import CellLink, Column, Report, Row, Table
 from peakgate.core.text import cell, counted, figure, one_line, percent, sparkline
 from peakgate.reports.comparison.result import change_text
@@ -20,20 +19,9 @@ from peakgate.reports.history.events import ChangeOrigin, Event, origins, origin
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
 from peakgate.reports.runs.facts import gpu_label
-from peakgate.reports.runs.frame import NUMBER, TEXT, tidy
 
 CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
 MOST_MARKS = 5
-CHANGE_COLUMNS: Mapping[str, str] = {
-    **dict.fromkeys(("case", "gpu_uuid", "cause"), TEXT),
-    **dict.fromkeys(("change_percent", "low_percent", "high_percent", "older_time_us"), NUMBER),
-    **dict.fromkeys(("good", "bad", "sessions_since"), "int64"),
-    **dict.fromkeys(("good_commit", "bad_commit", "where", "facts", "command"), TEXT),
-    "open_percent": NUMBER,
-    "accepted": TEXT,
-}
-"""The columns of a frame of change points, in order, with their dtypes; reports/README.md explains them."""
-
 COLUMNS = (
     Column("older_time_us", "before (µs)", figure, brief=True),
     Column("newest_time_us", "time (µs)", figure, brief=True),
@@ -238,42 +226,3 @@ def _plain(finding: CaseFinding, history: History) -> dict[str, Any]:
 def _about(session: SessionFacts) -> dict[str, Any]:
     """A session as CSV and JSON have it."""
     return session._asdict() | {"taken": session.taken.isoformat()}
-
-
-def change_frame(trend: Trend) -> pd.DataFrame:
-    """One row per change point, newest first; columns are ``CHANGE_COLUMNS``, ``attrs`` are ``attributes``."""
-    regressions = {id(each.change): each for each in trend.regressions}
-    sessions = trend.history.sessions
-    rows = []
-    for change in trend.changes:
-        low, high = change.interval_percent
-        left = regressions.get(id(change))
-        rows.append(
-            {
-                "case": change.case,
-                "gpu_uuid": change.uuid,
-                "cause": change.cause.value,
-                "change_percent": change.change_percent,
-                "low_percent": low,
-                "high_percent": high,
-                "older_time_us": change.older_us,
-                "good": change.place.good,
-                "bad": change.place.bad,
-                "sessions_since": change.since,
-                "good_commit": sessions[change.place.good].commit,
-                "bad_commit": sessions[change.place.bad].commit,
-                "where": change.place.where,
-                "facts": "; ".join(change.place.facts),
-                "command": change.place.command,
-                "open_percent": None if left is None else left.remaining_percent,
-                "accepted": left.accepted.reason if left and left.accepted else None,
-            }
-        )
-    found = tidy(rows, CHANGE_COLUMNS)
-    found.attrs = attributes(trend)
-    return found
-
-
-def attributes(trend: Trend) -> dict[Hashable | None, Any]:
-    """Of the whole history: ``verdict``, ``exit_code``, and in ``notes`` what ``peakgate history`` remarks on."""
-    return {**trend.frame.attrs, "notes": remarks(trend)}

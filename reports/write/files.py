@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+from peakgate.core import terminal
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.core.report import CellValue, Report, Row, document
 from peakgate.core.text import as_json, cell, one_line
-from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Verdict
+from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.reports.write.markdown import markdown
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -33,6 +34,18 @@ def write(report: Report, folder: Path, formats: Sequence[str] = FORMATS) -> lis
         write_whole(path, text(report, name))
         written.append(path)
     return written
+
+
+def deliver(
+    report: Report, folder: Path, formats: Sequence[str], *, everything: bool = False, summary: bool = False
+) -> ExitCode:
+    """Print the report, write it, and print its last line; ``summary``: in the summary of a job too. The exit code."""
+    terminal.show(report, everything=everything)
+    written = write(report, folder, formats)
+    if summary:
+        summarize(report)
+    terminal.last_line(report, written=written)
+    return report.exit_code
 
 
 def text(report: Report, name: str) -> str:
