@@ -11,9 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from peakgate.build import sass
 from peakgate.build.cubin import Resources
 from peakgate.check import ncu
+from peakgate.core import records
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import read_text, scratch_folder, write_whole
 from peakgate.core.git import ask
@@ -44,6 +46,17 @@ _FACTS = (
     ("stack_bytes", "stack bytes"),
     ("static_shared_bytes", "static shared bytes"),
 )
+
+
+class BuiltCase(Struct):
+    """What ``peakgate.run.identity --built`` prints of a case: its machine code, or the problem of getting it."""
+
+    problem: str | None = None
+    cubin: str = ""
+    entry: str = ""
+    source: str | None = None
+    fingerprint: str = ""
+    resources: Resources = Resources(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +146,7 @@ def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: P
     write_whole(
         out / SIDES_FILE, json.dumps({case: [asdict(each) for each in both] for case, both in known.items()}) + "\n"
     )
-    sources = {case: [facts.get(case, {}).get("source") for facts, _ in sides] for case in chosen}
+    sources = {case: [facts[case].source if case in facts else None for facts, _ in sides] for case in chosen}
     explained = []
     for case, both in known.items():
         file, line = place(folders[1].path, *sources[case])
@@ -154,13 +167,12 @@ def compared(case: str, base: KnownSide, head: KnownSide) -> Explanation:
     return Explanation(case, tuple(lines), tuple(findings(base.side, head.side)), diff)
 
 
-def _known(facts: Mapping[str, Any] | None, counters: ncu.Counters) -> KnownSide:
-    """From what ``peakgate.run.identity --built`` prints of a case."""
-    if facts is None or "problem" in facts:
-        return KnownSide(None, problem="no such kernel case" if facts is None else str(facts["problem"]))
-    code = sass.disassemble(Path(facts["cubin"]), facts["entry"])
-    side = ExplainedSide(Resources(**facts["resources"]), MachineCode.of(code) if code else None, counters)
-    return KnownSide(side, facts["fingerprint"], tuple(each.opcode for each in code or ()))
+def _known(built: BuiltCase | None, counters: ncu.Counters) -> KnownSide:
+    if built is None or built.problem is not None:
+        return KnownSide(None, problem="no such kernel case" if built is None else str(built.problem))
+    code = sass.disassemble(Path(built.cubin), built.entry)
+    side = ExplainedSide(built.resources, MachineCode.of(code) if code else None, counters)
+    return KnownSide(side, built.fingerprint, tuple(each.opcode for each in code or ()))
 
 
 def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list[str]:
@@ -185,8 +197,8 @@ def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list
     return lines
 
 
-def _described(folder: Path, environment: Mapping[str, str], cases: Sequence[str]) -> dict[str, Any]:
-    """Output of ``run.identity --built`` in the folder; if it fails, every case has that problem."""
+def _described(folder: Path, environment: Mapping[str, str], cases: Sequence[str]) -> dict[str, BuiltCase]:
+    """The cases as they are built in the folder; if that fails, every case has that problem."""
     with scratch_folder("explain") as scratch:
         listed = scratch / "cases.txt"
         listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
@@ -194,11 +206,9 @@ def _described(folder: Path, environment: Mapping[str, str], cases: Sequence[str
         with Asked(command, CODES_LIMIT_S, cwd=folder, env=environment) as asked:
             done = asked.finish()
     try:
-        found: dict[str, Any] = json.loads(done.output)
-    except ValueError:
-        problem = done.problem or "it answers with no JSON"
-        return {case: {"problem": f"its machine code cannot be had: {problem}"} for case in cases}
-    return found
+        return records.decode(done.output, dict[str, BuiltCase], Path("its answer"), "see its families")
+    except PeakgateError as error:
+        return dict.fromkeys(cases, BuiltCase(f"its machine code cannot be had: {done.problem or error.message}"))
 
 
 def place(folder: Path, base: str | None, head: str | None) -> tuple[str, int] | tuple[None, None]:

@@ -12,16 +12,18 @@ are imported in that process, not in the command that spreads them over GPUs.
 from __future__ import annotations
 
 import heapq
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
+from msgspec import Struct, structs
+from peakgate.core import records
 from peakgate.core.case import Case, Scale, Tier
 from peakgate.core.config import Project
 from peakgate.core.errors import Code, PeakgateError, refused
@@ -90,14 +92,12 @@ def listed(project: Project, tier: str, scale: Scale) -> pd.DataFrame:
     """The cases of a tier as ``main`` prints them, a row each; a PeakgateError where they cannot be listed."""
     with Asked(own_module(__name__, tier, scale.value), TIER_LISTING_LIMIT_S, cwd=project.root) as asked:
         done = asked.finish()
-    try:
-        cases = pd.DataFrame(json.loads(done.output), columns=["case", "bound", "time_us"])
-    except ValueError:
-        problem = done.problem or "it answers with no JSON"
-        raise PeakgateError(f"{project.root}: its cases cannot be listed: {problem}", Code.FAMILY) from None
-    if cases.empty:
+    if done.problem:
+        raise PeakgateError(f"{project.root}: its cases cannot be listed: {done.problem}", Code.FAMILY)
+    cases = records.decode(done.output, list[ListedCase], Path("its list of cases"), "see its families")
+    if not cases:
         raise PeakgateError(f"{project.root}: no case in the tier {tier}; nothing to spread over GPUs", Code.SELECTION)
-    return cases
+    return pd.DataFrame(map(structs.asdict, cases))
 
 
 def expected(cases: pd.DataFrame, project: Project, tier: str, slug: str | None) -> pd.DataFrame:
@@ -123,10 +123,18 @@ def _newest(project: Project, tier: str, slug: str | None) -> Run | None:
     return None
 
 
-def _record(case: Case) -> dict[str, Any]:
+class ListedCase(Struct):
+    """A case as ``main`` prints it."""
+
+    case: str
+    bound: str | None = None
+    time_us: float = 0.0
+
+
+def _listed(case: Case) -> ListedCase:
     least = PEAKS.least_time_us(case) if case.work.claimed else None
     time_us, bound = (0.0, None) if least is None else least
-    return {"case": case.id, "bound": bound, "time_us": time_us / FRACTION}
+    return ListedCase(case.id, bound, time_us / FRACTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +251,7 @@ def main(arguments: Sequence[str]) -> int:
         tests = benchmark_tests.collected(project, {case.id for case in cases})
     except PeakgateError as error:
         return refused(error)
-    records = [*map(_record, cases), *({"case": each, "bound": None, "time_us": 0.0} for each in tests)]
-    sys.stdout.write(json.dumps(records))
+    sys.stdout.write(msgspec.json.encode([*map(_listed, cases), *map(ListedCase, tests)]).decode())
     return ExitCode.OK
 
 
