@@ -45,8 +45,6 @@ GATE_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("power_before_w", "power_after_w"), NUMBER),
 }
 OF_GATE = ("mode", "started", "outcome", "reason", "exit_code", "workers_lost", "wall_s")
-ADDED = {"exit_code", "workers_lost"}
-"""Columns that earlier versions did not write."""
 
 DATASET_CASE_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("case", "family", "bound", "verdict"), TEXT),
@@ -172,15 +170,12 @@ def write(table: pd.DataFrame, path: Path) -> None:
 
 
 def read(path: Path, columns: Sequence[str] = tuple(DATASET_COLUMNS)) -> pd.DataFrame:
-    """A table that was written; a PeakgateError if the file is not one. What earlier versions lack is missing."""
+    """A table that was written; a PeakgateError if the file is not one."""
     kinds = {name: DATASET_COLUMNS[name] for name in columns}
+    texts = [name for name, kind in kinds.items() if kind == TEXT]
     try:
-        added = ADDED - set(parquet.read_schema(path).names)
-        wanted = [name for name in columns if name not in added]
-        texts = [name for name in wanted if kinds[name] == TEXT]
-        arrow = parquet.read_table(path, columns=wanted, read_dictionary=texts)
-        found = arrow.to_pandas(split_blocks=True, self_destruct=True)[wanted]
-        return pd.DataFrame(found).reindex(columns=list(columns)).astype(kinds)
+        arrow = parquet.read_table(path, columns=list(columns), read_dictionary=texts)
+        return pd.DataFrame(arrow.to_pandas(split_blocks=True, self_destruct=True)[list(columns)]).astype(kinds)
     except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())[:200]
         raise PeakgateError(f"{path}: no data set of a fleet ({reason}); name a {DATASET_FILE}", Code.NO_RUN) from None

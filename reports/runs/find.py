@@ -210,9 +210,11 @@ def _search(wanted: str, archive: Archive) -> list[Run]:
     if latest:
         return _latest(wanted, int(latest[1] or 0), archive)
     if wanted.startswith("driver:"):
-        return _driver(wanted, archive)
+        return archive.read(_driver(wanted, archive)["run"])
     if COMMIT_PREFIX.fullmatch(wanted):
-        return _commit(wanted, archive)
+        found = _commit(wanted, archive)
+        clean = found[~found["dirty"]]  # a run of uncommitted changes stands for a commit only where no clean one does
+        return archive.read((found if clean.empty else clean)["run"])
     if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
         raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits", Code.WHICH_RUN)
     raise PeakgateError(f"{wanted}: no such file or folder; a side is {FORMS}", Code.WHICH_RUN)
@@ -230,30 +232,23 @@ def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
     return archive.read([chosen])
 
 
-def _driver(wanted: str, archive: Archive) -> list[Run]:
+def _driver(wanted: str, archive: Archive) -> pd.DataFrame:
     version = wanted.removeprefix("driver:")
-    drivers = archive.sessions["gpu_driver"].map(str, na_action="ignore")
-    known = set(drivers.dropna())
-    matched = {driver for driver in known if driver == version or driver.startswith(f"{version}.")}
-    if version in matched:
-        matched = {version}
-    driver = _only(wanted, "driver", matched=matched, known=known, archive=archive)
-    return archive.read(archive.sessions.loc[drivers == driver, "run"])
+    drivers = archive.sessions["gpu_driver"].map(str, na_action="ignore").astype("string")
+    matched = {version} & set(drivers) or set(drivers[drivers.str.startswith(f"{version}.", na=False)])
+    return _only(wanted, "driver", drivers, matched, archive)
 
 
-def _commit(wanted: str, archive: Archive) -> list[Run]:
-    """The runs of a commit; one of uncommitted changes stands for it only where no clean run does."""
-    known = set(archive.sessions["commit"])
-    matched = {commit for commit in known if commit.lower().startswith(wanted.lower())}
-    commit = _only(wanted, "commit", matched=matched, known=known, archive=archive)
-    at_commit = archive.sessions[archive.sessions["commit"] == commit]
-    clean = at_commit[~at_commit["dirty"]]
-    return archive.read((at_commit if clean.empty else clean)["run"])
+def _commit(wanted: str, archive: Archive) -> pd.DataFrame:
+    commits = archive.sessions["commit"]
+    return _only(wanted, "commit", commits, set(commits[commits.str.lower().str.startswith(wanted.lower())]), archive)
 
 
-def _only(wanted: str, kind: str, *, matched: set[str], known: set[str], archive: Archive) -> str:
+def _only(wanted: str, kind: str, values: pd.Series[str], matched: set[str], archive: Archive) -> pd.DataFrame:
+    """The sessions whose value is the one that matched."""
     if len(matched) == 1:
-        return matched.pop()
+        return archive.sessions[values.isin(matched)]
+    known = set(values.dropna())
     if matched:
         raise PeakgateError(
             f"{wanted}: {len(matched)} {kind}s match: {_some(sorted(matched), wanted)}; give more of it", Code.WHICH_RUN
