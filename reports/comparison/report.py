@@ -12,7 +12,7 @@ from peakgate.core.text import counted, percent
 from peakgate.core.verdict import REGRESSIONS, Verdict
 from peakgate.reports.comparison.result import ROW_COLUMNS, Comparison, SuiteShift, change_text
 from peakgate.reports.runs.find import RunSide
-from peakgate.reports.runs.runfile import Run
+from peakgate.reports.runs.runfile import UNUSABLE, Run
 from peakgate.reports.write import cases
 
 CHANGED = ("change_percent", "smallest_detectable_change_percent", "p_value")
@@ -68,25 +68,15 @@ def _overall(name: str, suite: SuiteShift) -> Row:
 
 
 def _pictures(found: Comparison, run: Run) -> Sequence[Picture]:
-    from peakgate.reports.write.pictures import DrawnCase, pictures  # noqa: PLC0415  # matplotlib
+    from peakgate.reports.write.pictures import Move, pictures  # noqa: PLC0415  # matplotlib
 
-    places = {case: place for place, case in enumerate(run.cases)}
-    drawn = [
-        DrawnCase(
-            case=each.case,
-            family=each.family or each.case.partition(".")[0],
-            stage=each.stage or each.case,
-            place=places.get(each.case, len(places)),
-            **{name: getattr(each, f"new_{name}") for name in ("gbs", "tflops", "peak_fraction", "roof_fraction")},
-            before=each.base_peak_fraction,
-            change_percent=each.change_percent,
-            resolvable_percent=each.smallest_detectable_change_percent,
-            math=run.cases[each.case].math if each.case in run.cases else None,
-        )
-        for each in found.records
-    ]
-    families = dict.fromkeys((*(cases.family(*each) for each in run.cases.items()), *(each.family for each in drawn)))
-    return pictures(drawn, list(families), run.gpu)
+    moved = (each for each in found.records if each.change_percent is not None)
+    return pictures(
+        [each for each in run.cases.values() if each.verdict not in UNUSABLE],
+        run.gpu,
+        moves=[Move(each.case, each.change_percent, each.smallest_detectable_change_percent) for each in moved],
+        before={each.case: each.base_peak_fraction for each in found.records},
+    )
 
 
 def _detectable(found: Comparison) -> str:

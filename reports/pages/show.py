@@ -25,7 +25,6 @@ CELLS = (
     "dtype",
     *(each.name for each in cases.MEASURED_COLUMNS),
 )
-_DRAWN = ("gbs", "tflops", "peak_fraction", "roof_fraction", "math")
 
 
 def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> Report:
@@ -50,7 +49,7 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
         rows=rows,
         columns=cases.MEASURED_COLUMNS,
         tables=[*cases.rates_by_size(run), cases.machine(run)],
-        pictures=_pictures(run) if pictures else (),
+        pictures=_drawn(run) if pictures else (),
         taken=run.taken,
     )
 
@@ -64,7 +63,7 @@ def _row(case: str, verdict: Verdict | None, reason: str, now: CaseResult | None
         reason=encodable(reason),
         details=(past[case],) if case in past else (),
         cells=cells | {"case": encodable(case)},
-        group=cases.family(case, now),
+        group=cases.family(now) if now else case.partition(".")[0],
     )
 
 
@@ -73,16 +72,10 @@ def _rank(row: Row) -> int:
     return WORST_FIRST.index(Verdict(row.verdict)) if row.verdict else len(WORST_FIRST)
 
 
-def _pictures(run: Run) -> Sequence[Picture]:
-    from peakgate.reports.write.pictures import DrawnCase, pictures  # noqa: PLC0415  # matplotlib
+def _drawn(run: Run) -> Sequence[Picture]:
+    from peakgate.reports.write.pictures import pictures  # noqa: PLC0415  # matplotlib
 
-    drawn = [
-        DrawnCase(
-            case, cases.family(case, each), each.stage or case, place, **{name: getattr(each, name) for name in _DRAWN}
-        )
-        for place, (case, each) in enumerate(run.cases.items())
-    ]
-    return pictures(drawn, list(dict.fromkeys(each.family for each in drawn)), run.gpu)
+    return pictures(list(run.cases.values()), run.gpu)
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:

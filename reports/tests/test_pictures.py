@@ -5,7 +5,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from peakgate.reports.write.pictures import MOST_CHANGES, DrawnCase, changes, ladders, number, pictures, roofline
+from peakgate.reports.runs.runfile import CaseResult
+from peakgate.reports.write.pictures import MOST_CHANGES, Move, changes, ladders, number, pictures, roofline
 from report_record import HOSTILE
 
 GPU: dict[str, Any] = {
@@ -13,11 +14,17 @@ GPU: dict[str, Any] = {
     "peak_tflops": 67.0,
     "roofs": {"copy_1GiB": 4250.0, "read_1GiB": 4350.0, "fma": 65.8},
 }
-CASES = (
-    DrawnCase("sgemm.tiled-8", "sgemm", "tiled", 1, 80.0, 30.0, 30 / 67, 0.5, 0.4, 22.0, 3.0),
-    DrawnCase("sgemm.naive-8", "sgemm", "naive", 0, 80.0, 5.0, 5 / 67, None, None, -0.1, 3.0),
-    DrawnCase("copy.plain-8", "copy", "plain", 2, 4000.0, 0.0, 0.83),
-)
+
+
+def case(family: str, stage: str, gbs: float | None = None, tflops: float = 0.0, **more: Any) -> CaseResult:
+    figures = {"time_us": 1.0, "samples": 40, "sampling_error": 0.001, "gbs": gbs, "tflops": tflops} | more
+    return CaseResult(case=f"{family}.{stage}-8", family=family, stage=stage, **figures)
+
+
+NAIVE = case("sgemm", "naive", 80.0, 5.0, peak_fraction=5 / 67)
+TILED = case("sgemm", "tiled", 80.0, 30.0, peak_fraction=30 / 67, roof_fraction=0.5)
+CASES = (NAIVE, TILED, case("copy", "plain", 4000.0, peak_fraction=0.83))
+MOVES = (Move(TILED.case, 22.0, 3.0), Move(NAIVE.case, -0.1, 3.0))
 
 
 def texts(svg: str) -> list[str]:
@@ -25,7 +32,7 @@ def texts(svg: str) -> list[str]:
 
 
 def test_each_picture_is_an_svg_in_the_colour_of_its_page() -> None:
-    found = pictures(CASES, ["sgemm", "copy"], GPU)
+    found = pictures(CASES, GPU, moves=MOVES, before={TILED.case: 0.4})
     assert [each.title for each in found] == ["Changes", "Roofline", "Ladders"]
     for each in found:
         ElementTree.fromstring(each.svg)
@@ -34,23 +41,20 @@ def test_each_picture_is_an_svg_in_the_colour_of_its_page() -> None:
 
 
 def test_names_are_shown_as_they_are_in_a_picture() -> None:
-    cases = [
-        DrawnCase(name, name, name, 0, 1.0, 1.0, 0.5, change_percent=1.0, resolvable_percent=2.0) for name in HOSTILE
-    ]
-    for each in pictures([*cases, DrawnCase("a.$\\frac$", "$\\frac$", "$x$", 1, 1.0, 1.0, 0.5)], HOSTILE, GPU):
+    cases = [case(name, name, 1.0, 1.0, peak_fraction=0.5) for name in (*HOSTILE, "$\\frac$")]
+    for each in pictures(cases, GPU, moves=[Move(name, 1.0, 2.0) for name in HOSTILE]):
         assert any(HOSTILE[0] in text for text in texts(each.svg))
         assert max(map(len, texts(each.svg))) < 80
 
 
 @pytest.mark.parametrize("gpu", [{}, GPU | {"peak_gbs": None}, GPU | {"peak_tflops": True}])
 def test_a_gpu_without_peaks_has_no_roofline(gpu: dict[str, object]) -> None:
-    assert roofline(CASES, ["sgemm"], gpu) is None
+    assert roofline(CASES, gpu) is None
 
 
 def test_a_roofline_has_the_roofs_of_the_types_that_its_cases_compute_in() -> None:
     tensor = {"peak_tensor_tflops": {"bf16": 1070.0, "fp8": 2141.0}, "roofs": {**GPU["roofs"], "bf16": 790.0}}
-    cases = [*CASES, DrawnCase("hgemm.wgmma-8", "hgemm", "wgmma", 3, 800.0, 780.0, 0.73, math="bf16")]
-    found = roofline(cases, ["sgemm", "copy", "hgemm"], GPU | tensor)
+    found = roofline([*CASES, case("hgemm", "wgmma", 800.0, 780.0, math="bf16")], GPU | tensor)
     assert found
     shown = [text for text in texts(found.svg) if "roof" in text]
     assert shown == [
@@ -59,7 +63,7 @@ def test_a_roofline_has_the_roofs_of_the_types_that_its_cases_compute_in() -> No
         "theoretical roof bf16: 4,814 GB/s, 1070.0 TFLOP/s",
         "measured roof bf16: 4,350 GB/s, 790.0 TFLOP/s",
     ]
-    without = roofline(CASES, ["sgemm", "copy"], GPU | tensor)
+    without = roofline(CASES, GPU | tensor)
     assert without
     assert not [text for text in texts(without.svg) if "bf16" in text]
 
@@ -70,7 +74,7 @@ def test_what_is_no_peak_is_not_drawn(value: object) -> None:
 
 
 def test_a_ladder_has_the_stages_in_the_order_of_the_lessons_each_with_its_share() -> None:
-    found = ladders(CASES, ["sgemm", "copy"])
+    found = ladders(CASES, {})
     assert found
     shown = texts(found.svg)
     assert shown.index("sgemm.naive") < shown.index("sgemm.tiled") < shown.index("copy.plain")
@@ -78,7 +82,7 @@ def test_a_ladder_has_the_stages_in_the_order_of_the_lessons_each_with_its_share
 
 
 def test_a_ladder_of_very_many_stages_has_the_first_and_counts_them() -> None:
-    found = ladders([DrawnCase(f"a.s{at}", "a", f"s{at}", at, peak_fraction=0.5) for at in range(120)], ["a"])
+    found = ladders([case("a", f"s{at}", peak_fraction=0.5) for at in range(120)], {})
     assert found
     assert re.findall(r"\d+", found.text)[-2:] == ["100", "120"]
     assert {"a.s0", "a.s99"} <= set(texts(found.svg))
@@ -86,7 +90,7 @@ def test_a_ladder_of_very_many_stages_has_the_first_and_counts_them() -> None:
 
 
 def test_only_the_first_changes_are_drawn_and_the_others_counted() -> None:
-    found = changes([DrawnCase(f"a.b-{n}", "a", "b", change_percent=1.0, resolvable_percent=2.0) for n in range(90)])
+    found = changes([Move(f"a.b-{n}", 1.0, 2.0) for n in range(90)])
     assert found
     assert f"The first {MOST_CHANGES} of 90 cases." in found.text
-    assert changes([DrawnCase("a.b", "a", "b")]) is None
+    assert changes([]) is None

@@ -67,9 +67,9 @@ def bound(result: CaseResult) -> str | None:
     return f"compute, {result.math}" if result.bound == "compute" and result.math in TENSOR_MATH else result.bound
 
 
-def family(case: str, result: CaseResult | None) -> str:
-    """The family of a case."""
-    return (result.family if result else None) or case.partition(".")[0]
+def family(result: CaseResult) -> str:
+    """The family of a case, by its id where the run does not say."""
+    return result.family or result.case.partition(".")[0]
 
 
 def side(side: RunSide) -> str:

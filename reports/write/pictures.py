@@ -10,8 +10,8 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -20,6 +20,8 @@ from matplotlib.figure import Figure
 from peakgate.core.case import ARITHMETIC_ROOFS, TENSOR_MATH
 from peakgate.core.report import Picture
 from peakgate.core.text import one_line
+from peakgate.reports.runs.runfile import CaseResult
+from peakgate.reports.write.cases import family
 
 COLOURS = ("#3d85c6", "#d9730d", "#2f9e77", "#b565b0", "#b8960c", "#cc4f5c", "#5b7db1", "#808890")
 BAR_COLOUR = "#2f6fae"
@@ -53,44 +55,38 @@ WIDEST_INTENSITY = 8192.0
 """Flop/byte up to which roofs are drawn at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnCase:
-    """Values of a case that pictures show; rates and fractions of its peak, None where unknown, ``before`` in base.
-
-    ``place`` is its number in the order of the lessons, ``math`` the type of its operations.
-    """
+class Move(NamedTuple):
+    """The change of a case's time, and the smallest one that is not taken for none; in percent."""
 
     case: str
-    family: str
-    stage: str
-    place: int = 0
-    gbs: float | None = None
-    tflops: float | None = None
-    peak_fraction: float | None = None
-    roof_fraction: float | None = None
-    before: float | None = None
-    change_percent: float | None = None
-    resolvable_percent: float | None = None
-    math: str | None = None
+    change_percent: float
+    resolvable_percent: float
 
 
-def pictures(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[str, object]) -> tuple[Picture, ...]:
-    """Those that there is something to draw for; ``gpu`` are the facts of the run."""
+def pictures(
+    cases: Sequence[CaseResult],
+    gpu: Mapping[str, object],
+    *,
+    moves: Sequence[Move] = (),
+    before: Mapping[str, float] = MappingProxyType({}),
+) -> tuple[Picture, ...]:
+    """Those that there is something to draw for, of cases in the order of the lessons; ``gpu`` are facts of the run.
+
+    ``before`` has by case the fraction of peak in the base.
+    """
     with mpl.rc_context(STYLE):
-        found = (changes(cases), roofline(cases, families, gpu), ladders(cases, families))
+        found = (changes(moves), roofline(cases, gpu), ladders(cases, before))
     return tuple(picture for picture in found if picture)
 
 
-def changes(cases: Sequence[DrawnCase]) -> Picture | None:
-    """The changes of the first cases, each with what cannot be separated from no change as a band."""
-    moved = [each for each in cases if each.change_percent is not None and each.resolvable_percent is not None]
-    shown = moved[:MOST_CHANGES]
+def changes(moves: Sequence[Move]) -> Picture | None:
+    """The first of these changes, each with what cannot be separated from no change as a band."""
+    shown = moves[:MOST_CHANGES]
     if not shown:
         return None
     figure, axes = _plot(0.9 + 0.2 * len(shown), [label(each.case) for each in shown])
     places = range(len(shown))
-    resolvable = [each.resolvable_percent or 0.0 for each in shown]
-    change = [each.change_percent or 0.0 for each in shown]
+    _, change, resolvable = zip(*shown, strict=True)
     axes.barh(places, [2 * each for each in resolvable], left=[-each for each in resolvable], color="#80808066")
     beyond = [abs(one) > other for one, other in zip(change, resolvable, strict=True)]
     colours = [
@@ -101,12 +97,12 @@ def changes(cases: Sequence[DrawnCase]) -> Picture | None:
     axes.axvline(0, color=TEXT_COLOUR, linewidth=0.8)
     axes.set_xlabel("change of the time (%)")
     axes.grid(axis="x")
-    more = f" The first {len(shown)} of {len(moved)} cases." if len(moved) > len(shown) else ""
+    more = f" The first {len(shown)} of {len(moves)} cases." if len(moves) > len(shown) else ""
     text = f"A dot is a case's change, its band what these runs cannot separate from no change.{more}"
     return Picture("Changes", text, svg(figure))
 
 
-def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[str, object]) -> Picture | None:
+def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, object]) -> Picture | None:
     """Every timed case by arithmetic intensity and TFLOP/s, under the GPU's roofs; None where no peak is claimed.
 
     A type of the tensor cores has its roofs where a case computes in it.
@@ -128,13 +124,13 @@ def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[s
             _roof(axes, f"theoretical roof{name}", (peak_gbs, peak), "-", widest)
         if memory_gbs and roof:
             _roof(axes, f"measured roof{name}", (memory_gbs, roof), "--", widest)
-    for order, family in enumerate(families):
-        if own := [each for each in timed if each.family == family]:
+    for order, name in enumerate(dict.fromkeys(map(family, cases))):
+        if own := [each for each in timed if family(each) == name]:
             points = [_point(each, (place + 0.5) / len(own)) for place, each in enumerate(own)]
             axes.scatter(
                 [x for x, _ in points],
                 [y for _, y in points],
-                label=label(family),
+                label=label(name),
                 color=COLOURS[order % len(COLOURS)],
                 marker=SYMBOLS[order % len(SYMBOLS)],
                 s=22,
@@ -162,20 +158,20 @@ def roofline(cases: Sequence[DrawnCase], families: Sequence[str], gpu: Mapping[s
     return Picture("Roofline", text, svg(figure))
 
 
-def ladders(cases: Sequence[DrawnCase], families: Sequence[str]) -> Picture | None:
-    """A bar per stage, families in the order of the lessons: the best case's share of the peak that binds it."""
-    stages = [each for family in families for each in _best_of_stages(cases, family)]
+def ladders(cases: Sequence[CaseResult], before: Mapping[str, float]) -> Picture | None:
+    """A bar per stage, family by family: the best case's share of the peak that binds it."""
+    stages = [each for name in dict.fromkeys(map(family, cases)) for each in _best_of_stages(cases, name)]
     best = stages[:MOST_STAGES]
     if not best:
         return None
-    names = [label(f"{each.family}.{each.stage}") for each in best]
+    names = [label(f"{family(each)}.{each.stage or each.case}") for each in best]
     figure, axes = _plot(0.9 + 0.2 * len(best), names)
     places = range(len(best))
     bars = axes.barh(places, [100 * (each.peak_fraction or 0.0) for each in best], color=BAR_COLOUR)
     axes.bar_label(bars, fmt="%.1f %%", label_type="center", color="white")
     for name, marker, values in (
         ("measured roof", "|", [_share(each.peak_fraction, each.roof_fraction) for each in best]),
-        ("base", "D", [_share(each.before, 1.0) for each in best]),
+        ("base", "D", [_share(before.get(each.case), 1.0) for each in best]),
     ):
         if any(value is not None for value in values):
             xs = [math.nan if value is None else value for value in values]
@@ -242,7 +238,7 @@ def _mapping(gpu: Mapping[str, object], name: str) -> Mapping[str, float | None]
     return found if isinstance(found, Mapping) else {}
 
 
-def _point(case: DrawnCase, place: float) -> tuple[float, float]:
+def _point(case: CaseResult, place: float) -> tuple[float, float]:
     """Intensity in flop/byte and TFLOP/s; ``place`` from 0 to 1 spreads cases without arithmetic over their strip."""
     gbs = case.gbs or math.nan
     first, last = NO_ARITHMETIC
@@ -250,12 +246,12 @@ def _point(case: DrawnCase, place: float) -> tuple[float, float]:
     return intensity, gbs * intensity / 1e3
 
 
-def _best_of_stages(cases: Sequence[DrawnCase], family: str) -> list[DrawnCase]:
-    best: dict[str, DrawnCase] = {}
-    for each in sorted(cases, key=lambda case: case.place):
-        if each.family == family and each.peak_fraction is not None:
-            known = best.setdefault(each.stage, each)
-            best[each.stage] = max(known, each, key=lambda case: case.peak_fraction or 0.0)
+def _best_of_stages(cases: Sequence[CaseResult], of: str) -> list[CaseResult]:
+    best: dict[str, CaseResult] = {}
+    for each in cases:
+        if family(each) == of and each.peak_fraction is not None:
+            known = best.setdefault(each.stage or each.case, each)
+            best[each.stage or each.case] = max(known, each, key=lambda case: case.peak_fraction or 0.0)
     return list(best.values())
 
 
