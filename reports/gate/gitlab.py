@@ -17,16 +17,7 @@ from typing import Any
 from peakgate.core.errors import Code, PeakgateError, described
 from peakgate.core.text import one_line, say
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.gate.comment import (
-    COMMENT_MARKER,
-    COMMIT,
-    LONGEST_FILE,
-    MEANINGS,
-    NUMBER,
-    from_artifact,
-    overall,
-    render,
-)
+from peakgate.reports.gate import comment
 from peakgate.reports.gate.rest import Rest, RestError, notify
 
 TOKEN = "PEAKGATE_TOKEN"
@@ -57,7 +48,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     )
     options = parser.parse_args(arguments)
     number = options.merge_request
-    if number is not None and not NUMBER.fullmatch(number):
+    if number is not None and not comment.NUMBER.fullmatch(number):
         raise PeakgateError(
             f"--merge-request {one_line(number)}: expected its number, the one after the !", Code.OPTION
         )
@@ -119,19 +110,19 @@ class GitlabProject:
             return "up to date"
         commit, url = _field(pipeline, "sha", str), _field(pipeline, "web_url", str)
         verdicts = {_field(each, "name", str): self._verdicts(each, commit) for each in jobs}
-        if not COMMIT.fullmatch(commit) or not re.fullmatch(r"https?://[^\s()<>\\]+", url):
+        if not comment.COMMIT.fullmatch(commit) or not re.fullmatch(r"https?://[^\s()<>\\]+", url):
             raise RestError("its pipeline has no commit or no address")
-        body = {"body": f"{render(verdicts, commit, url)}\n{stamp}\n"}
+        body = {"body": f"{comment.render(verdicts, commit, url)}\n{stamp}\n"}
         notes = f"{self._of_project}/merge_requests/{number}/notes"
         if note is None:
             self._api("POST", notes, body)
         else:
             self._api("PUT", f"{notes}/{_field(note, 'id', int)}", body)
-        code = overall(verdicts)
+        code = comment.overall(verdicts)
         if self._hook:
             facts = {"repository": self._path, "merge_request": number, "commit": commit, "url": url}
-            notify(self._hook, facts | {"exit_code": code, "verdict": MEANINGS[code]})
-        return MEANINGS[code]
+            notify(self._hook, facts | {"exit_code": code, "verdict": comment.MEANINGS[code]})
+        return comment.MEANINGS[code]
 
     @property
     def _of_project(self) -> str:
@@ -162,7 +153,7 @@ class GitlabProject:
         """The verdict files of one job, none where it left no artifact, or one that is too large or has expired."""
         file = job.get("artifacts_file")
         size = file.get("size") if isinstance(file, dict) else None
-        if type(size) is not int or size > LONGEST_FILE:
+        if type(size) is not int or size > comment.LONGEST_FILE:
             return {}
         try:
             content = self._api.raw("GET", f"{self._of_project}/jobs/{_field(job, 'id', int)}/artifacts")
@@ -170,7 +161,7 @@ class GitlabProject:
             if error.status == 404:
                 return {}
             raise
-        return from_artifact(content, self._folder, commit)
+        return comment.from_artifact(content, self._folder, commit)
 
     def _own_note(self, number: int) -> dict[str, Any] | None:
         """The note with the marker that the token's own user wrote: anybody can write the marker."""
@@ -179,7 +170,7 @@ class GitlabProject:
             if (
                 isinstance(author, dict)
                 and author.get("id") == self._user
-                and _field(note, "body", str).startswith(COMMENT_MARKER)
+                and _field(note, "body", str).startswith(comment.COMMENT_MARKER)
             ):
                 return note
         return None

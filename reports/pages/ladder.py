@@ -13,59 +13,44 @@ from peakgate.core.catalogue import families, module_at
 from peakgate.core.files import read_text, write_whole
 from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
+from peakgate.reports.pages import tables
 from peakgate.reports.pages.markers import difference, fill, link
-from peakgate.reports.pages.tables import (
-    BENCH_BLOCK,
-    KERNELS_FOLDER,
-    LadderPicture,
-    Shown,
-    bench_run,
-    find_run,
-    ladder_run,
-    naming,
-    on_the_page,
-    read_documents,
-    require_blocks,
-    show,
-    stages,
-    terminal,
-)
 from peakgate.reports.runs.find import FORMS, Archive
 from peakgate.reports.runs.options import add_runs, verb_parser
 from peakgate.reports.runs.runfile import Run
 
 
-def block(shown: Shown, folder: Path, name: str, *, output: Run | None = None) -> str:
+def block(shown: tables.Shown, folder: Path, name: str, *, output: Run | None = None) -> str:
     """Content of the block of that name in a document of that folder: the run, a table, the family's pictures.
 
     ``output`` is the run whose terminal output is shown where that is asked for; None takes the shown one.
     """
-    if name == BENCH_BLOCK:
+    if name == tables.BENCH_BLOCK:
         run = output or shown.run
-        return "\n".join([*terminal(run), "", naming(run, folder)])
+        return "\n".join([*tables.terminal(run), "", tables.naming(run, folder)])
     own = own_tables().get(name)
-    table = own(shown) if own else stages(shown.entries[name], folder)
-    lines = [naming(shown.run, folder), "", *table]
+    table = own(shown) if own else tables.stages(shown.entries[name], folder)
+    lines = [tables.naming(shown.run, folder), "", *table]
     for path, picture in pictures(shown).items():
         if path.stem.partition("_")[0] == name:
             lines += ["", f"![{picture.title}]({link(path, folder)})"]
     return "\n".join(lines)
 
 
-FILE, FOLDER = "pictures.py", KERNELS_FOLDER / "pictures"
+FILE, FOLDER = "pictures.py", tables.KERNELS_FOLDER / "pictures"
 """A project's own pictures and tables (``pictures``, ``TABLES``), beside its families; and where the pictures are."""
 
 
-def pictures(shown: Shown) -> dict[Path, LadderPicture]:
+def pictures(shown: tables.Shown) -> dict[Path, tables.LadderPicture]:
     """Every picture by its path."""
     module = _module()
-    drawn: Mapping[str, LadderPicture] = module.pictures(shown) if module else {}
+    drawn: Mapping[str, tables.LadderPicture] = module.pictures(shown) if module else {}
     return {FOLDER / f"{name}.svg": picture for name, picture in drawn.items()}
 
 
-def own_tables() -> Mapping[str, Callable[[Shown], Iterable[str]]]:
+def own_tables() -> Mapping[str, Callable[[tables.Shown], Iterable[str]]]:
     """The lines of the project's own tables, by the block that holds each."""
-    found: Mapping[str, Callable[[Shown], Iterable[str]]] = getattr(_module(), "TABLES", {})
+    found: Mapping[str, Callable[[tables.Shown], Iterable[str]]] = getattr(_module(), "TABLES", {})
     return found
 
 
@@ -90,18 +75,17 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
     the one that block names, or the ladder's. A PeakgateError names a run that cannot be shown, and wrong or missing
     markers; then nothing is written.
     """
-    documents = read_documents()
-    run = ladder_run(documents) if wanted is None else find_run(wanted, archive)
-    listed = [family for family in families() if on_the_page(family.name, run, documents)]
-    require_blocks(documents, [family.name for family in listed])
-    shown = show(run, listed)
-    output = find_run(bench, archive) if bench is not None else bench_run(documents) or shown.run
+    documents = tables.read_documents()
+    run = tables.ladder_run(documents) if wanted is None else tables.find_run(wanted, archive)
+    listed = [family for family in families() if tables.on_the_page(family.name, run, documents)]
+    tables.require_blocks(documents, [family.name for family in listed])
+    shown = tables.show(run, listed)
+    output = tables.find_run(bench, archive) if bench is not None else tables.bench_run(documents) or shown.run
     texts: dict[Path, str] = {}
     found = []
+    known = (*shown.entries, *own_tables(), tables.BENCH_BLOCK)
     for path, old in documents.items():
-        texts[path] = fill(
-            old, path, partial(block, shown, path.parent, output=output), (*shown.entries, *own_tables(), BENCH_BLOCK)
-        )
+        texts[path] = fill(old, path, partial(block, shown, path.parent, output=output), known)
         if texts[path] != old:
             found.append(LadderChange(path, difference(old, texts[path], path)))
     for path, picture in pictures(shown).items():

@@ -21,18 +21,8 @@ from peakgate.reports.history.order import first_parents
 from peakgate.reports.history.report import report
 from peakgate.reports.history.series import SessionFacts, history
 from peakgate.reports.history.trend import Trend, find_trend
-from peakgate.reports.pages import show
+from peakgate.reports.pages import show, views
 from peakgate.reports.pages.ledger import Ledger, open_ledger, page_name, source_state
-from peakgate.reports.pages.views import (
-    HOME,
-    Model,
-    case_page,
-    changes_page,
-    index_page,
-    origin_pages,
-    runs_page,
-    session_rows,
-)
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import add_baselines, add_commit_url, add_out, add_runs, verb_parser
 from peakgate.reports.runs.runfile import load_run
@@ -72,9 +62,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             continue
         accepted = load_regressions(options.baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
         trend = find_trend(found, accepted=accepted)
-        count += _model(ledger, Model(trend, options.commit_url), notes)
+        count += _model(ledger, views.Model(trend, options.commit_url), notes)
         written.append((trend, f"{page_name(slug)}/{INDEX}"))
-    write_whole(folder / INDEX, index_page(written, notes))
+    write_whole(folder / INDEX, views.index_page(written, notes))
     gone = ledger.close()
     cases = sum(len(trend.history.cases) for trend, _ in written)
     shown = sum(len(trend.history.sessions) for trend, _ in written)
@@ -83,10 +73,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return ExitCode.OK
 
 
-def _model(ledger: Ledger, model: Model, notes: list[str]) -> int:
+def _model(ledger: Ledger, model: views.Model, notes: list[str]) -> int:
     """Write the pages of one GPU model; returns how many runs were written."""
     home, folder = page_name(model.slug), ledger.folder / page_name(model.slug)
-    below = [(name, f"../{address}") for name, address in (HOME, (model.slug, INDEX), ("Runs", "runs.html"))]
+    below = [(name, f"../{address}") for name, address in (views.HOME, (model.slug, INDEX), ("Runs", "runs.html"))]
     verdicts: dict[int, Verdict] = {}
     count = 0
     for number, session in enumerate(model.trend.history.sessions):
@@ -96,21 +86,21 @@ def _model(ledger: Ledger, model: Model, notes: list[str]) -> int:
             notes.append(f"passed over: {error}")
             continue
         count += anew
-    pages = {"runs.html": runs_page(model, verdicts), "changes.html": changes_page(model)}
-    trail = [HOME, *((name.title(), f"{name}.html") for name in ("runs", "changes"))]
+    pages = {"runs.html": views.runs_page(model, verdicts), "changes.html": views.changes_page(model)}
+    trail = [views.HOME, *((name.title(), f"{name}.html") for name in ("runs", "changes"))]
     pages[INDEX] = page(report(model.trend, model.cases, lambda each: model.origin(each.name)), trail, model.slug)
     for name, text in pages.items():
         write_whole(folder / name, text)
-    sessions = session_rows(model, verdicts)
+    sessions = views.session_rows(model, verdicts)
     for number, address in enumerate(model.cases.values()):
-        ledger.write(f"{home}/{address}", case_page(model, number, sessions, below))
-    for address, text in origin_pages(model, below, verdicts).items():
+        ledger.write(f"{home}/{address}", views.case_page(model, number, sessions, below))
+    for address, text in views.origin_pages(model, below, verdicts).items():
         ledger.write(f"{home}/{address}", text)
     return count
 
 
 def _run(
-    ledger: Ledger, model: Model, session: SessionFacts, name: str, trail: Sequence[PageLink]
+    ledger: Ledger, model: views.Model, session: SessionFacts, name: str, trail: Sequence[PageLink]
 ) -> tuple[Verdict, bool]:
     """Write the page of one run unless it stands; its verdict, and whether it was written.
 
