@@ -6,7 +6,7 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -110,14 +110,13 @@ def judge(arguments: Sequence[str]) -> ExitCode:
         raise PeakgateError(
             "selftest: no case was timed in two of the sessions; give sessions of the same cases", Code.NOT_ALIKE
         )
-    found = Selftest(
-        runs=tuple(runs),
-        measured=tuple(resample.measure(design, runs) for design in resample.Design),
+    record = report(
+        runs,
+        measured=[resample.measure(design, runs) for design in resample.Design],
         floors=resample.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
         thresholds=resample.tight_thresholds(runs, sds),
     )
     written = [options.out / SELFTEST_FILE, *([folder / SELFTEST_FILE] if options.save else [])]
-    record = report(found)
     for path in written:
         write_json(record, path)
     terminal.show(record)
@@ -158,68 +157,58 @@ MOST_FALSE_ALARMS = 0.05
 """A gate that flags unchanged code more often than this is soon switched off."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selftest:
-    """Gate results on unchanged sessions of one runner, and the floors and thresholds that are too tight for it."""
+def report(
+    runs: Sequence[Run],
+    measured: Sequence[resample.DesignResult],
+    floors: Sequence[resample.TightFloor],
+    thresholds: Sequence[resample.TightThreshold],
+) -> Report:
+    """Gates of unchanged sessions by design, and the floors and thresholds that are too tight; sessions by file.
 
-    runs: tuple[Run, ...]
-    measured: tuple[resample.DesignResult, ...]
-    floors: tuple[resample.TightFloor, ...]
-    thresholds: tuple[resample.TightThreshold, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """PASS, or INCONCLUSIVE: this runner cannot decide what is asked of it."""
-        too_many = any(each.rate > MOST_FALSE_ALARMS for each in self.measured)
-        return Verdict.INCONCLUSIVE if too_many or self.floors else Verdict.PASS
-
-    @property
-    def exit_code(self) -> ExitCode:
-        return exit_code({self.verdict})
-
-
-def report(found: Selftest) -> Report:
-    """The whole record; sessions are named by file, false positives by design."""
-    last = found.runs[-1]
-    cases = sorted({case for each in found.measured for case in each.detectable_percent})
+    INCONCLUSIVE where this runner cannot decide what is asked of it.
+    """
+    too_many = any(each.rate > MOST_FALSE_ALARMS for each in measured)
+    verdict = Verdict.INCONCLUSIVE if too_many or floors else Verdict.PASS
+    last = runs[-1]
+    cases = sorted({case for each in measured for case in each.detectable_percent})
     facts = (
-        f"{len(found.runs)} sessions of {last.slug}",
+        f"{len(runs)} sessions of {last.slug}",
         f"driver {last.driver or 'unknown'}",
         f"commit {last.commit[:12]}",
     )
     tables = [
-        Table("Gates of unchanged code", DESIGN_HEADINGS, [_design_row(each) for each in found.measured]),
-        Table("Falsely flagged as slower", ("design", "case or session", "gates"), _false_positives(found)),
+        Table("Gates of unchanged code", DESIGN_HEADINGS, [_design_row(each) for each in measured]),
+        Table("Falsely flagged as slower", ("design", "case or session", "gates"), _false_positives(runs, measured)),
         Table(
             "Floors tighter than this runner repeats (3 SDs below the median session)",
             ("case", "floor", "median", "highest reliable", "sessions below"),
             [
                 (each.case, *(f"{value:.3f}" for value in (each.floor, each.median, each.carried)), each.sessions_below)
-                for each in found.floors
+                for each in floors
             ],
         ),
         Table(
             "Cases with more noise than one run against one is trusted to resolve",
             ("case", "resolves", "repeats within"),
-            [(each.case, percent(each.threshold_percent), percent(each.carried_percent)) for each in found.thresholds],
+            [(each.case, percent(each.threshold_percent), percent(each.carried_percent)) for each in thresholds],
         ),
     ]
     return Report(
         command="selftest",
-        exit_code=found.exit_code,
-        verdict=found.verdict,
+        exit_code=exit_code({verdict}),
+        verdict=verdict,
         about=(("selftest", ", ".join(facts)),),
         tables=[table for table in tables if table.rows],
         fields={
             "gpu": last.slug,
             **{name: getattr(last, name) for name in ("uuid", "driver", "commit")},
             "taken": last.taken.isoformat(),
-            "sessions": [run.path.name for run in found.runs],
-            "designs": [_design(each, found.runs) for each in found.measured],
-            "floors_too_tight": [asdict(each) for each in found.floors],
-            "thresholds_too_tight": [asdict(each) for each in found.thresholds],
+            "sessions": [run.path.name for run in runs],
+            "designs": [_design(each, runs) for each in measured],
+            "floors_too_tight": [asdict(each) for each in floors],
+            "thresholds_too_tight": [asdict(each) for each in thresholds],
             "smallest_detectable_change_percent": {
-                case: {each.design.name.lower(): _rounded(each.detectable_percent.get(case)) for each in found.measured}
+                case: {each.design.name.lower(): _rounded(each.detectable_percent.get(case)) for each in measured}
                 for case in cases
             },
         },
@@ -264,13 +253,13 @@ def _design_row(measured: resample.DesignResult) -> tuple[CellValue, ...]:
     )
 
 
-def _false_positives(found: Selftest) -> list[tuple[CellValue, ...]]:
+def _false_positives(runs: Sequence[Run], measured: Sequence[resample.DesignResult]) -> list[tuple[CellValue, ...]]:
     """By design the cases that were flagged, or the suite as a whole, and the session that is in most of the gates."""
     rows: list[tuple[CellValue, ...]] = []
-    for each in found.measured:
+    for each in measured:
         if each.flagged:
             cases = each.flagged_cases or {"the suite as a whole": each.flagged}
             rows += [(each.design, case, count) for case, count in cases.items()]
             session, count = next(iter(each.flagged_sessions.items()))
-            rows.append((each.design, found.runs[session].path.name, count))
+            rows.append((each.design, runs[session].path.name, count))
     return rows
