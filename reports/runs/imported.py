@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,27 +29,16 @@ UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vb
 NOT_CHECKED = "results not checked by Peakgate"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file as it was read."""
-
-    path: Path
-    data: bytes
-    sha256: str
-    changed: datetime
-
-
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Write one run file per GPU of each file given; the exit code is that of their verdicts."""
     options = _parser(verb).parse_args(arguments)
     project = config.current()
     verdicts: list[Verdict] = []
     for path in options.files:
-        source = _read(path)
-        for run in read_foreign(source.data, path):
+        data = read_limited(path, LARGEST_FILE_BYTES)
+        for run in read_foreign(data, path):
             slug = _slug(path, run, options.gpu)
-            floors = load_floors(options.baselines / slug / "floors.toml")
-            written, judged = _document(source, run, slug, floors, options)
+            written, judged = _document(path, hashlib.sha256(data).hexdigest(), run, slug, options)
             target = _write(written, options.out or project.runs / slug / "imported", path, slug)
             verdicts += [judgement.verdict for judgement in judged.values()]
             _say(target, judged)
@@ -75,12 +63,6 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _read(path: Path) -> Source:
-    data = read_limited(path, LARGEST_FILE_BYTES)
-    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return Source(path, data, hashlib.sha256(data).hexdigest(), changed)
-
-
 def _slug(path: Path, run: ForeignRun, given: str | None) -> str:
     name = run.gpu.get("name") or given
     if not name:
@@ -92,9 +74,9 @@ def _slug(path: Path, run: ForeignRun, given: str | None) -> str:
 
 
 def _document(
-    source: Source, run: ForeignRun, slug: str, floors: Floors, options: argparse.Namespace
+    path: Path, sha256: str, run: ForeignRun, slug: str, options: argparse.Namespace
 ) -> tuple[dict[str, Any], dict[str, Judgement]]:
-    path = source.path
+    floors = load_floors(options.baselines / slug / "floors.toml")
     judged: dict[str, Judgement] = {}
     for measured in run.measured:
         if measured.case in judged:
@@ -103,7 +85,7 @@ def _document(
     timed = [measured for measured in run.measured if measured.median_s is not None]
     if not timed:
         raise PeakgateError(f"{path}: no benchmark in it has a time", Code.TOO_FEW)
-    taken, said_by = _moment(source, options.date, run.taken)
+    taken, said_by = _moment(path, options.date, run.taken)
     verdicts = [judgement.verdict for judgement in judged.values()]
     gpu = {"name": run.gpu.get("name") or options.gpu, **run.gpu, **dict.fromkeys(UNKNOWN_FACTS), "slug": slug}
     document = {
@@ -127,7 +109,7 @@ def _document(
                 "tool": run.tool,
                 "version": run.version,
                 "file": path.name,
-                "sha256": source.sha256,
+                "sha256": sha256,
                 "datetime_from": said_by,
             },
         },
@@ -167,7 +149,7 @@ def _benchmark(measured: ForeignMeasured, judgement: Judgement, floors: Floors) 
     return names | {"extra_info": info, "stats": stats}
 
 
-def _moment(source: Source, given: str | None, own: str | None) -> tuple[datetime, str]:
+def _moment(path: Path, given: str | None, own: str | None) -> tuple[datetime, str]:
     """When a file was measured, and who says so."""
     for text, said_by in ((given, "--date"), (own, "the file")):
         if text is not None:
@@ -175,9 +157,9 @@ def _moment(source: Source, given: str | None, own: str | None) -> tuple[datetim
                 moment = datetime.fromisoformat(text)
             except ValueError:
                 code = Code.OPTION if text is given else Code.RECORD
-                raise PeakgateError(f"{source.path}: {said_by} says {text!r}, not an ISO date and time", code) from None
+                raise PeakgateError(f"{path}: {said_by} says {text!r}, not an ISO date and time", code) from None
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)), said_by
-    return source.changed, "the file's time stamp"
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC), "the file's time stamp"
 
 
 def _write(document: Mapping[str, Any], folder: Path, path: Path, slug: str) -> Path:
