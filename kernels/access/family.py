@@ -11,7 +11,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from peakgate.family import Described, Family, In, Out, Size, family, kernel, stage
+from peakgate.family import Family, In, Out, Size, StageKernel, family, kernel, stage
 
 from . import setups
 from .sectors import SECTOR_BYTES
@@ -54,7 +54,7 @@ def _labelled(dtype: str, *extents: Size) -> dict[str, Size]:
 
 
 def _pattern(
-    described: Described,
+    described: StageKernel,
     pattern: Callable[[Build], Keywords],
     bench: Sequence[Build],
     *,
@@ -126,7 +126,7 @@ _matrix = partial(
 )
 
 
-def _tile(described: Described, write: str, read: str, *pads: int, dynamic: bool = False) -> Iterator[Family]:
+def _tile(described: StageKernel, write: str, read: str, *pads: int, dynamic: bool = False) -> Iterator[Family]:
     """Both tiles with each padding; square with at most one float of it is in the gate."""
     pattern = partial(setups.shared_tile, write=write, read=read, dynamic=dynamic)
     bench = [

@@ -12,7 +12,7 @@ from itertools import product
 from math import ceil
 from typing import Any
 
-from peakgate.family import Array, Buffer, Described, Family, In, Out, TensorMap, Value, family, stage
+from peakgate.family import Array, Buffer, Family, In, Out, StageKernel, TensorMap, Value, family, stage
 
 Size = tuple[int, int]
 """Heads of all sequences together, and the length of each."""
@@ -108,7 +108,7 @@ def pairs(length: int, causal: bool) -> int:
 
 
 def _of_heads(
-    described: Described,
+    described: StageKernel,
     *,
     lengths: Iterable[int],
     tolerance: float = WEIGHT_TOLERANCE,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
 
-from peakgate.family import Array, Buffer, Described, Family, In, Out, TensorMap, Value, family, kernel, stage
+from peakgate.family import Array, Buffer, Family, In, Out, StageKernel, TensorMap, Value, family, kernel, stage
 
 Size = tuple[int, int, int]
 """Rows of C, columns of C, and the length of the sums."""
@@ -173,7 +173,7 @@ def _square(*sides: int) -> list[Size]:
 
 
 def _product(
-    described: Described,
+    described: StageKernel,
     cols: int,
     rows: int,
     *,
@@ -203,7 +203,7 @@ def _up_to(most: int) -> list[Size]:
 
 
 def _by_tiling(
-    described: Described, chosen: Mapping[Tiling, Iterable[Size]], gate: Collection[Size]
+    described: StageKernel, chosen: Mapping[Tiling, Iterable[Size]], gate: Collection[Size]
 ) -> Iterator[Family]:
     """A stage that is built with several tilings, each for the sizes that take it."""
     for tiling, sizes in chosen.items():

@@ -13,7 +13,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any
 
-from peakgate.family import Array, Described, Family, In, Out, Scratch, Value, family, stage
+from peakgate.family import Array, Family, In, Out, Scratch, StageKernel, Value, family, stage
 
 EPSILON = 1e-5
 TOLERANCE, SERIAL_TOLERANCE = 1e-5, 1e-4
@@ -129,7 +129,7 @@ ROWS_OF_A_CLUSTER = 3
 
 
 def _rows(
-    described: Described,
+    described: StageKernel,
     *,
     norm: str,
     of: str,
@@ -174,7 +174,7 @@ def _rows(
     )
 
 
-def _plain(described: Described, **launched: Any) -> Iterator[Family]:
+def _plain(described: StageKernel, **launched: Any) -> Iterator[Family]:
     """A stage that takes rows of any length, for each norm in bfloat16."""
     for norm in NORMS:
         yield _rows(
@@ -190,7 +190,7 @@ def _plain(described: Described, **launched: Any) -> Iterator[Family]:
         )
 
 
-def _held(described: Described, rows: Mapping[int, int], gate: int, **launched: Any) -> Iterator[Family]:
+def _held(described: StageKernel, rows: Mapping[int, int], gate: int, **launched: Any) -> Iterator[Family]:
     """A stage that is built for rows of one length, by the number of blocks that share a row."""
     for norm, of, (n, cluster) in product(NORMS, TYPES, rows.items()):
         element_bytes = TYPES[of][2]
@@ -219,7 +219,7 @@ def _held(described: Described, rows: Mapping[int, int], gate: int, **launched: 
         )
 
 
-def _rings(described: Described, gate: int) -> Iterator[Family]:
+def _rings(described: StageKernel, gate: int) -> Iterator[Family]:
     """A stage whose clusters stay, with a build for each length."""
     for norm, of, (n, ring) in product(NORMS, TYPES, RINGS.items()):
         cluster = n * TYPES[of][2] // ring.part_bytes

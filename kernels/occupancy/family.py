@@ -12,7 +12,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from peakgate.family import Array, Buffer, Described, Family, In, InOut, Out, Value, family, stage
+from peakgate.family import Array, Buffer, Family, In, InOut, Out, StageKernel, Value, family, stage
 from peakgate.judge.occupancy import KIB, max_potential_block_size
 
 FLOAT_BYTES = 4
@@ -69,7 +69,7 @@ def minus_largest(xp: Any, floats: Array, *, block: int = BLOCK, values: int = R
 
 
 def _in_steps(
-    described: Described,
+    described: StageKernel,
     steps: Iterable[dict[str, Any]],
     *,
     reference: Callable[..., Array] = squared,

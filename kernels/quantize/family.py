@@ -12,7 +12,7 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from peakgate.family import Array, Described, Family, In, Out, Value, family, stage
+from peakgate.family import Array, Family, In, Out, StageKernel, Value, family, stage
 
 MIB = 1 << 20
 IN_BYTES, CODE_BYTES, SCALE_BYTES = 2, 1, 4
@@ -94,7 +94,7 @@ def restored(xp: Any, codes: Array, scales: Array, *, group: int) -> Array:
     return codes * xp.repeat(scales, group or n, axis=1)[:, :n]
 
 
-def _rows(described: Described, *, kind: Kind, group: int, lengths: Iterable[int] = ROWS, **more: Any) -> Family:
+def _rows(described: StageKernel, *, kind: Kind, group: int, lengths: Iterable[int] = ROWS, **more: Any) -> Family:
     """A stage on rows of ``lengths``, with a scale for ``group`` elements."""
 
     def byte_count(rows: int, n: int) -> int:
@@ -110,7 +110,7 @@ def _rows(described: Described, *, kind: Kind, group: int, lengths: Iterable[int
     )
 
 
-def _quantize(described: Described, *, kind: Kind, group: int, longest: int = 1 << 20, **more: Any) -> Family:
+def _quantize(described: StageKernel, *, kind: Kind, group: int, longest: int = 1 << 20, **more: Any) -> Family:
     """A stage from bfloat16 to codes and scales; a build holds rows of up to ``longest`` elements."""
 
     def arguments(rows: int, n: int) -> list[Any]:
@@ -130,7 +130,7 @@ def _quantize(described: Described, *, kind: Kind, group: int, longest: int = 1 
     )
 
 
-def _restore(described: Described, **more: Any) -> Iterator[Family]:
+def _restore(described: StageKernel, **more: Any) -> Iterator[Family]:
     """A stage from codes and scales to bfloat16, for each kind of code and group."""
     for kind in KINDS.values():
         for group in (0, GROUP):
@@ -155,7 +155,7 @@ def _restore(described: Described, **more: Any) -> Iterator[Family]:
             )
 
 
-def _held(described: Described) -> Iterator[Family]:
+def _held(described: StageKernel) -> Iterator[Family]:
     """Rows held in registers, with a build for each length: up to 128 vectors a warp's, then two to four a thread's."""
     for kind in KINDS.values():
         for n in ROWS:

@@ -12,7 +12,7 @@ from functools import partial
 from math import ceil, sqrt
 from typing import Any
 
-from peakgate.family import Array, Described, Family, In, InOut, Out, Scratch, Temp, Value, family, stage
+from peakgate.family import Array, Family, In, InOut, Out, Scratch, StageKernel, Temp, Value, family, stage
 
 ELEMENT_BYTES = 4
 MIB = 1 << 20
@@ -114,7 +114,7 @@ USUAL: dict[str, Any] = {
 
 
 def _reductions(
-    described: Described, *, sets: bool = False, tolerance: float = SUM_TOLERANCE, **more: Any
+    described: StageKernel, *, sets: bool = False, tolerance: float = SUM_TOLERANCE, **more: Any
 ) -> Iterator[Family]:
     """A stage that updates a sum and one that updates a maximum; with ``sets``, by the last block, which sets it.
 
@@ -142,7 +142,7 @@ def _reductions(
         )
 
 
-def _scan(described: Described, tile: int = TILE, **more: Any) -> Family:
+def _scan(described: StageKernel, tile: int = TILE, **more: Any) -> Family:
     """A stage of running sums: tiles have a word each for what they publish."""
 
     def arguments(n: int) -> list[Any]:
@@ -161,7 +161,7 @@ def _scan(described: Described, tile: int = TILE, **more: Any) -> Family:
     )
 
 
-def _histograms(described: Described, **more: Any) -> Iterator[Family]:
+def _histograms(described: StageKernel, **more: Any) -> Iterator[Family]:
     """A stage that counts values spread over all bins, and one that counts equal ones."""
     for variant, data in {"spread": (-0.1, 1.1), "equal": 0.5}.items():
 

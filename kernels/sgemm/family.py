@@ -11,7 +11,7 @@ from functools import partial
 from math import ceil, prod
 from typing import Any
 
-from peakgate.family import Array, Buffer, Described, Family, In, Out, Scratch, Value, family, kernel, stage
+from peakgate.family import Array, Buffer, Family, In, Out, Scratch, StageKernel, Value, family, kernel, stage
 
 BENCH_SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 GATE_SIDES = (256, 1024, 4096)
@@ -133,7 +133,7 @@ PRODUCT: dict[str, Any] = {
 
 
 def _tiled(
-    described: Described,
+    described: StageKernel,
     *tilings: Tiling,
     largest: int = BENCH_SIDES[-1],
     largest_in_gate: int = GATE_SIDES[-1],

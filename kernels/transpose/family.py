@@ -10,7 +10,7 @@ from itertools import cycle
 from math import ceil
 from typing import Any
 
-from peakgate.family import Array, Described, Family, In, Out, Value, family, stage
+from peakgate.family import Array, Family, In, Out, StageKernel, Value, family, stage
 
 Shape = tuple[int, int]
 """Threads of a block along x and y, or rows and columns of a matrix."""
@@ -64,7 +64,7 @@ def _labelled(*shapes: Shape) -> dict[str, Shape]:
 
 
 def _built(
-    described: Described,
+    described: StageKernel,
     blocks: tuple[Shape, ...],
     span: Callable[[int, int], Shape],
     *,

@@ -63,7 +63,6 @@ __all__ = [
     "TOLERANCES",
     "Array",
     "Buffer",
-    "Described",
     "Extent",
     "Family",
     "In",
@@ -73,6 +72,7 @@ __all__ = [
     "Scratch",
     "Size",
     "Sizes",
+    "StageKernel",
     "Struct",
     "Surface",
     "Temp",
@@ -458,11 +458,11 @@ def kernel(
     return Family(folder.name, summary, (stage,), cases, probes, sized=lambda _: of_any_size())
 
 
-Described = Callable[..., Family]
+StageKernel = Callable[..., Family]
 """``kernel`` for one source, called with how that is built, launched and judged."""
 
 
-def stage(number: int, name: str, lesson: str) -> Described:
+def stage(number: int, name: str, lesson: str) -> StageKernel:
     """``kernel`` for the stage of that name in ``NN_name.cu``, files being numbered in the order of their lessons."""
     return partial(kernel, f"{number:02}_{name}.cu", name=name, lesson=lesson)
 
