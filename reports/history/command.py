@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+import pandas as pd
 from peakgate.core import config, terminal
 from peakgate.core.files import write_whole
 from peakgate.core.text import nearest
@@ -17,7 +18,6 @@ from peakgate.reports.history.series import WHOLE_SESSIONS_TO_RETIRE, History, h
 from peakgate.reports.history.trend import RECENT, find_trend
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_baselines, add_commit_url, add_out, add_runs, verb_parser
-from peakgate.reports.runs.runfile import Run
 from peakgate.reports.write import files
 
 MOST_NAMED_CASES = 3
@@ -64,8 +64,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     archive = Archive(options.runs)
     places = first_parents(config.current().root)
     found = history(archive.cases, options.gpu, options.parts, places)
-    *earlier, newest = archive.read(each.path for each in found.sessions[-SEARCHED:])
-    missed = _untimed(newest, earlier)
+    missed = _untimed(archive.cases, [each.path for each in found.sessions[-SEARCHED:]])
     archive.check_nothing_newer_is_broken(max(found.sessions, key=lambda each: each.taken).path)
     accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
     notes = (*filter(None, [_line(missed), "" if options.parts else _unknown(accepted, found)]), *archive.notes())
@@ -79,22 +78,19 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return record.exit_code
 
 
-def _untimed(newest: Run, earlier: Sequence[Run]) -> dict[Verdict, tuple[str, ...]]:
+def _untimed(cases: pd.DataFrame, paths: Sequence[str]) -> dict[Verdict, tuple[str, ...]]:
     """The cases of each of the three verdicts, sorted; MISSING are those that a whole run of its tier before it has.
 
     Of the few before that are searched: a case that is away for longer is no longer measured, and named as such.
     """
-    found: dict[str, Verdict] = {case: each.verdict for case, each in newest.unmeasured.items()}
-    found |= {case: each.verdict for case, each in newest.cases.items() if each.verdict in BAD}
-    comparable = [run for run in earlier if run.whole and run.tier == newest.tier and run.slug == newest.slug]
-    if newest.whole and comparable:
-        before = {case for run in comparable for case in (*run.cases, *run.unmeasured)}
-        found |= dict.fromkeys(before - newest.cases.keys() - newest.unmeasured.keys(), Verdict.MISSING)
-    return {
-        verdict: cases
-        for verdict in BAD
-        if (cases := tuple(sorted(case for case, each in found.items() if each is verdict)))
-    }
+    tiers = cases["run_tier"].fillna("")
+    newest, earlier = cases["run"] == paths[-1], cases["run"].isin(paths[:-1]) & cases["whole"]
+    found = dict(zip(cases.loc[newest, "case"], cases.loc[newest, "verdict"], strict=True))
+    if cases.loc[newest, "whole"].all():
+        before = cases.loc[earlier & tiers.isin(tiers[newest]), "case"]
+        found |= dict.fromkeys(set(before) - found.keys(), Verdict.MISSING)
+    listed = {verdict: tuple(sorted(case for case, each in found.items() if each == verdict)) for verdict in BAD}
+    return {verdict: named for verdict, named in listed.items() if named}
 
 
 def _unknown(accepted: Sequence[Accepted], found: History) -> str:
