@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from family_modules import sgemm
 from peakgate.case import Case
@@ -42,16 +44,20 @@ def test_probes_have_whole_tiles_whose_rows_are_aligned_and_whose_rows_are_not(c
     assert {shape_of(probe)[1] % 4 == 0 for probe in probes(case) if whole_tiles(case, probe)} == {True, False}
 
 
+BAND = re.compile(r"int BAND = (\d+)")
+
+
 def takes_tiles_in_bands(case: Case) -> bool:
-    return case.stage.source is not None and "RASTER_ROWS" in text_of(case.stage.source)
+    return case.stage.source is not None and BAND.search(text_of(case.stage.source)) is not None
 
 
 @pytest.mark.parametrize("case", [case for case in builds() if takes_tiles_in_bands(case)], ids=lambda case: case.id)
 def test_a_stage_in_bands_has_a_probe_of_a_whole_band_and_a_part_of_one(case: Case) -> None:
-    tile = macros(case)
+    assert case.stage.source is not None
+    tile, (band,) = macros(case), {int(rows) for rows in BAND.findall(text_of(case.stage.source))}
     down, across = -(-BANDS_SIZE[0] // tile["TILE_ROWS"]), -(-BANDS_SIZE[1] // tile["TILE_COLS"])
-    assert down > tile["RASTER_ROWS"]
-    assert down % tile["RASTER_ROWS"]
+    assert down > band
+    assert down % band
     assert across > 1
     assert BANDS_LABEL in {probe.size for probe in probes(case)}
 
