@@ -29,7 +29,7 @@ from peakgate.device import driver
 
 DEFAULT_WAIT_S = 600.0
 LOCK_POLL_S = 0.5
-FOLDERS = (Path("/run/lock"), Path("/tmp"))  # noqa: S108  (the lock must be where every user looks for it)
+LOCK_FOLDERS = (Path("/run/lock"), Path("/tmp"))  # noqa: S108  (the lock must be where every user looks for it)
 HELD_VARIABLE = "PEAKGATE_GPU_LOCK"
 """The paths of the locks that a command holds, for the commands it starts: they measure under its locks."""
 
@@ -112,10 +112,10 @@ def seconds(text: str) -> float:
 
 def _folder() -> Path:
     """The first folder in which every user of this host may make files: the same one for all of them."""
-    for folder in FOLDERS:
+    for folder in LOCK_FOLDERS:
         if folder.is_dir() and folder.stat().st_mode & stat.S_IWOTH:
             return folder
-    return FOLDERS[-1]
+    return LOCK_FOLDERS[-1]
 
 
 def _open(path: Path) -> int:

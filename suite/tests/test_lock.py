@@ -16,7 +16,7 @@ UUID = "GPU-00000000-0000-0000-0000-000000000001"
 @pytest.fixture(autouse=True)
 def own_locks(monkeypatch, tmp_path):
     monkeypatch.delenv(HELD_VARIABLE, raising=False)
-    monkeypatch.setattr(lock, "FOLDERS", (tmp_path,))
+    monkeypatch.setattr(lock, "LOCK_FOLDERS", (tmp_path,))
 
 
 def elsewhere(wait_s=0.0):
