@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from peakgate.cli import main
+from peakgate.core.errors import Code
 from peakgate.core.files import LARGEST_FILE_BYTES
 from peakgate.reports.gate.comment import FILES, GATE, from_artifact, overall
 from synthetic_runs import document
@@ -29,9 +30,9 @@ def fifo(path: Path) -> None:
 
 
 def large(path: Path) -> None:
-    """More than a reader takes, which takes no room on the disk."""
+    """A GiB, which takes no room on the disk."""
     with path.open("wb") as file:
-        file.truncate(LARGEST_FILE_BYTES + 1)
+        file.truncate(1 << 30)
 
 
 def deep(path: Path) -> None:
@@ -64,6 +65,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ab/manifest.json", ["decide", "."]),
         ("baselines/nvidia-h200/floors.toml", ["floors", "good.json"]),
         ("baselines/nvidia-h200/acknowledged.toml", ["history", "--runs", "."]),
+        ("bad.json.gz", ["keep", "bad.json.gz"]),
+        ("bad.json.gz", ["ladder", "bad.json.gz"]),
+        ("fleet/plan.json", ["fleet", "--report", "fleet"]),
+        ("baselines/resources.json", ["resources"]),
+        ("baselines/waivers.toml", ["check"]),
+        ("baselines/waivers.toml", ["mutants"]),
     ],
 )
 def test_a_file_without_end_or_sense_is_one_line(
@@ -74,6 +81,38 @@ def test_a_file_without_end_or_sense_is_one_line(
     code = main(arguments)
     written = capsys.readouterr().err
     assert (code, len(written.splitlines())) == (2, 1), written
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join(["a"] * 100_000) + " = 1",
+        "[" + ".".join(["a"] * 100_000) + "]",
+        " . ".join(['"a\\""', "'a'"] * 1000) + " = 1",
+        "kernels = {" + ".".join(["a"] * 20_000) + " = 1}",
+        "kernels = " + "[" * 100_000,
+        "kernels = " + "9" * 100_000,
+    ],
+    ids=["key", "table", "quoted key", "nested tables", "nested lists", "number"],
+)
+def test_settings_that_a_parser_takes_memory_without_measure_for_are_one_line(
+    folder: Path, capsys: Captured, text: str
+) -> None:
+    (folder / "peakgate.toml").write_text(text)
+    assert main(["compare", "good.json", "good.json"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_line_of_dots_and_long_lists_of_versions_are_settings_as_any(folder: Path) -> None:
+    versions = ", ".join(f'"1.2.{number}"' for number in range(1000))
+    (folder / "peakgate.toml").write_text(f"# {'.' * 1000}\nplugins = [\n{versions},\n]\n")
+    assert main(["compare", "good.json", "good.json"]) == 0
+
+
+def test_a_kernel_given_in_place_of_its_family_is_not_checked(folder: Path, capsys: Captured) -> None:
+    (folder / "kernel.cu").write_text("")
+    assert main(["check", "kernel.cu"]) == 3
+    assert f"[{Code.FAMILY}]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])

@@ -245,12 +245,12 @@ def _imported(name: str, package: str, path: Path, project: Project) -> ModuleTy
     for folder in project.pythonpath:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise PeakgateError(f"{path}: no Python file; expected the family.py of a kernel family", Code.FAMILY)
     parent = ModuleType(package)
     parent.__path__ = [str(path.parent)]
     sys.modules[package] = parent
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -27,13 +27,13 @@ from peakgate.core.verdict import ExitCode
 
 
 def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
-    """Kill a process and all it started unless it ends within ``grace_s``; its exit code, negative for a signal.
+    """Kill a process unless it ends within ``grace_s``, and all it started; its exit code, negative for a signal.
 
     The process must have been started with ``start_new_session=True``.
     """
-    try:
-        return process.wait(grace_s)
-    except subprocess.TimeoutExpired:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(grace_s)
+    with suppress(ProcessLookupError):  # nobody is left of the group
         os.killpg(process.pid, signal.SIGKILL)
     return process.wait()
 
@@ -55,13 +55,20 @@ def run_in_group(command: Sequence[str], limit_s: float, **options: Any) -> int 
 def print_output(process: subprocess.Popen[bytes], limit_s: float, *, but: str | None = None) -> int:
     """Print what a process writes, as plain text line by line, but for lines that begin so; its exit code.
 
-    It is ended, with all it started, after ``limit_s``. It must have been started with ``start_new_session=True``.
+    It is ended, with all it started, after ``limit_s`` or MOST_OUTPUT_BYTES. It must have been started with
+    ``start_new_session=True``.
     """
     assert process.stdout is not None
     limit = threading.Timer(limit_s, end_group, (process,))
     limit.start()
+    left_bytes = MOST_OUTPUT_BYTES
     try:
         while line := process.stdout.readline(1 << 16):
+            left_bytes -= len(line)
+            if left_bytes < 0:
+                say(f"ended: it printed more than {MOST_OUTPUT_BYTES >> 20} MiB")
+                end_group(process)
+                break
             text = line.decode(errors="replace").rstrip()
             if but is None or not text.startswith(but):
                 say(text)

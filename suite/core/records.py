@@ -27,6 +27,8 @@ Decoded = TypeVar("Decoded")
 LONGEST_TEXT = 20_000
 LARGEST_TOML_BYTES = 2**20
 """People write these; Python's parser takes some seconds for so much."""
+MOST_PARTS = 100
+"""Of a TOML key, ``a.b.c`` has 3: Python's parser takes memory by their square."""
 
 GZIP = 31
 """zlib's ``wbits`` of the format gzip."""
@@ -51,6 +53,8 @@ SCHEMAS = ("schema", "peakgate_schema", "peakgate_digests")
 _MESSAGE = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$(?P<place>[^`]*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
+_PART = r"""[ \t]*(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*\."""
+_LONG_KEY = re.compile(rf"^[ \t]*\[{{0,2}}(?:{_PART}){{{MOST_PARTS}}}", re.MULTILINE)
 _LABELS = ("case", "kernel", "run", "name")
 """Keys that identify an entry of a list; errors name it."""
 
@@ -132,7 +136,10 @@ def place(path: Path, *keys: str | int) -> str:
 
 def short(value: object) -> str:
     """A value as an error message quotes it, cut to 60 characters."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a nested {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -155,6 +162,9 @@ def _json(path: Path, text: str, remedy: str) -> Any:
 
 
 def _toml(path: Path, text: str, remedy: str) -> dict[str, Any]:
+    if found := _LONG_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise RecordError(f"{path}:{line}: a key of more than {MOST_PARTS} parts; {remedy}", code=Code.MALFORMED)
     try:
         return tomllib.loads(text)
     except (RecursionError, ValueError) as error:  # ValueError: TOMLDecodeError, or a number of thousands of digits

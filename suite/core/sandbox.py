@@ -21,6 +21,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -129,8 +130,8 @@ def start(
     given = own | {"PATH": PATH, "LANG": "C.UTF-8", "PYTHONSAFEPATH": "1"} | dict(environment or {})
     become = list(command)
     if not seccomp.refusal():
-        sockets = seccomp.LOCAL if way is Isolation.NAMESPACES else seccomp.NONE
-        become = [sys.executable, "-I", "-S", seccomp.__file__, sockets, *become]
+        where = seccomp.NAMESPACES if way is Isolation.NAMESPACES else seccomp.MACHINE
+        become = [sys.executable, "-I", "-S", seccomp.__file__, where, *become]
     rules: dict[str, list[str]] = {}
     if way is Isolation.NAMESPACES:
         root = scratch / ".root"
@@ -185,6 +186,8 @@ def main(arguments: Sequence[str]) -> None:
         hard = resource.getrlimit(kind)[1]
         lowest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (lowest, lowest))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")  # where memory runs out, this process ends first
     if wanted := json.loads(rules):
         _restrict(wanted["read"], wanted["write"])
     os.execvp(command[0], command)  # noqa: S606

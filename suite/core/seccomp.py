@@ -4,9 +4,10 @@ What is denied reaches other processes, the machine's settings, mounts and furth
 kernel that are large and seldom used, where most of its gaps were found (seccomp(2)). All other calls are permitted: a
 list of those that Python, NumPy and compilers make would be another one for each version of a C library.
 
-``python seccomp.py SOCKETS COMMAND...`` is what the sandbox starts: it denies, and becomes the command. SOCKETS is
-``local`` where the program sees no file of the machine's that is a socket, and ``none`` elsewhere. It imports the
-standard library alone, so that it starts within 20 ms.
+``python seccomp.py PLACE COMMAND...`` is what the sandbox starts: it denies, and becomes the command. PLACE is
+``namespaces`` where the program sees neither a process nor a socket of the machine's, ``machine`` elsewhere: there it
+makes no sockets at all, and cannot leave the group of processes that is ended with it. It imports the standard library
+alone, so that it starts within 20 ms.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
 """Calls that end in EPERM, each with its number on x86-64 and on AArch64, None where it has none."""
 
 CLONE, CLONE3, IOCTL, SOCKET = (56, 220), (435, 435), (16, 29), (41, 198)
+LEAVE_GROUP = {"setsid": (112, 157), "setpgid": (109, 154)}
+"""They seem to succeed: tools that build call them, and do without."""
 _LATEST = 469
 """The highest number that was looked at, of Linux 6.18; calls that came since are as if the kernel lacked them."""
 _NEW_NAMESPACES = 0x7E020000
@@ -93,7 +96,7 @@ _NEW_NAMESPACES = 0x7E020000
 _TYPES_FOR_ANOTHER = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX of ioctl(2), which write to a terminal as if its user had typed that."""
 
-LOCAL, NONE = "local", "none"
+NAMESPACES, MACHINE = "namespaces", "machine"
 _AF_UNIX = 1
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -118,12 +121,15 @@ def refusal() -> str:
     return "" if ctypes.get_errno() == errno.EFAULT else "this machine's kernel filters no system calls"
 
 
-def program(machine: str, sockets: str) -> bytes:
+def program(machine: str, where: str) -> bytes:
     """The filter, instructions of the kernel's packet filter (BPF), for a machine as ``uname -m`` names it."""
     place, architecture = _ARCHITECTURES[machine]
     eperm, enosys = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
     denied = sorted(number for numbers in DENIED.values() if (number := numbers[place]) is not None)
-    of_socket = _refused(_EQUAL, _AF_UNIX, eperm, unless=True) if sockets == LOCAL else [(_RETURN, 0, 0, eperm)]
+    of_socket = _refused(_EQUAL, _AF_UNIX, eperm, unless=True)
+    idle: list[int] = []
+    if where == MACHINE:
+        of_socket, idle = [(_RETURN, 0, 0, eperm)], [numbers[place] for numbers in LEAVE_GROUP.values()]
     lines = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         *_refused(_EQUAL, architecture, _KILL, unless=True),
@@ -132,6 +138,7 @@ def program(machine: str, sockets: str) -> bytes:
         *_refused(_AT_LEAST, _LATEST + 1, enosys),
         *_refused(_EQUAL, CLONE3[place], enosys),  # its flags are out of sight; C libraries take clone then
         *(line for number in denied for line in _refused(_EQUAL, number, eperm)),
+        *(line for number in idle for line in _refused(_EQUAL, number, _ERRNO)),
         *_looked_at(CLONE[place], 0, _refused(_ANY_OF, _NEW_NAMESPACES, eperm)),
         *_looked_at(IOCTL[place], 1, [line for each in _TYPES_FOR_ANOTHER for line in _refused(_EQUAL, each, eperm)]),
         *_looked_at(SOCKET[place], 0, of_socket),
@@ -159,9 +166,9 @@ def _looked_at(call: int, argument: int, tests: Sequence[_Line]) -> list[_Line]:
     ]
 
 
-def deny(sockets: str) -> None:
+def deny(where: str) -> None:
     """Deny the calls to this process and all it starts; OSError where the kernel refuses."""
-    filter_of = program(platform.machine(), sockets)
+    filter_of = program(platform.machine(), where)
     lines = ctypes.create_string_buffer(filter_of, len(filter_of))
     described = struct.pack("@HP", len(filter_of) // 8, ctypes.addressof(lines))
     library = ctypes.CDLL(None, use_errno=True)

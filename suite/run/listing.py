@@ -39,7 +39,7 @@ from peakgate.run.case_data import as_data, as_record, of_function
 SUPPLIER_LIMIT_S = 120.0
 ANSWER_LIMIT_S = 300.0
 """Of one call of a family's function."""
-MOST_LISTING_BYTES = 1 << 28
+MOST_LISTING_BYTES = 1 << 26
 _LENGTH = struct.Struct("<Q")
 _ELEMENT_BYTES = 16
 """Of the widest type, complex128."""

@@ -2,12 +2,14 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from peakgate.core import sandbox
+from peakgate.core import processes, sandbox, seccomp
+from peakgate.core.processes import end_group
 from peakgate.core.sandbox import Isolation
 
 PROGRAM = """
@@ -87,3 +89,46 @@ def test_a_program_in_the_sandbox_ends_with_its_judge(tmp_path):
             break
     else:
         pytest.fail("it lives on")
+
+
+LEAVES_ITS_GROUP = """
+import os, time
+print(open("/proc/self/oom_score_adj").read().strip(), flush=True)
+ready, tell = os.pipe()
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        os.setpgid(0, 0)
+        os.write(tell, b"x")
+        time.sleep(60)
+    os._exit(0)
+os.close(tell)
+os.read(ready, 1)
+"""
+
+
+@pytest.mark.parametrize("way", Isolation)
+def test_nothing_that_a_program_started_outlives_it_and_memory_that_runs_out_ends_it_first(way, tmp_path):
+    if way is Isolation.NAMESPACES and sandbox.refusal_of_namespaces():
+        pytest.skip(sandbox.refusal_of_namespaces())
+    if way is Isolation.LANDLOCK and sandbox._landlock_version() < 1:
+        pytest.skip("this machine's kernel has no Landlock")
+    if seccomp.refusal():
+        pytest.skip(seccomp.refusal())
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "folder").mkdir()
+    command = [sys.executable, "-c", LEAVES_ITS_GROUP]
+    places = tmp_path / "folder", tmp_path / "scratch"
+    process = sandbox.start(command, *places, way=way, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"1000\n"
+    end_group(process, 30.0)
+    with process.stdout:
+        assert process.stdout.read().strip() == b""  # at its end only when nobody holds it
+
+
+def test_a_flood_of_output_is_ended(monkeypatch, capsys):
+    monkeypatch.setattr(processes, "MOST_OUTPUT_BYTES", 1000)
+    process = subprocess.Popen(["yes"], stdout=subprocess.PIPE, start_new_session=True)
+    assert processes.print_output(process, 600.0) == -signal.SIGKILL
+    assert len(capsys.readouterr().out) < 2000

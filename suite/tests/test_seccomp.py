@@ -24,11 +24,11 @@ UNIX, INET, VSOCK = 1, 2, 40
 EPERM, ENOSYS = f"error {errno.EPERM}", f"error {errno.ENOSYS}"
 
 
-def decided(machine: str, sockets: str, number: int, *arguments: int, architecture: int | None = None) -> str:
+def decided(machine: str, where: str, number: int, *arguments: int, architecture: int | None = None) -> str:
     """What the filter says to a call: its instructions followed as the kernel does."""
     place = seccomp._ARCHITECTURES[machine][1] if architecture is None else architecture
     call = struct.pack("<IIQ6Q", number, place, 0, *arguments, *[0] * (6 - len(arguments)))
-    lines = list(struct.iter_unpack("=HBBI", seccomp.program(machine, sockets)))
+    lines = list(struct.iter_unpack("=HBBI", seccomp.program(machine, where)))
     at = loaded = 0
     while True:
         what, where_so, where_not, value = lines[at]
@@ -50,8 +50,8 @@ def test_of_every_call_by_number_those_listed_are_denied_and_no_other(machine: s
     for number in range(seccomp._LATEST + 1):
         expected = EPERM if number in denied else ENOSYS if number == 435 else "allowed"
         arguments = (UNIX,) if number == seccomp.SOCKET[place] else ()
-        assert decided(machine, seccomp.LOCAL, number, *arguments) == expected, number
-    assert decided(machine, seccomp.LOCAL, seccomp._LATEST + 1) == ENOSYS
+        assert decided(machine, seccomp.NAMESPACES, number, *arguments) == expected, number
+    assert decided(machine, seccomp.NAMESPACES, seccomp._LATEST + 1) == ENOSYS
 
 
 @pytest.mark.parametrize("machine", seccomp._ARCHITECTURES)
@@ -59,24 +59,32 @@ def test_arguments_decide_of_clone_ioctl_and_socket_whatever_their_upper_half_is
     place = seccomp._ARCHITECTURES[machine][0]
     clone, ioctl, socket = seccomp.CLONE[place], seccomp.IOCTL[place], seccomp.SOCKET[place]
     for upper in (0, 1 << 32):
-        assert decided(machine, seccomp.LOCAL, clone, upper | NEW_USER | signal.SIGCHLD) == EPERM
-        assert decided(machine, seccomp.LOCAL, clone, upper | 0x3D0F00) == "allowed"  # a thread
+        assert decided(machine, seccomp.NAMESPACES, clone, upper | NEW_USER | signal.SIGCHLD) == EPERM
+        assert decided(machine, seccomp.NAMESPACES, clone, upper | 0x3D0F00) == "allowed"  # a thread
         for terminal in (TIOCSTI, TIOCLINUX):
-            assert decided(machine, seccomp.LOCAL, ioctl, 0, upper | terminal) == EPERM
-        assert decided(machine, seccomp.LOCAL, ioctl, 0, upper | TIOCGWINSZ) == "allowed"
-        assert decided(machine, seccomp.LOCAL, socket, upper | UNIX) == "allowed"
-        assert decided(machine, seccomp.NONE, socket, upper | UNIX) == EPERM
+            assert decided(machine, seccomp.NAMESPACES, ioctl, 0, upper | terminal) == EPERM
+        assert decided(machine, seccomp.NAMESPACES, ioctl, 0, upper | TIOCGWINSZ) == "allowed"
+        assert decided(machine, seccomp.NAMESPACES, socket, upper | UNIX) == "allowed"
+        assert decided(machine, seccomp.MACHINE, socket, upper | UNIX) == EPERM
         for family in (INET, VSOCK):
-            assert decided(machine, seccomp.LOCAL, socket, upper | family) == EPERM
+            assert decided(machine, seccomp.NAMESPACES, socket, upper | family) == EPERM
+
+
+@pytest.mark.parametrize("machine", seccomp._ARCHITECTURES)
+def test_where_processes_are_the_machines_none_leaves_its_group(machine: str) -> None:
+    place = seccomp._ARCHITECTURES[machine][0]
+    for numbers in seccomp.LEAVE_GROUP.values():
+        assert decided(machine, seccomp.MACHINE, numbers[place]) == "error 0"
+        assert decided(machine, seccomp.NAMESPACES, numbers[place]) == "allowed"
 
 
 def test_calls_of_another_architecture_end_the_program() -> None:
     arm, intel, intel_32 = seccomp._ARCHITECTURES["aarch64"][1], seccomp._ARCHITECTURES["x86_64"][1], 0x40000003
-    assert decided("x86_64", seccomp.LOCAL, 1, architecture=intel_32) == "killed"
-    assert decided("x86_64", seccomp.LOCAL, 1, architecture=arm) == "killed"
-    assert decided("aarch64", seccomp.LOCAL, 1, architecture=intel) == "killed"
+    assert decided("x86_64", seccomp.NAMESPACES, 1, architecture=intel_32) == "killed"
+    assert decided("x86_64", seccomp.NAMESPACES, 1, architecture=arm) == "killed"
+    assert decided("aarch64", seccomp.NAMESPACES, 1, architecture=intel) == "killed"
     for number in (0x40000001, 0x40000000 | 520, 0xFFFFFFFF):
-        assert decided("x86_64", seccomp.LOCAL, number) == "killed"
+        assert decided("x86_64", seccomp.NAMESPACES, number) == "killed"
 
 
 @pytest.mark.parametrize("machine", seccomp._ARCHITECTURES)
@@ -87,6 +95,7 @@ def test_numbers_are_those_of_the_kernels_headers(machine: str) -> None:
     headers = {name: int(number) for name, number in reversed(found)}
     place = seccomp._ARCHITECTURES[machine][0]
     known = {name: numbers[place] for name, numbers in seccomp.DENIED.items() if name != "open_tree_attr"}
+    known |= {name: numbers[place] for name, numbers in seccomp.LEAVE_GROUP.items()}
     known |= {"clone": seccomp.CLONE[place], "clone3": seccomp.CLONE3[place]}
     known |= {"ioctl": seccomp.IOCTL[place], "socket": seccomp.SOCKET[place]}
     assert {name: headers.get(name) for name in known} == known
