@@ -177,6 +177,21 @@ SHOWN_BY = {
     "commits files that installers and interpreters read": (
         "test_workflows.test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases"
     ),
+    "weakens terms in a project below the top of its repository": (
+        "test_gate_command.test_what_a_change_weakens_is_listed_in_a_project_below_the_top_of_its_repository"
+    ),
+    "makes another folder the project, or the place of its baselines": (
+        "test_gate_command.test_a_change_cannot_make_another_folder_the_project"
+    ),
+    "hides files from copies of the base by `.gitattributes`": (
+        "test_git.test_a_copy_of_a_commit_has_every_file_whatever_its_attributes_say"
+    ),
+    "makes git obey it: hooks, `.git` from its build, a folder like a repository, replaced commits": (
+        "test_gate_command.test_what_a_build_makes_of_its_tree_is_neither_its_repository_nor_leads_out_of_it"
+    ),
+    "asks the machine's kernel for more than a family needs": (
+        "test_seccomp.test_a_program_in_the_sandbox_is_denied_what_no_family_needs"
+    ),
     "passes compiler options that write files": (
         "test_build.test_an_option_that_could_write_or_read_elsewhere_is_refused_in_one_line"
     ),
@@ -196,6 +211,7 @@ OUTSIDE = (
     "adds a plausible forged run",
     "forges samples in a benchmark test",
     "slows the base's kernel down from its own",
+    "is another kernel where it finds the judge's files when it is compiled (`__has_include`, `__FILE__`)",
 )
 """Dodges that are named as a limit or as outside the promise; nothing refuses them."""
 
