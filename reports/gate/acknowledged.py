@@ -5,7 +5,7 @@
     schema = 1
 
     [[acknowledged]]
-    case = "transpose.smem_pad-8192-32x8"  # its floor, or with `term`, that term of its contract
+    case = "transpose.smem_pad-8192-32x8"  # its floor, or with `term`, that term of its contract; or "settings"
     from = 0.7
     to = 0.65
     reason = "traded for 40 % less shared memory, see the pull request"

@@ -10,7 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatch
+from pathlib import PurePath
 
+from peakgate.core.config import ProjectSettings
 from peakgate.core.report import Row
 from peakgate.run.terms import PROMISED, Contract, changes
 
@@ -30,6 +32,7 @@ class ChangeKind(StrEnum):
     REPOSITORY = "nested repository"
     CONTRACT = "contract changed"
     CASE_DROPPED = "case dropped"
+    SETTING = "setting changed"
     REVIEW = "for review"
 
 
@@ -51,7 +54,7 @@ class ProtectedChange:
     def row(self, more: str = "") -> Row:
         """The change as reports have it, with ``more`` behind it."""
         where = f"{self.gpu}: " if self.gpu else ""
-        term = f"{self.term} of " if self.kind is ChangeKind.CONTRACT else ""
+        term = f"{self.term} of " if self.kind in (ChangeKind.CONTRACT, ChangeKind.SETTING) else ""
         return Row(f"{where}{self.kind}: {term}{self.what}", reason=f"{self.before} to {self.after}{more}")
 
     @property
@@ -177,6 +180,22 @@ def contract_changes(before: Mapping[str, Contract], after: Mapping[str, Contrac
             was, now = (NONE if value is None else str(value) for value in values)
             found.append(ProtectedChange("", ChangeKind.CONTRACT, term, case, was, now))
     return found
+
+
+SETTINGS = "settings"
+
+
+def setting_changes(before: ProjectSettings | None, after: ProjectSettings | None) -> list[ProtectedChange]:
+    """Settings by which the next change would be judged on other cases, or by other floors: their folders."""
+    if before is None or after is None:
+        return []
+    places = [(name, getattr(before, name) or name, getattr(after, name) or name) for name in ("kernels", "baselines")]
+    places += [("benchmarks", name, NONE) for name in before.benchmarks if name not in after.benchmarks]
+    return [
+        ProtectedChange("", ChangeKind.SETTING, term, SETTINGS, was, now)
+        for term, was, now in places
+        if PurePath(was) != PurePath(now)
+    ]
 
 
 def reviewed_changes(

@@ -210,8 +210,8 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.P
 def _contract_changes(
     ref: str, commit: str, root: Path, project: Project | None, files: Sequence[FileChange]
 ) -> list[changes.ProtectedChange]:
-    """Changes to the contracts of the project's known cases; none without a project."""
-    if project is None or not project.kernels.is_dir():
+    """Changes to where cases are, and to the contracts of those that are known; none without a project."""
+    if project is None:
         return []
     as_written = os.path.relpath(project.kernels, root)
     nested = changes.repository_changes(files, (as_written, os.path.relpath(project.kernels.resolve(), root.resolve())))
@@ -220,7 +220,10 @@ def _contract_changes(
         git.export(commit, root, copy)
         within = project.root.resolve().relative_to(root.resolve())
         base = config.find(copy / within)
-        if base is None or not base.kernels.is_dir():
+        if base is None:
+            return nested
+        nested += changes.setting_changes(config.settings_in(base.root), config.settings_in(project.root))
+        if not base.kernels.is_dir() or not project.kernels.is_dir():
             return nested
         with ThreadPoolExecutor() as pool:
             before = pool.submit(contracts, copy / within, ref)

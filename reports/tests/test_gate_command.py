@@ -192,6 +192,7 @@ DODGES: Mapping[str, Mapping[str, str | None]] = {
     ("dodge", "kind", "term"),
     [
         ("settings", "floor dropped", "floor"),
+        ("settings", "setting changed", "kernels"),
         ("modules", "contract changed", "tolerance"),
     ],
 )

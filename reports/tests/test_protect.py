@@ -311,6 +311,20 @@ def test_baselines_behind_a_link_to_another_folder_never_pass(gpu: Path, capsys:
     assert refusal(capsys) is Code.PROTECTED
 
 
+def test_settings_by_which_the_next_change_would_be_judged_otherwise_fail_unless_acknowledged(gpu: Path) -> None:
+    Path("peakgate.toml").write_text("")
+    git("add", ".")
+    git("commit", "-q", "-m", "a project")
+    (settings := gpu.parent.parent / "settings.toml").write_text("")  # those of the base, which judge
+    Path("peakgate.toml").write_text('baselines = "elsewhere"\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PEAKGATE_SETTINGS", str(settings))
+        assert changed(base="HEAD") == [("", "setting changed", "settings", "baselines", "elsewhere")]
+        entry = 'case = "settings"\nterm = "baselines"\nfrom = "baselines"\nto = "elsewhere"\nreason = "moved"'
+        acknowledge(gpu.parent, f"{entry}\nexpires = {SOON}")
+        assert changed(base="HEAD") == []
+
+
 def test_files_that_say_how_git_reads_the_others_are_for_review(gpu: Path) -> None:
     for name in (".gitattributes", "kernels/.gitattributes", ".gitmodules", ".lfsconfig"):
         Path(name).parent.mkdir(exist_ok=True)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import PeakgateError
 from peakgate.core.report import Report
 from peakgate.reports.gate import acknowledged
@@ -23,6 +24,7 @@ from peakgate.reports.gate.changes import (
     reviewed_changes,
     rule,
     run_changes,
+    setting_changes,
 )
 from peakgate.reports.gate.protect import report
 from peakgate.run.terms import Contract
@@ -207,3 +209,17 @@ def test_what_protect_reports(shown: Callable[[str, Report], None]) -> None:
     word = Acknowledgement("nvidia-h200", "floor", "norms.softmax-8", "0.7", "0.65", "a new driver", "2026-12-31")
     idle = Acknowledgement("", "work", "norms.rms-8", "1", "2", "once", "2026-12-31")
     shown("protect.txt", report(rule([lowered, contract, review], [word, idle]), "origin/main", "a" * 40))
+
+
+def test_settings_that_move_kernels_or_baselines_or_drop_benchmark_tests_fail_and_no_others() -> None:
+    before = ProjectSettings(benchmarks=("a", "b"), out="x")
+    same = ProjectSettings(kernels="./kernels", benchmarks=("c", "b", "a"), options=("-DX",), build="make")
+    assert setting_changes(before, same) == []
+    moved = ProjectSettings(kernels="others", baselines="elsewhere", benchmarks=("b",))
+    found = [(each.kind, *each.key) for each in setting_changes(before, moved)]
+    assert found == [
+        (ChangeKind.SETTING, "", "kernels", "settings", "kernels", "others"),
+        (ChangeKind.SETTING, "", "baselines", "settings", "baselines", "elsewhere"),
+        (ChangeKind.SETTING, "", "benchmarks", "settings", "a", "none"),
+    ]
+    assert setting_changes(None, moved) == setting_changes(before, None) == []
