@@ -307,6 +307,6 @@ def lock(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Give 280,000 hostile inputs to readers: -- [--seed TEXT] [--inputs N] [--record FILE] [READER ...]. An hour."""
+    """Give 300,000 hostile inputs to readers: -- [--seed TEXT] [--inputs N] [--record FILE] [READER ...]. An hour."""
     install(session, "tests")
     session.run("python", "-m", "lab.faults.fuzz", *session.posargs)

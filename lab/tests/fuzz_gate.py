@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import struct
 import subprocess
 import zipfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import fuzz_mutate as mutate
+import numpy as np
 from fuzz_calls import Finding, call, verb
 from fuzz_runs import TIMES_US
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
@@ -146,6 +148,32 @@ def launches_read(_folder: Path, data: bytes) -> int:
         if str(finding).startswith("exit code 2 with 0 lines"):
             return 2
         raise
+
+
+def message(random: Random) -> bytes:
+    """What the process of a change's families writes into its pipe."""
+    written = io.BytesIO()
+    listing._send(written, {"several": True}, [np.arange(6, dtype=np.float32).reshape(2, 3), None, np.ones(2, bool)])
+    data = written.getvalue()
+    size = struct.unpack_from("<Q", data)[0]
+    if random.random() < 0.7:
+        text = mutate.document(json.loads(data[8 : 8 + size]), random)
+        return struct.pack("<Q", len(text)) + text + data[8 + size :]
+    return mutate.bytes_changed(data, random)
+
+
+def message_read(_folder: Path, data: bytes) -> int:
+    """Arrays of the size that was agreed on, or refused as a broken pipe or other data are."""
+
+    def read() -> None:
+        try:
+            _, arrays = listing._received(io.BytesIO(data), 1 << 20)
+        except (EOFError, *listing._UNREADABLE) as error:
+            raise PeakgateError("its cases were listed as something else") from error
+        if sum(each.nbytes for each in arrays if each is not None) > 1 << 20:
+            raise Finding("more than the limit is taken")
+
+    return call(read).code
 
 
 PLAN = FleetPlan("f", "digest", "inside", "commit", False, ("-k", "x"), "gpu", False, "harness")

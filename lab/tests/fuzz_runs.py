@@ -11,6 +11,7 @@ from typing import Any
 import fuzz_mutate as mutate
 from fuzz_calls import Finding, call, verb
 from peakgate.core.verdict import REGRESSIONS, ExitCode, Verdict
+from peakgate.reports.ab import environments
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.schedule import Phase, Side, order
@@ -22,9 +23,16 @@ from synthetic_runs import BYTES, document
 TIMES_US = {"a.fast-1": 5.0, "a.slow-2": 400.0, "b.c": 40.0, "b.d": 80.0}
 
 
+MEASURED: dict[str, Any] = {
+    "energy": {"joules": 2e-3, "least_joules": 1.9e-3, "most_joules": 2.1e-3, "power_w": 400.0, "idle_w": 71.0},
+    "tuned": [{"kernel": "tile", "configuration": "BLOCK: 128", "code": "f" * 16}],
+}
+"""What a run may have of a case besides its time."""
+
+
 def whole(day: int = 2, **facts: Any) -> dict[str, Any]:
     """A run with floors and one unmeasured case."""
-    figures = {case: {"floor": 0.2, "peak_fraction": 0.5, "tolerance": 1e-6} for case in TIMES_US}
+    figures = {case: {"floor": 0.2, "peak_fraction": 0.5, "tolerance": 1e-6} | MEASURED for case in TIMES_US}
     lost = [{"case": "b.lost", "verdict": "INCONCLUSIVE", "reason": "no room in memory"}]
     run = document(TIMES_US, day=day, extra=figures, not_measured=lost, **facts)
     run["peakgate"] |= {"partial": None, "restarts": []}
@@ -180,6 +188,52 @@ def decided(folder: Path, data: bytes) -> int:
     if found.code == ExitCode.OK:
         raise Finding("passes although a case is slower by a fifth")
     return found.code
+
+
+PROCESS = "confirm-1-head.json"
+
+
+def process_run(random: Random) -> bytes:
+    """The run of one process of an experiment."""
+    run = json.loads((manifest_folder(Path()) / PROCESS).read_text())
+    for each in run["benchmarks"]:
+        each["extra_info"] |= MEASURED
+    return mutate.document(run, random)
+
+
+def process_decided(folder: Path, data: bytes) -> int:
+    """The run of one process of eight does not make a case that the others show slower by a fifth one that passes."""
+    path = manifest_folder(folder) / PROCESS
+    (path.parent / "manifest.json").write_text(json.dumps(MANIFEST))
+    honest = path.read_bytes()
+    path.write_bytes(data)
+    try:
+        found = verb("decide", folder, "--out", folder / "decided")
+    finally:
+        path.write_bytes(honest)
+    if found.code == ExitCode.OK:
+        raise Finding("passes although a case is slower by a fifth in all other processes")
+    return found.code
+
+
+def packages(random: Random) -> bytes:
+    """What the Python of an environment prints."""
+    return mutate.document({"numpy": "2.3.1", "cupy-cuda13x": "14.2.0", "torch": "2.11.0"}, random)
+
+
+def packages_compared(folder: Path, data: bytes) -> int:
+    """Packages of one side against those of an environment that prints something else."""
+    printed = folder / "packages.json"
+    printed.write_bytes(data)
+    (python := folder / "python").write_text(f'#!/bin/sh\ncat "{printed}"\n')
+    python.chmod(0o755)
+
+    def read() -> None:
+        packages = environments._packages("--head-env", python)
+        given = environments.SideEnvironment("head", str(python), packages)
+        environments.differing(environments.SideEnvironment("base", "python", {"numpy": "2.3.1"}), given)
+
+    return call(read).code
 
 
 JOURNAL = (

@@ -244,3 +244,14 @@ def resources_read(folder: Path, data: bytes) -> int:
         baseline.render(found)
 
     return call(read).code
+
+
+def words(random: Random) -> bytes:
+    """What is asked of the help: words of headings, codes, and whatever else."""
+    known = ["settings", "PG203", "programs", "exit codes", "add a kernel", "baselines"]
+    return mutate.lines(random.choice(known), random)
+
+
+def help_read(_folder: Path, data: bytes) -> int:
+    text = data.decode("utf-8", "surrogateescape").replace("\0", "")[:5000]
+    return verb("help", "--", text.removesuffix("\n")).code

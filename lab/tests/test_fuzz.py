@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,8 @@ def test_a_family_with_a_list_in_its_stage_or_a_text_for_a_size_is_refused(folde
 def test_the_synthetic_run_that_all_are_compared_with_is_read(folder: Path) -> None:
     path = saved(folder, "synthetic.json", document())
     assert len(runfile.load_run(path).cases) == len(document()["benchmarks"])
+
+
+def test_an_array_without_an_end_from_a_family_is_refused(folder: Path) -> None:
+    text = b'{"arrays": [["float32", [Infinity]]]}'
+    assert READERS["arrays of a family: bench"].read(folder, struct.pack("<Q", len(text)) + text) == 2

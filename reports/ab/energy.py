@@ -18,8 +18,8 @@ def energy_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list
         return []
     idle_w = [each.idle_w for each in (*before, *after) if each.idle_w is not None]
     without = f", idle {statistics.median(idle_w):.0f} W" if idle_w else ""
-    change = 100 * (_median(after) / _median(before) - 1)
-    return [f"energy per launch back to back {_side(before)} to {_side(after)}, {change:+.1f} %{without}"]
+    change = f", {100 * (_median(after) / _median(before) - 1):+.1f} %" if _median(before) > 0 else ""
+    return [f"energy per launch back to back {_side(before)} to {_side(after)}{change}{without}"]
 
 
 def energy_table(cases: Mapping[str, tuple[Sequence[CaseResult], Sequence[CaseResult]]]) -> Table | None:

@@ -30,6 +30,11 @@ def test_nothing_is_said_where_a_side_has_none() -> None:
     assert energy_notes([result(1.0)], [result(None)]) == []
 
 
+def test_a_counter_that_did_not_move_gives_no_change() -> None:
+    (note,) = energy_notes([result(0.0)], [result(1.0)])
+    assert "%" not in note
+
+
 def test_twice_the_energy_is_reported_and_judges_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start_quickly(tmp_path, monkeypatch)
 

@@ -53,7 +53,10 @@ class Listed:
     probes: tuple[Case, ...]
 
 
-_UNREADABLE = (PeakgateError, RecursionError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
+_UNREADABLE = (
+    *(PeakgateError, RecursionError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError),
+    OverflowError,
+)
 """The exceptions that records of another form raise."""
 
 
