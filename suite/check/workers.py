@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
-from peakgate.core.processes import SAFE_PATH, one_blas_thread, variables
+from peakgate.core.processes import SAFE_PATH, one_blas_thread, single_threaded, variables
 from peakgate.core.text import say, warn
 
 Answer = TypeVar("Answer")
@@ -90,7 +90,7 @@ def run(tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300) -> It
     A task that takes longer than ``limit_s`` is ended and answered like one whose process died. What a task raises
     is raised here. Processes that can be forked start at the call, tasks with the first answer that is asked for.
     """
-    forked: list[_Worker[Answer]] = _started(min(jobs, len(tasks)), get_context("fork")) if _single_threaded() else []
+    forked: list[_Worker[Answer]] = _started(min(jobs, len(tasks)), get_context("fork")) if single_threaded() else []
     return _answers(tasks, jobs, limit_s, forked)
 
 
@@ -124,11 +124,6 @@ def _answers(
     finally:
         for worker in (*idle, *busy.values()):
             worker.stop()
-
-
-def _single_threaded() -> bool:
-    """Whether this process has one thread, those of libraries such as NumPy's BLAS included."""
-    return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208  (the names alone)
 
 
 def _started(count: int, context: ForkContext | SpawnContext) -> list[_Worker[Answer]]:

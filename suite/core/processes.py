@@ -195,6 +195,11 @@ def one_blas_thread() -> dict[str, str]:
     return {name: os.environ.get(name) or "1" for name in names}
 
 
+def single_threaded() -> bool:
+    """Whether this process has one thread, those of libraries such as NumPy's BLAS included."""
+    return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208  (the names alone)
+
+
 def seconds_since_start_of(process: int) -> float:
     """Wall time since a process was started, imports included (field 22 of /proc/PID/stat, in clock ticks)."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()

@@ -269,6 +269,7 @@ class CpuDevice(Device):
     def __init__(self) -> None:
         super().__init__()
         self.compiler = emulator.find_compiler()
+        self._load = cache(emulator.load)  # a run measures the sources that it found
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -306,4 +307,4 @@ class CpuDevice(Device):
             )
 
     def prepare(self, case: Case) -> CpuLaunchable:
-        return CpuLaunchable(case, draw=self.draw, secret=self.secret)
+        return CpuLaunchable(case, draw=self.draw, secret=self.secret, load=self._load)

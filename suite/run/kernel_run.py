@@ -115,6 +115,8 @@ class KernelRun:
             run.notes.append(f"{reported}; judged by the median of {remeasure.PROCESSES} processes")
         remaining = [case for case in self._selected if case.id not in self._before.cases]
         self.status.building(len(remaining))
+        shared = run.device.kind == "cpu" and self._link.supervised and not self._before.restarts
+        shares = self.results.share(remaining) if shared else None
         try:
             run.begin(
                 [case for case in remaining if not self.known.objection(case)],
@@ -135,6 +137,8 @@ class KernelRun:
         if self._before.roofs is None:
             self._link.send(roofs=dict(run.roofs))
         self.status.built()
+        if shares is not None:
+            shares.begin()
         self._end_turn()
 
     def _begin_turn(self) -> bool:

@@ -27,6 +27,7 @@ from peakgate.measure.energy import LOOPS
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SHARED_S, SamplingPlan
 from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
+from peakgate.run.ahead import Shares
 from peakgate.run.journal import FRESH, Finished, Link, finished
 from peakgate.run.session import Outcome, Session
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -77,6 +78,7 @@ class Results:
         self.below_floor = self.measured_again = False
         self._ahead: dict[str, Outcome] = {}
         self._others: dict[str, Outcome] = {}
+        self._shares: Shares | None = None
 
     def measure(self, case: Case) -> tuple[run_file.Entry, Sequence[float]]:
         """Measure a case, unless an earlier process finished it; its entry and its samples."""
@@ -95,6 +97,8 @@ class Results:
         return entry, outcome.samples.times_us if outcome.samples and outcome.metrics else ()
 
     def _measured(self, case: Case) -> Outcome:
+        if self._shares is not None:
+            return self._shares.outcome(case)
         if case.id not in self.others:
             return self.session.measured(case)
         from peakgate.run.turns import in_turns  # noqa: PLC0415  (as above)
@@ -102,6 +106,13 @@ class Results:
         least_s = SHARED_S / len(self.others)
         outcome, self._others[case.id] = in_turns(self.session, case, self.others[case.id], least_s)
         return outcome
+
+    def share(self, cases: Sequence[Case]) -> Shares:
+        """Have every processor measure some of these cases, which an emulator can."""
+        known, device = self.known, self.session.device
+        kept = [case for case in cases if not (device.refusal(case) or known.objection(case))]
+        self._shares = Shares(self.session, kept)
+        return self._shares
 
     def measure_ahead(self, case: Case) -> None:
         """Measure a case now whose test comes later, if this device can run it."""

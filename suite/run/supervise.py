@@ -29,7 +29,7 @@ from peakgate.core import config, git
 from peakgate.core.config import Project
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import scratch_folder
-from peakgate.core.processes import end_group
+from peakgate.core.processes import end_group, one_blas_thread
 from peakgate.core.text import counted, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.device import driver
@@ -179,7 +179,7 @@ class _Supervisor:
         from_us += [f"--benchmark-json={self._places.staged_json}"] if self._places.json else []
         process = subprocess.Popen(
             [*command, *from_us, *arguments],
-            env=self.environment,
+            env={**self.environment, **({} if self.uuid else one_blas_thread())},  # of the emulator's, one a processor
             pass_fds=(writing, *lock.inherited()),
             start_new_session=True,  # Ctrl-C is for us; we end what we started
         )
