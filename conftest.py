@@ -83,6 +83,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Projects that tests write share what is built, the emulator's runtime above all.
     os.environ.setdefault("PEAKGATE_CACHE", str(Path(__file__).with_name(".cache")))
+    for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+        del os.environ[name]  # a run that a test starts is no worker's: pytest-benchmark would measure nothing in it
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
         _keep_bytecode(config)
     if config.pluginmanager.has_plugin("hypothesispytest"):  # the environments of `bench` and others do without

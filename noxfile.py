@@ -18,6 +18,8 @@ nox.options.reuse_venv = "yes"
 os.environ.setdefault("UV_COMPILE_BYTECODE", "1")
 
 TESTS = ("suite/tests", "reports/tests", "kernels/tests", "lab/tests")
+SPREAD = ("-n", "auto", "--dist", "loadfile")
+"""How pytest-xdist spreads tests: by file, since fixtures of files are dear."""
 WORKFLOWS = Path(".github", "workflows")
 STEPS: dict[Path, list[str]] = {}
 """What was installed in each environment since nox began, as ``once`` records it."""
@@ -206,9 +208,10 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests of the tool, the reports, the kernels and the experiments."""
+    """Run the tests of the tool, the reports, the kernels and the experiments, on every processor."""
     install_for_device(session, "tests", needs=("--nvrtc",))
-    session.run("python", "-m", "pytest", *session.posargs)
+    one_process = session.posargs or Path("/dev/nvidiactl").exists()  # tests on a GPU follow one another
+    session.run("python", "-m", "pytest", *(() if one_process else SPREAD), *session.posargs)
 
 
 @nox.session
