@@ -21,6 +21,7 @@ TESTS = ("suite/tests", "reports/tests", "kernels/tests", "lab/tests")
 SPREAD = ("-n", "auto", "--dist", "loadfile")
 """How pytest-xdist spreads tests: by file, since fixtures of files are dear."""
 WORKFLOWS = Path(".github", "workflows")
+ISSUE_FORMS = [path for path in sorted(Path(".github", "ISSUE_TEMPLATE").glob("*.yml")) if path.stem != "config"]
 STEPS: dict[Path, list[str]] = {}
 """What was installed in each environment since nox began, as ``once`` records it."""
 GITLAB = Path(".github", "examples", "gitlab-ci.yml"), Path("suite", "core", "templates", "gitlab.yml")
@@ -225,12 +226,22 @@ def lint(session: nox.Session) -> None:
         "--no-deps", "--no-build-isolation", "--reinstall", "--config-settings=editable_mode=strict", "-e", "."
     )
     session.run("mypy", "-p", "peakgate")
-    session.run("mypy", "--exclude=tests", "noxfile.py", "conftest.py", "docs/site/reference.py", "kernels", "lab")
+    session.run(
+        "mypy",
+        "--exclude=tests",
+        "noxfile.py",
+        "conftest.py",
+        ".ci/build.py",
+        "docs/site/reference.py",
+        "kernels",
+        "lab",
+    )
     lenient = ("--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls", "--no-check-untyped-defs")
     session.run("mypy", *lenient, *TESTS)
     session.run("check-jsonschema", "--builtin-schema=vendor.github-workflows", *map(str, WORKFLOWS.glob("*.yml")))
     session.run("check-jsonschema", "--builtin-schema=vendor.gitlab-ci", *map(str, GITLAB))
     session.run("check-jsonschema", "--builtin-schema=vendor.dependabot", ".github/dependabot.yml")
+    session.run("check-jsonschema", "--builtin-schema=vendor.github-issue-forms", *map(str, ISSUE_FORMS))
     session.run("zizmor", "--offline", "--quiet", ".github")
 
 
@@ -242,6 +253,13 @@ def docs(session: nox.Session) -> None:
     shutil.rmtree("docs/site/html", ignore_errors=True)
     how = ("-q", "--fresh-env", "--fail-on-warning", "--keep-going", "-d", ".cache/docs", "-c", "docs/site")
     session.run("python", "-m", "sphinx", *how, ".", "docs/site/html", *session.posargs)
+
+
+@nox.session(default=False)
+def build(session: nox.Session) -> None:
+    """Make the wheel and the source archive, twice the same, check both and list what the wheel needs: -- [FOLDER]."""
+    requirements(session, "release")
+    session.run("python", ".ci/build.py", *session.posargs)
 
 
 @nox.session(default=False)
@@ -290,6 +308,7 @@ LOCKS = {
     "nvrtc": ("pyproject.toml", "--extra=nvrtc"),
     "cuda12": ("pyproject.toml", "--extra=cuda12"),
     "compiler": ("pyproject.toml", "--extra=compiler"),
+    "release": ("--group=pyproject.toml:build", "--group=pyproject.toml:release"),
     "nox": ("--group=pyproject.toml:tools",),
 }
 """Contents of each file of requirements/. The first is resolved freely, the others to the same versions, so that files

@@ -176,9 +176,9 @@ def _command(verb: str, given: Sequence[str]) -> int:
         sys.stdout.write(_help())
         return ExitCode.OK
     if verb == "--version":
-        from importlib import metadata  # noqa: PLC0415  # slow, and no other call asks
+        from peakgate.core.version import version  # noqa: PLC0415  # slow, and no other call asks
 
-        sys.stdout.write(f"peakgate {metadata.version('peakgate')}\n")
+        sys.stdout.write(f"peakgate {version()}\n")
         return ExitCode.OK
     if verb not in VERBS:
         raise PeakgateError(f"peakgate {verb}: no such verb{nearest(verb, VERBS)}; see `peakgate --help`", Code.OPTION)

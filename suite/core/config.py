@@ -218,9 +218,8 @@ def _check_version(path: Path, required: str | None) -> None:
     """Refuse a project that asks for another version of this tool; its other settings may be unknown here."""
     if required is None:
         return
-    from importlib import metadata  # noqa: PLC0415  # slow, and few projects ask
-
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  # slow, and few projects ask
+    from peakgate.core.version import version  # noqa: PLC0415
 
     try:
         wanted = SpecifierSet(required)
@@ -229,7 +228,7 @@ def _check_version(path: Path, required: str | None) -> None:
         raise PeakgateError(
             f'{where}: requires is {required!r}; expected versions of peakgate, such as ">=0.2"', Code.SETTING
         ) from None
-    installed = metadata.version("peakgate")
+    installed = version()
     if not wanted.contains(installed, prereleases=True):
         where = records.place(path, "requires")
         raise PeakgateError(

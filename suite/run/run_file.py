@@ -20,6 +20,7 @@ from peakgate.core.files import file_digest, unwritable, write_new, write_whole
 from peakgate.core.report import Report, write_json
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode, Verdict, counts
+from peakgate.core.version import version
 
 if TYPE_CHECKING:
     from peakgate.run.session import Outcome, Session
@@ -103,6 +104,7 @@ def run_info(session: Session, entries: Sequence[Entry], skipped: Mapping[str, s
     says what the run lacks of what it was to measure, None where it lacks nothing.
     """
     return {
+        "version": version(),
         "device": session.device.kind,
         "tier": session.tier.value,
         "seed": session.seed,
