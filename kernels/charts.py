@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,13 +61,18 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A bar per stage, from the first to the last of the ladder, against a roof."""
+    """A bar per stage, from the first to the last of the ladder, against a roof or a library.
+
+    ``narrow`` is for a column as wide as a phone; ``label`` says what the bars are.
+    """
 
     title: str
     note: str
     x_label: str
     bars: tuple[Bar, ...]
     roof: tuple[str, float] | None
+    narrow: bool = field(default=False, repr=False)
+    label: str = field(default="usual shape", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,8 @@ STYLE = {
     "legend.frameon": False,
 }
 GROUPS_A_ROW = 5
+LEAST_ROOM = 0.15
+"""The share of the longest bar from which a bar has room for its figure."""
 
 
 def svg(picture: Chart) -> str:
@@ -174,10 +181,10 @@ def _draw_curves(figure: Figure, picture: Curves) -> None:
 
 
 def _draw_bars(figure: Figure, picture: Bars) -> None:
-    figure.set_size_inches(8, 1.6 + 0.28 * len(picture.bars))
+    figure.set_size_inches(5.2 if picture.narrow else 8, 1.6 + 0.28 * len(picture.bars))
     axes = figure.add_subplot()
     rows = range(len(picture.bars))
-    axes.barh(rows, [bar.value for bar in picture.bars], color=COLOURS[0], height=0.7, label="usual shape")
+    axes.barh(rows, [bar.value for bar in picture.bars], color=COLOURS[0], height=0.7, label=picture.label)
     better = [(bar.better[1], row) for row, bar in enumerate(picture.bars) if bar.better]
     if better:
         axes.scatter(
@@ -189,15 +196,17 @@ def _draw_bars(figure: Figure, picture: Bars) -> None:
             zorder=3,
             label="best of its other shapes",
         )
+    longest = max((bar.value for bar in picture.bars), default=0.0)
     for row, bar in enumerate(picture.bars):
+        outside = bar.value < LEAST_ROOM * longest
         axes.annotate(
             f"{bar.value:,.0f}",
             (bar.value, row),
-            (-5, 0),
+            (5 if outside else -5, 0),
             textcoords="offset points",
-            ha="right",
+            ha="left" if outside else "right",
             va="center",
-            color=BACKGROUND,
+            color=INK if outside else BACKGROUND,
             fontsize=9,
         )
         if bar.better:
@@ -211,7 +220,9 @@ def _draw_bars(figure: Figure, picture: Bars) -> None:
                 bbox={"color": BACKGROUND, "pad": 1},
             )
     if picture.roof:
-        axes.axvline(picture.roof[1], color=INK, linestyle=":", label=picture.roof[0], zorder=0)
+        axes.axvline(
+            picture.roof[1], color=INK, linestyle=":", label=picture.roof[0], zorder=3 if picture.narrow else 0
+        )
     axes.set(xlabel=picture.x_label)
     axes.set_yticks(rows, [bar.label for bar in picture.bars])
     axes.invert_yaxis()

@@ -47,6 +47,8 @@ def drawn(shown: Shown) -> dict[str, Chart]:
     }
     if HGEMM in shown.timed:
         found["hgemm"] = HGEMM_SIZES.groups(shown)
+        ladder = _against_the_library(shown, HGEMM_SIZES, "8192")
+        found |= {"hgemm_ladder": ladder} if ladder.bars else {}
     found |= {name: sizes.groups(shown) for name, sizes in ATTENTION.items() if "attention" in shown.timed}
     found |= {name: _headlines(shown, name, title) for name, title in AGAINST_A_ROOF.items() if name in shown.timed}
     for name, chart in found.items():
@@ -249,6 +251,24 @@ def _headlines(shown: Shown, family: str, title: str) -> Bars:
         x_label="bandwidth (GB/s)",
         bars=tuple(_bar(headline, fellows) for headline, fellows in alike),
         roof=_roof(shown.run, roof),
+    )
+
+
+def _against_the_library(shown: Shown, family: BySize, size: str) -> Bars:
+    """The best of each stage on one size, in the order of the lesson, against the library."""
+    groups = family.groups(shown)
+    library, figures = groups.reference
+    at = groups.sizes.index(size) if size in groups.sizes else None
+    reached = [(stage, values[at]) for stage, values in groups.stages if at is not None]
+    theirs = None if at is None else figures[at]
+    return Bars(
+        title=f"Matrix product in bfloat16, side {size}",
+        note=groups.note,
+        x_label=groups.y_label,
+        bars=tuple(Bar(stage, value) for stage, value in reached if value is not None),
+        roof=None if theirs is None else (f"{library} ({theirs:,.0f} TFLOP/s)", theirs),
+        narrow=True,
+        label="stages of the ladder",
     )
 
 

@@ -137,16 +137,16 @@ def _prose(text: str) -> str:
 
 
 FAMILY, SIZE = "transpose", "8192"
-WIDTH = 80
+ROWS, WIDTH = 5, 86
 
 
 def terminal(run: Run) -> list[str]:
-    """Lines of Markdown: one family on one size as the terminal shows it, and the run's closing line."""
+    """Lines of Markdown: the first case that did not pass as the terminal shows it, among neighbours of its size."""
     chosen = [each for each in run.cases.values() if (each.family, each.size) == (FAMILY, SIZE)]
     shown = [structs.asdict(each) | {"verdict": str(each.verdict or Verdict.NO_FLOOR)} for each in chosen]
     verdicts = [result.verdict for result in run.cases.values() if result.verdict]
     closing = ["…", f"{counted(len(run.cases), 'case')} on {run.slug}: {counts(verdicts)}"]
-    text = table.render(_first_of_each_stage(shown), closing, width=WIDTH, colour=False)
+    text = table.render(_around_the_first_failure(_first_of_each_stage(shown)), closing, width=WIDTH, colour=False)
     return ["```text", *text.splitlines(), "```"]
 
 
@@ -156,6 +156,12 @@ def _first_of_each_stage(rows: Sequence[table.TableEntry]) -> list[table.TableEn
     for each in rows:
         found.setdefault(each["case"].split("-")[0], each)
     return list(found.values())
+
+
+def _around_the_first_failure(rows: list[table.TableEntry]) -> list[table.TableEntry]:
+    failed = next((at for at, each in enumerate(rows) if each["verdict"] != Verdict.PASS), 0)
+    start = max(0, min(failed - ROWS // 2, len(rows) - ROWS))
+    return rows[start : start + ROWS]
 
 
 KERNELS_FOLDER = Path("kernels")

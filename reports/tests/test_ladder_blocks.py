@@ -127,6 +127,15 @@ TIMES = {
 }
 
 
+def test_of_many_stages_five_are_shown_whole_with_the_one_that_failed_among_them(tmp_path: Path) -> None:
+    names = [f"transpose.{stage}_of_a_long_name-8192-32x8" for stage in "abcdefghij"]
+    failed = {"verdict": "BELOW_FLOOR", "floor": 0.9}
+    for at, first in ((0, 0), (3, 1), (9, 5)):
+        content = document(dict.fromkeys(names, 150.0), extra={names[at]: failed})
+        shown = [line.split()[0] for line in terminal(load_run(save(tmp_path, "run", content))) if "GB/s" in line]
+        assert shown == [name.removeprefix("transpose.") for name in names[first : first + 5]]
+
+
 def test_the_first_case_of_each_stage_is_shown_and_all_cases_are_counted(tmp_path: Path) -> None:
     lines = terminal(load_run(save(tmp_path, "run", document(TIMES))))
     assert lines[0] == "```text"

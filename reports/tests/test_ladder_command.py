@@ -66,7 +66,7 @@ def test_without_a_run_the_one_that_the_documents_name_is_checked(capsys: Captur
 
 def test_the_terminal_output_may_come_from_another_run_which_its_block_names(capsys: Captured) -> None:
     Path("README.md").write_text("<!-- ladder:bench -->\n<!-- /ladder:bench -->\n")
-    gated = whole_run({"transpose.hinted-8192-256x1": {"gbs": 4103.0}})
+    gated = whole_run({"transpose.copy_row-8192-32x8": {"gbs": 4103.0}})
     save(RUNS, "gated", gated)
     arguments = ["ladder", str(RUNS / "gate.json"), "--bench", str(RUNS / "gated.json"), "--write"]
     assert main(arguments) == 0
