@@ -1,0 +1,22 @@
+// write_float4: writes the array once and reads nothing.
+//
+// Stores need no answer, so bytes in flight are no concern; whole sectors are written, so nothing is fetched first.
+// Expect about what reads reach, more than the copy in bytes a second. Every element gets its own index
+// (modulo 2^24, exact in a float), so a store to the wrong place shows.
+
+#include "../common/quads.cuh"
+
+__device__ __forceinline__ float ramp(size_t i) {
+    return (float)((unsigned)i & 0xffffffu);
+}
+
+extern "C" __global__ void write_float4(float* __restrict__ out, size_t n) {
+    const size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const size_t stride = (size_t)gridDim.x * blockDim.x;
+    for (size_t i = thread; i < n / 4; i += stride) {
+        as_quads(out)[i] = make_float4(ramp(4 * i), ramp(4 * i + 1), ramp(4 * i + 2), ramp(4 * i + 3));
+    }
+    if (thread < n % 4) {
+        out[n - 1 - thread] = ramp(n - 1 - thread);
+    }
+}
