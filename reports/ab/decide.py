@@ -119,16 +119,16 @@ def estimates(
     else:
         times = log_time
     moderated, total_df = (values[: len(counts)] for values in noise.squeeze(variance, df, times))
-    timed = counts >= 2
-    finite = [row[np.isfinite(row)] for row in log_ratios]
+    timed = np.flatnonzero(counts >= 2)
+    finite = [row[np.isfinite(row)] for row in log_ratios[timed]]
     figures = {
-        "log_ratio": [hodges_lehmann(row) if len(row) >= 2 else math.nan for row in finite],
-        "mean_log_ratio": [row.mean() if len(row) >= 2 else math.nan for row in finite],
-        "standard_error": np.sqrt(moderated / np.maximum(counts, 1)),
-        "df": total_df,
+        "log_ratio": [hodges_lehmann(row) for row in finite],
+        "mean_log_ratio": [row.mean() for row in finite],
+        "standard_error": np.sqrt(moderated[timed] / counts[timed]),
+        "df": total_df[timed],
         "interval_tail": INTERVAL_TAIL,
     }
-    found: pd.DataFrame = pd.DataFrame(figures)[timed].reindex(range(len(counts)))
+    found: pd.DataFrame = pd.DataFrame(figures, timed).reindex(range(len(counts)))
     return found.assign(pairs=counts)
 
 
@@ -181,7 +181,7 @@ def decide(
     taken = int(np.isfinite(confirm).any(axis=0).sum())
     for look in looks:
         open_rows = np.flatnonzero(decided["status"] == CaseStatus.OPEN)
-        if not open_rows.size or taken < look.pairs:
+        if taken < look.pairs:
             break
         fresh = estimates(confirm[open_rows, : look.pairs], log_time[open_rows], rest, screen[open_rows])
         known = fresh.set_axis(open_rows).query("pairs >= 2")
@@ -222,11 +222,10 @@ def _look(suspected: pd.DataFrame, look: Look, unflagged: int) -> pd.DataFrame:
     shift, count = (suspected["direction"] * suspected["log_ratio"]).to_numpy(), len(suspected)
     settled = _settled(suspected, final=look.final)
     status = np.where(settled, CaseStatus.CLEARED.value, CaseStatus.OPEN.value).astype(object)
-    adjusted_p, left, stepping, adjusted = np.zeros(count), np.zeros(count), True, 0.0
+    adjusted_p, left, adjusted = np.zeros(count), np.zeros(count), 0.0
     for row in np.argsort(p_values, kind="stable"):
         adjusted = max(adjusted, min(1.0, p_values[row] * unflagged * PAIRS_ALPHA / look.alpha))
-        stepping = stepping and adjusted < PAIRS_ALPHA
-        if stepping and shift[row] > SMALLEST_PAIRS_SHIFT:
+        if adjusted < PAIRS_ALPHA and shift[row] > SMALLEST_PAIRS_SHIFT:
             status[row], unflagged = CaseStatus.FLAGGED.value, unflagged - 1
         adjusted_p[row], left[row] = adjusted, max(unflagged, 1)
     width = suspected["standard_error"] * noise.upper_quantile(look.alpha / left, suspected["df"].to_numpy())

@@ -51,14 +51,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         (options.out / "protect.json").unlink(missing_ok=True)  # a command that fails must not leave an older verdict
     commit = git.commit_of(options.base, folder.parent, "--base")
     root = git.top_of(folder.parent)
-    project = config.find(folder.parent)
+    project = _project(folder.parent, root)
     name = _inside(root, folder)
     files = changed_files(commit, root)
     below = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
     inside = _without_repacked(below, commit, folder)
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
-        found += _contract_changes(options.base, commit, root, project, files)
+        found += changes.repository_changes(files, _kernels(root, project))
+        found += _contract_changes(options.base, commit, root, folder.parent, project)
     found += changes.reviewed_changes(files, name, *_with_python(root, project))
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
@@ -140,6 +141,20 @@ def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = Fal
     )
 
 
+def _project(folder: Path, root: Path) -> Project | None:
+    """The project of a folder in the tree at ``root``; None where the tree has none there."""
+    found = config.find(folder)
+    return found if found is not None and found.root.resolve().is_relative_to(root.resolve()) else None
+
+
+def _kernels(root: Path, project: Project | None) -> set[str]:
+    """The names of the folder of kernels in the tree, two where it is a link; none without it."""
+    if project is None or not project.kernels.is_dir():
+        return set()
+    as_written = os.path.relpath(project.kernels, root)
+    return {as_written, os.path.relpath(project.kernels.resolve(), root.resolve())}
+
+
 def _with_python(root: Path, project: Project | None) -> tuple[list[str], list[str]]:
     """The working tree's benchmark tests, and its folder of kernels, as git names their files or folders."""
     top = root.resolve()
@@ -208,27 +223,27 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.P
 
 
 def _contract_changes(
-    ref: str, commit: str, root: Path, project: Project | None, files: Sequence[FileChange]
+    ref: str, commit: str, root: Path, place: Path, project: Project | None
 ) -> list[changes.ProtectedChange]:
-    """Changes to where cases are, and to the contracts of those that are known; none without a project."""
-    if project is None:
-        return []
-    as_written = os.path.relpath(project.kernels, root)
-    nested = changes.repository_changes(files, (as_written, os.path.relpath(project.kernels.resolve(), root.resolve())))
+    """Changes to where cases are, and to the contracts of those that the base has at this place.
+
+    A tree without kernels drops them all.
+    """
     with scratch_folder("protect") as scratch:
         copy = scratch / "base"
         git.export(commit, root, copy)
-        within = project.root.resolve().relative_to(root.resolve())
-        base = config.find(copy / within)
+        base = _project(copy / place.resolve().relative_to(root.resolve()), copy)
         if base is None:
-            return nested
-        nested += changes.setting_changes(config.settings_in(base.root), config.settings_in(project.root))
-        if not base.kernels.is_dir() or not project.kernels.is_dir():
-            return nested
+            return []
+        moved = changes.setting_changes(
+            config.settings_in(base.root), None if project is None else config.settings_in(project.root)
+        )
+        if not base.kernels.is_dir():
+            return moved
         with ThreadPoolExecutor() as pool:
-            before = pool.submit(contracts, copy / within, ref)
-            after = contracts(project.root, "the working tree")
-        return nested + changes.contract_changes(before.result(), after)
+            before = pool.submit(contracts, base.root, ref)
+            after = contracts(project.root, "the working tree") if project and project.kernels.is_dir() else {}
+        return moved + changes.contract_changes(before.result(), after)
 
 
 def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:

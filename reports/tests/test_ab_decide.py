@@ -182,7 +182,10 @@ def test_a_case_that_is_not_judged_is_never_suspected() -> None:
 def test_a_case_timed_in_fewer_than_two_pairs_has_no_decision() -> None:
     screen, confirm = experiment(7)
     screen[5, 1:] = np.nan
-    assert decided(screen, confirm)[5].status == ""
+    screen[6, 2:] = np.nan
+    found = decided(screen, confirm)
+    assert (found[5].status, found[5].pairs, found[5].log_ratio) == ("", 1, None)
+    assert (found[6].status, found[6].pairs) == (CaseStatus.CLEARED, 2)
 
 
 def test_a_lone_case_is_decided_without_others_to_learn_noise_from() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.reports.ab import decide
 from peakgate.reports.ab.decide import estimates, suspects
+from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
 
 LOG_TIME = np.zeros(24)
 
@@ -31,6 +32,57 @@ def test_noisy_cases_are_screened_further_and_a_case_without_two_pairs_too() -> 
     found = pairs({})
     found[7, 1:] = np.nan
     assert decide.unsettled(found, LOG_TIME) == [7]
+
+
+def test_a_case_is_settled_where_its_shift_is_plain_or_ruled_out_and_it_is_no_suspect() -> None:
+    """Of four pairs each, of shifts about the smallest that count."""
+    rng = np.random.default_rng(1)
+    screen = rng.normal(rng.uniform(-0.006, 0.006, (4000, 1)), rng.uniform(0.0002, 0.003, (4000, 1)), (4000, 4))
+    found = estimates(screen, np.zeros(4000))
+    shift, error = found["log_ratio"].abs(), found["standard_error"]
+    p = stats.t.sf(np.sign(found["log_ratio"]) * found["mean_log_ratio"] / error, found["df"])
+    suspected = (shift > np.log1p(0.0015)) & (p < 0.2)
+    assert (suspects(found) != 0).tolist() == suspected.tolist()
+    ruled_out = shift + error * stats.t.isf(0.001, found["df"]) < np.log1p(0.005)
+    plain = (shift > np.log1p(0.0025)) & (p < 1e-4)
+    assert decide.unsettled(screen, np.zeros(4000)) == np.flatnonzero(~plain & (~ruled_out | suspected)).tolist()
+    assert {*zip(plain, ruled_out, suspected, strict=True)} >= {
+        *((True, False, True), (False, True, True), (False, True, False), (False, False, True), (False, False, False))
+    }
+
+
+def test_on_the_very_edge_a_case_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = pairs({3: 0.3})
+    found = estimates(screen, LOG_TIME).iloc[3]
+    for name, edge in (("PLAIN_P", decide.p_value(found, 1)), ("SMALLEST_PAIRS_SHIFT", found["log_ratio"])):
+        with monkeypatch.context() as patched:
+            patched.setattr(decide, name, edge)
+            assert decide.unsettled(screen, LOG_TIME) == [3]
+    still = estimates(screen, LOG_TIME).iloc[5]
+    ruled_out_from = abs(still["log_ratio"]) + decide.half_width(still, decide.RULED_OUT_P)
+    monkeypatch.setattr(decide, "TO_BE_FOUND", ruled_out_from)
+    assert 5 in decide.unsettled(screen, LOG_TIME)
+
+
+@pytest.mark.parametrize(
+    ("case", "sentinel", "ends"),
+    [
+        ((1.01, 1.01), (0.0, 0.0), True),
+        ((1.0, 1.01), (0.0, 0.0), False),
+        ((-1.01, -1.01), (0.0, 0.0), True),
+        ((-1.0, -1.01), (0.0, 0.0), False),
+        ((1.01, -1.01), (0.0, 0.0), False),
+        ((1.01, 1.01), (0.5, 0.5), False),
+        ((1.01, 1.01), (-0.5, -0.5), False),
+        ((1.01, 1.01), (0.45, 0.45), True),
+        ((1.01, 30.0), (0.0, 0.0), False),  # no suspect, so far apart are the two
+    ],
+)
+def test_a_case_moved_far_beyond_three_percent_in_both_pairs_and_a_sentinel_less_than_half_of_it(
+    case: tuple[float, float], sentinel: tuple[float, float], *, ends: bool
+) -> None:
+    screen = np.log1p(0.03) * np.array([case, sentinel, sentinel])
+    assert decide.all_gross(screen, np.zeros(3), [False, True, True]) is ends
 
 
 @pytest.mark.parametrize(

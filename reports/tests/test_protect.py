@@ -13,6 +13,7 @@ from peakgate.cli import main
 from peakgate.core.errors import Code
 from peakgate.core.files import LARGEST_FILE_BYTES
 from peakgate.reports.gate import acknowledged, protect
+from peakgate.reports.gate.changes import FileChange
 from peakgate.run.terms import Contract
 from refusals import refusal
 from synthetic_runs import document, save
@@ -87,13 +88,15 @@ def test_a_deleted_floors_file_drops_every_floor(gpu: Path, capsys: Captured) ->
 
 
 def test_an_edited_and_a_deleted_run_fail_whether_committed_or_not(gpu: Path) -> None:
-    (gpu / "runs" / "one.json").write_text("{}")
-    (gpu / "runs" / "two.json").unlink()
+    one, two = gpu / "runs" / "one.json", gpu / "runs" / "two.json"
+    before = hashed(one), hashed(two)
+    one.write_text("{}")
+    two.unlink()
     for _ in range(2):
         assert main(["protect", "--base", "base"]) == 1
-        assert [each[:3] for each in changed()] == [
-            ("nvidia-h200", "run edited", "one.json"),
-            ("nvidia-h200", "run deleted", "two.json"),
+        assert changed() == [
+            ("nvidia-h200", "run edited", "one.json", before[0], hashed(one)),
+            ("nvidia-h200", "run deleted", "two.json", before[1], "none"),
         ]
         git("add", "-A")
         git("commit", "-q", "--allow-empty", "-m", "change")
@@ -415,6 +418,43 @@ def test_contracts_of_the_base_are_compared_with_those_of_the_tree(
     assert main(["protect", "--base", "base", "--no-contracts"]) == 0
 
 
+@pytest.mark.parametrize("gone", ["kernels", "peakgate.toml"])
+@pytest.mark.parametrize("place", [".", "deep/project"])
+def test_without_its_kernels_or_its_project_a_tree_drops_every_case_of_the_base(
+    project: Path, monkeypatch: pytest.MonkeyPatch, gone: str, place: str
+) -> None:
+    (inside := project / place).mkdir(parents=True, exist_ok=True)
+    for name in ("peakgate.toml", "kernels", "baselines"):
+        git("mv", "-k", name, place)
+    git("commit", "-q", "--allow-empty", "-m", "moved")
+    git("tag", "--force", "base")
+    asked: list[tuple[Path, str]] = []
+
+    def contracts(tree: Path, name: str) -> dict[str, Contract]:
+        asked.append((tree, name))
+        return {"a.b": Contract(bytes=8)}
+
+    monkeypatch.setattr(protect, "contracts", contracts)
+    monkeypatch.chdir(inside)
+    where = ["protect", "--base", "base", "--baselines", "baselines"]
+    assert main(where) == 0
+    assert {name: tree == inside for tree, name in asked} == {"base": False, "the working tree": True}
+    assert next(tree for tree, name in asked if name == "base").name == ("base" if place == "." else "project")
+    git("rm", "-r", "-q", gone)
+    assert main([*where, "--out", "out"]) == 1
+    (found,) = json.loads(Path("out/protect.json").read_text())["changes"]["failing"]
+    assert (found["kind"], found["what"]) == ("case dropped", "a.b")
+
+
+def test_a_project_around_the_repository_is_not_the_repositorys(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protect, "contracts", lambda tree, name: pytest.fail("listed"))
+    (repository.parent / "peakgate.toml").write_text("")
+    (repository.parent / "kernels").mkdir()
+    assert main(["protect", "--base", "base", "--baselines", "baselines"]) == 0
+
+
 def test_a_base_without_kernels_has_no_contracts_to_compare(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protect, "contracts", lambda tree, name: pytest.fail("listed"))
     git("rm", "-r", "-q", "kernels")
@@ -440,6 +480,52 @@ def test_floors_of_every_gpu_are_compared(gpu: Path, capsys: Captured) -> None:
     assert lowered == ["nvidia-h200", "nvidia-l4"]
     (other / "floors.toml").write_text(floors({PAD: 0.5}))  # of another GPU than its folder's
     assert main(["protect", "--base", "base"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("deleted", "state", "link", "left"),
+    [
+        ("nvidia-h200/runs/one.json", "D", False, 0),
+        ("nvidia-h200/runs/one.json", "M", False, 2),
+        ("nvidia-h200/runs/one.json", "D", True, 2),
+        ("nvidia-h200/notes.json", "D", False, 2),
+    ],
+)
+def test_only_a_deleted_run_and_the_file_with_its_content_are_a_packed_one(
+    gpu: Path, deleted: str, state: str, link: bool, left: int
+) -> None:
+    (gpu / "notes.json").write_bytes((gpu / "runs" / "one.json").read_bytes())
+    git("add", ".")
+    git("commit", "-q", "-m", "notes")
+    (packed := gpu.parent / f"{deleted}.gz").write_bytes(gzip.compress((gpu / "runs" / "one.json").read_bytes()))
+    if link:
+        packed = packed.rename(packed.with_name("elsewhere"))
+        (gpu.parent / f"{deleted}.gz").symlink_to(packed)
+    files = [FileChange(state, deleted, False, "1", "2"), FileChange("A", f"{deleted}.gz", link, "", "2")]
+    edited = FileChange("M", f"{deleted}.gz", False, "1", "2")
+    assert len(protect._without_repacked(files, "HEAD", gpu.parent)) == left
+    assert len(protect._without_repacked([files[0], edited], "HEAD", gpu.parent)) == 2
+
+
+def test_what_is_no_new_file_among_the_runs_is_not_read_as_a_run(gpu: Path) -> None:
+    given = [FileChange("A", "g/runs/a.json", False, "", "1"), FileChange("M", "g/runs/b.json", False, "", "1")]
+    given += [FileChange("A", "g/runs/c.json", True, "", "1"), FileChange("A", "g/runs/d", False, "", "1", True)]
+    given += [FileChange("A", "g/other.json", False, "", "1")]
+    found = protect._forged(gpu.parent, given)
+    assert [(each.gpu, each.kind, each.term, each.what, each.before) for each in found] == [
+        ("g", "run that cannot be trusted", "run", "a.json", "none")
+    ]
+
+
+def test_the_python_of_benchmark_tests_and_kernels_inside_the_tree_is_for_review(project: Path) -> None:
+    (project / "peakgate.toml").write_text('benchmarks = ["tests"]\n')
+    (project / "tests").symlink_to(project.parent)
+    (project / "kernels" / "a" / "family.py").write_text("FAMILY = 1")
+    assert [each[2] for each in changed("--no-contracts", of="review")] == ["kernels/a/family.py", "peakgate.toml"]
+    (project / "tests").unlink()
+    (project / "tests").mkdir()
+    (project / "tests" / "test_x.cfg").write_text("")
+    assert [each[2] for each in changed("--no-contracts", of="review")][-1] == "tests/test_x.cfg"
 
 
 @pytest.mark.parametrize("broken", [False, True])

@@ -21,6 +21,7 @@ from peakgate.reports.gate.changes import (
     ProtectedChange,
     contract_changes,
     floor_changes,
+    repository_changes,
     reviewed_changes,
     rule,
     run_changes,
@@ -101,6 +102,30 @@ def test_an_acknowledgement_holds_on_its_last_day(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("named", "term"), [("case = 'a'", "floor"), ("run = 'a'", "run"), ("case = 'a'\nterm = 'bytes'", "bytes")]
+)
+def test_an_acknowledgement_is_of_a_floor_a_run_or_the_term_it_names(tmp_path: Path, named: str, term: str) -> None:
+    path = tmp_path / acknowledged.ACKNOWLEDGED_FILE
+    path.write_text(f"schema = 1\n[[acknowledged]]\n{named}\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-11-20")
+    assert [(each.term, each.what) for each in acknowledged.load(path, "g", TODAY)] == [(term, "a")]
+
+
+@pytest.mark.parametrize(
+    ("percent", "day", "taken"), [("0.5", "2026-11-20", True), ("0", "2026-11-20", False), ("3", "2026-11-21", False)]
+)
+def test_a_regression_is_accepted_by_a_size_above_zero_and_a_day_not_to_come(
+    tmp_path: Path, percent: str, day: str, taken: bool
+) -> None:
+    path = tmp_path / acknowledged.ACKNOWLEDGED_FILE
+    path.write_text(f"schema = 1\n[[regression]]\ncase = 'a'\npercent = {percent}\nreason = 'b'\ndate = {day}")
+    if taken:
+        assert [each.percent for each in acknowledged.load_regressions(path, TODAY)] == [float(percent)]
+    else:
+        with pytest.raises(PeakgateError, match=":"):
+            acknowledged.load_regressions(path, TODAY)
+
+
 @pytest.mark.parametrize(("days", "taken"), [(90, True), (91, False), (180, False)])
 def test_an_acknowledgement_lives_ninety_days_and_no_longer(tmp_path: Path, days: int, taken: bool) -> None:
     (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(
@@ -161,14 +186,6 @@ def test_an_acknowledgement_of_another_gpu_or_of_other_values_excuses_nothing() 
     assert rule(changes, [word("nvidia-h200", changes[0])]).failing == ()
 
 
-def test_only_files_in_a_runs_folder_are_runs_and_links_are_none() -> None:
-    states = [("M", "g/floors.toml"), ("M", "resources.json"), ("A", "g/runs/new.json"), ("T", "g/runs/deep/x.json")]
-    files = [FileChange(state, path, False, "1", "2") for state, path in states]
-    assert [(change.kind, change.what) for change in run_changes(files)] == [(ChangeKind.EDITED, "deep/x.json")]
-    link = FileChange("T", "g/floors.toml", True, "1", "link")
-    assert [change.kind for change in run_changes([link])] == [ChangeKind.LINK]
-
-
 def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_that_is_gone() -> None:
     of_a = Contract(bytes=8, tolerance=1e-6, host_bound=False, launch="a", code="a")
     before = {"a": of_a, "b": Contract(bytes=1)}
@@ -197,9 +214,75 @@ def test_files_that_decide_how_a_change_is_judged_are_for_review(path: str) -> N
     assert [change.what for change in reviewed_changes([FileChange("M", path, False, "1", "2")], "baselines")] == [path]
 
 
-@pytest.mark.parametrize("path", ["kernels/a/a.cu", "README.md", "baselines/g/floors.toml", "baselines/g/runs/x.json"])
-def test_other_files_are_not(path: str) -> None:
-    assert reviewed_changes([FileChange("M", path, False, "1", "2")], "baselines") == []
+@pytest.mark.parametrize(
+    ("path", "listed"),
+    [
+        ("kernels/a/a.cu", False),
+        ("kernels/a/family.py", True),
+        ("other/a/family.py", True),
+        ("kernels2/family.py", False),
+        ("tool.py", False),
+        ("tests/data.txt", True),
+        ("bench.py", True),
+        ("tests", True),
+        ("tests2/data.txt", False),
+        ("README.md", False),
+        ("baselines/g/floors.toml", False),
+        ("baselines/g/runs/x.json", False),
+        ("baselines/g/runsx", True),
+        ("baselines/g/x/floors.toml", True),
+    ],
+)
+def test_benchmark_tests_and_the_python_of_kernels_are_for_review_and_other_files_are_not(
+    path: str, listed: bool
+) -> None:
+    found = reviewed_changes(
+        [FileChange("M", path, False, "1", "2")], "baselines", ["tests", "bench.py"], ["kernels", "other"]
+    )
+    assert [(each.kind, each.what, each.before, each.after) for each in found] == (
+        [("for review", path, "1", "2")] if listed else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "repository", "listed"),
+    [
+        ("kernels", True, True),
+        ("kernels/new", True, True),
+        ("code", True, True),
+        ("code/kernels/a", True, True),
+        ("kernels/new", False, False),
+        ("kernels2", True, False),
+        ("code/kernels2", True, False),
+    ],
+)
+def test_a_repository_in_or_around_a_name_of_the_kernels_is_a_change(path: str, repository: bool, listed: bool) -> None:
+    file = FileChange("A", path, False, "none", "repository", repository)
+    found = repository_changes([file], ["kernels", "code/kernels"])
+    assert [(each.gpu, each.kind, each.what) for each in found] == ([("", "nested repository", path)] if listed else [])
+
+
+@pytest.mark.parametrize(
+    ("path", "state", "kind", "found"),
+    [
+        ("g/runs/x.json", "M", "file", ("g", "run edited", "x.json")),
+        ("g/runs/deep/x.json", "T", "file", ("g", "run edited", "deep/x.json")),
+        ("g/runs/x.json", "D", "file", ("g", "run deleted", "x.json")),
+        ("g/runs/x.json", "A", "file", None),
+        ("g/runs", "M", "file", None),
+        ("g/old/x.json", "M", "file", None),
+        ("g/floors.toml", "M", "file", None),
+        ("g/floors.toml", "T", "link", ("g", "symbolic link", "floors.toml")),
+        ("g", "A", "link", ("", "symbolic link", "g")),
+        ("g/runs/more", "A", "repository", ("g", "nested repository", "runs/more")),
+        ("g", "A", "repository", ("", "nested repository", "g")),
+    ],
+)
+def test_only_files_in_a_runs_folder_are_runs_and_links_and_repositories_are_changes_anywhere(
+    path: str, state: str, kind: str, found: tuple[str, ...] | None
+) -> None:
+    changes = run_changes([FileChange(state, path, kind == "link", "1", "2", kind == "repository")])
+    assert [(each.gpu, each.kind, each.what) for each in changes] == ([found] if found else [])
 
 
 def test_what_protect_reports(shown: Callable[[str, Report], None]) -> None:
@@ -223,3 +306,12 @@ def test_settings_that_move_kernels_or_baselines_or_drop_benchmark_tests_fail_an
         (ChangeKind.SETTING, "", "benchmarks", "settings", "a", "none"),
     ]
     assert setting_changes(None, moved) == setting_changes(before, None) == []
+
+
+def test_what_is_for_review_fails_where_all_must_be_acknowledged_and_nothing_fails_by_itself() -> None:
+    review = ProtectedChange("", ChangeKind.REVIEW, "file", "noxfile.py", "none", "e69de29bb2d1")
+    for changes, strict, code in (([review], False, 0), ([review], True, 1), ([], True, 0)):
+        found = report(rule(changes, []), "origin/main", "a" * 40, strict=strict)
+        assert (found.exit_code, len(found.rows), len(found.sentences)) == (code, len(changes), 1)
+        assert acknowledged.ACKNOWLEDGED_FILE not in found.sentences[0]
+    assert report(rule([review], []), "origin/main", "a" * 40).exit_code == 0

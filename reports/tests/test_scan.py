@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import scan
-from scipy import integrate, stats  # type: ignore[import-untyped]  # SciPy ships no type information
+from scipy import integrate, optimize, stats  # type: ignore[import-untyped]  # SciPy ships no type information
 
 NAN = math.nan
 
@@ -372,18 +373,43 @@ def correlated(rng: np.random.Generator, by: float, cases: int = 60, sessions: i
     return values
 
 
-@pytest.mark.parametrize("by", [0.0, 0.3, 0.6, 0.8])
+def correlation_by_hand(rows: Sequence[Floats]) -> float:
+    """That of AR(1) noise whose sessions six apart differ by as much more than neighbours as these do."""
+    ratios: list[float] = []
+    for row in rows:
+        near, far = (
+            [abs(a - b) for a, b in zip(row[lag:], row[:-lag], strict=True) if np.isfinite(a - b)] for lag in (1, 6)
+        )
+        if near and np.median(near) > 0:
+            ratios += (np.array(far) / np.median(near)).tolist()
+    ratio = 1 / float(np.median(ratios))
+
+    def beyond(by: float) -> float:
+        return math.sqrt((1 - by) / (1 - by**6)) - ratio
+
+    return 0.0 if beyond(0.0) < 0 else 0.95 if beyond(0.95) > 0 else float(optimize.brentq(beyond, 0.0, 0.95))
+
+
+@pytest.mark.parametrize("by", [0.0, 0.3, 0.6, 0.8, 0.9999])
 def test_the_correlation_of_neighbours_is_estimated_whatever_steps_there_are(by: float) -> None:
     values = correlated(np.random.default_rng(4), by)
-    assert scan.correlation([values]) == pytest.approx(by, abs=0.08)
+    found = scan.correlation([values])
+    assert found == pytest.approx(correlation_by_hand([*values]), abs=1e-4)
+    assert found == pytest.approx(min(by, 0.95), abs=0.08)
     values[:10, 12:] += 0.05
-    values[3, 5:9] = np.nan
-    assert scan.correlation([values[:, :15], values[:, 15:]]) == pytest.approx(by, abs=0.15)
+    values[3, 5:9] = values[4] = np.nan
+    values[5, 1:] = values[5, 0]
+    values[6, 1:] = np.nan
+    values[7, [1, 2, 3, 4, 5, 7, 8, 9, 10, 11]] = np.nan  # sessions six apart, and no neighbours
+    blocks = [values[:, :15], values[:, 15:22], values[:, 22:28]]  # seven sessions have one pair six apart
+    found = scan.correlation(blocks)
+    assert found == pytest.approx(correlation_by_hand([row for block in blocks[:2] for row in block]), abs=1e-4)
+    assert found == pytest.approx(min(by, 0.95), abs=0.15)
 
 
 def test_equal_times_and_short_histories_tell_of_no_correlation() -> None:
     assert scan.correlation([np.ones((5, 30))]) == 0
-    assert scan.correlation([np.ones((5, 4)), np.full((5, 9), np.nan)]) == 0
+    assert scan.correlation([np.ones((5, 4)), np.full((5, 9), np.nan), np.ones((5, 1)), np.empty((5, 0))]) == 0
 
 
 def test_a_cut_of_a_case_that_changes_between_two_levels_is_chance_and_a_clean_one_is_not() -> None:
