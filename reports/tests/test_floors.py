@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import math
+import re
 import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.floors import Floors, load_floors
-from peakgate.reports.floors.command import Proposals, propose, revised, rounded_down
+from peakgate.reports.floors.command import Proposals, evidence_of, propose, revised, rounded_down, summary
 from peakgate.reports.runs.frame import records, to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from refusals import refusal
@@ -202,3 +205,66 @@ def test_of_long_lists_the_furthest_falls_are_named_and_all_on_request(tmp_path:
     assert f" {len(LADDER) - 5} more" in short[7]
     assert main(["floors", *runs, "--all"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3 + 2 * len(LADDER)
+
+
+def some_proposals(cases: int, skipped: int = 0, transfers: tuple[str, ...] = (), **present: float) -> Proposals:
+    """Floors of 0.5 with rooms of 1 %, 2 % and so on; some have one today."""
+    names = [f"a.{number}" for number in range(cases)]
+    every = pd.DataFrame(
+        {
+            "case": names,
+            "floor": 0.5,
+            "present": [present.get(name.removeprefix("a."), math.nan) for name in names],
+            "origin": "origin",
+            "room": [(number + 1) / 100 for number in range(cases)],
+        }
+    ).astype({"present": float})
+    lacking = tuple(f"b.{number}" for number in range(skipped))
+    return Proposals("nvidia-h200", 2, every, lacking, transfers, transfers[:1])
+
+
+def numbers(line: str) -> list[str]:
+    return re.findall(r"\d+(?:\.\d+)?", line.partition("nvidia")[0])
+
+
+def test_a_summary_counts_what_is_new_raised_lowered_skipped_and_a_transfer() -> None:
+    found = summary(some_proposals(3, 2, ("t.x", "t.y"), **{"1": 0.4, "2": 0.6}), 4).splitlines()
+    assert [numbers(line) for line in found] == [
+        ["1", "1", "4", "2"],  # new, raised, sessions, GPUs
+        ["4", "5"],  # too few to trust
+        ["1"],
+        ["2", "0.6", "0.5"],
+        ["2", "0", "1"],
+        ["2", "1"],  # transfers, dropped
+        ["2.0", "2.8", "90", "3.0"],
+        ["2", "3.0"],
+        ["1", "2.0"],
+        ["0", "1.0"],
+    ]
+    assert found[2].endswith("--lower")
+    assert "--lower" not in summary(some_proposals(1, **{"0": 0.6}), 5, lower=True)
+    assert len(summary(some_proposals(0), 5).splitlines()) == 1
+    assert len(summary(some_proposals(1), 5).splitlines()) == 3
+
+
+@pytest.mark.parametrize(("cases", "more"), [(5, []), (6, ["1"]), (8, ["3"])])
+def test_of_a_long_list_five_are_named_and_the_others_counted(cases: int, more: list[str]) -> None:
+    given = some_proposals(cases, cases, **{str(number): 0.6 + number / 100 for number in range(cases)})
+    short, whole = (summary(given, 5, everything=everything).splitlines() for everything in (False, True))
+    rest = [numbers(line) for line in short if line.endswith("--all names them")]
+    assert rest == [more] * 3 if more else rest == []
+    assert [line.split(":")[0] for line in short if line.startswith("  a.")] == [
+        *(f"  a.{number}" for number in range(cases - 1, cases - 6, -1)),
+        *(f"  a.{number}" for number in range(cases - 1, cases - 6, -1)),
+    ]
+    (skipped,) = [line for line in short if "b.0" in line]
+    assert ("b.4" in skipped, "b.5" in skipped) == (True, False)
+    assert not [line for line in whole if line.endswith("--all names them")]
+    assert len([line for line in whole if line.startswith("  a.")]) == 2 * cases
+
+
+def test_runs_without_a_uuid_are_of_one_more_gpu_and_what_is_below_zero_has_no_floor(tmp_path: Path) -> None:
+    runs = [*sessions(tmp_path / "a", [0.7, 0.7]), *sessions(tmp_path / "b", [0.7, 0.7], uuid=None)]
+    assert sorted(set(evidence_of(to_frame(runs))["gpu"])) == ["GPU-0001", "unknown"]
+    assert proposed(runs).gpus == 2
+    assert (rounded_down(0.0), rounded_down(-1.0), rounded_down(0.12345), rounded_down(1.0)) == (0.0, 0.0, 0.123, 1.0)

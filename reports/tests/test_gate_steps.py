@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from peakgate.core import config
+from peakgate.core.codes import Code
 from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import PeakgateError
+from peakgate.core.files import file_digest
+from peakgate.core.verdict import ExitCode
 from peakgate.reports.gate import command as gate
 from peakgate.reports.gate.branch import Refs
 
 STEP = """#!{python}
-import json, sys
+import json, os, sys
 from pathlib import Path
 
 verb, out = sys.argv[4], Path(sys.argv[sys.argv.index("--out") + 1])
 plan = json.loads(Path({plan!r}).read_text())[verb]
 with Path({plan!r}).with_suffix(".log").open("a") as log:
+    assert os.getsid(0) == os.getpid()
     log.write(json.dumps([Path.cwd().name, sys.argv[1:]]) + "\\n")
 out.mkdir(parents=True, exist_ok=True)
 if "says" in plan:
@@ -117,8 +127,12 @@ def test_an_interrupted_step_ends_the_gate(steps: Steps) -> None:
         steps({"protect": ended(130)})
 
 
-def test_steps_run_in_their_trees_isolated_and_by_the_bases_floors(steps: Steps) -> None:
-    _, ran = steps({"protect": ended(0), "bench": ended(0), "ab": ended(0)}, strict_gate=True, explain=True)
+def test_steps_run_in_their_trees_isolated_and_by_the_bases_floors(
+    steps: Steps, capsys: pytest.CaptureFixture[str]
+) -> None:
+    passing = {"protect": ended(0), "bench": ended(0), "ab": ended(0)}
+    _, ran = steps(passing, strict_gate=True, explain=True)
+    assert capsys.readouterr().out.split() == ["peakgate", "protect", "peakgate", "bench", "peakgate", "ab"]
     assert [folder for folder, _ in ran] == ["head", "head", "base"]
     assert all(arguments[:3] == ["-I", "-m", "peakgate"] for _, arguments in ran)
     protect, bench, ab = (arguments[3:] for _, arguments in ran)
@@ -129,14 +143,28 @@ def test_steps_run_in_their_trees_isolated_and_by_the_bases_floors(steps: Steps)
     assert "--explain" not in bench
 
 
+def test_nothing_is_strict_or_explained_unless_asked_for(steps: Steps) -> None:
+    _, ran = steps({"protect": ended(0), "bench": ended(0), "ab": ended(0)}, no_benchmark_tests=True)
+    assert not {"--strict-gate", "--explain"} & {argument for _, arguments in ran for argument in arguments}
+
+
 @pytest.mark.parametrize("refused", [False, True])
-def test_benchmark_tests_are_measured_without_kernels_or_refused(steps: Steps, refused: bool) -> None:
+def test_benchmark_tests_are_measured_without_kernels_or_refused(
+    steps: Steps, tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: bool
+) -> None:
     settings = ProjectSettings(benchmarks=("benchmarks",))
     found, ran = steps({"protect": ended(0), "bench": ended(0), "ab": ended(0)}, settings, no_benchmark_tests=refused)
     of_tests = [] if refused else ["bench of benchmark tests", "ab of benchmark tests"]
     assert list(found) == ["protect", "bench", "ab", *of_tests]
     outputs = [arguments[arguments.index("--out") + 1].rpartition("/")[2] for _, arguments in ran]
     assert outputs == ["out"] * 3 + ["tests"] * len(of_tests)
+    assert ("refused" in capsys.readouterr().out) == refused
+    if not refused:
+        (tmp_path / "peakgate.toml").write_text((tmp_path / "home" / "settings.toml").read_text())
+        assert config.settings_in(tmp_path) == ProjectSettings(
+            kernels=str(tmp_path / "home" / "no-kernels"), benchmarks=("benchmarks",)
+        )
+        assert list((tmp_path / "home" / "no-kernels").iterdir()) == []
     assert "--judged-by-base" not in ran[-1][1] or refused
 
 
@@ -144,6 +172,146 @@ def test_without_a_gpu_sides_are_not_compared(steps: Steps) -> None:
     found, ran = steps({"protect": ended(0), "bench": ended(0)}, device="cpu")
     assert (int(found["ab"].exit_code), found["ab"].verdict) == (3, None)
     assert len(ran) == 2
+
+
+OK, WORSE, OPEN = (gate.GateStep(ExitCode(code)) for code in (0, 1, 3))
+REFS = Refs("b" * 40, "h" * 40, "t" * 40)
+
+
+@pytest.mark.parametrize(
+    ("missing", "step"), [(None, (0, False)), ("head/ok", (1, True)), ("base/ok", (2, True)), ("both", (2, True))]
+)
+def test_a_change_that_does_not_build_is_a_regression_and_a_base_that_does_not_is_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str | None, step: tuple[int, bool]
+) -> None:
+    home = gate._laid_out(tmp_path / "new" / "home")
+    assert home.stat().st_mode & 0o777 == 0o700
+    for name in ("base", "head"):
+        (home / name / "inside").mkdir(parents=True)
+        if missing not in {f"{name}/ok", "both"}:
+            (home / name / "inside" / "ok").write_text("")
+
+    def start(
+        command: list[str], tree: Path, scratch: Path, *, inside: Path, writable: bool, **more: Any
+    ) -> subprocess.Popen[bytes]:
+        assert (tree, inside, writable, scratch.is_dir()) == (home / "head", home / "head" / "inside", True, True)
+        return subprocess.Popen(command, cwd=inside, start_new_session=True, **more)
+
+    monkeypatch.setattr(gate.sandbox, "start", start)
+    environment = {"PATH": os.defpath}
+    judge = gate._Gate(
+        argparse.Namespace(), REFS, home, home / "base" / "inside", home / "head" / "inside", environment
+    )
+    own_session = '[ "$(cut -d" " -f6 /proc/$$/stat)" = $$ ]'
+    found = judge.build(ProjectSettings(build=f"test -f ok && {own_session}"))
+    assert (int(found.exit_code), bool(found.reason)) == step
+
+
+@pytest.fixture
+def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The judge's folder with trees of a base and of a change; each step of the gate is what `stands` says."""
+    home = gate._laid_out(tmp_path / "home")
+    for name in ("base", "head"):
+        (home / name / "inside").mkdir(parents=True)
+        (home / name / "inside" / "peakgate.toml").write_text(f'kernels = "{name}"\nbenchmarks = ["tests"]\n')
+    monkeypatch.setattr(gate.sandbox, "isolation", lambda: (SimpleNamespace(value="a box"), "as it is"))
+    monkeypatch.setattr(gate._Gate, "protect", lambda self: OK)
+    return home
+
+
+@pytest.mark.parametrize("build", [None, OK, WORSE])
+def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passes(
+    trees: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], build: gate.GateStep | None
+) -> None:
+    of_tests = "bench of benchmark tests"
+    base, head = trees / "base" / "inside", trees / "head" / "inside"
+    if build:
+        (base / "peakgate.toml").write_text('kernels = "base"\nbenchmarks = ["tests"]\nbuild = "make"\n')
+    (head / "out").symlink_to("/etc")
+    monkeypatch.setattr(gate._Gate, "build", lambda self, settings: build if settings.build else None)
+    monkeypatch.setattr(gate._Gate, "measured", lambda self, settings: {"bench": OPEN, of_tests: OK})
+    steps, document = gate._judged(argparse.Namespace(), REFS, trees, (base, head))
+    measured = {} if build is WORSE else {"bench": OPEN, of_tests: OK}
+    assert steps == {"protect": OK} | ({"build": build} if build else {}) | measured
+    ignored = ["kernels", "build"] if build else ["kernels"]
+    assert document == {
+        "base": "b" * 40,
+        "head": "h" * 40,
+        "branch": "t" * 40,
+        "sandbox": "a box",
+        "settings_without_effect": ignored,
+        "links_removed": ["inside/out"],
+        "runs_the_change": [of_tests] if measured else [],
+    }
+    (trees / "peakgate.toml").write_text((trees / "settings.toml").read_text())
+    assert config.settings_in(trees) == ProjectSettings(kernels="base")
+    printed = capsys.readouterr().out
+    for fact in ("b" * 12, "h" * 12, "a box: as it is", *(f"setting {name} " for name in ignored), "inside/out"):
+        assert fact in printed
+
+
+@pytest.mark.parametrize("broken", ["no base", "no head", "a link"])
+def test_a_base_without_a_project_and_a_change_that_moved_it_are_not_judged(trees: Path, broken: str) -> None:
+    base, head = trees / "base" / "inside", trees / "head" / "inside"
+    (base / "peakgate.toml").unlink() if broken == "no base" else head.rename(trees / "head" / "elsewhere")
+    if broken == "a link":
+        head.symlink_to(trees / "head" / "elsewhere")
+    with pytest.raises(PeakgateError) as refused:
+        gate._judged(argparse.Namespace(), REFS, trees, (base, head))
+    assert (refused.value.code, refused.value.exit_code) == (Code.PROJECT, 3 if broken == "no base" else 2)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(("ends", "code"), [((OK, OK), 0), ((OK, OPEN), 3), ((OPEN, WORSE), 1), ((WORSE, OK), 1)])
+def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    ends: tuple[gate.GateStep, gate.GateStep],
+    code: int,
+    named: bool,
+) -> None:
+    (inside := tmp_path / "repository" / "inside").mkdir(parents=True)
+    subprocess.run(["git", "init", "--quiet", str(inside.parent)], check=True)
+    asked: list[tuple[object, ...]] = []
+
+    def worktree(ref: str, folder: Path, repository: Path) -> contextlib.nullcontext[Path]:
+        asked.append((ref, folder.name, repository))
+        return contextlib.nullcontext(folder)
+
+    def judged(options: argparse.Namespace, refs: Refs, home: Path, projects: tuple[Path, Path]) -> object:
+        assert projects == (home / "base" / "inside", home / "head" / "inside")
+        assert (refs, options.base, options.head) == (REFS, "main", "change")
+        (verdict := home / "out" / "bench.json").write_text("{}")
+        (home / "out" / "dangling").symlink_to("nowhere")
+        return {"protect": ends[0], "bench": replace(ends[1], verdict=verdict, reason="why")}, {"base": "b"}
+
+    monkeypatch.setattr(gate, "worktree", worktree)
+    monkeypatch.setattr(gate, "_judged", judged)
+    monkeypatch.setattr(gate.branch, "refs", lambda *given: asked.append(given) or REFS)
+    home, out = tmp_path / "own", tmp_path / "out"
+    more = ["--home", str(home), "--out", str(out)] if named else []
+    assert gate.main("gate", ["main", "change", "--repository", str(inside), "--branch", "origin/main", *more]) == code
+    top = inside.parent.resolve()
+    assert asked == [
+        (top, "main", "change", "origin/main"),
+        (REFS.base, "base", top),
+        (REFS.head, "head", top),
+    ]
+    assert "why" in capsys.readouterr().out
+    assert (home.exists(), out.exists()) == (named, named)
+    if named:
+        found = json.loads((out / "gate.json").read_text())
+        assert found == json.loads((home / "out" / "gate.json").read_text())
+        assert (found["exit_code"], found["base"], (out / "dangling").is_symlink()) == (code, "b", True)
+        assert found["steps"]["bench"] == {"exit_code": int(ends[1].exit_code), "reason": "why"}
+        assert found["files"] == {"bench.json": file_digest(out / "bench.json")}
+
+
+def test_without_a_folder_of_its_own_the_judge_works_in_none_that_the_change_reaches() -> None:
+    with pytest.raises(PeakgateError) as refused, gate._home(None, Path(tempfile.gettempdir()).resolve()):
+        pass
+    assert refused.value.code is Code.PROTECTED
 
 
 @pytest.mark.parametrize("place", ["repository", "repository/inside", ".", "there"])
