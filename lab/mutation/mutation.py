@@ -75,7 +75,7 @@ TESTS = {
     "reports": (
         *("ab_decide", "ab_look", "ab_schedule", "ab_screening", "ab_verdicts", "compare", "compare_figures"),
         *("compare_gpus", "compare_properties", "compare_verdicts", "evidence", "floors", "frame"),
-        *("gate_command", "gate_steps"),
+        *("gate_steps", "trend_findings"),
         *("history_changes", "history_gpus", "history_series", "history_trend", "margins", "noise", "protect"),
         *("protect_rules", "reasons", "resample", "scan", "selftest"),
     ),

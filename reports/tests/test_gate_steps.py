@@ -269,6 +269,7 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
     capsys: pytest.CaptureFixture[str],
     ends: tuple[gate.GateStep, gate.GateStep],
     code: int,
+    *,
     named: bool,
 ) -> None:
     (inside := tmp_path / "repository" / "inside").mkdir(parents=True)
