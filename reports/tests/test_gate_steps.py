@@ -209,7 +209,7 @@ def test_a_change_that_does_not_build_is_a_regression_and_a_base_that_does_not_i
 
 @pytest.fixture
 def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The judge's folder with trees of a base and of a change; each step of the gate is what `stands` says."""
+    """The judge's folder with trees of a base and of a change; nothing of the gate runs."""
     home = gate._laid_out(tmp_path / "home")
     for name in ("base", "head"):
         (home / name / "inside").mkdir(parents=True)

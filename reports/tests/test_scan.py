@@ -362,6 +362,7 @@ def test_a_newest_step_of_exactly_the_large_size_has_the_critical_value_of_the_n
     monkeypatch.setattr(scan, "LARGE", 1.0)
     values = np.array([0.0] * 10 + [1.0] * 5)
     assert scan.tested(values, ((0, 10), (10, 15)), 0.1, 2.0, 1e6) == ((0, 10), (10, 15))
+    assert scan.tested(-values, ((0, 10), (10, 15)), 0.1, 2.0, 1e6) == ((0, 10), (10, 15))
     assert scan.tested(0.99 * values, ((0, 10), (10, 15)), 0.1, 2.0, 1e6) == ((0, 15),)
 
 
@@ -424,3 +425,51 @@ def test_rare_visits_on_both_sides_of_a_long_run_do_not_hide_it() -> None:
     before, after = np.zeros(40), np.zeros(30)
     before[[3, 20]] = after[11] = 0.02
     assert not scan.is_mixture(before, after, 0.001, 0.02, places=60)
+
+
+def test_a_visit_is_half_of_the_shift_towards_the_other_level_and_more_than_noise_explains() -> None:
+    towards = np.array([-9.0, 0.0, 2.999, 3.0, 4.999, 5.0, 9.0])
+    assert [scan.visits(towards, 1.0, shift) for shift in (0.0, 6.0, 10.0, -10.0, 12.0)] == [4, 4, 2, 2, 1]
+    assert scan.visits(towards, 2.0, 6.0) == 1
+
+
+@pytest.mark.parametrize(("run", "visited", "sessions"), [(1, 0, 0), (1, 0, 40), (5, 0, 40), (3, 7, 30), (4, 30, 30)])
+def test_the_chance_of_a_run_is_that_of_each_session_after_those_before_it(
+    run: int, visited: int, sessions: int
+) -> None:
+    """One session in sixty is odd beforehand."""
+    expected = math.prod((0.5 + visited + more) / (0.5 + 30.0 + sessions + more) for more in range(run))
+    assert scan.chance(run, visited, sessions) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("places", [1, 40, 1000])
+@pytest.mark.parametrize(
+    ("visits", "sessions"), [((3, 0), (20, 6)), ((1, 2), (20, 12)), ((6, 6), (12, 12)), ((9, 1), (30, 5))]
+)
+def test_a_mixture_of_two_levels_is_as_probable_as_a_hypergeometric_draw(
+    visits: tuple[int, int], sessions: tuple[int, int], places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (early, back), (before, after) = visits, sessions
+    there = early + after - back
+    chance = places * stats.hypergeom.sf(after - back - 1, before + after, there, after)
+    towards = [np.where(np.arange(count) < off, 1.0, 0.0) for count, off in ((before, early), (after, back))]
+    assert scan.is_mixture(*towards, 0.1, 1.0, places) == (chance > 0.003)
+    for factor in (0.999, 1.001):
+        monkeypatch.setattr(scan, "MOST_PROBABLE", factor * chance)
+        assert scan.is_mixture(*towards, 0.1, 1.0, places) == (factor < 1)
+
+
+def test_two_visits_are_no_mixture_however_probable_and_three_are() -> None:
+    coin = np.array([1.0, 0.0])
+    assert not scan.is_mixture(coin, coin, 0.1, 1.0, 1000)
+    assert scan.is_mixture(np.append(coin, 1.0), coin, 0.1, 1.0, 1000)
+
+
+def test_a_run_is_chance_by_the_highest_rate_of_visits_that_is_known() -> None:
+    quiet, busy = np.zeros(40), np.repeat([1.0, 0.0], 20)
+    few = 40 * scan.chance(5, 0, 40)
+    assert few < 0.003 < 40 * scan.chance(5, 20, 40)
+    assert not scan.is_chance([quiet], 0.1, 1.0, 5, 40)
+    assert scan.is_chance([quiet, busy], 0.1, 1.0, 5, 40)
+    assert scan.is_chance([quiet], 0.1, 1.0, 5, math.ceil(40 * 0.003 / few))
+    assert not scan.is_chance([quiet], 0.1, 1.0, 5, math.floor(40 * 0.003 / few))
