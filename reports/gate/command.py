@@ -187,7 +187,7 @@ def _judged(
     gate.judge_by(_settings_text(settings, benchmarks=(), build=None))
     steps = {"protect": gate.protect()}
     if settings.build is not None:
-        steps["build"] = gate.build(settings)
+        steps["build"] = gate.build(settings.build, settings.build_timeout_s)
     if steps.get("build", GateStep(ExitCode.OK)).exit_code == ExitCode.OK:
         steps |= gate.measured(settings)
     document: dict[str, object] = {
@@ -303,17 +303,16 @@ class _Gate:
         given = ["--base", self.refs.base, "--acknowledged-from-base"]
         return self._run("protect", self.head, self.home / "out", *given)
 
-    def build(self, settings: ProjectSettings) -> GateStep:
+    def build(self, text: str, timeout_s: float) -> GateStep:
         """Build the project's own code: base's with the judge's rights, head's in the sandbox."""
-        assert settings.build is not None
-        command = ["sh", "-c", settings.build]
+        command = ["sh", "-c", text]
         base = subprocess.Popen(command, cwd=self.base, env=self.environment, start_new_session=True, **_PIPED)
-        if print_output(base, settings.build_timeout_s):
+        if print_output(base, timeout_s):
             return GateStep(ExitCode.BAD_INPUT, "the base does not build")
         (scratch := self.home / "tmp" / "build").mkdir()
         repositories = _repositories(tree := self.home / "head")
         head = sandbox.start(command, tree, scratch, inside=self.head, writable=True, **_PIPED)
-        failed = print_output(head, settings.build_timeout_s)
+        failed = print_output(head, timeout_s)
         _without_links_out(tree)
         _restore(repositories, tree)
         return GateStep(ExitCode.REGRESSION, "the change does not build") if failed else GateStep(ExitCode.OK)

@@ -143,9 +143,12 @@ def test_steps_run_in_their_trees_isolated_and_by_the_bases_floors(
     assert "--explain" not in bench
 
 
-def test_nothing_is_strict_or_explained_unless_asked_for(steps: Steps) -> None:
+def test_nothing_is_strict_explained_or_refused_unless_asked_for(
+    steps: Steps, capsys: pytest.CaptureFixture[str]
+) -> None:
     _, ran = steps({"protect": ended(0), "bench": ended(0), "ab": ended(0)}, no_benchmark_tests=True)
     assert not {"--strict-gate", "--explain"} & {argument for _, arguments in ran for argument in arguments}
+    assert "refused" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("refused", [False, True])
@@ -203,7 +206,7 @@ def test_a_change_that_does_not_build_is_a_regression_and_a_base_that_does_not_i
         argparse.Namespace(), REFS, home, home / "base" / "inside", home / "head" / "inside", environment
     )
     own_session = '[ "$(cut -d" " -f6 /proc/$$/stat)" = $$ ]'
-    found = judge.build(ProjectSettings(build=f"test -f ok && {own_session}"))
+    found = judge.build(f"test -f ok && {own_session}", 60.0)
     assert (int(found.exit_code), bool(found.reason)) == step
 
 
@@ -215,7 +218,7 @@ def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (home / name / "inside").mkdir(parents=True)
         (home / name / "inside" / "peakgate.toml").write_text(f'kernels = "{name}"\nbenchmarks = ["tests"]\n')
     monkeypatch.setattr(gate.sandbox, "isolation", lambda: (SimpleNamespace(value="a box"), "as it is"))
-    monkeypatch.setattr(gate._Gate, "protect", lambda self: OK)
+    monkeypatch.setattr(gate._Gate, "protect", lambda self: OK if self.refs is REFS else None)
     return home
 
 
@@ -228,7 +231,7 @@ def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passe
     if build:
         (base / "peakgate.toml").write_text('kernels = "base"\nbenchmarks = ["tests"]\nbuild = "make"\n')
     (head / "out").symlink_to("/etc")
-    monkeypatch.setattr(gate._Gate, "build", lambda self, settings: build if settings.build else None)
+    monkeypatch.setattr(gate._Gate, "build", lambda self, text, timeout_s: build if text == "make" else None)
     monkeypatch.setattr(gate._Gate, "measured", lambda self, settings: {"bench": OPEN, of_tests: OK})
     steps, document = gate._judged(argparse.Namespace(), REFS, trees, (base, head))
     measured = {} if build is WORSE else {"bench": OPEN, of_tests: OK}
@@ -315,13 +318,23 @@ def test_without_a_folder_of_its_own_the_judge_works_in_none_that_the_change_rea
     assert refused.value.code is Code.PROTECTED
 
 
-@pytest.mark.parametrize("place", ["repository", "repository/inside", ".", "there"])
-def test_a_folder_within_reach_of_the_change_or_used_is_refused(tmp_path: Path, place: str) -> None:
-    (tmp_path / "repository").mkdir()
-    (tmp_path / "there").mkdir()
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [
+        ("repository", Code.PROTECTED),
+        ("repository/inside", Code.PROTECTED),
+        (".", Code.PROTECTED),
+        ("there", Code.TAKEN),
+        ("dangling", Code.TAKEN),
+    ],
+)
+def test_a_folder_within_reach_of_the_change_or_used_is_refused(tmp_path: Path, place: str, code: Code) -> None:
+    for name in ("repository", "there"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "dangling").symlink_to("nowhere")
     with pytest.raises(PeakgateError) as refused:
         gate._outside(tmp_path / place, tmp_path / "repository", "--out")
-    assert refused.value.exit_code == 2
+    assert (refused.value.exit_code, refused.value.code) == (2, code)
     assert gate._outside(tmp_path / "new", tmp_path / "repository", "--out") == tmp_path / "new"
 
 
