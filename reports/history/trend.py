@@ -181,9 +181,8 @@ def _findings(history: History, changes: Changes, regressions: Sequence[OpenRegr
             found.append(CaseFinding(case, verdict, f"not judged yet: {reason}", recent))
             continue
         points = [each for each in changes.points if (each.case, each.uuid) == key]
-        left = [each for each in regressions if (each.change.case, each.change.uuid) == key]
         step = changes.unconfirmed.get(key)
-        finding = _finding(case, changes.newest[key], points, left, of_gpu)
+        finding = _finding(case, changes.newest[key], points, regressions, of_gpu)
         if step and finding.verdict is not Verdict.SLOWER:
             finding = _not_confirmed(finding, step, of_gpu)
         found.append(finding._replace(recent_us=recent))
@@ -260,7 +259,7 @@ def _together(history: History) -> History | None:
     whole = history.facts.index[history.facts["whole"].astype(bool)]
     sessions = [number for number in whole if gpus[number] == gpus[whole[-1]]][-RECENT:]
     log_time = pd.DataFrame(history.log_time, columns=history.facts.index)[sessions]
-    known = log_time[log_time.notna().mean(axis=1) > 0.5] if sessions else log_time
+    known = log_time[log_time.notna().mean(axis=1) > 0.5]
     if len(known) < FEWEST_CASES_FOR_SUITE:
         return None
     relative = known.sub(known.median(axis=1), axis="index")

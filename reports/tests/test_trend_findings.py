@@ -113,8 +113,10 @@ def test_findings_are_ordered_by_verdict_then_the_largest_slowdown_then_name() -
         finding("z", Verdict.FASTER, -3.0),
         finding("e", Verdict.FASTER, -2.0),
         finding("n", Verdict.NEW, None),
+        finding("j", Verdict.INCONCLUSIVE, None),
+        finding("i", Verdict.INCONCLUSIVE),
     ]
-    assert [each.case for each in sorted(given, key=trend._badness)] == ["b", "a", "e", "z", "n", "c", "d"]
+    assert [each.case for each in sorted(given, key=trend._badness)] == [*"baijeznc", "d"]
 
 
 def a_trend(*findings: CaseFinding, **more: Any) -> Trend:
@@ -198,8 +200,7 @@ def test_ten_cases_of_ten_sessions_are_a_suite(cases: int, sessions: int, judged
 def test_a_case_or_a_session_with_half_of_the_others_does_not_count_and_with_more_it_does() -> None:
     log_time = quiet(cases=20, sessions=20)
     log_time[:10, 3] = log_time[:9, 4] = np.nan
-    log_time[15, :10] += 5.0
-    log_time[15, 10:] = np.nan
+    log_time[15, :10] = log_time[16, :8] = np.nan
     found = together_of(log_time)
     assert found is not None
     known = log_time[[row for row in range(20) if row != 15]]
@@ -230,3 +231,36 @@ def test_a_case_is_judged_by_the_sessions_of_the_gpu_that_measured_it_last() -> 
     plain = {each.case: each for each in trend.find_trend(history(quiet(cases=3, sessions=44), unknown)).findings}
     assert len(plain["a.stage000"].recent_us) == RECENT
     assert {each.verdict for each in plain.values()} == {Verdict.SAME}
+
+
+def test_beside_a_case_of_ten_sessions_one_of_nine_is_new_and_one_of_ten_on_two_gpus_is_open() -> None:
+    log_time = quiet(cases=3, sessions=15)
+    log_time[0, :5] = log_time[1, :6] = np.nan
+    log_time[2, :5] = np.nan
+    uuids = ["GPU-1"] * 15
+    assert verdicts(log_time, uuids) == [Verdict.SAME, Verdict.NEW, Verdict.SAME]
+    log_time = np.hstack([quiet(cases=3, sessions=5), quiet(cases=3, sessions=10)])
+    log_time[1, 5:10] = np.nan
+    log_time[2, 4:10] = np.nan
+    uuids = ["GPU-2"] * 5 + ["GPU-1"] * 10
+    assert verdicts(log_time, uuids) == [Verdict.SAME, Verdict.INCONCLUSIVE, Verdict.NEW]
+
+
+def verdicts(log_time: np.ndarray, uuids: list[str]) -> list[Verdict]:
+    """By case."""
+    kept = [session(number, uuid=uuid) for number, uuid in enumerate(uuids)]
+    found = trend.find_trend(history(log_time, kept)).findings
+    return [each.verdict for each in sorted(found, key=lambda each: each.case)]
+
+
+def test_a_slower_case_stays_slower_whatever_its_newest_sessions_show_and_untimed_ones_are_kept() -> None:
+    log_time = quiet() / 5
+    log_time[7, -12:] += 0.04
+    log_time[7, -2:] += 0.1
+    untimed = {Verdict.WRONG: ("a.b",)}
+    found = trend.find_trend(history(log_time), untimed=untimed)
+    assert (found.findings[0].case, found.findings[0].verdict) == ("a.stage007", Verdict.SLOWER)
+    assert (found.untimed, found.verdict) == (untimed, Verdict.WRONG)
+    assert trend.find_trend(history(log_time)).untimed == {}
+    log_time[7, -12:] -= 0.04
+    assert trend.find_trend(history(log_time)).findings[0].verdict is Verdict.UNCONFIRMED
