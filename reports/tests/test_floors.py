@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.floors import Floors, load_floors
+from peakgate.reports.floors import margins
 from peakgate.reports.floors.command import Proposals, evidence_of, propose, revised, rounded_down, summary
 from peakgate.reports.runs.frame import records, to_frame
 from peakgate.reports.runs.runfile import Run, load_run
@@ -77,6 +78,7 @@ def test_a_transfer_between_host_and_device_gets_no_floor_and_loses_the_one_it_h
     assert (found.transfers, found.dropped, found.skipped) == (("access.h2d",), ("access.h2d",), ())
     text = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"access.h2d" = 0.8\n'
     assert "access.h2d" not in revised(text, found)
+    assert proposed(runs, {PAD: 0.1}).dropped == ()
 
 
 def test_a_higher_floor_is_raised_an_equal_one_left_and_a_lower_one_kept_apart(tmp_path: Path) -> None:
@@ -268,3 +270,29 @@ def test_runs_without_a_uuid_are_of_one_more_gpu_and_what_is_below_zero_has_no_f
     assert sorted(set(evidence_of(to_frame(runs))["gpu"])) == ["GPU-0001", "unknown"]
     assert proposed(runs).gpus == 2
     assert (rounded_down(0.0), rounded_down(-1.0), rounded_down(0.12345), rounded_down(1.0)) == (0.0, 0.0, 0.123, 1.0)
+
+
+def test_the_origin_of_a_floor_has_its_spread_its_room_and_unknown_drivers(tmp_path: Path) -> None:
+    found = proposed(sessions(tmp_path, [0.5, 0.6, 0.7], driver=None)).every
+    (proposal,) = records(found)
+    spread, room = re.findall(r"(?:spread|room) (\S+) %", proposal.origin)
+    of_runs = margins.bounds(evidence_of(to_frame(sessions(tmp_path, [0.5, 0.6, 0.7], driver=None))))
+    assert float(spread) == pytest.approx(100 * of_runs["spread"].item(), rel=0.004)
+    assert float(room) == pytest.approx(100 * proposal.room, rel=0.004)
+    assert "driver unknown" in proposal.origin
+
+
+def test_sessions_so_far_apart_that_no_floor_is_above_zero_propose_none(tmp_path: Path) -> None:
+    found = proposed(sessions(tmp_path, [0.001, 0.9]))
+    assert (found.every["case"].to_list(), found.skipped) == ([], (PAD,))
+
+
+def test_a_fraction_of_zero_is_none_and_a_file_changes_only_where_something_is_proposed(tmp_path: Path) -> None:
+    runs = sessions(tmp_path, [0.7, 0.7])
+    zero = load_run(save(tmp_path, "zero", document({PAD: 160.0}, day=9, extra={PAD: {"peak_fraction": 0.0}})))
+    assert len(evidence_of(to_frame([*runs, zero]))) == 2
+    text = f'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"{PAD}" = 0.9\n'
+    lower = proposed(runs, {PAD: 0.9})
+    assert revised(text, lower) == text
+    assert revised(text, lower, lower=True) != text
+    assert revised("", some_proposals(0)) == ""
