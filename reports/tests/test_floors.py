@@ -15,7 +15,7 @@ from peakgate.cli import main
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.reports.floors import margins
-from peakgate.reports.floors.command import Proposals, evidence_of, propose, revised, rounded_down, summary
+from peakgate.reports.floors.command import Proposals, diff, evidence_of, propose, revised, rounded_down, summary
 from peakgate.reports.runs.frame import records, to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from refusals import refusal
@@ -147,8 +147,10 @@ def test_the_command_prints_a_diff_and_writes_only_when_told(tmp_path: Path, cap
     assert main(["floors", *runs, "--write"]) == 0
     assert load_floors(path, known_cases=set(LADDER)).get(PAD) == 0.131
     before = path.read_text()
+    assert capsys.readouterr().out.count("written: ") == 1
     assert main(["floors", *runs, "--write"]) == 0
     assert path.read_text() == before
+    assert "written: " not in capsys.readouterr().out
 
 
 def test_the_printed_diff_is_one_that_patch_tools_take(tmp_path: Path, capsys: Captured) -> None:
@@ -210,7 +212,7 @@ def test_of_long_lists_the_furthest_falls_are_named_and_all_on_request(tmp_path:
 
 
 def some_proposals(cases: int, skipped: int = 0, transfers: tuple[str, ...] = (), **present: float) -> Proposals:
-    """Floors of 0.5 with rooms of 1 %, 2 % and so on; some have one today."""
+    """Floors of 0.5 with rooms of 25 %, 50 % and so on; some have one today."""
     names = [f"a.{number}" for number in range(cases)]
     every = pd.DataFrame(
         {
@@ -218,7 +220,7 @@ def some_proposals(cases: int, skipped: int = 0, transfers: tuple[str, ...] = ()
             "floor": 0.5,
             "present": [present.get(name.removeprefix("a."), math.nan) for name in names],
             "origin": "origin",
-            "room": [(number + 1) / 100 for number in range(cases)],
+            "room": [(number + 1) / 4 for number in range(cases)],
         }
     ).astype({"present": float})
     lacking = tuple(f"b.{number}" for number in range(skipped))
@@ -238,10 +240,10 @@ def test_a_summary_counts_what_is_new_raised_lowered_skipped_and_a_transfer() ->
         ["2", "0.6", "0.5"],
         ["2", "0", "1"],
         ["2", "1"],  # transfers, dropped
-        ["2.0", "2.8", "90", "3.0"],
-        ["2", "3.0"],
-        ["1", "2.0"],
-        ["0", "1.0"],
+        ["50.0", "70.0", "90", "75.0"],
+        ["2", "75.0"],
+        ["1", "50.0"],
+        ["0", "25.0"],
     ]
     assert found[2].endswith("--lower")
     assert "--lower" not in summary(some_proposals(1, **{"0": 0.6}), 5, lower=True)
@@ -252,7 +254,7 @@ def test_a_summary_counts_what_is_new_raised_lowered_skipped_and_a_transfer() ->
 @pytest.mark.parametrize(("cases", "more"), [(5, []), (6, ["1"]), (8, ["3"])])
 def test_of_a_long_list_five_are_named_and_the_others_counted(cases: int, more: list[str]) -> None:
     given = some_proposals(cases, cases, **{str(number): 0.6 + number / 100 for number in range(cases)})
-    short, whole = (summary(given, 5, everything=everything).splitlines() for everything in (False, True))
+    short, whole = summary(given, 5).splitlines(), summary(given, 5, everything=True).splitlines()
     rest = [numbers(line) for line in short if line.endswith("--all names them")]
     assert rest == [more] * 3 if more else rest == []
     assert [line.split(":")[0] for line in short if line.startswith("  a.")] == [
@@ -296,3 +298,9 @@ def test_a_fraction_of_zero_is_none_and_a_file_changes_only_where_something_is_p
     assert revised(text, lower) == text
     assert revised(text, lower, lower=True) != text
     assert revised("", some_proposals(0)) == ""
+    assert revised(text, some_proposals(0, transfers=(PAD,))) == text.rpartition('"tr')[0]
+
+
+def test_a_diff_says_where_a_file_has_no_last_line_break() -> None:
+    assert diff("a", "b\n", Path("/f")).splitlines()[3:] == ["-a", "\\ No newline at end of file", "+b"]
+    assert diff("a\n", "b\n", Path("f")).splitlines()[3:] == ["-a", "+b"]
