@@ -79,6 +79,8 @@ def judged(run: pd.DataFrame, base: Kind, new: Kind) -> pd.DataFrame:
         (FEW_SAMPLES, FEW_SAMPLES, Verdict.INCONCLUSIVE),
         (TIMED, {"verdict": None, "time_us": np.nan}, Verdict.INCONCLUSIVE),
         (TIMED, BELOW | {"time_us": 150.0}, Verdict.SLOWER),
+        (TIMED | PART, TIMED, Verdict.SAME),
+        (TIMED, TIMED | PART, Verdict.SAME),
         ((TIMED, OPEN), TIMED, Verdict.SAME),
         ((TIMED, WRONG), TIMED, Verdict.SAME),
         (TIMED, (TIMED, OPEN), Verdict.SAME),
@@ -91,19 +93,21 @@ def test_what_cannot_be_compared_has_its_verdict(run: pd.DataFrame, base: Kind, 
 
 
 @pytest.mark.parametrize(
-    ("base", "new", "side"),
+    ("base", "new", "said"),
     [
         (TIMED, OPEN, "new: throttled"),
         (OPEN, TIMED, "base: throttled"),
         (FEW_SAMPLES, TIMED, "base: "),
         (TIMED, FEW_SAMPLES, "new: "),
         (FEW_SAMPLES, FEW_SAMPLES, "base and new: "),
+        (ABSENT, TIMED, "not in base"),
+        (WRONG, TIMED, "wrong in base (nan)"),
     ],
 )
-def test_what_is_left_open_names_the_side_that_could_not_be_timed(
-    run: pd.DataFrame, base: Kind, new: Kind, side: str
+def test_what_is_not_compared_names_the_side_that_could_not_be_timed(
+    run: pd.DataFrame, base: Kind, new: Kind, said: str
 ) -> None:
-    assert judged(run, base, new)["reason"].item().startswith(side)
+    assert judged(run, base, new)["reason"].item().startswith(said)
 
 
 def test_the_latest_session_at_fault_gives_the_verdict_and_a_session_left_open_hides_no_time(run: pd.DataFrame) -> None:
