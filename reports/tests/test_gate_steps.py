@@ -17,9 +17,8 @@ from typing import Any
 
 import pytest
 from peakgate.core import config
-from peakgate.core.codes import Code
 from peakgate.core.config import ProjectSettings
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import file_digest
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.gate import command as gate
@@ -218,6 +217,7 @@ def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (home / name / "inside").mkdir(parents=True)
         (home / name / "inside" / "peakgate.toml").write_text(f'kernels = "{name}"\nbenchmarks = ["tests"]\n')
     monkeypatch.setattr(gate.sandbox, "isolation", lambda: (SimpleNamespace(value="a box"), "as it is"))
+    monkeypatch.setattr(gate.seccomp, "refusal", lambda: "no filter")
     monkeypatch.setattr(gate._Gate, "protect", lambda self: OK if self.refs is REFS else None)
     return home
 
@@ -244,12 +244,19 @@ def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passe
         "sandbox": "a box",
         "settings_without_effect": ignored,
         "links_removed": ["inside/out"],
-        "runs_the_change": [of_tests] if measured else [],
+        **{"system_calls_denied": False, "runs_the_change": [of_tests] if measured else []},
     }
     (trees / "peakgate.toml").write_text((trees / "settings.toml").read_text())
     assert config.settings_in(trees) == ProjectSettings(kernels="base")
     printed = capsys.readouterr().out
-    for fact in ("b" * 12, "h" * 12, "a box: as it is", *(f"setting {name} " for name in ignored), "inside/out"):
+    for fact in (
+        "b" * 12,
+        "h" * 12,
+        "a box: as it is",
+        "no filter",
+        *(f"setting {name} " for name in ignored),
+        "inside/out",
+    ):
         assert fact in printed
 
 
