@@ -244,7 +244,8 @@ def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passe
         "sandbox": "a box",
         "settings_without_effect": ignored,
         "links_removed": ["inside/out"],
-        **{"system_calls_denied": False, "runs_the_change": [of_tests] if measured else []},
+        "system_calls_denied": False,
+        "runs_the_change": [of_tests] if measured else [],
     }
     (trees / "peakgate.toml").write_text((trees / "settings.toml").read_text())
     assert config.settings_in(trees) == ProjectSettings(kernels="base")
