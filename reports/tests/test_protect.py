@@ -5,12 +5,14 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from peakgate.cli import main
-from peakgate.core.errors import Code
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES
 from peakgate.reports.gate import acknowledged, protect
 from peakgate.reports.gate.changes import FileChange
@@ -196,6 +198,7 @@ def test_an_acknowledged_change_passes_and_is_still_listed(gpu: Path) -> None:
     (gpu / "floors.toml").write_text(floors({PAD: 0.65, COPY: 0.8}))
     blob = hashed(gpu / "runs" / "one.json")
     (gpu / "runs" / "one.json").unlink()
+    (gpu.parent / "notes").write_text("of no GPU")
     acknowledge(
         gpu,
         f'case = "{PAD}"\nfrom = 0.7\nto = 0.65\nreason = "less shared memory"\nexpires = {SOON}',
@@ -540,3 +543,29 @@ def test_a_packed_run_that_is_unpacked_is_no_change_unless_its_content_is(gpu: P
     packed.unlink()
     path.write_text(content[: len(content) // 2] if broken else content)
     assert main(["protect", "--base", "base"]) == int(broken)
+
+
+def test_a_submodule_that_became_a_file_is_named_by_its_content_and_one_that_stayed_by_its_commit(gpu: Path) -> None:
+    (path := gpu / "library").write_text("code")
+    (gpu / "folder").mkdir()
+    given = [("library", "0" * 40), ("folder", "b" * 40), ("folder", "0" * 40)]
+    changed = [FileChange("T", f"{gpu.name}/{name}", False, "a" * 40, after, True) for name, after in given]
+    found = [protect._named(gpu.parent, file) for file in changed]
+    assert [(each.before, each.after) for each in found] == [
+        ("a" * 12, hashed(path)),
+        ("a" * 12, "b" * 12),
+        ("a" * 12, "repository"),
+    ]
+
+
+def test_what_a_projects_cases_print_are_their_contracts_or_why_they_cannot_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = SimpleNamespace(problem="", output=b'{"a.b": {"bytes": 8}}')
+    asked = SimpleNamespace(finish=lambda: done)
+    monkeypatch.setattr(protect, "Asked", lambda command, limit_s, cwd: nullcontext(asked) if cwd == tmp_path else None)
+    assert protect.contracts(tmp_path, "base") == {"a.b": Contract(bytes=8)}
+    done.problem = "it ended"
+    with pytest.raises(PeakgateError, match=r"^base: .*it ended") as caught:
+        protect.contracts(tmp_path, "base")
+    assert caught.value.code is Code.FAMILY

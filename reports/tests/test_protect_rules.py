@@ -314,4 +314,5 @@ def test_what_is_for_review_fails_where_all_must_be_acknowledged_and_nothing_fai
         found = report(rule(changes, []), "origin/main", "a" * 40, strict=strict)
         assert (found.exit_code, len(found.rows), len(found.sentences)) == (code, len(changes), 1)
         assert acknowledged.ACKNOWLEDGED_FILE not in found.sentences[0]
+        assert "0 changes" not in found.sentences[0]
     assert report(rule([review], []), "origin/main", "a" * 40).exit_code == 0
