@@ -160,20 +160,27 @@ def test_sessions_of_a_side_or_of_the_same_code_repeat_each_other(monkeypatch: p
             assert free == sum(len(members) - 1 for members in own)
 
 
-def test_a_case_is_left_out_where_a_gate_was_not_asked_for_it_or_every_session_says_it_is_the_hosts() -> None:
-    flags = (True, False)
-    for known, full, in_gate, gate_alone, wrong in itertools.product(flags, repeat=5):
-        for sessions, of_the_host in itertools.product(
-            [(0, 0), (1, 0), (0, 2), (2, 1)], [(0, 0), (1, 0), (0, 2), (2, 1)]
-        ):
-            tier = {"tier": "full" if full else "gate", "in_gate": in_gate}
-            base = pd.DataFrame([tier | {"sessions": sessions[0], "host_bound": of_the_host[0]}])
-            told = {"known": known, "wrong": "why" if wrong else None}
-            new = pd.DataFrame([told | {"sessions": sessions[1], "host_bound": of_the_host[1]}])
-            asked = known or not full or in_gate or not gate_alone
-            measured = wrong or sum(sessions) == 0 or sum(sessions) != sum(of_the_host)
-            judged, notes = evidence.in_scope(base, new, gate_alone=gate_alone)
-            assert (judged.tolist(), len(notes)) == ([asked and measured], 1 - (asked and measured))
+@pytest.mark.parametrize("gate_alone", [True, False])
+def test_a_case_is_left_out_where_a_gate_was_not_asked_for_it_or_every_session_says_it_is_the_hosts(
+    *, gate_alone: bool
+) -> None:
+    flags, counts = (True, False), [(0, 0), (1, 0), (0, 2), (2, 1)]
+    base, new, asked, measured = [], [], [], []
+    for known, full, in_gate, wrong, sessions, of_the_host in itertools.product(*[flags] * 4, counts, counts):
+        tier = {"tier": "full" if full else "gate", "in_gate": in_gate}
+        base.append(tier | {"sessions": sessions[0], "host_bound": of_the_host[0]})
+        told = {"known": known, "wrong": "why" if wrong else None}
+        new.append(told | {"sessions": sessions[1], "host_bound": of_the_host[1]})
+        asked.append(known or not full or in_gate or not gate_alone)
+        measured.append(wrong or sum(sessions) == 0 or sum(sessions) != sum(of_the_host))
+    sides = pd.DataFrame(base), pd.DataFrame(new)
+    judged, notes = evidence.in_scope(*sides, gate_alone=gate_alone)
+    assert judged.tolist() == [one and other for one, other in zip(asked, measured, strict=True)]
+    assert len(notes) == 1 + gate_alone
+    kinds = list(zip(asked, measured, strict=True))
+    for row in map(kinds.index, sorted(set(kinds))):
+        judged, notes = evidence.in_scope(*(side.iloc[[row]] for side in sides), gate_alone=gate_alone)
+        assert (judged.tolist(), len(notes)) == ([asked[row] and measured[row]], 1 - (asked[row] and measured[row]))
 
 
 BEFORE: Mapping[str, Any] = {
