@@ -81,35 +81,35 @@ def said(text: str | None, last: Sequence[SimpleNamespace]) -> bool:
     return bool(text) and (text == last[-1].reason if last[-1].reason else (last[-1].verdict or "").lower() in text)
 
 
-def test_a_side_is_summed_up_case_by_case() -> None:
-    for seed in range(12):
-        rows = drawn(random.Random(seed), 4)
-        for case, found in zip(ALL, records(evidence.summarize(rows, ALL)), strict=True):
-            mine = [row for row in records(rows) if row.case == case]
-            timed = [row for row in mine if is_timed(row)]
-            wrong = [row for row in mine if row.verdict in FAULTY]
-            below = [row for row in timed if row.verdict == Verdict.BELOW_FLOOR]
-            library = [row for row in timed if row.fingerprint is None and row.registers is None]
-            assert (found.known, found.in_gate) == (bool(mine), any(row.run_tier == "gate" for row in mine))
-            assert (found.sessions, found.host_bound) == (len(timed), sum(row.host_bound for row in timed))
-            assert (found.library, found.link) == (bool(library), any(row.bound == "link" for row in timed))
-            assert said(found.wrong, wrong)
-            assert found.wrong_as == (wrong[-1].verdict if wrong else None)
-            assert said(found.open, [row for row in mine if not is_timed(row) and row.verdict not in FAULTY])
-            assert found.floor == (timed[-1].floor if timed else None)
-            if not below or 2 * len(below) < len(timed):
-                assert found.below is None
-            elif None in (figures := (below[-1].peak_fraction, below[-1].floor)):
-                assert found.below == below[-1].reason or not below[-1].reason
-                assert found.below
-            else:
-                assert re.findall(r"\d\.\d+", found.below) == [f"{each:.3f}" for each in figures]
-            if timed:
-                logs, errors = [math.log(row.time_us) for row in timed], [row.sampling_error for row in timed]
-                error = None if None in errors else math.hypot(*errors) / len(errors)
-                assert found.log_time == pytest.approx(sum(logs) / len(logs))
-                assert found.sampling_error == (error if error is None else pytest.approx(error))
-                assert found.mean_us == (timed[0].time_us if len(timed) == 1 else pytest.approx(np.exp(np.mean(logs))))
+@pytest.mark.parametrize("seed", range(12))
+def test_a_side_is_summed_up_case_by_case(seed: int) -> None:
+    rows = drawn(random.Random(seed), 4)
+    for case, found in zip(ALL, records(evidence.summarize(rows, ALL)), strict=True):
+        mine = [row for row in records(rows) if row.case == case]
+        timed = [row for row in mine if is_timed(row)]
+        wrong = [row for row in mine if row.verdict in FAULTY]
+        below = [row for row in timed if row.verdict == Verdict.BELOW_FLOOR]
+        library = [row for row in timed if row.fingerprint is None and row.registers is None]
+        assert (found.known, found.in_gate) == (bool(mine), any(row.run_tier == "gate" for row in mine))
+        assert (found.sessions, found.host_bound) == (len(timed), sum(row.host_bound for row in timed))
+        assert (found.library, found.link) == (bool(library), any(row.bound == "link" for row in timed))
+        assert said(found.wrong, wrong)
+        assert found.wrong_as == (wrong[-1].verdict if wrong else None)
+        assert said(found.open, [row for row in mine if not is_timed(row) and row.verdict not in FAULTY])
+        assert found.floor == (timed[-1].floor if timed else None)
+        if not below or 2 * len(below) < len(timed):
+            assert found.below is None
+        elif None in (figures := (below[-1].peak_fraction, below[-1].floor)):
+            assert found.below == below[-1].reason or not below[-1].reason
+            assert found.below
+        else:
+            assert re.findall(r"\d\.\d+", found.below) == [f"{each:.3f}" for each in figures]
+        if timed:
+            logs, errors = [math.log(row.time_us) for row in timed], [row.sampling_error for row in timed]
+            error = None if None in errors else math.hypot(*errors) / len(errors)
+            assert found.log_time == pytest.approx(sum(logs) / len(logs))
+            assert found.sampling_error == (error if error is None else pytest.approx(error))
+            assert found.mean_us == (timed[0].time_us if len(timed) == 1 else pytest.approx(np.exp(np.mean(logs))))
 
 
 def code_of(row: SimpleNamespace) -> tuple[Any, ...] | None:
@@ -122,42 +122,42 @@ def code_of(row: SimpleNamespace) -> tuple[Any, ...] | None:
     return None if row.dirty or row.commit in {"unknown", None} else ("commit", row.commit, *machine)
 
 
-def test_sessions_of_a_side_or_of_the_same_code_repeat_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seed", range(8))
+def test_sessions_of_a_side_or_of_the_same_code_repeat_each_other(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[Floats, Floats]] = []
     monkeypatch.setattr(noise, "session_noise", lambda residuals, df, _: given.append((residuals, df)))
-    for seed in range(6):
-        chance = random.Random(seed)
-        base, new, history = drawn(chance, 3), drawn(chance, 2), drawn(chance, 14, twice=True)
-        groups: dict[Any, list[tuple[str, str, float]]] = defaultdict(list)
-        for side, rows in (("base", records(base)), ("new", records(new)), ("history", records(history))):
-            last = {(row.run, row.case): row for row in rows}
-            for row in last.values():
-                code = code_of(row) if side == "history" else side
-                if row.case in CASES and is_timed(row) and code is not None:
-                    groups[code, row.case].append((side, row.run, math.log(row.time_us)))
-        expected = []
-        for (_, case), members in groups.items():
-            if len(members) >= (3 if members[0][0] == "history" else 2):
-                mean = sum(log for *_, log in members) / len(members)
-                expected.append([(case, side, run, round(log - mean, 9)) for side, run, log in members])
-        found = evidence.repeated_sessions(CASES, base, new, history).assign(
-            case=lambda rows: CASES[rows["case"]], residual=lambda rows: rows["residual"].round(9) + 0.0
-        )
-        for by, place in (("group", None), ("session", 2)):
-            alike = found.groupby([by])[["case", "side", "residual"]].agg(lambda each: tuple(each.tolist()))
-            got = Counter(frozenset(zip(*row, strict=True)) for row in alike.itertuples(index=False))
-            sets: dict[Any, set[Any]] = defaultdict(set)
-            for number, members in enumerate(expected):
-                for case, side, run, residual in members:
-                    sets[number if place is None else (side, run)].add((case, side, residual + 0.0))
-            assert got == Counter(map(frozenset, sets.values()))
-        sides = (pd.DataFrame({"log_time": [0.0, 0.0]}),) * 2
-        judge._spread(*sides, evidence.repeated_sessions(CASES, base, new, history))
-        residuals, df = given.pop()
-        for case, row, free in zip(CASES, residuals, df, strict=True):
-            own = [members for members in expected if members[0][0] == case]
-            assert sorted(row[np.isfinite(row)].round(9) + 0.0) == sorted(each[-1] + 0.0 for of in own for each in of)
-            assert free == sum(len(members) - 1 for members in own)
+    chance = random.Random(seed)
+    base, new, history = drawn(chance, 3), drawn(chance, 2), drawn(chance, 14, twice=True)
+    groups: dict[Any, list[tuple[str, str, float]]] = defaultdict(list)
+    for side, rows in (("base", records(base)), ("new", records(new)), ("history", records(history))):
+        last = {(row.run, row.case): row for row in rows}
+        for row in last.values():
+            code = code_of(row) if side == "history" else side
+            if row.case in CASES and is_timed(row) and code is not None:
+                groups[code, row.case].append((side, row.run, math.log(row.time_us)))
+    expected = []
+    for (_, case), members in groups.items():
+        if len(members) >= (3 if members[0][0] == "history" else 2):
+            mean = sum(log for *_, log in members) / len(members)
+            expected.append([(case, side, run, round(log - mean, 9)) for side, run, log in members])
+    found = evidence.repeated_sessions(CASES, base, new, history).assign(
+        case=lambda rows: CASES[rows["case"]], residual=lambda rows: rows["residual"].round(9) + 0.0
+    )
+    for by, place in (("group", None), ("session", 2)):
+        alike = found.groupby([by])[["case", "side", "residual"]].agg(lambda each: tuple(each.tolist()))
+        got = Counter(frozenset(zip(*row, strict=True)) for row in alike.itertuples(index=False))
+        sets: dict[Any, set[Any]] = defaultdict(set)
+        for number, members in enumerate(expected):
+            for case, side, run, residual in members:
+                sets[number if place is None else (side, run)].add((case, side, residual + 0.0))
+        assert got == Counter(map(frozenset, sets.values()))
+    sides = (pd.DataFrame({"log_time": [0.0, 0.0]}),) * 2
+    judge._spread(*sides, evidence.repeated_sessions(CASES, base, new, history))
+    residuals, df = given.pop()
+    for case, row, free in zip(CASES, residuals, df, strict=True):
+        own = [members for members in expected if members[0][0] == case]
+        assert sorted(row[np.isfinite(row)].round(9) + 0.0) == sorted(each[-1] + 0.0 for of in own for each in of)
+        assert free == sum(len(members) - 1 for members in own)
 
 
 @pytest.mark.parametrize("gate_alone", [True, False])
