@@ -191,8 +191,9 @@ def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(
 def test_a_transfer_that_moved_is_open_where_a_side_is_one_session(
     run: pd.DataFrame, base: Kind, new: Kind, verdict: Verdict
 ) -> None:
-    slow = {"time_us": 200.0}
-    after = tuple(kind | slow for kind in new) if isinstance(new, tuple) else new | slow
+    kinds = new if isinstance(new, tuple) else (new,)
+    slow = tuple({**kind, "time_us": 200.0} for kind in kinds)
+    after = slow if isinstance(new, tuple) else slow[0]
     assert judged(run, base, after)["verdict"].item() == verdict
 
 

@@ -45,7 +45,7 @@ def drawn(chance: random.Random, sessions: int, *, twice: bool = False) -> pd.Da
     """Sessions of which each has some of three cases; ``twice``, some of them again."""
     rows = []
     for session in range(sessions):
-        of_run = {"run": f"run {session}", "run_tier": chance.choice(["gate", "full", None])}
+        of_run: dict[str, Any] = {"run": f"run {session}", "run_tier": chance.choice(["gate", "full", None])}
         of_run |= {"commit": chance.choice(["c1", "c1", "c2", "unknown", None]), "dirty": chance.random() < 0.2}
         of_run |= {name: chance.choice(["1", "1", "1", "2"]) for name in evidence.GROUPED_BY}
         for case in ["a.x", "a.y", "a.z"] + ["a.x"] * twice:
@@ -78,7 +78,9 @@ def said(text: str | None, last: Sequence[SimpleNamespace]) -> bool:
     """Whether a text is why the last of these rows has no time; missing without one."""
     if not last:
         return text is None
-    return bool(text) and (text == last[-1].reason if last[-1].reason else (last[-1].verdict or "").lower() in text)
+    if not text:
+        return False
+    return bool(text == last[-1].reason if last[-1].reason else (last[-1].verdict or "").lower() in text)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -125,7 +127,11 @@ def code_of(row: SimpleNamespace) -> tuple[Any, ...] | None:
 @pytest.mark.parametrize("seed", range(8))
 def test_sessions_of_a_side_or_of_the_same_code_repeat_each_other(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[Floats, Floats]] = []
-    monkeypatch.setattr(noise, "session_noise", lambda residuals, df, _: given.append((residuals, df)))
+
+    def remember(residuals: Floats, df: Floats, _: object) -> None:
+        given.append((residuals, df))
+
+    monkeypatch.setattr(noise, "session_noise", remember)
     chance = random.Random(seed)
     base, new, history = drawn(chance, 3), drawn(chance, 2), drawn(chance, 14, twice=True)
     groups: dict[Any, list[tuple[str, str, float]]] = defaultdict(list)
@@ -135,29 +141,28 @@ def test_sessions_of_a_side_or_of_the_same_code_repeat_each_other(seed: int, mon
             code = code_of(row) if side == "history" else side
             if row.case in CASES and is_timed(row) and code is not None:
                 groups[code, row.case].append((side, row.run, math.log(row.time_us)))
-    expected = []
+    expected: list[list[tuple[Any, str, str, float]]] = []
     for (_, case), members in groups.items():
         if len(members) >= (3 if members[0][0] == "history" else 2):
             mean = sum(log for *_, log in members) / len(members)
             expected.append([(case, side, run, round(log - mean, 9)) for side, run, log in members])
-    found = evidence.repeated_sessions(CASES, base, new, history).assign(
-        case=lambda rows: CASES[rows["case"]], residual=lambda rows: rows["residual"].round(9) + 0.0
-    )
+    found = evidence.repeated_sessions(CASES, base, new, history)
+    found = found.assign(case=CASES[found["case"]], residual=found["residual"].round(9) + 0.0)
     for by, place in (("group", None), ("session", 2)):
-        alike = found.groupby([by])[["case", "side", "residual"]].agg(lambda each: tuple(each.tolist()))
+        alike = found.groupby([by])[["case", "side", "residual"]].agg(tuple)
         got = Counter(frozenset(zip(*row, strict=True)) for row in alike.itertuples(index=False))
         sets: dict[Any, set[Any]] = defaultdict(set)
-        for number, members in enumerate(expected):
-            for case, side, run, residual in members:
+        for number, repeats in enumerate(expected):
+            for case, side, run, residual in repeats:
                 sets[number if place is None else (side, run)].add((case, side, residual + 0.0))
         assert got == Counter(map(frozenset, sets.values()))
     sides = (pd.DataFrame({"log_time": [0.0, 0.0]}),) * 2
     judge._spread(*sides, evidence.repeated_sessions(CASES, base, new, history))
     residuals, df = given.pop()
     for case, row, free in zip(CASES, residuals, df, strict=True):
-        own = [members for members in expected if members[0][0] == case]
+        own = [repeats for repeats in expected if repeats[0][0] == case]
         assert sorted(row[np.isfinite(row)].round(9) + 0.0) == sorted(each[-1] + 0.0 for of in own for each in of)
-        assert free == sum(len(members) - 1 for members in own)
+        assert free == sum(len(repeats) - 1 for repeats in own)
 
 
 @pytest.mark.parametrize("gate_alone", [True, False])
@@ -166,7 +171,10 @@ def test_a_case_is_left_out_where_a_gate_was_not_asked_for_it_or_every_session_s
 ) -> None:
     flags, counts = (True, False), [(0, 0), (1, 0), (0, 2), (2, 1)]
     base, new, asked, measured = [], [], [], []
-    for known, full, in_gate, wrong, sessions, of_the_host in itertools.product(*[flags] * 4, counts, counts):
+    of_sides = itertools.product(counts, counts)
+    for (known, full, in_gate, wrong), (sessions, of_the_host) in itertools.product(
+        itertools.product(flags, repeat=4), of_sides
+    ):
         tier = {"tier": "full" if full else "gate", "in_gate": in_gate}
         base.append(tier | {"sessions": sessions[0], "host_bound": of_the_host[0]})
         told = {"known": known, "wrong": "why" if wrong else None}

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,6 +20,8 @@ from peakgate.reports.fleet import archive, dataset, measure, shard
 from peakgate.reports.fleet.place import GpuPlace, Worker, emulator_places, gpu_places, thread_of
 from peakgate.reports.fleet.store import EVENTS, FleetPlan, Shares, Store
 from peakgate.reports.runs.runfile import load_run
+
+unpacks = pytest.mark.skipif(not hasattr(tarfile, "data_filter"), reason="a fleet needs Python 3.11.4")
 
 BENCH = """\
 import pytest
@@ -54,6 +57,7 @@ def test_a_fleet_that_writes_into_the_project_leaves_its_archive_as_it_was(proje
     assert (again.digest, again.dirty) == (packed.digest, False)
 
 
+@unpacks
 def test_the_same_files_give_the_same_archive_and_an_edit_another(project, tmp_path):
     packed = packed_of(project)
     (project / "ignored").mkdir()
@@ -71,7 +75,7 @@ def test_the_same_files_give_the_same_archive_and_an_edit_another(project, tmp_p
 
 def test_a_python_that_cannot_filter_archives_unpacks_none(project, tmp_path, monkeypatch):
     packed = packed_of(project)
-    monkeypatch.delattr("tarfile.data_filter")
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
     with pytest.raises(PeakgateError) as refused:
         archive.unpacked(tmp_path / "projects", packed.digest, packed.data)
     assert refused.value.code is Code.INSTALLATION
@@ -97,6 +101,7 @@ def test_a_worker_offers_each_gpu_it_sees_and_its_threads():
     }
 
 
+@unpacks
 @pytest.mark.filterwarnings("default")
 def test_a_gate_whose_worker_dies_is_measured_again_and_a_sharded_tier_is_whole(project, tmp_path):
     cases = list(shard.listed(config.find(project), "full", Scale.SMALL)["case"])
@@ -152,6 +157,7 @@ def test_a_worker_that_cannot_run_this_peakgate_offers_nothing():
         measure._worker("tcp://1", PeakgateError("archive: damaged"))
 
 
+@unpacks
 def test_a_gpu_that_no_worker_offers_is_lost(project, tmp_path):
     cluster = measure.Cluster(None, 1, "cpu", str(tmp_path / "work"), 120.0)
     packed = packed_of(project)

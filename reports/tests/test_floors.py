@@ -4,6 +4,7 @@ import math
 import re
 import subprocess
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -211,14 +212,16 @@ def test_of_long_lists_the_furthest_falls_are_named_and_all_on_request(tmp_path:
     assert len(capsys.readouterr().out.splitlines()) == 3 + 2 * len(LADDER)
 
 
-def some_proposals(cases: int, skipped: int = 0, transfers: tuple[str, ...] = (), **present: float) -> Proposals:
+def some_proposals(
+    cases: int, skipped: int = 0, transfers: tuple[str, ...] = (), present: Mapping[str, float] | None = None
+) -> Proposals:
     """Floors of 0.5 with rooms of 25 %, 50 % and so on; some have one today."""
     names = [f"a.{number}" for number in range(cases)]
     every = pd.DataFrame(
         {
             "case": names,
             "floor": 0.5,
-            "present": [present.get(name.removeprefix("a."), math.nan) for name in names],
+            "present": [(present or {}).get(name.removeprefix("a."), math.nan) for name in names],
             "origin": "origin",
             "room": [(number + 1) / 4 for number in range(cases)],
         }
@@ -232,7 +235,7 @@ def numbers(line: str) -> list[str]:
 
 
 def test_a_summary_counts_what_is_new_raised_lowered_skipped_and_a_transfer() -> None:
-    found = summary(some_proposals(3, 2, ("t.x", "t.y"), **{"1": 0.4, "2": 0.6}), 4).splitlines()
+    found = summary(some_proposals(3, 2, ("t.x", "t.y"), {"1": 0.4, "2": 0.6}), 4).splitlines()
     assert [numbers(line) for line in found] == [
         ["1", "1", "4", "2"],  # new, raised, sessions, GPUs
         ["4", "5"],  # too few to trust
@@ -246,14 +249,14 @@ def test_a_summary_counts_what_is_new_raised_lowered_skipped_and_a_transfer() ->
         ["0", "25.0"],
     ]
     assert found[2].endswith("--lower")
-    assert "--lower" not in summary(some_proposals(1, **{"0": 0.6}), 5, lower=True)
+    assert "--lower" not in summary(some_proposals(1, present={"0": 0.6}), 5, lower=True)
     assert len(summary(some_proposals(0), 5).splitlines()) == 1
     assert len(summary(some_proposals(1), 5).splitlines()) == 3
 
 
 @pytest.mark.parametrize(("cases", "more"), [(5, []), (6, ["1"]), (8, ["3"])])
 def test_of_a_long_list_five_are_named_and_the_others_counted(cases: int, more: list[str]) -> None:
-    given = some_proposals(cases, cases, **{str(number): 0.6 + number / 100 for number in range(cases)})
+    given = some_proposals(cases, cases, present={str(number): 0.6 + number / 100 for number in range(cases)})
     short, whole = summary(given, 5).splitlines(), summary(given, 5, everything=True).splitlines()
     rest = [numbers(line) for line in short if line.endswith("--all names them")]
     assert rest == [more] * 3 if more else rest == []

@@ -16,11 +16,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from peakgate.core import config
+from peakgate.core import config, sandbox, seccomp
 from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import file_digest
 from peakgate.core.verdict import ExitCode
+from peakgate.reports.gate import branch
 from peakgate.reports.gate import command as gate
 from peakgate.reports.gate.branch import Refs
 
@@ -199,7 +200,7 @@ def test_a_change_that_does_not_build_is_a_regression_and_a_base_that_does_not_i
         assert (tree, inside, writable, scratch.is_dir()) == (home / "head", home / "head" / "inside", True, True)
         return subprocess.Popen(command, cwd=inside, start_new_session=True, **more)
 
-    monkeypatch.setattr(gate.sandbox, "start", start)
+    monkeypatch.setattr(sandbox, "start", start)
     environment = {"PATH": os.defpath}
     judge = gate._Gate(
         argparse.Namespace(), REFS, home, home / "base" / "inside", home / "head" / "inside", environment
@@ -216,8 +217,8 @@ def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("base", "head"):
         (home / name / "inside").mkdir(parents=True)
         (home / name / "inside" / "peakgate.toml").write_text(f'kernels = "{name}"\nbenchmarks = ["tests"]\n')
-    monkeypatch.setattr(gate.sandbox, "isolation", lambda: (SimpleNamespace(value="a box"), "as it is"))
-    monkeypatch.setattr(gate.seccomp, "refusal", lambda: "no filter")
+    monkeypatch.setattr(sandbox, "isolation", lambda: (SimpleNamespace(value="a box"), "as it is"))
+    monkeypatch.setattr(seccomp, "refusal", lambda: "no filter")
     monkeypatch.setattr(gate._Gate, "protect", lambda self: OK if self.refs is REFS else None)
     return home
 
@@ -298,9 +299,13 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
         (home / "out" / "dangling").symlink_to("nowhere")
         return {"protect": ends[0], "bench": replace(ends[1], verdict=verdict, reason="why")}, {"base": "b"}
 
+    def refs(*given: Any) -> Any:
+        asked.append(given)
+        return REFS
+
     monkeypatch.setattr(gate, "worktree", worktree)
     monkeypatch.setattr(gate, "_judged", judged)
-    monkeypatch.setattr(gate.branch, "refs", lambda *given: asked.append(given) or REFS)
+    monkeypatch.setattr(branch, "refs", refs)
     home, out = tmp_path / "own", tmp_path / "out"
     more = ["--home", str(home), "--out", str(out)] if named else []
     assert gate.main("gate", ["main", "change", "--repository", str(inside), "--branch", "origin/main", *more]) == code

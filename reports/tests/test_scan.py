@@ -452,11 +452,11 @@ def test_a_mixture_of_two_levels_is_as_probable_as_a_hypergeometric_draw(
     (early, back), (before, after) = visits, sessions
     there = early + after - back
     chance = places * stats.hypergeom.sf(after - back - 1, before + after, there, after)
-    towards = [np.where(np.arange(count) < off, 1.0, 0.0) for count, off in ((before, early), (after, back))]
-    assert scan.is_mixture(*towards, 0.1, 1.0, places) == (chance > 0.003)
+    older, newer = (np.where(np.arange(count) < off, 1.0, 0.0) for count, off in ((before, early), (after, back)))
+    assert scan.is_mixture(older, newer, 0.1, 1.0, places) == (chance > 0.003)
     for factor in (0.999, 1.001):
         monkeypatch.setattr(scan, "MOST_PROBABLE", factor * chance)
-        assert scan.is_mixture(*towards, 0.1, 1.0, places) == (factor < 1)
+        assert scan.is_mixture(older, newer, 0.1, 1.0, places) == (factor < 1)
 
 
 def test_two_visits_are_no_mixture_however_probable_and_three_are() -> None:

@@ -67,7 +67,8 @@ def test_the_sessions_of_an_archive_are_those_of_its_files_as_they_stand(runs: l
     changed = Archive([runs[0].parent]).cases
     second = str(runs[1])
     assert changed.loc[changed["run"] == second, ["case", "time_us"]].to_numpy().tolist() == [[PAD, pytest.approx(1.0)]]
-    pd.testing.assert_frame_equal(*(each[each["run"] != second].reset_index(drop=True) for each in (first, changed)))
+    left, right = (each[each["run"] != second].reset_index(drop=True) for each in (first, changed))
+    pd.testing.assert_frame_equal(left, right)
 
 
 def test_foreign_files_are_passed_over_and_named(runs: list[Path]) -> None:

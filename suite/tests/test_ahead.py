@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 from peakgate.core.case import Case
@@ -12,7 +13,7 @@ from peakgate.core.verdict import Judgement, Verdict
 from peakgate.run import ahead
 from peakgate.run.ahead import Shares
 from peakgate.run.results import case_of
-from peakgate.run.session import Outcome
+from peakgate.run.session import Outcome, Session
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 CASES = [replace(case, defines=(("N", case.size),)) for case in (case_of(f"b.py::t[{n}]") for n in range(4))]
@@ -43,7 +44,7 @@ def shared(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
     def measured(session: Measuring) -> list[Outcome]:
-        shares = Shares(session, CASES)
+        shares = Shares(cast("Session", session), CASES)
         shares.begin()
         return [shares.outcome(case) for case in CASES]
 

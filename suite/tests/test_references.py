@@ -9,6 +9,9 @@ from peakgate.core.case import Buffer, Role
 from peakgate.device import references
 from synthetic_cases import make_case
 
+NOBODYS = 1 << 30
+"""An id that no process has: Linux counts to 2^22."""
+
 
 def doubled(xp, inputs):
     return (xp.add(inputs[0], inputs[0]),)
@@ -46,6 +49,8 @@ def test_what_was_compiled_ahead_once_starts_no_process_again(tmp_path, monkeypa
     started = []
 
     class Process:
+        pid = NOBODYS
+
         def wait(self, _seconds=0.0):
             return 0
 
@@ -78,6 +83,8 @@ def test_processes_begin_before_the_cases_are_known_only_where_nothing_is_compil
 
 def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_and_the_cases(tmp_path, monkeypatch):
     class Begun:
+        pid = NOBODYS
+
         def __init__(self):
             read, other = os.pipe()
             self.received, self.stdin = os.fdopen(read), os.fdopen(other, "wb")
@@ -107,6 +114,8 @@ def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_an
 
 def test_a_process_that_fails_leaves_no_mark_that_all_is_compiled(tmp_path, monkeypatch):
     class Failing:
+        pid = NOBODYS
+
         def __init__(self):
             self.stdin = io.BytesIO()
 

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from peakgate.core import sandbox, seccomp
@@ -167,7 +168,7 @@ def run(way: Isolation, tmp_path: Path, *program: str) -> tuple[int, str]:
     for name in ("folder", "scratch"):
         (tmp_path / name).mkdir()
     command = [sys.executable, "-P", "-c", *program]
-    piped = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    piped: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     process = sandbox.start(command, tmp_path / "folder", tmp_path / "scratch", way=way, **piped)
     printed = process.communicate(timeout=60)[0].decode()
     return process.returncode, printed
