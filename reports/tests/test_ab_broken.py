@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,9 @@ def test_a_budget_that_is_used_up_leaves_the_undecided_inconclusive(tmp_path: Pa
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED), "--budget", "0.000001") == 3
     assert row(tmp_path, PAD)["verdict"] == "INCONCLUSIVE"
     assert "budget" in reported(tmp_path)["stopped"]
-    assert row(tmp_path, PAD)["reason"] == f"{reported(tmp_path)['stopped']} after 0 of 4 pairs"
+    stopped, reason = reported(tmp_path)["stopped"], row(tmp_path, PAD)["reason"]
+    assert reason.startswith(stopped)
+    assert re.findall(r"\d+", reason.removeprefix(stopped)) == ["0", "4"]  # of the pairs
 
 
 def test_without_a_run_of_base_no_fact_of_the_machine_differs(tmp_path: Path) -> None:

@@ -132,9 +132,9 @@ def test_one_whole_run_of_several_is_enough_to_miss_a_case_or_to_call_it_new(run
 def test_a_missing_case_names_the_tiers_where_they_differ(run: pd.DataFrame) -> None:
     both = pd.concat([run.assign(run_tier="full"), run.assign(run_tier="gate")])
     gate = run.assign(run_tier="gate")
-    assert "base ran tier full and gate, new gate:" in judge._tiers(both, gate)
+    assert re.findall("full|gate", judge._tiers(both, gate)) == ["full", "gate", "gate"]
     row = judged(run, {"run_tier": "full"}, {"run_tier": "gate", "case": "a.other"})
-    assert "base ran tier full, new gate:" in row["reason"].item()
+    assert re.findall("full|gate", row["reason"].item()) == ["full", "gate"]
     assert judge._tiers(gate, gate) == ""
 
 

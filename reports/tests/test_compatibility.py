@@ -57,7 +57,8 @@ def test_families_and_settings_of_0_2_are_proven_without_a_change(project: Path)
     found = current()
     assert (found.include, found.options) == ((project / "kernels" / "common",), ("--use_fast_math",))
     assert (found.build, found.build_timeout_s) == ("true", 600)
-    assert main(["bench", "--device", "cpu", "-k", "scale or copy_float4_x4 or read_float4"]) == ExitCode.OK
+    chosen = "scale or copy_float4_x4 or read_float4"
+    assert main(["bench", "--device", "cpu", "-k", chosen]) == ExitCode.OK
     verdicts = json.loads((project / ".peakgate" / "out" / "bench.json").read_text())
     assert {each["case"].partition("-")[0]: each["verdict"] for each in verdicts["cases"]} == {
         "scale.scale": "NO_FLOOR",

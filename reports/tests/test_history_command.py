@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,7 +132,7 @@ def test_an_accepted_regression_of_no_case_is_named_with_the_nearest(tmp_path: P
     entry = f'[[regression]]\ncase = "{PAD}x"\npercent = 2.0\nreason = "a check"\ndate = 2026-11-02\n'
     accepted.write_text(f"schema = 1\n{entry}")
     assert main(["history", "--runs", "runs", "--out", "out", "--baselines", "baselines"]) == 0
-    assert f"{PAD}x, did you mean '{PAD}'" in capsys.readouterr().out
+    assert re.findall(rf"{PAD}x?\b", capsys.readouterr().out)[-2:] == [f"{PAD}x", PAD]
 
 
 def test_a_regression_on_the_gpu_measured_last_is_told_of_its_own_sessions(tmp_path: Path, capsys: Captured) -> None:

@@ -15,7 +15,7 @@ from peakgate.cli import main
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES
 from peakgate.reports.gate import acknowledged, protect
-from peakgate.reports.gate.changes import FileChange
+from peakgate.reports.gate.changes import ChangeKind, FileChange
 from peakgate.run.terms import Contract
 from refusals import refusal
 from synthetic_runs import document, save
@@ -516,7 +516,7 @@ def test_what_is_no_new_file_among_the_runs_is_not_read_as_a_run(gpu: Path) -> N
     given += [FileChange("A", "g/other.json", False, "", "1")]
     found = protect._forged(gpu.parent, given)
     assert [(each.gpu, each.kind, each.term, each.what, each.before) for each in found] == [
-        ("g", "run that cannot be trusted", "run", "a.json", "none")
+        ("g", ChangeKind.FORGED, "run", "a.json", "none")
     ]
 
 

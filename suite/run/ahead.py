@@ -27,11 +27,11 @@ LEAST_SHARE = 16
 PATIENCE_S = HOST_LIMIT_S / 2
 """How long a share's process may be at one case before it is given up."""
 
-Answer = tuple[str, Outcome, str]
+HandedOver = tuple[str, Outcome, str]
 """A case's id, what came of it, and what was printed meanwhile."""
 
 
-class Shares:
+class CaseShares:
     """Cases in a share for each processor, the first of which is this process's own.
 
     To be made while this process has a single thread; work begins with ``begin``, when kernels are built.
@@ -41,7 +41,7 @@ class Shares:
         count = min(os.cpu_count() or 1, len(cases) // LEAST_SHARE) if single_threaded() else 1
         self._session = session
         self._own, *others = _divided(cases, count)
-        self._done: dict[str, Outcome | Answer] = {}
+        self._done: dict[str, Outcome | HandedOver] = {}
         self._from: dict[str, Connection] = {}
         for share in others:
             self._from |= dict.fromkeys((case.id for case in share), _started(session, share))
@@ -74,7 +74,7 @@ class Shares:
     def _receive(self, results: Connection) -> None:
         """Take the next answer of a share's process, which is given up where it has none."""
         try:
-            answer: Answer | None = results.recv() if results.poll(PATIENCE_S) else None
+            answer: HandedOver | None = results.recv() if results.poll(PATIENCE_S) else None
         except (EOFError, ConnectionResetError):
             answer = None
         if answer is None:

@@ -17,9 +17,9 @@ from peakgate.core import git, records
 from peakgate.core.config import Project
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import file_digest, scratch_folder
+from peakgate.core.version import PACKAGE
 from peakgate.judge.floors import Floors, load_floors
 
-PACKAGE = Path(__file__).parents[1]
 ARCHIVE = Path(".peakgate", "archive.json")
 """In a project unpacked from an archive: ``commit`` and ``changes`` of the tree that was packed."""
 

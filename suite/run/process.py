@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEVICE = "--peakgate-device="
 KERNELS = Path(__file__).with_name("bench_kernels.py")
-SETTINGS = Path(__file__).with_name("bench.toml")
+BENCH_SETTINGS = Path(__file__).with_name("bench.toml")
 """pytest's settings for our own tests: a stranger's addopts are none of ours."""
 
 NOTHING_SELECTED = (
@@ -72,7 +72,7 @@ def fixed_arguments(root: Path) -> list[str]:
     """The arguments of pytest in every run of a project."""
     from peakgate.core import config  # noqa: PLC0415  (the GPU is begun on before)
 
-    fixed = [str(KERNELS), "-c", str(SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]
+    fixed = [str(KERNELS), "-c", str(BENCH_SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]
     fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider"]
     fixed += ["-p", "no:faulthandler", "--peakgate"]
     project = config.find(root)

@@ -27,7 +27,7 @@ from peakgate.measure.energy import LOOPS
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SHARED_S, SamplingPlan
 from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
-from peakgate.run.ahead import Shares
+from peakgate.run.ahead import CaseShares
 from peakgate.run.journal import FRESH, Finished, Link, finished
 from peakgate.run.session import Outcome, Session
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -78,7 +78,7 @@ class Results:
         self.below_floor = self.measured_again = False
         self._ahead: dict[str, Outcome] = {}
         self._others: dict[str, Outcome] = {}
-        self._shares: Shares | None = None
+        self._shares: CaseShares | None = None
 
     def measure(self, case: Case) -> tuple[run_file.Entry, Sequence[float]]:
         """Measure a case, unless an earlier process finished it; its entry and its samples."""
@@ -107,11 +107,11 @@ class Results:
         outcome, self._others[case.id] = in_turns(self.session, case, self.others[case.id], least_s)
         return outcome
 
-    def share(self, cases: Sequence[Case]) -> Shares:
+    def share(self, cases: Sequence[Case]) -> CaseShares:
         """Have every processor measure some of these cases, which an emulator can."""
         known, device = self.known, self.session.device
         kept = [case for case in cases if not (device.refusal(case) or known.objection(case))]
-        self._shares = Shares(self.session, kept)
+        self._shares = CaseShares(self.session, kept)
         return self._shares
 
     def measure_ahead(self, case: Case) -> None:

@@ -11,7 +11,7 @@ import pytest
 from peakgate.core.case import Case
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.run import ahead
-from peakgate.run.ahead import Shares
+from peakgate.run.ahead import CaseShares
 from peakgate.run.results import case_of
 from peakgate.run.session import Outcome, Session
 
@@ -44,7 +44,7 @@ def shared(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
     def measured(session: Measuring) -> list[Outcome]:
-        shares = Shares(cast("Session", session), CASES)
+        shares = CaseShares(cast("Session", session), CASES)
         shares.begin()
         return [shares.outcome(case) for case in CASES]
 
@@ -66,5 +66,5 @@ def test_cases_that_another_process_does_not_come_back_from_are_measured_here(sh
 
 def test_a_process_that_takes_too_long_over_a_case_is_given_up(shared, monkeypatch):
     monkeypatch.setattr(ahead, "PATIENCE_S", 0.0)
-    monkeypatch.setattr(Shares, "begin", lambda shares: None)  # none of them ever ends a case
+    monkeypatch.setattr(CaseShares, "begin", lambda shares: None)  # none of them ever ends a case
     assert {outcome.judgement.reason for outcome in shared(Measuring())} == {"here"}

@@ -84,12 +84,11 @@ def test_every_task_is_answered_once():
 
 def test_a_task_that_takes_its_process_along_is_answered_with_where_and_how_and_the_others_go_on():
     answers = dict(run([partial(squared, 3), killed, left, partial(squared, 4)], jobs=1))
-    assert answers == {
-        0: 9,
-        1: Died("the last problem", "its process ended by SIGKILL"),
-        2: Died("", "its process exited with 7"),
-        3: 16,
-    }
+    assert {number: answer for number, answer in answers.items() if not isinstance(answer, Died)} == {0: 9, 3: 16}
+    assert [(answers[number].at, answers[number].how.split()[-1]) for number in (1, 2)] == [
+        ("the last problem", "SIGKILL"),
+        ("", "7"),
+    ]
 
 
 def test_a_task_without_an_end_is_ended():
