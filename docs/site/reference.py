@@ -27,7 +27,7 @@ FAMILY = {
     "Kernels": ("kernel", "family", "stage", "launch"),
     "Arguments": ("In", "Out", "InOut", "Temp", "Scratch", "Value", "Struct", "TensorMap", "Texture", "Surface"),
     "Sizes and tolerances": ("Size", "Sizes", "Extent", "EDGES", "TOLERANCES", "tolerance_of_sums"),
-    "What they make": ("Family", "Described", "LaunchOf", "Buffer", "Array"),
+    "What they make": ("Family", "LaunchOf", "StageKernel", "Buffer", "Array"),
 }
 """Names of ``peakgate.family`` by subject."""
 
