@@ -70,7 +70,7 @@ TESTS = {
     "suite": (
         *("activity", "base", "baseline", "check_gpu_build", "correctness", "data", "family", "figures", "gate"),
         *("limits", "magnitudes", "narrow_types", "occupancy", "refill", "remeasure", "resources", "sampling"),
-        *("session", "table", "terms", "waivers"),
+        *("session", "state", "table", "terms", "waivers"),
     ),
     "reports": (
         *("ab_decide", "ab_look", "ab_schedule", "ab_screening", "ab_verdicts", "compare", "compare_figures"),
