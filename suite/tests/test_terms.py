@@ -220,6 +220,7 @@ def test_a_case_states_how_inputs_are_filled_and_how_far_outputs_may_be_off(case
     fillings = {None: "random", 2.0: "2.0", (0, 1): "(0, 1)", _below_32: "a function", tmp_path / "x.npy": "x.npy"}
     for data, stated_as in fillings.items():
         assert stated(other_input(case, data=data)).input_data == f"{stated_as}, 2.0"  # and the constant
+    assert [stated(replace(case, state=state)).state for state in ("cold", "warm", "graph")] == [None, "warm", "graph"]
     assert stated(replace(case, tolerance=1e-3)).tolerance == 1e-3
     assert stated(replace(case, tolerance=(1e-3,))).tolerance == 1e-3
     assert stated(replace(case, tolerance=1e-3, atol=0.5, rtol=0.0)).tolerance == "0.001 atol=0.5 rtol=0"
