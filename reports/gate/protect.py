@@ -99,7 +99,7 @@ def _inside(root: Path, folder: Path) -> str:
     for above in folder.parents:
         if above.resolve() == root.resolve():
             return folder.relative_to(above).as_posix()
-        if above.is_symlink() and above.resolve().is_relative_to(root.resolve()):
+        if above.is_symlink():
             raise PeakgateError(f"--baselines {folder}: {above} is a link; name the folder itself", Code.PROTECTED)
     raise PeakgateError(f"--baselines {folder}: is outside the repository {root}; name a folder inside", Code.OPTION)
 

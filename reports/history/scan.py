@@ -119,7 +119,7 @@ def propose(values: Floats, sd: Floats) -> list[Segments]:
     """Segments of each row of packed values that explain it at the price of PROPOSED squared a cut."""
     rows, columns = values.shape
     there: NDArray[np.bool_] = np.asarray(np.isfinite(values))
-    kept = there & ~odd(values, sd)
+    kept = ~odd(values, sd)  # what is missing is like no other
     scaled = np.where(kept, (values - values[:, :1]) / sd[:, None], 0.0)  # small numbers; cuts are the same about any
     # Session by row, so that one step of the recursion works on whole rows of memory.
     sums = np.vstack([np.zeros(rows), np.cumsum(scaled.T, axis=0)])

@@ -238,6 +238,12 @@ def test_a_term_that_both_sides_record_and_that_differs_is_named(term: str) -> N
         assert changed({term: None}, {term: AFTER[term]}) == changed({}, {term: None}) == []
 
 
+def test_the_same_code_under_two_drivers_is_known_and_no_repeat() -> None:
+    rows = frame({"run": run, "fingerprint": "f1", "gpu_driver": driver} for run, driver in (("a", "1"), ("b", "2")))
+    one, other = evidence.repeat_group(rows, "driver").tolist()
+    assert 0 <= one != other >= 0
+
+
 def test_the_rows_of_a_side_are_the_last_of_each_run_in_the_order_they_were_taken() -> None:
     given = [("b", "a.x", 1.0), ("b", "a.y", 2.0), ("a", "a.x", 3.0), ("b", "a.x", 4.0)]
     taken = {run: datetime(2026, 11, day, tzinfo=UTC) for day, run in enumerate("ab", 1)}

@@ -301,6 +301,14 @@ def test_a_change_cannot_acknowledge_itself_where_the_base_is_asked(gpu: Path) -
     assert main(["protect", "--base", "HEAD", "--acknowledged-from-base"]) == 0
 
 
+def test_acknowledgements_of_the_base_count_in_the_folder_of_a_gpu_alone(gpu: Path) -> None:
+    (gpu / "old").mkdir()
+    (gpu / "old" / acknowledged.ACKNOWLEDGED_FILE).write_text("schema = 2")
+    git("add", ".")
+    git("commit", "-q", "-m", "deeper")
+    assert main(["protect", "--base", "HEAD", "--acknowledged-from-base"]) == 0
+
+
 def hashed(path: Path) -> str:
     done = subprocess.run(["git", "hash-object", str(path)], check=True, capture_output=True, text=True)
     return done.stdout[:12]
@@ -358,11 +366,12 @@ def test_floors_that_become_something_else_never_pass_and_are_not_read_without_e
     assert (code, len(capsys.readouterr().err.splitlines())) in ((1, 0), (2, 1))
 
 
-@pytest.mark.parametrize("target", ["/dev/zero", "three.json", "/proc/self/maps"])
+@pytest.mark.parametrize("target", ["/dev/zero", "three.json", "/proc/self/maps", "/proc/self"])
 def test_a_link_among_the_runs_fails_and_is_not_read(gpu: Path, capsys: Captured, target: str) -> None:
     (gpu / "runs" / "three.json").symlink_to(target)
     assert main(["protect", "--base", "base"]) == 1
     assert "symbolic link: runs/three.json" in capsys.readouterr().out
+    assert [each[-1] for each in changed()] == ["link"]
 
 
 def test_baselines_that_become_a_link_fail(gpu: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -418,6 +427,8 @@ def test_contracts_of_the_base_are_compared_with_those_of_the_tree(
         ("", "case dropped", "case", "a.c"),
     ]
     assert {each["gpu"] for each in found["changes"]["review"]} <= {""}
+    Path("peakgate.toml").write_text('baselines = "elsewhere"\n')
+    assert [each[1] for each in changed("--baselines", "baselines")].count("setting changed") == 1
     assert main(["protect", "--base", "base", "--no-contracts"]) == 0
 
 
@@ -563,7 +574,12 @@ def test_what_a_projects_cases_print_are_their_contracts_or_why_they_cannot_be_l
 ) -> None:
     done = SimpleNamespace(problem="", output=b'{"a.b": {"bytes": 8}}')
     asked = SimpleNamespace(finish=lambda: done)
-    monkeypatch.setattr(protect, "Asked", lambda command, limit_s, cwd: nullcontext(asked) if cwd == tmp_path else None)
+
+    def ask(command: list[str], limit_s: float, cwd: Path) -> nullcontext[SimpleNamespace]:
+        assert (command[-1], limit_s, cwd) == ("--terms", protect.IDENTITY_TIMEOUT_S, tmp_path)
+        return nullcontext(asked)
+
+    monkeypatch.setattr(protect, "Asked", ask)
     assert protect.contracts(tmp_path, "base") == {"a.b": Contract(bytes=8)}
     done.problem = "it ended"
     with pytest.raises(PeakgateError, match=r"^base: .*it ended") as caught:

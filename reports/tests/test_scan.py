@@ -149,6 +149,7 @@ def test_the_best_of_two_levels_is_found_wherever_the_search_starts() -> None:
 
 def test_what_is_detectable_is_what_a_clean_step_must_be_to_pass() -> None:
     assert scan.detectable(9, 0.01, 4.0, 5.0) == math.inf
+    assert scan.detectable(10, 0.01, 4.0, 5.0) == pytest.approx(0.04 * math.sqrt(2 / 5))
     error = 0.01 * math.sqrt(1 / 5 + 1 / 25)
     assert scan.detectable(30, 0.01, 4.0, 5.0) == pytest.approx(4 * error)
     assert scan.detectable(30, 0.001, 4.0, 5.0) == pytest.approx(5 * error / 10)  # small steps have the older limit
@@ -161,6 +162,10 @@ def test_the_newest_sessions_moved_where_two_levels_fit_better_by_the_critical_v
     assert scan.newest_moved(values, 1.0, 0.999 * t_value)
     assert not scan.newest_moved(values, 1.0, 1.001 * t_value)
     assert not scan.newest_moved(values[::-1].copy(), 1.0, 2.0)  # an old step is not new
+    four = np.array([0.0] * 26 + [100.0] * 4)
+    assert not scan.newest_moved(four, 1.0, 6.4)  # 37 variances better with five, 49 with the four alone
+    scattered = np.array([0.0] * 25 + [100.0, 200.0, 300.0, 400.0, 500.0])
+    assert not scan.newest_moved(scattered, 1.0, 5.0)  # no level of their own
 
 
 def four_steps(values: Floats, sd: float) -> tuple[float, float, int]:
@@ -286,6 +291,11 @@ def test_a_segment_with_which_too_few_sessions_agree_is_no_level(after: int, agr
     assert scan.tested(values, segments, 1.0, 1e-9, 1e-9) == ((0, 5 + after),)
 
 
+def test_an_older_segment_with_which_four_sessions_agree_is_no_level() -> None:
+    values = np.array([0.0] * 4 + [-50.0] + [9.0] * 8)
+    assert scan.tested(values, ((0, 5), (5, 13)), 1.0, 1e-9, 1e-9) == ((0, 13),)
+
+
 def test_the_largest_of_many_z_statistics_is_siegmunds_approximation() -> None:
     sessions, cuts, bounds = 20, np.array([4.0, 7.0, 16.0]), (0.5, 2.0, 3.5)
     expected = []
@@ -354,6 +364,9 @@ def test_a_cut_moves_to_where_two_levels_fit_best_and_leaves_five_sessions_on_ei
     assert moved([0.0] * 4 + [2.9] + [5.0] * 10, (0, 5), (5, 15)) == ((0, 5), (5, 15))
     assert moved([5.0] * 10 + [2.9] + [0.0] * 4, (0, 10), (10, 15)) == ((0, 10), (10, 15))
     assert moved([0.0] * 6 + [100.0] + [10.0] * 6, (0, 7), (7, 13)) == ((0, 7), (7, 13))  # 6 fits as well
+    assert moved([0.0] * 10 + [10.0] * 10, (0, 15), (15, 20)) == ((0, 11), (11, 20))  # by four at most
+    later = [0.0] * 10 + [50.0] * 3 + [53.0] * 12
+    assert moved(later, (0, 10), (10, 15), (15, 25)) == ((0, 10), (10, 15), (15, 25))
 
 
 def test_a_newest_step_of_exactly_the_large_size_has_the_critical_value_of_the_newest(

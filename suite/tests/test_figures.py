@@ -68,6 +68,12 @@ def test_a_transfer_is_compared_with_the_link_and_with_no_roof():
     assert figures == Metrics(2.0, 32.0, 0.0, pytest.approx(0.5), "link", None, None)
 
 
+def test_a_repeated_launch_is_compared_with_the_roof_of_arithmetic_and_with_none_of_memory():
+    roofs, work = {"copy_1MiB": 1000.0, "fma": 30.0}, Work(bytes=4_000, flops=60_000_000)
+    assert metrics(make_case(state="warm"), make_samples(2.0), PEAKS, roofs).roof is None
+    assert metrics(make_case(state="warm", roof="fma", work=work), make_samples(4.0), PEAKS, roofs).roof == "fma"
+
+
 def test_a_case_that_claims_no_work_has_times_alone():
     case = make_case(work=Work(0, 0))
     figures = metrics(case, make_samples(2.0), PEAKS, {"copy_1MiB": 1000.0})

@@ -55,6 +55,12 @@ def test_a_fraction_that_is_below_its_floor_by_however_little_is_below_it(fracti
     assert judge(SAMPLES, measured(0.7), 0.7).verdict is Verdict.PASS
 
 
+def test_a_repeated_launch_that_claims_a_peak_by_its_flops_is_held_to_its_floor() -> None:
+    repeated = replace(SAMPLES, first_us=170.0)
+    assert judge(repeated, measured(0.71, "compute"), 0.7).verdict is Verdict.PASS
+    assert judge(repeated, measured(0.69, "compute"), 0.7).verdict is Verdict.BELOW_FLOOR
+
+
 def test_the_clock_may_account_for_two_percent_over_the_peak() -> None:
     assert judge(SAMPLES, measured(1.02), 0.7).verdict is Verdict.PASS
     assert judge(SAMPLES, measured(1.0201), 0.7).verdict is Verdict.IMPOSSIBLE
