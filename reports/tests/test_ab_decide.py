@@ -234,6 +234,13 @@ def test_one_wild_pair_hardly_moves_the_estimate() -> None:
     assert hodges_lehmann(values) == pytest.approx(0.010, abs=0.002)
 
 
+def test_pairs_that_only_tell_of_noise_count_by_their_degrees_of_freedom() -> None:
+    own, other = np.array([[0.0, 0.02]]), np.array([[0.0, 0.01, 0.02, 0.03]])
+    (found,) = records(estimates(own, np.array([5.0]), other_pairs=other))
+    squares = np.var(own) * own.size + np.var(other) * other.size
+    assert found.standard_error == pytest.approx(math.sqrt(squares / 4 / 2))
+
+
 def test_both_directions_are_suspected_alike() -> None:
     screen, _ = experiment(11, {5: 0.02, 6: -0.02})
     found = suspects(estimates(screen, LOG_TIME))

@@ -63,6 +63,15 @@ def test_a_shift_of_everything_is_its_own_line_and_fails_the_gate(saved: Saved) 
     assert result.exit_code() == ExitCode.REGRESSION
 
 
+def test_a_suite_that_did_not_move_says_by_how_much_and_a_note_that_the_code_is_the_same(saved: Saved) -> None:
+    extra = {PAD: {"fingerprint": "aa"}}
+    slower = {case: us * 1.004 for case, us in LADDER.items()}
+    result = compare(saved.side(extra=extra), saved.side(slower, extra=extra))
+    assert result.suite is not None
+    assert result.suite.reason.startswith("+0.40 %, within")
+    assert any(note.startswith("machine code: the same") for note in result.notes)
+
+
 def test_a_suite_wide_shift_is_never_taken_off_the_cases(saved: Saved) -> None:
     result = compare(saved.side(), saved.side({case: us * 1.05 for case, us in LADDER.items()}))
     assert verdicts(result) == {Verdict.SLOWER}

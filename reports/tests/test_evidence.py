@@ -238,6 +238,16 @@ def test_a_term_that_both_sides_record_and_that_differs_is_named(term: str) -> N
         assert changed({term: None}, {term: AFTER[term]}) == changed({}, {term: None}) == []
 
 
+def test_a_case_below_its_floor_without_figures_has_the_sessions_own_reason() -> None:
+    rows = frame([{"verdict": "BELOW_FLOOR", "reason": "0.6 in two of three", "floor": None}])
+    assert records(evidence.summarize(rows, ALL))[0].below == "0.6 in two of three"
+
+
+def test_whole_counts_are_named_as_such() -> None:
+    assert type(evidence._term(16.0)) is int
+    assert evidence._term(1.5) == 1.5
+
+
 def test_the_same_code_under_two_drivers_is_known_and_no_repeat() -> None:
     rows = frame({"run": run, "fingerprint": "f1", "gpu_driver": driver} for run, driver in (("a", "1"), ("b", "2")))
     one, other = evidence.repeat_group(rows, "driver").tolist()

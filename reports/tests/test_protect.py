@@ -466,7 +466,17 @@ def test_a_project_around_the_repository_is_not_the_repositorys(
     monkeypatch.setattr(protect, "contracts", lambda tree, name: pytest.fail("listed"))
     (repository.parent / "peakgate.toml").write_text("")
     (repository.parent / "kernels").mkdir()
+    assert protect._project(repository, repository) is None
     assert main(["protect", "--base", "base", "--baselines", "baselines"]) == 0
+
+
+def test_the_folder_of_kernels_has_two_names_where_it_is_a_link_and_none_where_it_is_missing(project: Path) -> None:
+    found = protect._project(project, project)
+    assert protect._kernels(project, found) == {"kernels"}
+    (project / "kernels").rename(project / "others")
+    assert protect._kernels(project, found) == set()
+    (project / "kernels").symlink_to("others")
+    assert protect._kernels(project, found) == {"kernels", "others"}
 
 
 def test_a_base_without_kernels_has_no_contracts_to_compare(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
 from peakgate.core.verdict import FAULTY, REGRESSIONS, Verdict
-from peakgate.reports.comparison.evidence import causes
+from peakgate.reports.comparison.evidence import causes, moved
 from peakgate.reports.comparison.result import WORST_FIRST, probability
 from peakgate.reports.runs.runfile import CaseResult, load_run
 from synthetic_runs import document, save
@@ -89,6 +90,21 @@ def test_what_one_side_does_not_know_has_not_changed(result: CaseResult, field: 
     other = ["other machine code, same registers, shared memory and occupancy"]
     for sides in ((unknown, structs.replace(result, fingerprint="bb")), (result, known)):
         assert causes(*sides) == ([] if field == "fingerprint" else other)
+
+
+@pytest.mark.parametrize("p_value", [None, 0.0034])
+def test_a_flagged_shift_says_how_sure_it_is_where_sessions_were_repeated_and_what_else_changed(
+    p_value: float | None,
+) -> None:
+    unknown = ("spill_bytes", "shared_bytes", "occupancy", "sm_clock_mhz", "floor", "peak_fraction")
+    sides = [
+        SimpleNamespace(sessions=3, fingerprint=code, registers=registers, **dict.fromkeys(unknown))
+        for code, registers in (("aa", 32), ("bb", 64))
+    ]
+    shift = SimpleNamespace(change_percent=5.0, smallest_detectable_change_percent=3.5, p_value=p_value)
+    text, cause = moved(*sides, shift).split("; ")
+    assert ("p = 0.003" in text, "3.5 %" in text) == (p_value is not None, p_value is None)
+    assert cause == "registers 32 to 64"
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,14 @@ def test_a_session_in_which_all_cases_moved_is_a_false_positive_of_the_suite(sav
     assert measure(Design.HALVES, runs).at_most is None
 
 
+def test_other_sessions_count_in_the_design_that_has_them_alone(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 1)
+    runs = saved.sessions(10, 0.0005, 0)
+    single, with_history = (measure(design, runs) for design in (Design.SINGLE, Design.WITH_HISTORY))
+    assert max(with_history.detectable_percent.values()) < min(single.detectable_percent.values())
+    assert single.at_most == rate_at_most(single.rate, 5)
+
+
 @given(st.floats(0, 1), st.integers(2, 50))
 def test_the_bound_lies_above_the_rate_and_tightens_with_trials(rate: float, trials: int) -> None:
     assert rate <= rate_at_most(rate, trials) <= 1
