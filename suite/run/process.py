@@ -7,15 +7,18 @@ bench`` does so in its own process.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peakgate.core.errors import Code, PeakgateError, refused
 from peakgate.core.processes import end_with_parent
+from peakgate.core.text import nearest
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
+from pluggy import HookimplMarker
 
 if TYPE_CHECKING:
     import pytest
@@ -54,9 +57,21 @@ def begin_on_gpu(given: Sequence[str]) -> None:
 
 
 class _Watch:
-    """Notes a crash of pytest itself, whose exit status is that of our UNDECIDED, and skipped modules and cases."""
+    """Notes a crash of pytest itself, whose exit status is that of our UNDECIDED, and skipped modules and cases.
+
+    What pytest says of an option that it does not take becomes a PeakgateError.
+    """
 
     crashed = skipped = False
+
+    @HookimplMarker("pytest")(wrapper=True)
+    def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
+        import pytest  # noqa: PLC0415  (as in measure)
+
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            raise _option_refused(str(error)) from None
 
     def pytest_internalerror(self) -> None:
         self.crashed = True
@@ -66,6 +81,18 @@ class _Watch:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.skipped = self.skipped or report.skipped
+
+
+def _option_refused(reported: str) -> PeakgateError:
+    """What pytest reports of its arguments, below a usage that is not that of ``peakgate bench``, in one line."""
+    from peakgate.run import bench_options  # noqa: PLC0415  (only a mistake needs them)
+
+    found = re.search(r"error: (?:unrecognized arguments: ([^\s=]+))?(.*)", reported)
+    if found is None or found[1] is None:
+        what = (found[2] if found else reported).replace("--peakgate-", "--")
+    else:
+        what = f"{found[1]}: no such option of bench or pytest{nearest(found[1], bench_options.names())}"
+    return PeakgateError(f"{what}; `peakgate bench --help` lists the options", Code.OPTION)
 
 
 def fixed_arguments(root: Path) -> list[str]:
@@ -94,7 +121,10 @@ def measure(arguments: Sequence[str]) -> int:
         pytest.ExitCode.NO_TESTS_COLLECTED: ExitCode.BAD_INPUT,
     }
     watch = _Watch()
-    status = pytest.main(list(arguments), plugins=[watch])
+    try:
+        status = pytest.main(list(arguments), plugins=[watch])
+    except PeakgateError as error:
+        return refused(error)
     if watch.crashed:
         return ExitCode.DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:

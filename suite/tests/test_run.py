@@ -123,6 +123,8 @@ def test_strict_leaves_a_run_without_floors_undecided(tmp_path, run):
     ("arguments", "code"),
     [
         (["--device", "tpu"], Code.OPTION),
+        (["--devise", "cpu"], Code.OPTION),
+        (["--tier", "none"], Code.OPTION),
         (["-k", "no_such_case"], Code.SELECTION),
         (["--cases", "no/such/file"], Code.UNREADABLE),
     ],
@@ -132,6 +134,7 @@ def test_a_mistake_in_the_arguments_is_one_line_and_exit_2(tmp_path, arguments, 
     assert done.returncode == 2
     assert f"[{code}]" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+    assert "usage:" not in done.stderr
 
 
 def test_floors_that_name_an_unknown_case_stop_the_run_with_exit_2(tmp_path, run):
