@@ -287,7 +287,7 @@ def described_problems(text: str = "", file: Path | None = None) -> Catalogue:
                 "`peakgate init` writes an example, benchmark tests are for `peakgate bench`",
                 Code.FAMILY,
             )
-        raise PeakgateError(f"-k {text!r}: {_why_none(text)}", Code.SELECTION)
+        raise PeakgateError(f"-k {text!r}: {_why_none(text, found.families)}", Code.SELECTION)
     distinct: dict[Any, Case] = {}
     for case in chosen:
         try:
@@ -323,14 +323,16 @@ def without_problems(small: Sequence[Case], measured: Sequence[Case]) -> list[st
     return list(dict.fromkeys(map(kernel_name, left)))
 
 
-def _why_none(text: str) -> str:
+def _why_none(text: str, listed: Sequence[Family]) -> str:
     """A kernel file that no family lists yet is the likely slip."""
-    family, _, stage = text.partition(".")
-    project = config.current()
-    files = sorted((project.kernels / family).glob("*.cu"))
-    if stage and (file := next((each for each in files if each.stem.endswith(stage)), None)):
-        return f"no stage is built from {config.near(file)}; add it to {config.near(file.parent)}/family.py"
-    return "no small case with a kernel has such an id; try a family's name"
+    family, _, name = text.lower().rpartition(".")
+    used = {stage.source.resolve() for each in listed for stage in each.stages if stage.source is not None}
+    why = "no small case with a kernel has such an id; try a family's name"
+    for file in sorted(config.current().kernels.glob("*/*.cu")) if name else ():
+        alike = file.stem.lower().endswith(name) and family in ("", file.parent.name.lower())
+        if alike and file.resolve() not in used:
+            return f"{why}; {config.near(file)} is in no family: list it in {config.near(file.parent)}/{FAMILY_FILE}"
+    return why
 
 
 def kernel_name(case: Case) -> str:

@@ -156,6 +156,17 @@ def test_an_expression_that_is_none_is_bad_input_of_every_command(expression, pl
         assert place in reported
 
 
+@pytest.mark.parametrize("name", ["skewed", "scale.skewed", "other.skewed", "scale.cu"])
+def test_a_kernel_file_that_no_family_lists_is_named_where_its_name_selects_nothing(project, name):
+    project("scale", "", name="scale.cu")
+    project("scale", "", name="17_skewed.cu")
+    project("scale", KERNEL_FILE.format(sizes="[1]", small="[1]"))
+    with pytest.raises(PeakgateError) as unknown:
+        catalogue.described_problems(name)
+    assert unknown.value.code is Code.SELECTION
+    assert ("kernels/scale/17_skewed.cu" in str(unknown.value)) is (name in ("skewed", "scale.skewed"))
+
+
 WITH_A_LAMBDA = """
 from pathlib import Path
 from peakgate.case import Buffer, Case, Family, Launch, Role, Stage, Work
