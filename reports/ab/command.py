@@ -20,7 +20,7 @@ from peakgate.core.text import Progress, counted, say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.environments import SideEnvironment, made, usual
 from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, run_experiment
-from peakgate.reports.ab.folders import Wanted, build_side, folders, in_environments
+from peakgate.reports.ab.folders import Wanted, build_side, folders, in_environments, resolve
 from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
@@ -148,6 +148,8 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     )
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict
+        for side in (base, head):
+            resolve(side)  # a mistake in a name shows without a GPU too
         uuid = _answering(options.device)
         with _environments(options) as made, locked(uuid, options.wait), folders(base, head) as there:
             placed = in_environments(there, made)

@@ -81,7 +81,7 @@ def in_environments(
 @contextmanager
 def placed(side: str, wanted: Wanted) -> Iterator[SideFolder]:
     """One side as a folder, as ``folders`` makes it; a worktree is in a folder named ``side``."""
-    there = _resolve(wanted)
+    there = resolve(wanted)
     if isinstance(there, SideFolder):
         yield there
         return
@@ -129,8 +129,8 @@ def _builds(folder: Path) -> bool:
     return settings is not None and settings.build is not None
 
 
-def _resolve(wanted: Wanted) -> SideFolder | str:
-    """The side's folder, or the commit a worktree has to be made of."""
+def resolve(wanted: Wanted) -> SideFolder | str:
+    """The side's folder, or the commit a worktree has to be made of; PeakgateError where there is none."""
     if wanted.folder:
         path = Path(wanted.name)
         if not path.is_dir() or config.find(path.resolve()) is None:

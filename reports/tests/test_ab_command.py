@@ -51,8 +51,10 @@ def test_a_commit_that_does_not_exist_is_named(
     repository = tmp_path / "repository"
     commit(FakeSide().write(repository, "only", tmp_path / "runs.log"), "only")
     monkeypatch.chdir(repository)
-    assert main(["ab", "nosuchbranch"]) == 2
-    assert refusal(capsys) is Code.COMMIT
+    for gpu in ("GPU-0", None):
+        monkeypatch.setattr("peakgate.reports.ab.command.device_uuid", lambda _, gpu=gpu: gpu)
+        assert main(["ab", "nosuchbranch"]) == 2
+        assert refusal(capsys) is Code.COMMIT
 
 
 @pytest.mark.parametrize(
