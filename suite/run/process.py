@@ -29,7 +29,7 @@ BENCH_SETTINGS = Path(__file__).with_name("bench.toml")
 """pytest's settings for our own tests: a stranger's addopts are none of ours."""
 
 NOTHING_SELECTED = (
-    "no case was selected: -k takes parts of case ids, --collect-only lists them "
+    "no case was selected: -k takes parts of case ids, `peakgate bench --collect-only` lists them "
     "(the emulator has small sizes of its own)"
 )
 
