@@ -56,7 +56,7 @@ def report(
     A defect, or a waiver of none, outranks a kernel that the emulator could not compile, that outranks a pass.
     """
     rows = ruling.rows()
-    rows += [Row(each.kernel, reason=f"not checked: {each.broken}") for each in kernels if each.broken]
+    rows += _not_checked(kernels)
     rows += [Row(each.kernel, reason=f"skipped: {each.skipped}") for each in kernels if each.skipped]
     rows += [Row(each.kernel, reason=_refused(each.refused)) for each in kernels if each.refused]
     rows += [
@@ -79,6 +79,20 @@ def report(
         },
         unit="defect",
     )
+
+
+def _not_checked(kernels: Sequence[KernelReport]) -> list[Row]:
+    """A row for each reason, with the number of cases where several of a family share it."""
+    alike: dict[tuple[str, str], list[KernelReport]] = {}
+    for each in kernels:
+        if each.broken:
+            alike.setdefault((each.kernel.partition(".")[0], each.broken), []).append(each)
+    return [
+        Row(same[0].kernel, reason=f"not checked: {why}")
+        if len(same) == 1
+        else Row(family, reason=f"not checked: {why} ({counted(len(same), 'case')}, first {same[0].kernel})")
+        for (family, why), same in alike.items()
+    ]
 
 
 def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequence[int], wall_s: float) -> str:

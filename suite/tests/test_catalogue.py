@@ -1,5 +1,7 @@
 """Which families a project has, and the cases they define."""
 
+import json
+
 import pytest
 from peakgate.cli import main
 from peakgate.core import catalogue, config
@@ -165,6 +167,14 @@ def test_a_kernel_file_that_no_family_lists_is_named_where_its_name_selects_noth
         catalogue.described_problems(name)
     assert unknown.value.code is Code.SELECTION
     assert ("kernels/scale/17_skewed.cu" in str(unknown.value)) is (name in ("skewed", "scale.skewed"))
+
+
+def test_a_stage_without_its_file_is_one_line_of_check_and_an_entry_for_each_case(project, capsys, tmp_path):
+    project("scale", KERNEL_FILE.format(sizes="[1]", small="[1, 2, 3]"))
+    assert main(["check", "--jobs", "1", "--out", str(tmp_path)]) == 3
+    said = [line for line in capsys.readouterr().out.splitlines() if f"[{Code.FAMILY}]" in line]
+    kernels = json.loads((tmp_path / "check.json").read_text())["kernels"]
+    assert (len(said), sum(bool(each["not_checked"]) for each in kernels)) == (1, 3)
 
 
 WITH_A_LAMBDA = """
