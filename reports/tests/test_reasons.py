@@ -97,12 +97,12 @@ def test_a_flagged_shift_says_how_sure_it_is_where_sessions_were_repeated_and_wh
     p_value: float | None,
 ) -> None:
     unknown = ("spill_bytes", "shared_bytes", "occupancy", "sm_clock_mhz", "floor", "peak_fraction")
-    sides = [
+    base, new = (
         SimpleNamespace(sessions=3, fingerprint=code, registers=registers, **dict.fromkeys(unknown))
         for code, registers in (("aa", 32), ("bb", 64))
-    ]
+    )
     shift = SimpleNamespace(change_percent=5.0, smallest_detectable_change_percent=3.5, p_value=p_value)
-    text, cause = moved(*sides, shift).split("; ")
+    text, cause = moved(base, new, shift).split("; ")
     assert ("p = 0.003" in text, "3.5 %" in text) == (p_value is not None, p_value is None)
     assert cause == "registers 32 to 64"
 
