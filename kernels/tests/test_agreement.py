@@ -19,7 +19,7 @@ KERNELS = [
     f"{family.name}.{stage.name}" for family in families() for stage in family.stages if stage.source is not None
 ]
 
-MOST_WAITING = 7
+MOST_WAITING = 4
 """Kernels of a recorded family with problems that are new or changed since; each skips its comparison and is named.
 With more of them the agreement is no longer shown: record again, which takes a GPU a minute."""
 
