@@ -35,6 +35,8 @@ FLOAT_TOLERANCE = 2e-5
 """Of scores and powers in float32."""
 WEIGHT_TOLERANCE = 2**-8 + FLOAT_TOLERANCE
 """With weights rounded to bfloat16 besides: of 8 significant bits, so each by at most 2^-8 of itself."""
+MOST_SCORES = 1 << 26
+"""That the reference has in memory at once, of more than one head: those of a long one take gigabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +91,21 @@ def tensors(heads: int, length: int, width: int) -> list[Buffer]:
 
 
 def attention(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Array:
-    """``softmax(Q.K^T / sqrt(width)).V`` of each head: one after the other, for the scores of one take gigabytes."""
-    return xp.stack([_of_head(xp, *head, causal) for head in zip(q, k, v, strict=True)])
+    """``softmax(Q.K^T / sqrt(width)).V`` of each head: as many at a time as have MOST_SCORES, or one."""
+    heads, length, _ = q.shape
+    step = max(1, MOST_SCORES // length**2)
+    return xp.concatenate(
+        [_of_heads_at_once(xp, *(each[at : at + step] for each in (q, k, v)), causal) for at in range(0, heads, step)]
+    )
 
 
-def _of_head(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Array:
-    scores = xp.matmul(q, k.T) / q.shape[1] ** 0.5
+def _of_heads_at_once(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Array:
+    scores = xp.matmul(q, k.transpose(0, 2, 1)) / q.shape[2] ** 0.5
     if causal:
-        at = xp.arange(len(q))
+        at = xp.arange(q.shape[1])
         scores = xp.where(at[None, :] <= at[:, None], scores, -xp.inf)
-    weights = xp.exp(scores - scores.max(axis=1, keepdims=True))
-    return xp.matmul(weights, v) / weights.sum(axis=1, keepdims=True)
+    weights = xp.exp(scores - scores.max(axis=2, keepdims=True))
+    return xp.matmul(weights, v) / weights.sum(axis=2, keepdims=True)
 
 
 def pairs(length: int, causal: bool) -> int:
