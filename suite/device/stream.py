@@ -18,7 +18,7 @@ import cupy
 import numpy as np
 import numpy.typing as npt
 from peakgate.device import driver
-from peakgate.judge.activity import Activity, second_clock
+from peakgate.judge.activity import STAMP, Activity, second_clock
 from peakgate.measure.sampling import Samples
 
 Stamp = npt.NDArray[np.uint64]
@@ -182,6 +182,22 @@ class SampleStream:
         tail_us = (time.perf_counter() - finished) * 1e6
         return Trial(waited, cupy.cuda.get_elapsed_time(self._starts[0], self._stops[0]) * 1e3 / count, tail_us / count)
 
+    def leaves_work(self, launch: Callable[[], None], count: int) -> bool | None:
+        """Whether CUPTI records work that ends after the stream is done with all it was given; None without CUPTI."""
+
+        def launches() -> list[float]:
+            for _ in range(count):
+                launch()
+            self._stamp((1,), (1,), (self._stamps[0],))
+            cupy.cuda.runtime.deviceSynchronize()
+            return []
+
+        found = recorded(launches)
+        if found is None:
+            return None
+        done_ns = max((each.start_ns for each in found[1] if each.name == STAMP), default=0)
+        return any(each.end_ns > done_ns for each in found[1] if each.name != STAMP)
+
     def clock_mhz(self) -> float | None:
         """The SM clock over one flush."""
         self._stamp((1,), (1,), (self._stamps[0],))
@@ -245,5 +261,8 @@ def recorded(run: Callable[[], Sequence[float]]) -> tuple[Sequence[float], list[
     finally:
         for kind in kinds:
             cupti.activity_disable(kind)
-    found = [Activity(getattr(each, "name", None) or "", each.start, each.end, each.stream_id) for each in _completed]
-    return times_us, found
+    # A framework's profiler may have enabled other kinds, such as events, for the rest of the process.
+    work = [each for each in _completed if each.kind in kinds]
+    return times_us, [
+        Activity(getattr(each, "name", None) or "", each.start, each.end, each.stream_id) for each in work
+    ]

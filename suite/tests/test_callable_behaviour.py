@@ -22,9 +22,12 @@ PLAN = SamplingPlan(min_samples=4, max_samples=12)
 class Stream:
     """Plays back trials by a rule of count and limit, and samples of one length."""
 
-    def __init__(self, trial, time_us=100.0):
-        self._trial, self._time_us = trial, time_us
+    def __init__(self, trial, time_us=100.0, leaves_work=None):
+        self._trial, self._time_us, self._leaves_work = trial, time_us, leaves_work
         self.batches = []
+
+    def leaves_work(self, launch, count):
+        return self._leaves_work
 
     def trial(self, launch, count, *, limit_ns):
         launch()
@@ -89,10 +92,16 @@ def test_one_of_more_launches_than_the_driver_queues_is_sampled_one_at_a_time():
     assert measured.find_out(stream, Call(lambda: None, (), {}), PLAN) == measured.Behaviour(False, 1, 90.0)
 
 
-def test_work_that_goes_on_after_the_stream_is_refused_in_one_line():
-    stream = Stream(lambda launch, count, limit_ns: Trial(False, 3.0, 1.0 if idle(launch) else 140.0))
+@pytest.mark.parametrize("recorded", [None, True], ids=["without CUPTI", "recorded by CUPTI"])
+def test_work_that_goes_on_after_the_stream_is_refused_in_one_line(recorded):
+    stream = Stream(lambda launch, count, limit_ns: Trial(False, 3.0, 1.0 if idle(launch) else 140.0), 100.0, recorded)
     with pytest.raises(Unmeasurable, match=r"works on other streams: the GPU is busy for 139\.0 µs"):
         measured.find_out(stream, Call(lambda: None, (), {}), PLAN)
+
+
+def test_host_callbacks_after_the_stream_are_no_work_where_cupti_records_none():
+    stream = Stream(lambda launch, count, limit_ns: Trial(False, 90.0, 1.0 if idle(launch) else 140.0), 100.0, False)
+    assert measured.find_out(stream, Call(lambda: None, (), {}), PLAN) == measured.Behaviour(False, PLAN.batch, 90.0)
 
 
 def test_work_that_ran_ahead_of_the_sample_is_refused():

@@ -52,4 +52,5 @@ def test_energy_is_power_over_time_with_the_spread_of_loops(tmp_path):
         found = entry["energy"]
         assert 0 < found["least_joules"] <= found["joules"] <= found["most_joules"] < 1.2 * found["least_joules"], case
         assert found["idle_w"] < found["power_w"], case
-        assert found["launch_us"] < 1.2 * entry["time_us"], case
+        # Launches that follow each other write back what those before left in the L2, and are bound by power.
+        assert 0.8 * entry["time_us"] < found["launch_us"] < 2 * entry["time_us"], case
