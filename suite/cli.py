@@ -176,7 +176,7 @@ def _command(verb: str, given: Sequence[str]) -> int:
         sys.stdout.write(_help())
         return ExitCode.OK
     if verb == "--version":
-        from peakgate.core.version import version  # noqa: PLC0415  # slow, and no other call asks
+        from peakgate.core.config import version  # noqa: PLC0415  # slow, and no other call asks
 
         sys.stdout.write(f"peakgate {version()}\n")
         return ExitCode.OK

@@ -32,6 +32,10 @@ from peakgate.core import git, records
 from peakgate.core.errors import Code, PeakgateError
 
 Of = TypeVar("Of")
+
+PACKAGE = Path(__file__).resolve().parents[1]
+"""The folder of this package."""
+
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
 RUNS, CACHE = ".benchmarks", ".cache"
 SETTINGS_VARIABLE = "PEAKGATE_SETTINGS"
@@ -219,7 +223,6 @@ def _check_version(path: Path, required: str | None) -> None:
     if required is None:
         return
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  # slow, and few projects ask
-    from peakgate.core.version import version  # noqa: PLC0415
 
     try:
         wanted = SpecifierSet(required)
@@ -234,3 +237,17 @@ def _check_version(path: Path, required: str | None) -> None:
         raise PeakgateError(
             f"{where}: the project requires peakgate {wanted}, this is {installed}; install one that fits", Code.SETTING
         )
+
+
+def version() -> str:
+    """The version of Peakgate that runs.
+
+    That of the distribution; of an editable installation ``+editable`` in place of the commit it was made from.
+    Such an installation follows its checkout, and its metadata does not.
+    """
+    from importlib import metadata  # noqa: PLC0415  # slow, and few calls ask
+
+    distribution = metadata.distribution("peakgate")
+    if Path(str(distribution.locate_file("peakgate"))).resolve() == PACKAGE:
+        return distribution.version
+    return f"{distribution.version.partition('+')[0]}+editable"

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from msgspec import Struct
 from peakgate.core import git, records
-from peakgate.core.config import Project
+from peakgate.core.config import PACKAGE, Project
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import file_digest, scratch_folder
-from peakgate.core.version import PACKAGE
 from peakgate.judge.floors import Floors, load_floors
 
 ARCHIVE = Path(".peakgate", "archive.json")

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 from peakgate.core import records
 from peakgate.core.case import ARITHMETIC_ROOFS
-from peakgate.core.config import near
+from peakgate.core.config import near, version
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import file_digest, unwritable, write_new, write_whole
 from peakgate.core.report import Report, write_json
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode, Verdict, counts
-from peakgate.core.version import version
 
 if TYPE_CHECKING:
     from peakgate.run.session import Outcome, Session

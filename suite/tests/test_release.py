@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
-from peakgate.core.version import PACKAGE, version
+from peakgate.core.config import PACKAGE, version
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
