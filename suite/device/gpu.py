@@ -18,9 +18,18 @@ from peakgate.build.cubin import Cubin, Defines, built_before, cubin
 from peakgate.core.case import Array, Buffer, Case, Scale, Stage
 from peakgate.device import driver, elements, facts, nvml, references, warmup
 from peakgate.device.energy import GpuMeter
-from peakgate.device.interface import Device, DeviceKind, DeviceLost, KernelFault, KernelLaunchable, failure
+from peakgate.device.interface import (
+    Device,
+    DeviceKind,
+    DeviceLost,
+    KernelFault,
+    KernelLaunchable,
+    Preflight,
+    disturbance,
+    failure,
+    own_processes,
+)
 from peakgate.device.launchable import FAULTS, GpuLaunchable
-from peakgate.device.preflight import Preflight, disturbance, own_processes
 from peakgate.device.stream import SampleStream
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure import refill

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from peakgate.device import driver, nvml
-from peakgate.device.preflight import IDLE, SLOWDOWNS, Preflight, concerns
+from peakgate.device.interface import IDLE, SLOWDOWNS, Preflight, concerns
 
 SOFT = ("power limit",)
 """Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured."""

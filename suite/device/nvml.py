@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from peakgate.device import driver
-from peakgate.device.preflight import IDLE, POWER_CAP, Load, Preflight, reasons
+from peakgate.device.interface import IDLE, POWER_CAP, Load, Preflight, reasons
 from peakgate.measure.sampling import PowerReading
 
 

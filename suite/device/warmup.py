@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from peakgate.build import nvrtc
 from peakgate.device import driver, nvml, references
-from peakgate.device.preflight import Load, Preflight
+from peakgate.device.interface import Load, Preflight
 
 
 @dataclass(frozen=True, slots=True)

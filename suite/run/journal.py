@@ -3,7 +3,8 @@
 An event is a line of JSON. The journal is a file that survives whatever ends the run: a line of JSON per record,
 fsynced. Its first line names what was measured; ``--resume`` continues a journal that names the same. Lines are only
 ever appended, and each carries a digest of itself and of the line before it: what is cut off, damaged or edited is not
-read, nor what follows it.
+read, nor what follows it. A case has a record for each process that measured it: below its floor at first, it is judged
+by the median of three.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,7 +24,8 @@ from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import read_limited, unwritable
 from peakgate.core.records import decode
 from peakgate.core.text import counted
-from peakgate.run import remeasure
+from peakgate.core.verdict import FAULTY, Judgement, Verdict
+from peakgate.judge.gate import UNCHECKED, held_to
 
 FRESH = 75  # EX_TEMPFAIL
 """Exit code of a measuring process whose GPU context is lost: the finished cases are handed over, go on without it."""
@@ -133,7 +136,7 @@ class Journal:
         if not self.records:
             self.append({KEY: dict(key)})
         kept = _by_case([*self.records, {RESUMED: True}])
-        done = sum(not remeasure.wanted(records) for records in kept.values())
+        done = sum(not wanted_again(records) for records in kept.values())
         self.append({RESTART: f"resumed with {counted(done, 'finished case')}", RESUMED: True})
         return done
 
@@ -167,7 +170,7 @@ class Journal:
     @property
     def again(self) -> list[str]:
         """The ids of the cases below their floor that the next process measures again."""
-        return [case for case, records in _by_case(self.records).items() if remeasure.wanted(records)]
+        return [case for case, records in _by_case(self.records).items() if wanted_again(records)]
 
     def close(self, *, keep: bool) -> None:
         """Close it; keep the file where there is something to resume."""
@@ -195,9 +198,9 @@ def finished(path: Path) -> Finished:
     """Read a journal for the process that takes its cases over."""
     records = _read(path).records
     found = _by_case(records)
-    to_do = {case: len(each) for case, each in found.items() if remeasure.wanted(each)}
+    to_do = {case: len(each) for case, each in found.items() if wanted_again(each)}
     return Finished(
-        {case: remeasure.settled(each) for case, each in found.items() if case not in to_do},
+        {case: settled(each) for case, each in found.items() if case not in to_do},
         to_do,
         {case for case, each in found.items() if len(each) > 1 and case not in to_do},
         next((record[ROOFS] for record in records if ROOFS in record), None),
@@ -220,16 +223,14 @@ def _by_case(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str
     found: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         if RESUMED in record:
-            decided = {case: [each for each in of_case if not _undecided(each)] for case, of_case in found.items()}
+            decided = {
+                case: [each for each in of_case if _verdict(each) is not Verdict.INCONCLUSIVE]
+                for case, of_case in found.items()
+            }
             found = {case: of_case for case, of_case in decided.items() if of_case}
         if CASE in record:
             found.setdefault(record[CASE], []).append(record)
     return found
-
-
-def _undecided(record: Mapping[str, Any]) -> bool:
-    """A case that an interrupted run could not decide is measured again."""
-    return bool((record.get("extra_info") or record).get("verdict") == "INCONCLUSIVE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,3 +257,84 @@ def _read(path: Path) -> _Read:
         digest = _digest(record, digest)
         whole_bytes += len(text) + 1
     return _Read(records, digest, whole_bytes)
+
+
+Record = Mapping[str, Any]
+"""What the journal keeps of one case in one process: ``extra_info`` and ``times_us``, or the supervisor's verdict on a
+process that is gone."""
+
+PROCESSES = 3
+"""A case below its floor is judged by the median of so many processes: the first and two fresh ones."""
+
+DECIDED = frozenset({Verdict.PASS, Verdict.BELOW_FLOOR})
+"""Verdicts that compare a fraction of peak with a floor."""
+
+MANY = 0.25
+"""Where more than this fraction of the cases is below its floor, the GPU is likelier at fault than the kernels."""
+
+
+def wanted_again(records: Sequence[Record]) -> bool:
+    """Whether the next process measures this case again: below its floor at first, and too few processes so far."""
+    if _verdict(records[0]) is not Verdict.BELOW_FLOOR or _fault(records) is not None:
+        return False
+    return len(records) < PROCESSES
+
+
+def settled(records: Sequence[Record]) -> Record:
+    """The one record that stands for a case: of a case below its floor, that of the median process.
+
+    It has the verdict of the median and a reason that names each process's fraction of peak. A fault in any process
+    stands. Where a process could not decide the case is INCONCLUSIVE, with the figures of the first.
+    """
+    if len(records) == 1 or _verdict(records[0]) is not Verdict.BELOW_FLOOR:
+        return records[-1]
+    if (fault := _fault(records)) is not None:
+        return fault
+    fractions = [_fraction(record) for record in records]
+    judgement = judge_again(fractions, records[0]["extra_info"]["floor"])
+    chosen = records[0]
+    if judgement.verdict in DECIDED:
+        chosen = sorted(records, key=lambda record: float(record["extra_info"]["peak_fraction"]))[len(records) // 2]
+    entry = chosen["extra_info"]
+    unchecked = UNCHECKED if entry["relative_error"] is None else ""
+    judged = {"verdict": judgement.verdict.value, "reason": judgement.reason + unchecked}
+    return {**chosen, "extra_info": {**entry, **judged}}
+
+
+def judge_again(peak_fractions: Sequence[float | None], floor: float) -> Judgement:
+    """Judge a case that was below its floor, from the fractions of peak of three processes, the first included.
+
+    One process may have bad luck that lasts as long as it does (placement in memory, a library's choice of kernel): the
+    median of the processes decides. None stands for a process that could not decide; fewer than three decided ones
+    leave the case INCONCLUSIVE.
+    """
+    decided = [fraction for fraction in peak_fractions if fraction is not None]
+    if len(decided) < PROCESSES:
+        return Judgement(
+            Verdict.INCONCLUSIVE,
+            f"below its floor of {floor:.3g} at first; only {len(decided)} of {PROCESSES} processes could decide",
+        )
+    each = ", ".join(f"{fraction:.3g}" for fraction in decided)
+    return held_to(statistics.median(decided), floor, f"median of {len(decided)} processes: {each}")
+
+
+def share_below(below: int, of: int) -> str:
+    """How many cases were below their floor, for a person; with advice where that is more than a quarter of them."""
+    many = "; more than a quarter: suspect the GPU first (nvidia-smi -q -d PERFORMANCE)" if below > MANY * of else ""
+    return f"{below} of {of} cases below their floor at first{many}"
+
+
+def _verdict(record: Record) -> Verdict:
+    return Verdict((record.get("extra_info") or record)["verdict"])
+
+
+def _fault(records: Sequence[Record]) -> Record | None:
+    return next((record for record in records if _verdict(record) in FAULTY), None)
+
+
+def _fraction(record: Record) -> float | None:
+    """The fraction of peak, as the run file rounds it; None of a process that could not decide."""
+    if _verdict(record) not in DECIDED:
+        return None
+    fraction: float | None = record["extra_info"]["peak_fraction"]
+    return fraction

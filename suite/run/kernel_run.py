@@ -25,9 +25,9 @@ from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.device.choose import opened
 from peakgate.device.interface import failure
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run import remeasure, run_file
+from peakgate.run import run_file
 from peakgate.run.ab_process import Mode, report_foreign_modules
-from peakgate.run.journal import AGAIN, Link
+from peakgate.run.journal import AGAIN, PROCESSES, Link, share_below
 from peakgate.run.results import Results, case_of
 from peakgate.run.run_file import OTHER_BUILDS_FILE, VERDICT_FILE
 from peakgate.run.session import LostEarly, no_room
@@ -111,8 +111,8 @@ class KernelRun:
             doubts = CannotDecide(f"not measured under --strict-gate: {'; '.join(self._doubts)}", Code.BUSY)
             _stop(self._link, ExitCode.UNDECIDED, str(doubts))
         if self._before.below:
-            reported = remeasure.share_below(len(self._before.below), len(self._selected))
-            run.notes.append(f"{reported}; judged by the median of {remeasure.PROCESSES} processes")
+            reported = share_below(len(self._before.below), len(self._selected))
+            run.notes.append(f"{reported}; judged by the median of {PROCESSES} processes")
         remaining = [case for case in self._selected if case.id not in self._before.cases]
         self.status.building(len(remaining))
         shared = run.device.kind == "cpu" and self._link.supervised and not self._before.restarts

@@ -13,11 +13,11 @@ import pytest
 from peakgate.core.case import MATH, STATES, Array, TunedChoice, Work
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.family import TOLERANCES
 from peakgate.core.text import counted, nearest
 from peakgate.device.arrays import copy_of, restore, wait_for
 from peakgate.device.call import Call, Typed, typed
 from peakgate.device.interface import TimedLaunch
+from peakgate.family import TOLERANCES
 from peakgate.judge.correctness import Check, bound_of, compare
 from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.run.results import FIXTURE

@@ -27,11 +27,12 @@ from peakgate.device.interface import (
     KernelLaunchable,
     KernelTimeout,
     Launchable,
+    Preflight,
     TimedLaunch,
     Unmeasurable,
     Witness,
+    concerns,
 )
-from peakgate.device.preflight import Preflight, concerns
 from peakgate.device.roofs import measure_roofs, roof_cases, tensor_roofs
 from peakgate.judge.correctness import Check, ExpectedOutputs, check
 from peakgate.judge.floors import Floors

@@ -34,8 +34,8 @@ from peakgate.core.text import counted, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
-from peakgate.run import inputs, lock, remeasure
-from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines
+from peakgate.run import inputs, lock
+from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines, share_below
 from peakgate.run.run_file import Places, storage_folder, write_verdict
 
 GRACE_S = 10.0
@@ -164,9 +164,7 @@ class _Supervisor:
     def _announce_again(self) -> None:
         """Say, and journal, which cases the next process measures again; none where it only writes the run file."""
         if below := self._journal.again:
-            reported = (
-                f"{remeasure.share_below(len(below), len(self._journal.cases))}; measured again in a fresh process"
-            )
+            reported = f"{share_below(len(below), len(self._journal.cases))}; measured again in a fresh process"
             warn(reported)
             self._journal.append({RESTART: reported})
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.core.case import ID_PATTERN, Work
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.family import TOLERANCES
 from peakgate.device import arrays
 from peakgate.device.call import Call, NotAnArray
+from peakgate.family import TOLERANCES
 from peakgate.judge.metrics import metrics
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import Samples

@@ -100,7 +100,7 @@ FAMILY = kernel("scale.cu", arguments=lambda n: [Out(n), In(n), Value(n)], grid=
     ("sizes", "small"), [("range(1, 10**9)", "range(1, 10**9)"), ("[1]", "[1]")], ids=["endless", "one"]
 )
 def test_sizes_without_end_are_refused_and_not_waited_for(project, monkeypatch, sizes, small):
-    monkeypatch.setattr("peakgate.core.family.MOST_FAMILY_CASES", 10)
+    monkeypatch.setattr("peakgate.family.MOST_FAMILY_CASES", 10)
     monkeypatch.setattr(catalogue, "MOST_FAMILY_CASES", 10)
     project("scale", "", name="scale.cu")
     project("scale", KERNEL_FILE.format(sizes=sizes, small=small))

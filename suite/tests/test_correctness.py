@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.core.case import Buffer, Role
-from peakgate.core.family import TOLERANCES, tolerance_of_sums
+from peakgate.family import TOLERANCES, tolerance_of_sums
 from peakgate.judge import correctness
 from peakgate.judge.correctness import ExpectedOutputs, Largest, bound_of, check, compare
 from peakgate.judge.magnitudes import Rounded, estimated

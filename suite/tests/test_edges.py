@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from peakgate.check import emulate, report
 from peakgate.core.case import Scale
 from peakgate.core.edges import Tiling, chosen, searched, tiling_of
-from peakgate.core.family import In, Out, Value, family, kernel
+from peakgate.family import In, Out, Value, family, kernel
 from peakgate.judge.defects import rule
 
 

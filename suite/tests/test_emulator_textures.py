@@ -16,9 +16,9 @@ from peakgate.core.arguments import Surface, TexelBuffer, Texture, seen_as
 from peakgate.core.case import Buffer, Role, Scale
 from peakgate.core.catalogue import module_at
 from peakgate.core.errors import PeakgateError
-from peakgate.core.family import In
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.emulator import DefectKind, KernelDefect, TexelArray
+from peakgate.family import In
 from peakgate.run import case_data
 
 FOLDER = Path(__file__).parent / "calibrated" / "digests" / "kernels" / "textures"

@@ -12,7 +12,7 @@ from peakgate.judge.gate import OVER_PEAK, by_floor, judge
 from peakgate.judge.metrics import Metrics
 from peakgate.judge.peaks import Bottleneck
 from peakgate.measure.sampling import Samples
-from peakgate.run.remeasure import judge_again
+from peakgate.run.journal import judge_again
 
 SAMPLES = Samples((160.0,) * 40, (1980.0,) * 40, 0, "events")
 POWER_BOUND = Samples((160.0,) * 40, (1590.0,) * 40, 0, "events", power_w=699.0, steady_below_mhz=1980.0)

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from peakgate.device.preflight import Load, Preflight, concerns, disturbance, own_processes, reasons
+from peakgate.device.interface import Load, Preflight, concerns, disturbance, own_processes, reasons
 
 FIT = Preflight(
     other_processes=0,

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.judge.gate import UNCHECKED
-from peakgate.run import remeasure
-from peakgate.run.journal import Journal, finished
+from peakgate.run.journal import Journal, finished, settled, share_below, wanted_again
 
 FLOOR = 0.7
 
@@ -23,49 +22,49 @@ KILLED = {"case": "mine.first", "verdict": "INCONCLUSIVE", "reason": "its proces
 @given(st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3))
 def test_figures_samples_and_verdict_are_those_of_the_median_process(fractions):
     records = [measured(min(fractions), "BELOW_FLOOR"), *map(measured, fractions[1:])]
-    settled = remeasure.settled(records)
+    median_record = settled(records)
     median = sorted(record["extra_info"]["peak_fraction"] for record in records)[1]
-    entry = settled["extra_info"]
+    entry = median_record["extra_info"]
     assert entry["peak_fraction"] == median
-    assert settled["times_us"] == [1 / median]
+    assert median_record["times_us"] == [1 / median]
     assert entry["verdict"] == ("BELOW_FLOOR" if median < FLOOR else "PASS")
 
 
 @pytest.mark.parametrize("order", [(0.8, 0.9), (0.9, 0.8)])
 def test_the_reason_names_the_three_fractions(order):
-    entry = remeasure.settled([measured(0.6), *map(measured, order)])["extra_info"]
+    entry = settled([measured(0.6), *map(measured, order)])["extra_info"]
     assert entry["reason"].endswith(f"{', '.join(map(str, (0.6, *order)))})")
 
 
 @pytest.mark.parametrize("undecided", [KILLED, measured(0.9, "INCONCLUSIVE"), measured(0.9, "NO_FLOOR")])
 def test_a_process_that_could_not_decide_leaves_the_case_undecided_with_the_first_figures(undecided):
-    settled = remeasure.settled([measured(0.6), undecided, measured(0.9)])
-    assert settled["extra_info"]["verdict"] == "INCONCLUSIVE"
-    assert settled["times_us"] == [1 / 0.6]
+    median_record = settled([measured(0.6), undecided, measured(0.9)])
+    assert median_record["extra_info"]["verdict"] == "INCONCLUSIVE"
+    assert median_record["times_us"] == [1 / 0.6]
 
 
 @pytest.mark.parametrize("fault", [CRASHED, measured(0.9, "WRONG"), measured(1.5, "IMPOSSIBLE")])
 def test_a_fault_in_any_process_stands_and_is_not_measured_again(fault):
     records = [measured(0.6), fault]
-    assert not remeasure.wanted(records)
-    assert remeasure.settled(records) is fault
-    assert remeasure.settled([measured(0.6), measured(0.9), fault]) is fault
+    assert not wanted_again(records)
+    assert settled(records) is fault
+    assert settled([measured(0.6), measured(0.9), fault]) is fault
 
 
 def test_a_case_below_its_floor_is_wanted_until_three_processes_measured_it():
     records = [measured(0.6), measured(0.9), measured(0.8)]
-    assert [remeasure.wanted(records[:count]) for count in (1, 2, 3)] == [True, True, False]
-    assert not remeasure.wanted([measured(0.9)])
+    assert [wanted_again(records[:count]) for count in (1, 2, 3)] == [True, True, False]
+    assert not wanted_again([measured(0.9)])
 
 
 def test_a_result_that_nobody_checked_stays_named_as_such():
     records = [measured(fraction, relative_error=None) for fraction in (0.6, 0.8, 0.9)]
-    assert remeasure.settled(records)["extra_info"]["reason"].endswith(UNCHECKED)
+    assert settled(records)["extra_info"]["reason"].endswith(UNCHECKED)
 
 
 def test_more_than_a_quarter_below_their_floors_is_said():
-    assert "suspect the GPU" not in remeasure.share_below(1, 4)
-    assert "suspect the GPU" in remeasure.share_below(2, 4)
+    assert "suspect the GPU" not in share_below(1, 4)
+    assert "suspect the GPU" in share_below(2, 4)
 
 
 def test_a_resumed_run_measures_a_case_in_as_many_processes_as_any_other(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 from peakgate.device import driver, nvml, references
-from peakgate.device.preflight import Load, Preflight
+from peakgate.device.interface import Load, Preflight
 from peakgate.run import process
 
 STATE = Preflight(0, (), None, None, None, None, mig=None)

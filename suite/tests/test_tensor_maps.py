@@ -10,9 +10,9 @@ from peakgate.check.mutation_run import targets
 from peakgate.core.arguments import StridedMapArgument, TensorMapArgument
 from peakgate.core.case import Buffer, KernelLaunch, Role, Scalar, Scale, Stage
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.family import In, Out, Temp, TensorMap, Value, kernel, launch
 from peakgate.device import driver
 from peakgate.device.tensor_maps import encoded
+from peakgate.family import In, Out, Temp, TensorMap, Value, kernel, launch
 from peakgate.run.case_data import as_data, as_record
 from synthetic_cases import make_case
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 from peakgate.core.case import Scale
-from peakgate.core.family import In, Out, TensorMap, kernel
+from peakgate.family import In, Out, TensorMap, kernel
 
 pytestmark = pytest.mark.gpu(here=True)
 

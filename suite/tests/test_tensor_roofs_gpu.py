@@ -2,7 +2,7 @@
 
 import pytest
 from peakgate.core.case import TENSOR_MATH, Scale
-from peakgate.core.family import In, Out, kernel
+from peakgate.family import In, Out, kernel
 
 pytestmark = pytest.mark.gpu(here=True)
 
