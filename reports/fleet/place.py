@@ -28,7 +28,7 @@ INVENTORY_LIMIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class GpuPlace:
-    """One GPU, or one slot of the emulator; ``facts`` is its inventory (``peakgate.device.inventory``)."""
+    """One GPU, or one slot of the emulator; ``facts`` is its inventory (``peakgate.device.nvml``)."""
 
     uuid: str
     node: str
@@ -69,9 +69,9 @@ def thread_of(node: str) -> str:
 
 
 def inventory(uuid: str | None = None) -> dict[str, Any]:
-    """The GPUs that this process may use, or the one of this uuid, by ``peakgate.device.inventory``."""
+    """The GPUs that this process may use, or the one of this uuid, by ``peakgate.device.nvml``."""
     environment = dict(os.environ) if uuid is None else {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
-    command = own_module("peakgate.device.inventory")
+    command = own_module("peakgate.device.nvml")
     with Asked(command, INVENTORY_LIMIT_S, cwd=Path.home(), env=environment) as asked:
         done = asked.finish()
     try:

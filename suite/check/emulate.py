@@ -30,7 +30,7 @@ from peakgate.device.interface import KernelFault
 from peakgate.emulator import KernelBuildError, KernelDefect
 from peakgate.emulator.defects import RaceStep
 from peakgate.judge.correctness import ExpectedOutputs, WrongElement, check
-from peakgate.measure.patterns import patterned
+from peakgate.measure.data import patterned
 
 WRONG_RESULT = "wrong result"
 DIED = "died"

@@ -12,7 +12,7 @@ from peakgate.core import arguments, dtypes
 from peakgate.core.arguments import TensorMapArgument
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted
-from peakgate.emulator.structures import BufferStructure, Parameter, SlotStructure, TensorMapStructure, TextureStructure
+from peakgate.emulator.binary import BufferStructure, Parameter, SlotStructure, TensorMapStructure, TextureStructure
 
 MAX_ARGUMENTS = 64
 

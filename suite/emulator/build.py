@@ -18,6 +18,7 @@ from peakgate.build.bounded import objection_to
 from peakgate.build.sources import KernelEntry, SourceFile, device_only, entry_of, kernels, read_sources
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import CACHE_VARIABLE, cache_folder, scratch_folder
+from peakgate.emulator.binary import spread, symbols_of
 from peakgate.emulator.compiler import (
     COMMON,
     Compiler,
@@ -32,11 +33,10 @@ from peakgate.emulator.compiler import (
     runtime_flags,
 )
 from peakgate.emulator.ptx import collides, preprocessed, put_together, translated
-from peakgate.emulator.symbols import spread, symbols_of
 
 RUNTIME_FOLDER = Path(__file__).parent
 KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
-REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "symbols.py")
+REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "binary.py")
 """Modules that change a kernel on its way to the shared object."""
 _ON_DEMAND = {
     "cuda_textures.h": re.compile(

@@ -40,7 +40,7 @@ _KERNEL = (
     "-w",  # what a CUDA compiler accepts is not to be judged by another
     "-g1",
     "-gdwarf-4",
-    "-fdata-sections",  # symbols.py puts a gap behind each
+    "-fdata-sections",  # binary.py puts a gap behind each
     "-fno-strict-aliasing",  # kernels reinterpret float* as float4*
     "-fwrapv",
     "-fno-finite-loops",  # an endless loop is to be found, not assumed away

@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.emulator.arguments import Arguments, GivenArgument
+from peakgate.emulator.binary import (
+    LaunchStructure,
+    Parameter,
+    ReportStructure,
+    VariableStructure,
+    guards_of,
+    lines_of,
+    symbols_of,
+    variables_of,
+)
 from peakgate.emulator.build import BuildOptions, build_kernel
 from peakgate.emulator.compiler import NEEDS_TWIN, KernelBuildError
 from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Triple, in_reading_order
-from peakgate.emulator.structures import LaunchStructure, Parameter, ReportStructure, VariableStructure
-from peakgate.emulator.symbols import guards_of, lines_of, symbols_of, variables_of
 
 if TYPE_CHECKING:
     from peakgate.emulator.trace import Trace

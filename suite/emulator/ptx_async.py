@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from peakgate.emulator.ptx_grammar import Address, Instruction, Negated, Operand, members_of
-from peakgate.emulator.ptx_names import Names, Unknown
+from peakgate.emulator.ptx_grammar import Address, Instruction, Names, Negated, Operand, Unknown, members_of
 
 SHARED = {"shared", "shared::cta", "shared::cluster"}
 """An address in shared memory says itself whether it is another block's of the cluster."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from peakgate.emulator import ptx_async, ptx_matrix
-from peakgate.emulator.ptx_grammar import Instruction, Operand, Vector, members_of, two_of
-from peakgate.emulator.ptx_names import Names, Unknown
+from peakgate.emulator.ptx_grammar import Instruction, Names, Operand, Unknown, Vector, members_of, two_of
 from peakgate.emulator.ptx_values import DIRECTED, TYPES, Value, value_of
 
 _ATOMICS = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from peakgate.emulator.ptx_grammar import Instruction, Operand, Vector, members_of
-from peakgate.emulator.ptx_names import Names, Unknown
+from peakgate.emulator.ptx_grammar import Instruction, Names, Operand, Unknown, Vector, members_of
 
 _MIXED = ({"e4m3", "e5m2"}, {"s8", "u8"}, {"s4", "u4"})
 """Types that A and B may have beside one another; others have to be equal."""

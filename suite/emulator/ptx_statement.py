@@ -6,9 +6,8 @@ import re
 from itertools import pairwise
 
 from peakgate.build.sources import closing
-from peakgate.emulator.ptx_grammar import Instruction, Label, NotUnderstood, parsed
+from peakgate.emulator.ptx_grammar import Instruction, Label, Names, NotUnderstood, Unknown, parsed, variable
 from peakgate.emulator.ptx_instructions import statement
-from peakgate.emulator.ptx_names import Names, Unknown, variable
 
 _OPERAND = re.compile(r'"([=+]?)&?([a-zA-Z])"\s*\(')
 _LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')

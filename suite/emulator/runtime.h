@@ -53,7 +53,7 @@ enum Kind : int32_t {
     REGISTER_RACE,
 };
 
-// Read by launch.py (structures.py). Code addresses are relative to the kernel's image, 0 if there is none.
+// Read by launch.py (binary.py). Code addresses are relative to the kernel's image, 0 if there is none.
 struct Report {
     int32_t kind;
     int32_t count;
@@ -117,7 +117,7 @@ struct Traced {
     uint32_t manner; // 1: a write, 2: atomic, 4: an asynchronous copy was issued, 8: `offset` counts from the dynamic part
 };
 
-// A __device__ or __constant__ variable of the kernel's image, where others follow it only behind a gap (symbols.py).
+// A __device__ or __constant__ variable of the kernel's image, where others follow it only behind a gap (binary.py).
 struct Variable {
     uint64_t start, size;
     const char* name;

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from peakgate.emulator.binary import LaunchStructure, lines_of, plain_name, symbols_of
 from peakgate.emulator.defects import Triple
-from peakgate.emulator.structures import LaunchStructure
-from peakgate.emulator.symbols import lines_of, plain_name, symbols_of
 
 _ROOM = 1 << 20
 """Accesses that are kept, the first ones."""

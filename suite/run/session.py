@@ -39,6 +39,7 @@ from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, metrics
 from peakgate.judge.occupancy import Occupancy
+from peakgate.measure.data import PATTERNS, patterned
 from peakgate.measure.energy import Energy
 from peakgate.measure.limits import (
     HOST_LIMIT_S,
@@ -48,7 +49,6 @@ from peakgate.measure.limits import (
     launch_limit_s,
     sampling_limit_s,
 )
-from peakgate.measure.patterns import PATTERNS, patterned
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 

@@ -12,7 +12,7 @@ from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.defects import rule
-from peakgate.measure.patterns import PATTERNS
+from peakgate.measure.data import PATTERNS
 
 THREADS = 64
 

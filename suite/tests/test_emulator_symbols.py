@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from peakgate.emulator.symbols import _ranges
+from peakgate.emulator.binary import _ranges
 
 
 def unit(*rows):
