@@ -42,8 +42,8 @@ from peakgate.core.selection import add_selection
 from peakgate.core.text import counted, say, warn
 from peakgate.core.verdict import ExitCode
 from peakgate.device.choose import open_device
-from peakgate.judge import defects, waivers
-from peakgate.judge.defects import Defect
+from peakgate.judge import waivers
+from peakgate.judge.waivers import Defect
 
 _TASK_S = 300.0
 """Of wall time, after which a kernel's check counts as hung, without its search."""
@@ -143,7 +143,7 @@ def _ruled(
     accepted, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
     checked = {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}
     every = [defect for kernel in kernels for defect in kernel.defects]
-    ruling = defects.rule(every, accepted, partial(_looked_at, chosen, checked), today)
+    ruling = waivers.rule(every, accepted, partial(_looked_at, chosen, checked), today)
     offer = ruling.offer(accepted, config.near(config.current().baselines / waivers.WAIVERS_FILE))
     return report.report(kernels, ruling, orders, time.perf_counter() - start, offer)
 

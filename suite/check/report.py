@@ -13,8 +13,7 @@ from peakgate.core.report import Report, Row
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.correctness import WrongElement
-from peakgate.judge.defects import Defect, DefectRuling
-from peakgate.judge.waivers import DefectKey
+from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 
 COMMAND = "check"
 SOME = 6

@@ -23,11 +23,10 @@ import triton
 import triton_viz
 from msgspec import field
 from msgspec.json import encode
-from peakgate.check.triton_tests import ProgramStep, TritonFinding, WatchedTest
+from peakgate.check.triton_tests import ProgramAccess, ProgramStep, TritonFinding, WatchedTest, races
 from peakgate.core import config
 from peakgate.core.selection import selector
 from peakgate.core.verdict import ExitCode
-from peakgate.judge.program_races import ProgramAccess, races
 from peakgate.run.benchmark_tests import prepend, pytest_arguments
 from peakgate.run.results import case_of
 from triton_viz.clients import Sanitizer

@@ -2,16 +2,21 @@
 
 A kernel that a test launches is a kernel of the report. What was not looked at is said: tests that were skipped,
 launches with atomics or too many accesses, further configurations of a tuned kernel.
+
+Programs of one launch run in any order and side by side, and nothing but atomics orders them: an address that one of
+them stores to, and another loads from or stores to, is a race, found from the addresses that each reads and writes.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 from msgspec import Struct
 from peakgate.check.emulate import WRONG_RESULT, BuildReport, LaunchFinding
 from peakgate.core import config, records
@@ -23,6 +28,11 @@ from peakgate.emulator.defects import RaceStep
 LIMIT_S = 600.0
 MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
 MOST_NOTES = 6
+
+MOST_LOOKED_AT = 10_000
+"""Addresses at which programs clash, the lowest ones: the same lines clash at the others."""
+
+Addresses = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class ProgramStep(Struct):
@@ -130,3 +140,56 @@ def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
 def _three(program: tuple[int, ...]) -> tuple[int, int, int]:
     x, y, z = (*program, 0, 0, 0)[:3]
     return x, y, z
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramAccess:
+    """What one line of one program does: ``place`` is ``file.py:12``, ``program`` its index in the grid."""
+
+    program: tuple[int, ...]
+    place: str
+    stores: bool
+    addresses: Addresses
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRace:
+    """Two programs at one address: ``stored`` is the store, ``other`` the access that clashes with it.
+
+    ``addresses`` counts those at which the two lines clash, ``first`` is the lowest.
+    """
+
+    stored: ProgramAccess
+    other: ProgramAccess
+    first: int
+    addresses: int
+
+
+def races(accesses: Sequence[ProgramAccess]) -> list[ProgramRace]:
+    """One race for each pair of lines that clash, at their lowest address, in order of address."""
+    if not accesses:
+        return []
+    where = np.concatenate([each.addresses for each in accesses])
+    who = np.repeat(np.arange(len(accesses)), [each.addresses.size for each in accesses])
+    programs = {program: number for number, program in enumerate(dict.fromkeys(each.program for each in accesses))}
+    program = np.array([programs[each.program] for each in accesses])[who]
+    stores = np.array([each.stores for each in accesses])[who]
+    order = np.lexsort((who, where))
+    where, who, program, stores = where[order], who[order], program[order], stores[order]
+    starts = np.flatnonzero(np.r_[True, where[1:] != where[:-1]]) if where.size else np.zeros(0, int)
+    several = np.minimum.reduceat(program, starts) != np.maximum.reduceat(program, starts)
+    stored = np.logical_or.reduceat(stores, starts)
+    found: dict[tuple[str, str], ProgramRace] = {}
+    ends = np.r_[starts[1:], where.size]
+    clashing = np.flatnonzero(several & stored)[:MOST_LOOKED_AT]
+    for start, end in zip(starts[clashing], ends[clashing], strict=True):
+        group = [accesses[at] for at in who[start:end]]
+        store = next(each for each in group if each.stores)
+        other = next(each for each in group if each.program != store.program)
+        key = (store.place, other.place)
+        known = found.get(key)
+        if known is None:
+            found[key] = ProgramRace(store, other, int(where[start]), 1)
+        else:
+            found[key] = ProgramRace(known.stored, known.other, known.first, known.addresses + 1)
+    return list(found.values())

@@ -11,14 +11,14 @@ from typing import Any
 
 import cupy
 from peakgate.core.case import TENSOR_MATH, Case
-from peakgate.device import elements, energy, nvml
+from peakgate.device import elements, nvml
 from peakgate.device.arrays import arrays_in, as_words, copy_of, framework, restore, span
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunch, Unmeasurable, Witness
-from peakgate.device.state import DeclaredState, footprint_bytes
-from peakgate.device.stream import SampleStream, StreamHandle
+from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
+from peakgate.device.stream import SampleStream, StreamHandle, Trial
 from peakgate.measure.energy import Energy
 from peakgate.measure.refill import SEEDS
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
@@ -223,7 +223,7 @@ class GpuCall(CallableLaunchable):
     def energy(self, launch_us: float, loops: int) -> Energy | None:
         """The energy of a call, over loops of calls on the arrays as they are, which are put back afterwards."""
         call = self._call
-        found = energy.measured(
+        found = measured_energy(
             self._device.energy_meter,
             call.run,
             launch_us,

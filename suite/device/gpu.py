@@ -17,7 +17,6 @@ from peakgate.build import nvrtc
 from peakgate.build.cubin import Cubin, Defines, built_before, cubin
 from peakgate.core.case import Array, Buffer, Case, Scale, Stage
 from peakgate.device import driver, elements, facts, nvml, references, warmup
-from peakgate.device.energy import GpuMeter
 from peakgate.device.interface import (
     Device,
     DeviceKind,
@@ -30,6 +29,7 @@ from peakgate.device.interface import (
     own_processes,
 )
 from peakgate.device.launchable import FAULTS, GpuLaunchable
+from peakgate.device.state import GpuMeter
 from peakgate.device.stream import SampleStream
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure import refill

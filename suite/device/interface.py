@@ -17,15 +17,36 @@ from peakgate.core.case import Array, Case, Scale
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted
 from peakgate.judge.correctness import ErrorBound, Largest
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.energy import Energy
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 DeviceKind = Literal["gpu", "cpu"]
 
-
 OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 """How the runtime and the driver name it, before a colon and their words."""
+
+HOT_C = 87
+"""Above this an NVIDIA data-centre GPU is near its slow-down temperature."""
+
+IDLE, POWER_CAP = "idle", "software power cap"
+CLOCK_LIMITS = {
+    0x01: IDLE,
+    0x02: "applications clock setting",
+    0x04: POWER_CAP,
+    0x08: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+    0x100: "display clock setting",
+}
+"""Why clocks are not at their highest: bits of NVML's clocks event reasons."""
+
+SLOWDOWNS = frozenset(
+    {"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "hardware power brake"}
+)
+"""Reasons that make figures doubtful in the middle of a run; at its power cap a GPU runs steadily."""
 
 
 class KernelFault(Exception):
@@ -223,30 +244,6 @@ def failure(error: Exception, *, lost: bool = False) -> KernelFault | MemoryErro
     if message.partition(":")[0] in OUT_OF_MEMORY:
         return MemoryError(message)
     return KernelCrash(message) if lost else KernelFault(message)
-
-
-HOT_C = 87
-"""Above this an NVIDIA data-centre GPU is near its slow-down temperature."""
-
-IDLE, POWER_CAP = "idle", "software power cap"
-CLOCK_LIMITS = {
-    0x01: IDLE,
-    0x02: "applications clock setting",
-    0x04: POWER_CAP,
-    0x08: "hardware slowdown",
-    0x10: "sync boost",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "hardware power brake",
-    0x100: "display clock setting",
-}
-"""Why clocks are not at their highest: bits of NVML's clocks event reasons."""
-
-
-SLOWDOWNS = frozenset(
-    {"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "hardware power brake"}
-)
-"""Reasons that make figures doubtful in the middle of a run; at its power cap a GPU runs steadily."""
 
 
 @dataclass(frozen=True, slots=True)

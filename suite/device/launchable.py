@@ -12,13 +12,13 @@ import numpy as np
 from peakgate.build.cubin import Cubin, Resources
 from peakgate.core.arguments import TensorMapArgument, TexelBuffer, value_of
 from peakgate.core.case import TENSOR_MATH, Array, Buffer, Case, Role
-from peakgate.device import elements, energy, nvml, operations, tensor_maps
+from peakgate.device import elements, nvml, operations, tensor_maps
 from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
-from peakgate.device.state import DeclaredState
+from peakgate.device.state import DeclaredState, GpuMeter, measured_energy
 from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
-from peakgate.judge.peaks import Peaks
+from peakgate.judge.metrics import Peaks
 from peakgate.measure.energy import Energy
 from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
@@ -54,7 +54,7 @@ class LaunchDevice(Protocol):
     facts: NvmlFacts
 
     @property
-    def energy_meter(self) -> energy.GpuMeter: ...
+    def energy_meter(self) -> GpuMeter: ...
 
     def draw(self, end: int) -> int: ...
 
@@ -340,7 +340,7 @@ class GpuLaunchable:
     def energy(self, launch_us: float, loops: int) -> Energy | None:
         """The energy of a launch, over loops of launches on the arrays as they are."""
         try:
-            return energy.measured(
+            return measured_energy(
                 self._device.energy_meter, self.launch, launch_us, loops, by_torch=False, waits=self.waits_for_host
             )
         except FAULTS as fault:

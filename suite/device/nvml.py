@@ -19,6 +19,9 @@ from peakgate.device import driver
 from peakgate.device.interface import IDLE, POWER_CAP, SLOWDOWNS, Load, Preflight, concerns, reasons
 from peakgate.measure.sampling import PowerReading
 
+SOFT = ("power limit",)
+"""Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class Properties:
@@ -196,10 +199,6 @@ def state(handle: Any) -> Preflight:
         uncorrected_ecc_errors=ask("DeviceGetTotalEccErrors", handle, uncorrected, volatile),
         mig=None if mig is None else bool(mig[0]),
     )
-
-
-SOFT = ("power limit",)
-"""Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured."""
 
 
 def gpus() -> list[dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""Launches brought into the state that their case declares: repeated in a warm L2, or captured as a CUDA graph."""
+"""Launches as their case asks for them: in the state that it declares, or in loops whose energy is counted.
+
+Repeated in a warm L2, or captured as a CUDA graph; the loops of energy are in graphs too, where they can be.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,17 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import cupy
 from peakgate.core.case import Case
-from peakgate.device import driver
+from peakgate.device import driver, nvml
 from peakgate.device.interface import Unmeasurable
 from peakgate.device.stream import SampleStream, StreamHandle
 from peakgate.judge.state import StateReading, doubt_of
+from peakgate.measure import energy
+from peakgate.measure.energy import Energy
 from peakgate.measure.limits import GRAPH_LAUNCHES
 from peakgate.measure.sampling import Batch, Samples
 
@@ -160,3 +166,45 @@ def footprint_bytes(spans: Sequence[tuple[int, int]]) -> int:
         covered += max(0, end - max(start, last))
         last = max(last, end)
     return covered
+
+
+class GpuMeter:
+    """NVML's energy counter of a GPU, and events on the current stream."""
+
+    def __init__(self, index: int) -> None:
+        self._handle = nvml.handle(index)
+
+    def joules(self) -> float | None:
+        """The energy since the driver was loaded."""
+        return nvml.joules(self._handle)
+
+    def mark(self) -> Callable[[], None]:
+        """An event here."""
+        event = cupy.cuda.Event(block=True, disable_timing=True)
+        event.record()
+        wait: Callable[[], None] = event.synchronize
+        return wait
+
+    @cached_property
+    def idle_w(self) -> float | None:
+        """The power of the GPU without work, read once."""
+        cupy.cuda.runtime.deviceSynchronize()
+        return energy.idle_w(self)
+
+
+def measured_energy(
+    meter: GpuMeter, launch: Callable[[], None], launch_us: float, loops: int, *, by_torch: bool, waits: bool
+) -> Energy | None:
+    """The energy of a launch; None where the driver counts none. ``waits``: the launch waits for the host."""
+    idle = meter.idle_w
+    repeated, launches = launch, 1
+    if not waits:
+        try:
+            repeated, launches = captured(launch, GRAPH_LAUNCHES, by_torch=by_torch).replay, GRAPH_LAUNCHES
+        except Unmeasurable:  # then the host launches, and may be what the GPU waits for
+            repeated, launches = launch, 1
+    found: Sequence[energy.Loop | None] = [
+        energy.loop(repeated, launch_us, meter, launches=launches) for _ in range(loops)
+    ]
+    taken = [each for each in found if each is not None]
+    return energy.of_loops(taken, idle) if len(taken) == loops else None

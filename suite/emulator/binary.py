@@ -17,6 +17,19 @@ from typing import Any, NamedTuple
 
 OWN_HEADERS = frozenset(path.name for path in Path(__file__).parent.glob("cuda_*.h"))
 
+GAP_BYTES = 256
+"""Behind each variable: an access that is farther off is taken for one of the next variable."""
+
+_WRITABLE = (".data", ".bss")
+
+_GUARD = ".tbss._ZGV"
+
+_SIZE_AT, _SIZE = 32, struct.Struct("<Q")  # of a section, in its header
+
+_OFFSET_AT, _ALIGNMENT_AT = 24, 48
+
+_LARGEST_VECTOR = 16
+
 
 class Uint3(ctypes.Structure):
     """``uint3``."""
@@ -191,16 +204,6 @@ def _ranges(unit: Any) -> Iterator[tuple[int, int, str]]:
             # What the emulator's own headers do is done for the line of the kernel that stands before it.
             yield before.address, state.address, users or place
         before, place, users = (None, "", "") if state.end_sequence else (state, place, users)
-
-
-GAP_BYTES = 256
-"""Behind each variable: an access that is farther off is taken for one of the next variable."""
-
-_WRITABLE = (".data", ".bss")
-_GUARD = ".tbss._ZGV"
-_SIZE_AT, _SIZE = 32, struct.Struct("<Q")  # of a section, in its header
-_OFFSET_AT, _ALIGNMENT_AT = 24, 48
-_LARGEST_VECTOR = 16
 
 
 def spread(built: Path) -> bool:

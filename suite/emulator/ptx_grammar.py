@@ -48,6 +48,35 @@ OFFSET.2: /[-+]\s*(0[xX][0-9a-fA-F]+|\d+)/
 """
 """A block's braces and a vector's are in different places, so that one token of look-ahead is enough."""
 
+_SPECIAL = {
+    "laneid": "peakgate_ptx::rank() % 32u",
+    "warpid": "peakgate_ptx::rank() / 32u",
+    "nwarpid": "32u",
+    "smid": "0u",
+    "nsmid": "1u",
+    "clock": "peakgate_clock()",
+    "clock64": "peakgate_clock()",
+    "globaltimer": "peakgate_clock()",
+    "globaltimer_lo": "peakgate_clock()",
+    "lanemask_lt": "((1u << peakgate_ptx::rank() % 32u) - 1u)",
+    "lanemask_le": "((2u << peakgate_ptx::rank() % 32u) - 1u)",
+    "lanemask_eq": "(1u << peakgate_ptx::rank() % 32u)",
+    "lanemask_ge": "(~0u << peakgate_ptx::rank() % 32u)",
+    "lanemask_gt": "~((2u << peakgate_ptx::rank() % 32u) - 1u)",
+    **{
+        f"{name}.{axis}": f"{variable}.{axis}"
+        for name, variable in (("tid", "threadIdx"), ("ctaid", "blockIdx"), ("ntid", "blockDim"), ("nctaid", "gridDim"))
+        for axis in "xyz"
+    },
+    "cluster_ctarank": "peakgate_cluster_rank()",
+    "cluster_nctarank": f"({' * '.join(f'peakgate_cluster_size_{axis}' for axis in 'xyz')})",
+    **{f"cluster_ctaid.{axis}": f"(blockIdx.{axis} % peakgate_cluster_size_{axis})" for axis in "xyz"},
+    **{f"cluster_nctaid.{axis}": f"peakgate_cluster_size_{axis}" for axis in "xyz"},
+    **{f"clusterid.{axis}": f"(blockIdx.{axis} / peakgate_cluster_size_{axis})" for axis in "xyz"},
+    **{f"nclusterid.{axis}": f"(gridDim.{axis} / peakgate_cluster_size_{axis})" for axis in "xyz"},
+    "is_explicit_cluster": f"({' * '.join(f'peakgate_cluster_size_{axis}' for axis in 'xyz')} > 1u)",
+}
+
 
 class NotUnderstood(Exception):
     """Text that is no PTX by the grammar."""
@@ -193,36 +222,6 @@ def parsed(template: str) -> Program:
     except LarkError as error:
         raise NotUnderstood(str(error)) from error
     return build.program
-
-
-_SPECIAL = {
-    "laneid": "peakgate_ptx::rank() % 32u",
-    "warpid": "peakgate_ptx::rank() / 32u",
-    "nwarpid": "32u",
-    "smid": "0u",
-    "nsmid": "1u",
-    "clock": "peakgate_clock()",
-    "clock64": "peakgate_clock()",
-    "globaltimer": "peakgate_clock()",
-    "globaltimer_lo": "peakgate_clock()",
-    "lanemask_lt": "((1u << peakgate_ptx::rank() % 32u) - 1u)",
-    "lanemask_le": "((2u << peakgate_ptx::rank() % 32u) - 1u)",
-    "lanemask_eq": "(1u << peakgate_ptx::rank() % 32u)",
-    "lanemask_ge": "(~0u << peakgate_ptx::rank() % 32u)",
-    "lanemask_gt": "~((2u << peakgate_ptx::rank() % 32u) - 1u)",
-    **{
-        f"{name}.{axis}": f"{variable}.{axis}"
-        for name, variable in (("tid", "threadIdx"), ("ctaid", "blockIdx"), ("ntid", "blockDim"), ("nctaid", "gridDim"))
-        for axis in "xyz"
-    },
-    "cluster_ctarank": "peakgate_cluster_rank()",
-    "cluster_nctarank": f"({' * '.join(f'peakgate_cluster_size_{axis}' for axis in 'xyz')})",
-    **{f"cluster_ctaid.{axis}": f"(blockIdx.{axis} % peakgate_cluster_size_{axis})" for axis in "xyz"},
-    **{f"cluster_nctaid.{axis}": f"peakgate_cluster_size_{axis}" for axis in "xyz"},
-    **{f"clusterid.{axis}": f"(blockIdx.{axis} / peakgate_cluster_size_{axis})" for axis in "xyz"},
-    **{f"nclusterid.{axis}": f"(gridDim.{axis} / peakgate_cluster_size_{axis})" for axis in "xyz"},
-    "is_explicit_cluster": f"({' * '.join(f'peakgate_cluster_size_{axis}' for axis in 'xyz')} > 1u)",
-}
 
 
 class Unknown(Exception):

@@ -1,4 +1,4 @@
-"""Defects that a project accepts: ``waivers.toml`` in its baselines.
+"""Defects of kernels beside those that a project accepts: ``waivers.toml`` in its baselines.
 
 ::
 
@@ -34,6 +34,7 @@ from msgspec import Meta, Struct
 from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.records import Filled
+from peakgate.core.report import Row
 
 Found = TypeVar("Found")
 
@@ -188,3 +189,68 @@ def quoted(text: str) -> str:
     """A text as TOML writes it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """One thing that is wrong with a kernel, at one place, however often it was seen.
+
+    ``where`` is the case, or the tool and the kernel, that its line begins with; ``what`` the complaint with its place
+    in the file. ``facts`` are its fields in the JSON document. A ``warning`` is reported and never fails.
+    """
+
+    key: DefectKey
+    where: str
+    what: str
+    facts: Mapping[str, Any]
+    count: int = 1
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DefectRuling:
+    """The defects that nothing accepts today, those that a waiver accepts, and what is wrong with the waivers."""
+
+    left: tuple[Defect, ...]
+    waived: tuple[tuple[Defect, Waiver], ...]
+    complaints: tuple[str, ...]
+
+    @property
+    def failing(self) -> bool:
+        """Whether a defect is left, or a waiver is wrong."""
+        return bool(self.complaints) or any(not each.warning for each in self.left)
+
+    def rows(self) -> list[Row]:
+        """A line for each defect."""
+        accepted = [
+            Row(each.where, reason=f"{each.what}: waived until {waiver.expires}: {waiver.reason}")
+            for each, waiver in self.waived
+        ]
+        return [*(Row(each.where, reason=each.what) for each in self.left), *accepted]
+
+    def fields(self, belongs: Callable[[DefectKey], bool]) -> dict[str, Any]:
+        """Those of one kernel or tool, as the JSON document has them."""
+        return {
+            "defects": [dict(each.facts) for each in self.left if belongs(each.key)],
+            "waived": [
+                {**each.facts, "reason": waiver.reason, "expires": waiver.expires.isoformat()}
+                for each, waiver in self.waived
+                if belongs(each.key)
+            ],
+        }
+
+    def offer(self, accepted: Mapping[DefectKey, Waiver], file: Path) -> str:
+        """How to accept the defects that are left: an entry for each; empty where there is none."""
+        return offer((each.key for each in self.left if not each.warning and each.key not in accepted), file)
+
+
+def rule(
+    found: Sequence[Defect], accepted: Mapping[DefectKey, Waiver], looked_at: Callable[[DefectKey], bool], today: date
+) -> DefectRuling:
+    """Set apart what is accepted today; a complaint for each entry that has expired or matches nothing.
+
+    ``looked_at``: whether the command would have found an entry's defect.
+    """
+    left, waived = set_apart(((each.key, each) for each in found), accepted, today)
+    wrong = complaints(accepted, {each.key for each in found}, looked_at, today)
+    return DefectRuling(left, waived, tuple(wrong))

@@ -37,10 +37,15 @@ SMALL_ALIGNMENT_BYTES = 512
 _MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
 """How many hash bits become the value; no more than the mantissa holds, so that the conversion is exact."""
 
-
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
 _CHOICES = 256
+
+PATTERNS = ("mixed", "cancelling", "powers")
+"""Of reals: rows and columns of mixed magnitude; neighbours that nearly cancel; exact powers of two. Integers are at
+and beside their limits in each."""
+
+_ENOUGH_BYTES = 4096
 
 
 def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
@@ -242,13 +247,6 @@ def random_offsets(sizes_bytes: Sequence[int], room_bytes: int, rng: np.random.G
         unit = alignment_bytes(sizes_bytes[index])
         offsets[index] = -(-(before + int(gap)) // unit) * unit
     return [offsets[index] for index in range(len(needed))]
-
-
-PATTERNS = ("mixed", "cancelling", "powers")
-"""Of reals: rows and columns of mixed magnitude; neighbours that nearly cancel; exact powers of two. Integers are at
-and beside their limits in each."""
-
-_ENOUGH_BYTES = 4096
 
 
 def patterned(problems: Sequence[Case], patterns: Sequence[str] = PATTERNS) -> list[Case]:

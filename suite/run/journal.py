@@ -33,6 +33,28 @@ FRESH = 75  # EX_TEMPFAIL
 AGAIN = 76
 """Exit code of a measuring process after which cases below their floor are measured again, or were."""
 
+NAME = "bench.journal"
+KEY, ROOFS, CASE, RESTART = "measures", "roofs", "case", "restart"
+RESUMED = "resumed"
+"""Marks the record of a restart from which on what was undecided before is measured again."""
+
+LARGEST_JOURNAL_BYTES = 1 << 30
+DIGEST = "sha256"
+DIGEST_LENGTH = 16
+
+Record = Mapping[str, Any]
+"""What the journal keeps of one case in one process: ``extra_info`` and ``times_us``, or the supervisor's verdict on a
+process that is gone."""
+
+PROCESSES = 3
+"""A case below its floor is judged by the median of so many processes: the first and two fresh ones."""
+
+DECIDED = frozenset({Verdict.PASS, Verdict.BELOW_FLOOR})
+"""Verdicts that compare a fraction of peak with a floor."""
+
+MANY = 0.25
+"""Where more than this fraction of the cases is below its floor, the GPU is likelier at fault than the kernels."""
+
 
 class Link:
     """The measuring side. Without a descriptor nobody supervises this process, and nothing is sent."""
@@ -73,16 +95,6 @@ class Lines:
             with suppress(ValueError):
                 events.append(json.loads(line))
         return [event for event in events if isinstance(event, dict)]
-
-
-NAME = "bench.journal"
-KEY, ROOFS, CASE, RESTART = "measures", "roofs", "case", "restart"
-RESUMED = "resumed"
-"""Marks the record of a restart from which on what was undecided before is measured again."""
-
-LARGEST_JOURNAL_BYTES = 1 << 30
-DIGEST = "sha256"
-DIGEST_LENGTH = 16
 
 
 class Journal:
@@ -257,20 +269,6 @@ def _read(path: Path) -> _Read:
         digest = _digest(record, digest)
         whole_bytes += len(text) + 1
     return _Read(records, digest, whole_bytes)
-
-
-Record = Mapping[str, Any]
-"""What the journal keeps of one case in one process: ``extra_info`` and ``times_us``, or the supervisor's verdict on a
-process that is gone."""
-
-PROCESSES = 3
-"""A case below its floor is judged by the median of so many processes: the first and two fresh ones."""
-
-DECIDED = frozenset({Verdict.PASS, Verdict.BELOW_FLOOR})
-"""Verdicts that compare a fraction of peak with a floor."""
-
-MANY = 0.25
-"""Where more than this fraction of the cases is below its floor, the GPU is likelier at fault than the kernels."""
 
 
 def wanted_again(records: Sequence[Record]) -> bool:

@@ -10,7 +10,7 @@ from peakgate.check import emulate, report
 from peakgate.core.case import Scale
 from peakgate.core.edges import Tiling, chosen, searched, tiling_of
 from peakgate.family import In, Out, Value, family, kernel
-from peakgate.judge.defects import rule
+from peakgate.judge.waivers import rule
 
 
 def sized(arguments, grid, block, usual, **more):

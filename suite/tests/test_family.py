@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from peakgate.check.resources import survey
+from peakgate.check.resources import command
 from peakgate.cli import main
 from peakgate.core import catalogue
 from peakgate.core.case import Scale
@@ -229,7 +229,7 @@ def test_each_kernel_of_a_case_has_its_resources_and_its_part_in_the_fingerprint
     folder = tmp_path / "kernels" / "sum"
     check("sum", SUM, SUM_FAMILY)
     (case,) = catalogue.cases(Scale.BENCH)
-    assert [build.kernel for build in survey.builds([case])] == ["sum.sum:final_sum", "sum.sum:partial_sums"]
+    assert [build.kernel for build in command.builds([case])] == ["sum.sum:final_sum", "sum.sum:partial_sums"]
     before = identities([Listed(case, ())], (9, 0))[case.id]
     (folder / "sum.cu").write_text(SUM.replace("*out = sum;", "*out = sum + 1;", 1))
     changed = identities([Listed(case, ())], (9, 0))[case.id]

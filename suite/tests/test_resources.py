@@ -24,7 +24,7 @@ from peakgate.check.resources.baseline import (
     varying,
     write,
 )
-from peakgate.check.resources.survey import ARCHITECTURES, builds, capability
+from peakgate.check.resources.command import ARCHITECTURES, builds, capability
 from peakgate.core.case import Launch, Stage
 from peakgate.core.errors import PeakgateError
 from peakgate.core.records import RecordError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from peakgate.check.resources import baseline, command
 from peakgate.check.resources.baseline import BuildTarget
-from peakgate.check.resources.survey import builds, survey
+from peakgate.check.resources.command import builds, survey
 from peakgate.core import catalogue
 from peakgate.core.case import Launch, Stage, Tier
 from peakgate.core.errors import Code, PeakgateError

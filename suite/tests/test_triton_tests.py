@@ -9,10 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from peakgate.check import triton_tests
-from peakgate.check.triton_tests import ProgramStep, TritonCheck, TritonFinding, WatchedTest, filled
+from peakgate.check.triton_tests import (
+    ProgramAccess,
+    ProgramStep,
+    TritonCheck,
+    TritonFinding,
+    WatchedTest,
+    filled,
+    races,
+)
 from peakgate.cli import main
 from peakgate.core.errors import Code
-from peakgate.judge.program_races import ProgramAccess, races
 
 NODE = "benchmarks/bench_ops.py::bench_scale[8]"
 

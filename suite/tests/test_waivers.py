@@ -7,8 +7,7 @@ import pytest
 from peakgate.check.sanitize.report import LaunchLog, SanitizerDefect, ToolReport
 from peakgate.cli import main
 from peakgate.core.errors import PeakgateError
-from peakgate.judge.defects import rule
-from peakgate.judge.waivers import DefectKey, Waiver, complaints, entry, offer, read, set_apart
+from peakgate.judge.waivers import DefectKey, Waiver, complaints, entry, offer, read, rule, set_apart
 
 TODAY = date(2026, 11, 22)
 KEY = DefectKey("check", "sums.sums", "out of bounds", "sums.cu", 'out[i] = in[i + 1]; // "past"')

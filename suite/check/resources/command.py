@@ -10,17 +10,22 @@ nothing can be blamed on the kernels. ``--update`` rewrites the baseline of all 
 from __future__ import annotations
 
 import argparse
+import os
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from peakgate.build import cubin as build
+from peakgate.build.cubin import BuildError, Defines
 from peakgate.check.resources import baseline
 from peakgate.check.resources.baseline import (
     RESOURCE_REGRESSIONS,
     BuildTarget,
     ResourceFinding,
     Survey,
+    TheoreticalOccupancy,
     Usage,
     compare,
     differing,
@@ -28,9 +33,8 @@ from peakgate.check.resources.baseline import (
     incomparable,
     varying,
 )
-from peakgate.check.resources.survey import ARCHITECTURES, Build, build_keys, builds, survey, usage_anew
 from peakgate.core import catalogue, config, terminal
-from peakgate.core.case import Case, Scale, Tier
+from peakgate.core.case import Case, Launch, Scale, Stage, Tier
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.report import Report, leave_verdict
 from peakgate.core.selection import add_selection, selector
@@ -41,6 +45,8 @@ BASELINE = "resources.json"
 RESOURCES_FILE = "resources.json"
 COMPILATIONS = 5
 MOST_BY_LUCK = 12
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -216,3 +222,99 @@ def _advice(code: ExitCode, path: Path) -> str:
     if code is ExitCode.UNDECIDED:
         return f"could not decide: compare under the baseline's compiler and options, or rewrite {path}: --update"
     return f"worse than {path}: mend the kernels, or accept it with --update and have the diff reviewed"
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One compilation: a stage with its defines, and the launches its occupancy is worked out for."""
+
+    kernel: str
+    stage: Stage
+    defines: Defines
+    launches: tuple[Launch, ...]
+
+
+def builds(cases: Iterable[Case]) -> list[Build]:
+    """The distinct builds behind the cases, in order of name; operations of the device have none.
+
+    Of several launches with the same block, the one with the least dynamic shared memory represents all.
+    Each kernel of a stage that launches several is a build of its own.
+    """
+    stages: dict[str, tuple[Stage, Defines]] = {}
+    launches: dict[str, dict[str, Launch]] = {}
+    for case in cases:
+        if case.stage.source is None:
+            continue
+        for kernel, each in zip(build_keys(case), case.launches, strict=True):
+            alone = case.stage if not case.stage.more else replace(case.stage, entry=each.kernel, more=())
+            stages.setdefault(kernel, (alone, case.defines))
+            of_block = launches.setdefault(kernel, {})
+            known = of_block.get(block_label(each.launch))
+            if known is None or each.launch.shared_bytes < known.shared_bytes:
+                of_block[block_label(each.launch)] = each.launch
+    return [
+        Build(kernel, stage, defines, tuple(launch for _, launch in sorted(launches[kernel].items())))
+        for kernel, (stage, defines) in sorted(stages.items())
+    ]
+
+
+def build_keys(case: Case) -> list[str]:
+    """Of each launch: ``family.stage``, ``:kernel`` where the stage has several, then ``+NAME=VALUE`` per define."""
+    defines = "".join(f"+{name}={value}" for name, value in case.defines)
+    return [
+        f"{case.family}.{case.stage.name}{f':{each.kernel}' if case.stage.more else ''}{defines}"
+        for each in case.launches
+    ]
+
+
+def block_label(launch: Launch) -> str:
+    """A block's extents, trailing ones left out: ``256``, ``32x8``."""
+    extents = list(launch.block)
+    while len(extents) > 1 and extents[-1] == 1:
+        extents.pop()
+    return "x".join(map(str, extents))
+
+
+def capability(sm: int) -> tuple[int, int]:
+    """90 is compute capability (9, 0), 120 is (12, 0)."""
+    return sm // 10, sm % 10
+
+
+def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES, jobs: int | None = None) -> Survey:
+    """Compile each build for each architecture that has its instructions, ``jobs`` at a time (default: every core).
+
+    NVRTC compiles outside the interpreter's lock, so threads use all cores. A build that does not compile is part of
+    the survey; PeakgateError where NVRTC is not installed.
+    """
+    nvrtc = build.installed_nvrtc()
+    todo = [(made, sm) for made in wanted for sm in sorted(architectures) if made.stage.runs_on(capability(sm))]
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
+        found = list(pool.map(lambda item: _compile(*item), todo))
+    results = {BuildTarget(made.kernel, sm): result for (made, sm), result in zip(todo, found, strict=True)}
+    return Survey(
+        nvrtc=nvrtc.version(),
+        options=build.OPTIONS,
+        usage={target: result for target, result in results.items() if isinstance(result, Usage)},
+        broken={target: result for target, result in results.items() if isinstance(result, str)},
+    )
+
+
+def usage_anew(made: Build, sm: int) -> Usage:
+    """Resource usage of the build when recompiled, bypassing the cache. BuildError when it does not compile."""
+    return _usage(made, sm, build.compiled_anew(made.stage, made.defines, capability(sm)))
+
+
+def _compile(made: Build, sm: int) -> Usage | str:
+    """Resource usage of the build, or the compiler's message when it does not compile."""
+    try:
+        return _usage(made, sm, build.cubin(made.stage, made.defines, capability(sm)).resources)
+    except BuildError as error:
+        return str(error)
+
+
+def _usage(made: Build, sm: int, resources: build.Resources) -> Usage:
+    by_block: dict[str, TheoreticalOccupancy] = {}
+    for launch in made.launches:
+        filled = resources.occupancy(capability(sm), launch)
+        by_block[block_label(launch)] = TheoreticalOccupancy(round(filled.fraction, 4), "+".join(filled.limiters))
+    return Usage(resources, by_block)

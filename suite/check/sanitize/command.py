@@ -27,7 +27,7 @@ from peakgate.core.selection import add_selection
 from peakgate.core.text import counted, say
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
-from peakgate.judge import defects, waivers
+from peakgate.judge import waivers
 
 SANITIZE_FILE = "sanitize.json"
 SANITIZER = "compute-sanitizer"
@@ -60,7 +60,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         say(f"{name}: {time.perf_counter() - start:.0f} s")
     whole = {tool.tool for tool in tools if tool.unfinished is None and not chosen.text}
     every = [defect for tool in tools for defect in tool.found]
-    ruling = defects.rule(every, accepted, lambda entry: entry.command in whole, today)
+    ruling = waivers.rule(every, accepted, lambda entry: entry.command in whole, today)
     offer = ruling.offer(accepted, config.near(config.current().baselines / waivers.WAIVERS_FILE))
     found = report(tools, ruling, offer)
     terminal.show(found)

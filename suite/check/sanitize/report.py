@@ -16,8 +16,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.report import Report
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
-from peakgate.judge.defects import Defect, DefectRuling
-from peakgate.judge.waivers import DefectKey
+from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 
 NO_KERNEL = "no kernel"
 """Where a record names no kernel: an error of a copy or another call of the host."""
