@@ -55,7 +55,6 @@ from peakgate.core.case import (
     default_roof,
 )
 from peakgate.core.dtypes import unit_of_sums
-from peakgate.core.edges import accepted, chosen
 from peakgate.core.errors import described, raised_at
 from peakgate.core.text import counted
 
@@ -429,6 +428,8 @@ def kernel(
         sized = of_any_size()
         if sized is None:
             return tuple(islice(_labelled(edges), MOST_FAMILY_CASES + 1))
+        from peakgate.core.edges import accepted, chosen  # noqa: PLC0415  (a family that gives its own does without)
+
         dimensions = len(usual[0])
         taken = [
             size for size in map(_numbers, EDGES.get(dimensions, ())) if not isinstance(accepted(sized, size), str)

@@ -20,7 +20,7 @@ from peakgate.check.emulate import builds, check_case
 from peakgate.check.mutants import Mutant, mutants
 from peakgate.core import config
 from peakgate.core.case import Case
-from peakgate.core.edges import RefusedSize
+from peakgate.core.errors import RefusedSize
 from peakgate.core.files import a_line_each, write_whole
 from peakgate.emulator import KernelBuildError
 

@@ -21,8 +21,8 @@ from peakgate.check.workers import TaskProgress
 from peakgate.core import catalogue, config
 from peakgate.core.case import Case, RefusedCase, Scale, Sized
 from peakgate.core.catalogue import kernel_name
-from peakgate.core.edges import Chosen, RefusedSize, chosen, searched
-from peakgate.core.errors import PeakgateError, described, raised_at
+from peakgate.core.edges import Chosen, chosen, searched
+from peakgate.core.errors import PeakgateError, RefusedSize, described, raised_at
 from peakgate.core.selection import selector
 from peakgate.device.cpu import CpuLaunchable, not_emulated
 from peakgate.device.expected import ReferenceFault, computed, expected

@@ -16,8 +16,7 @@ from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, TaskProgress
 from peakgate.core import config
 from peakgate.core.case import Case, Stage
-from peakgate.core.edges import RefusedSize
-from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.errors import Code, PeakgateError, RefusedSize
 from peakgate.core.files import scratch_folder
 from peakgate.device.cpu import not_emulated
 from peakgate.emulator import KernelBuildError

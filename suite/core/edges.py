@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from peakgate.core.case import Array, Case, Sized
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import PeakgateError, RefusedSize
 from peakgate.core.text import one_line
 
 SizeNumbers = tuple[int, ...]
@@ -30,10 +30,6 @@ _NEAR = 3
 """How far from a multiple of a tile a searched size is, at most."""
 
 _REFUSALS = (ValueError, AssertionError, ArithmeticError, PeakgateError)
-
-
-class RefusedSize(Exception):
-    """A reference that does not take a size which was chosen for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,10 @@ class CannotDecide(PeakgateError):
     exit_code = ExitCode.UNDECIDED
 
 
+class RefusedSize(Exception):
+    """A reference that does not take a size which was chosen for it."""
+
+
 def refused(error: PeakgateError) -> ExitCode:
     """Print a user's error as one line on stderr, whatever line breaks its message quotes, and return the exit code."""
     warn(" ".join(str(error).split()))

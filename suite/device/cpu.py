@@ -32,11 +32,11 @@ from peakgate.emulator.defects import DefectKind
 from peakgate.judge.metrics import Peaks
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
-from peakgate.measure.energy import Energy
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 if TYPE_CHECKING:
     from peakgate.emulator.trace import Trace
+    from peakgate.measure.energy import Energy
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3

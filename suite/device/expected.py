@@ -10,8 +10,7 @@ from typing import Any, cast
 from peakgate.core import dtypes
 from peakgate.core.case import Array, Buffer, Case, Reference
 from peakgate.core.dtypes import unit_of_sums
-from peakgate.core.edges import RefusedSize
-from peakgate.core.errors import Code, PeakgateError, defined_at, described, raised_at
+from peakgate.core.errors import Code, PeakgateError, RefusedSize, defined_at, described, raised_at
 from peakgate.core.text import counted
 from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable, TimedLaunch
 from peakgate.judge.correctness import ExpectedOutputs

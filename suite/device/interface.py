@@ -9,7 +9,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from peakgate.build.cubin import Resources
@@ -18,8 +18,10 @@ from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.judge.metrics import Peaks
-from peakgate.measure.energy import Energy
 from peakgate.measure.sampling import Samples, SamplingPlan
+
+if TYPE_CHECKING:  # few runs measure it
+    from peakgate.measure.energy import Energy
 
 DeviceKind = Literal["gpu", "cpu"]
 

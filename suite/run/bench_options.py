@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.report import add_json_option
 from peakgate.core.selection import MEANING
 from peakgate.run.lock import add_lock_options, seconds
@@ -78,3 +80,15 @@ def parser() -> argparse.ArgumentParser:
     add_json_option(made)
     add_lock_options(made)
     return made
+
+
+def refuse_contradictions(ours: argparse.Namespace, theirs: Sequence[str]) -> None:
+    """PeakgateError for options, ours or pytest's, that a supervised run does not take together."""
+    if ours.resume and ours.strict:
+        raise PeakgateError(
+            "--resume with --strict-gate: a gate measures everything itself; leave one of them out", Code.OPTION
+        )
+    if any(option.startswith("--benchmark-compare") for option in theirs):
+        raise PeakgateError(
+            "--benchmark-compare: not with `peakgate bench`; save the run, then `peakgate compare`", Code.OPTION
+        )

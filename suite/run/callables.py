@@ -6,7 +6,7 @@ import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pytest
@@ -27,7 +27,6 @@ from peakgate.device.interface import (
 )
 from peakgate.judge.correctness import Check
 from peakgate.judge.gate import UNCHECKED
-from peakgate.measure.energy import Energy
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.run.marker import Proving, given_by
@@ -35,6 +34,9 @@ from peakgate.run.results import ReplayTimer, case_of, raise_for, replay
 from peakgate.run.run_file import extra_info
 from peakgate.run.session import Outcome, Proof, Session, WrongResult, verdict_of
 from pytest_benchmark.fixture import BenchmarkFixture
+
+if TYPE_CHECKING:  # few runs measure it
+    from peakgate.measure.energy import Energy
 
 ON_CPU = "wall time of one call on the CPU"
 

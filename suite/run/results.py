@@ -23,7 +23,6 @@ from peakgate.core.text import nearest
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
-from peakgate.measure.energy import LOOPS
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SHARED_S, SamplingPlan
 from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
@@ -65,6 +64,8 @@ class Results:
         self.session.nonfinite = options.peakgate_nonfinite
         self.session.determinism = options.peakgate_determinism
         if options.peakgate_energy:
+            from peakgate.measure.energy import LOOPS  # noqa: PLC0415  (few runs measure it)
+
             self.session.energy_loops = LOOPS if self.mode is Mode.WHOLE else 1
             if self.session.device.kind == "cpu":
                 self.session.notes.append("no energy is measured without a GPU")

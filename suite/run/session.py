@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from peakgate.build.cubin import BuildError, Resources
@@ -40,7 +40,6 @@ from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, metrics
 from peakgate.judge.occupancy import Occupancy
 from peakgate.measure.data import PATTERNS, patterned
-from peakgate.measure.energy import Energy
 from peakgate.measure.limits import (
     HOST_LIMIT_S,
     build_limit_s,
@@ -50,6 +49,9 @@ from peakgate.measure.limits import (
     sampling_limit_s,
 )
 from peakgate.measure.sampling import Samples, SamplingPlan
+
+if TYPE_CHECKING:  # few runs measure it
+    from peakgate.measure.energy import Energy
 
 
 class WrongResult(Exception):
