@@ -18,8 +18,7 @@ from peakgate.core.files import write_whole
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.interface import KernelFault
 from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect
-from peakgate.emulator.defects import Triple
-from peakgate.emulator.trace import SharedAccess, Trace
+from peakgate.emulator.defects import SharedAccess, Trace, Triple
 
 PICTURE_COLUMNS = 32
 """Elements in a picture, around the one that is raced for."""

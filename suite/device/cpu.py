@@ -28,14 +28,13 @@ from peakgate.device.interface import (
     TimedLaunch,
     Witness,
 )
-from peakgate.emulator.defects import DefectKind
+from peakgate.emulator.defects import DefectKind, Trace
 from peakgate.judge.metrics import Peaks
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 if TYPE_CHECKING:
-    from peakgate.emulator.trace import Trace
     from peakgate.measure.energy import Energy
 
 METHOD = "wall time of one emulated launch, checked"

@@ -6,7 +6,7 @@ import ctypes
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from peakgate.core.errors import Code, PeakgateError
@@ -23,10 +23,7 @@ from peakgate.emulator.binary import (
 )
 from peakgate.emulator.build import BuildOptions, build_kernel
 from peakgate.emulator.compiler import NEEDS_TWIN, KernelBuildError
-from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Triple, in_reading_order
-
-if TYPE_CHECKING:
-    from peakgate.emulator.trace import Trace
+from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Trace, Triple, in_reading_order
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)

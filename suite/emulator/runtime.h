@@ -111,7 +111,7 @@ struct TensorMap {
     int32_t swizzle;            // bytes within which units of 16 bytes change places; 0: none
 };
 
-// One access to the shared memory of the block that is traced; read by trace.py.
+// One access to the shared memory of the block that is traced; read by defects.py.
 struct Traced {
     uint32_t epoch, thread, offset, size, address;
     uint32_t manner; // 1: a write, 2: atomic, 4: an asynchronous copy was issued, 8: `offset` counts from the dynamic part

@@ -15,7 +15,7 @@ from peakgate.core.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.arrays import dtype_name, wait_for
-from peakgate.device.call import Call, NotAnArray
+from peakgate.device.call import Call, NotAnArray, choices
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import (
     CallableLaunchable,
@@ -203,7 +203,6 @@ class GpuBenchmark:
     def _measured(self, call: Call, session: Session) -> Any:
         from peakgate.device.callable import GpuCall, find_out, one_stream, stream_handle  # noqa: PLC0415
         from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (only a machine with a GPU has CuPy)
-        from peakgate.device.tuning import choices  # noqa: PLC0415
 
         device = session.device
         assert isinstance(device, GpuDevice)

@@ -8,7 +8,7 @@ import sys
 import pytest
 from peakgate.core.case import TunedChoice
 from peakgate.core.help import page
-from peakgate.device import tuning
+from peakgate.device import call
 
 TRACE = {
     "traceEvents": [
@@ -31,7 +31,7 @@ TRACE = {
 
 
 def test_a_trace_has_each_generated_kernel_with_its_configuration_and_the_librarys_by_name():
-    assert list(tuning.of_trace(TRACE)) == [
+    assert list(call.of_trace(TRACE)) == [
         TunedChoice("triton_poi_fused_add_0", "XBLOCK=1024, num_warps=8, num_stages=1", "0123456789ab"),
         TunedChoice("nvjet_hsh_128x256", "not tuned here"),
     ]
@@ -40,7 +40,7 @@ def test_a_trace_has_each_generated_kernel_with_its_configuration_and_the_librar
 def test_without_a_tuner_nothing_is_run_again(monkeypatch):
     for name in ("triton", "torch._inductor.compile_fx"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    assert tuning.choices(lambda: pytest.fail("ran")) == ()
+    assert call.choices(lambda: pytest.fail("ran")) == ()
 
 
 class Hook:
@@ -91,8 +91,8 @@ def test_a_launched_kernel_with_a_tuner_has_its_configuration_and_the_digest_of_
             for note in hook.notes:
                 note(type("lazy", (), {"get": lambda self, h=handle, n=name: {"function": h, "name": n}})())
 
-    (found,) = tuning.choices(run)
-    assert (found.kernel, found.configuration, len(found.code)) == ("scale", "BLOCK: 256", tuning.CODE_DIGITS)
+    (found,) = call.choices(run)
+    assert (found.kernel, found.configuration, len(found.code)) == ("scale", "BLOCK: 256", call.CODE_DIGITS)
     assert (hook.notes, len(kept)) == ([], 3)
 
 
