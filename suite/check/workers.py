@@ -134,7 +134,8 @@ def _started(count: int, context: ForkContext | SpawnContext) -> list[_Worker[An
         ends += [ours, printed]
         inherited = ends if isinstance(context, ForkContext) else []
         process = context.Process(target=_serve, args=(theirs, output, inherited), daemon=True)
-        with variables(**_own_environment()):
+        # Python would import its own modules from the working directory, which may be the tree of a change.
+        with variables(**one_blas_thread(), **{SAFE_PATH: os.environ.get(SAFE_PATH) or "1"}):
             process.start()
         theirs.close()  # so that our end closes when theirs is gone
         output.close()
@@ -158,11 +159,6 @@ def _copy(printed: Connection) -> None:
                 left_bytes -= len(line)
                 if left_bytes <= 0:
                     warn(f"more than {MOST_PRINTED_BYTES >> 10} KiB printed by kernels: the rest is left out")
-
-
-def _own_environment() -> dict[str, str]:
-    """Python imports its own modules from the working directory, which may be the tree of a change."""
-    return {**one_blas_thread(), SAFE_PATH: os.environ.get(SAFE_PATH) or "1"}
 
 
 def _serve(connection: Connection, output: Connection, inherited: Sequence[Connection]) -> None:

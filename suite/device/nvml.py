@@ -60,11 +60,6 @@ def handle(index: int) -> Any:
     return _nvml().nvmlDeviceGetHandleByPciBusId(driver.pci_bus_id(index))
 
 
-def handle_of(uuid: str) -> Any:
-    """NVML's handle of the GPU with this uuid; None where NVML does not know it."""
-    return ask("DeviceGetHandleByUUID", uuid)
-
-
 def uuid_of(handle: Any) -> Any:
     """NVIDIA's name of this very GPU, ``GPU-...``."""
     return _nvml().nvmlDeviceGetUUID(handle)
@@ -211,7 +206,7 @@ def gpus() -> list[dict[str, Any]]:
 
 
 def _of(uuid: str) -> dict[str, Any]:
-    handle = handle_of(uuid)
+    handle = ask("DeviceGetHandleByUUID", uuid)
     if handle is None:
         return {"unfit": ["NVML does not know this uuid: a MIG slice, or a GPU that fell off the bus"]}
     seen, known = state(handle), properties(handle)

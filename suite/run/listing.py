@@ -169,7 +169,7 @@ class _Function:
 
     def __call__(self, xp: Any, given: Sequence[Any]) -> Any:
         """Its value there; PeakgateError where it fails."""
-        arrays = [] if isinstance(self.what, int) else [_of_numpy(each) for each in given]
+        arrays = [] if isinstance(self.what, int) else [each.get() if hasattr(each, "get") else each for each in given]
         shape = list(given) if isinstance(self.what, int) else None
         buffers = [*self.case.buffers, *(buffer for _, buffer in self.case.stage.constants)]
         elements = sum(math.prod(buffer.shape) for buffer in buffers)
@@ -181,10 +181,6 @@ class _Function:
             raise PeakgateError(f"{self.case.id}: {answer['failed']}", Code.REFERENCE)
         values = [None if each is None else xp.asarray(each) for each in found]
         return values if answer.get("several") else values[0]
-
-
-def _of_numpy(array: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(array.get() if hasattr(array, "get") else array)
 
 
 class _Supplier:
@@ -217,9 +213,9 @@ class _Supplier:
         """The answer to a call; PeakgateError where there is none."""
         assert self._process.stdin is not None
         try:
-            with self._within(ANSWER_LIMIT_S):
+            with self._within(ANSWER_LIMIT_S) as answers:
                 _send(self._process.stdin, request, arrays)
-                return self._received(most_bytes)
+                return _received(answers, most_bytes)
         except (EOFError, BrokenPipeError):
             raise PeakgateError(
                 f"{request['of'][0]}: no value of its {request['what']}: {self.last_words()}", Code.REFERENCE
@@ -231,12 +227,8 @@ class _Supplier:
 
     def receive(self, most_bytes: int, limit_s: float) -> tuple[dict[str, Any], list[Array | None]]:
         """The next message; EOFError where the process has ended, or does not answer in time and is ended."""
-        with self._within(limit_s):
-            return self._received(most_bytes)
-
-    def _received(self, most_bytes: int) -> tuple[dict[str, Any], list[Array | None]]:
-        assert self._process.stdout is not None
-        return _received(self._process.stdout, most_bytes)
+        with self._within(limit_s) as answers:
+            return _received(answers, most_bytes)
 
     def last_words(self) -> str:
         """Why it ended, in a line."""
@@ -248,12 +240,14 @@ class _Supplier:
         return f"no end within its time limit, or a crash (exit {code})"
 
     @contextmanager
-    def _within(self, limit_s: float) -> Iterator[None]:
+    def _within(self, limit_s: float) -> Iterator[IO[bytes]]:
+        """What it answers with; it is ended where the block takes longer."""
+        assert self._process.stdout is not None
         timer = threading.Timer(limit_s, end_group, (self._process,))
         timer.daemon = True
         timer.start()
         try:
-            yield
+            yield self._process.stdout
         finally:
             timer.cancel()
 

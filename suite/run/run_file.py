@@ -32,6 +32,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
     """One benchmark's ``extra_info``; None where a figure is not known or not claimed."""
     case, figures, resources, samples = outcome.case, outcome.metrics, outcome.resources, outcome.samples
     claimed = case.work.claimed
+    interval = samples.median_interval_us if figures and samples else None
     return {
         "case": case.id,
         "family": case.family,
@@ -49,7 +50,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "math": case.math,
         "math_given": case.work.math is not None,
         "time_us": _rounded(figures.time_us if figures else None, 4),
-        "median_interval_us": _interval(samples.median_interval_us if figures and samples else None),
+        "median_interval_us": [round(each, 4) for each in interval] if interval else None,
         "trimmed_mean_us": _rounded(samples.trimmed_mean_us if figures and samples else None, 5),
         "control_us": _rounded(samples.control_us if samples else None, 5),
         "first_us": _rounded(samples.first_us if samples else None, 4),
@@ -148,10 +149,6 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
     if partial is not None:
         lines.append(f"partial run: {partial}")
     return lines
-
-
-def _interval(value: tuple[float, float] | None) -> list[float] | None:
-    return None if value is None else [round(each, 4) for each in value]
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

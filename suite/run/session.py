@@ -233,7 +233,6 @@ class Session:
     _known_roofs: set[str] = field(default_factory=set)
     _launch_s: float = 0.0
     _proven: dict[Any, int | WrongResult] = field(default_factory=dict)
-    _known_probes: dict[Any, Sequence[Case]] = field(default_factory=dict)
     _reference: tuple[Any, ExpectedOutputs] | None = None
 
     def __post_init__(self) -> None:
@@ -431,7 +430,7 @@ class Session:
         return known
 
     def _run_probes(self, case: Case) -> int | WrongResult:
-        probes = self._probes_of(case)
+        probes = self.probes(case)
         # A run takes one pattern, and only where results are rounded, for its speed; `peakgate check` takes all.
         for probe in [*probes, *(() if case.exact else patterned(probes, PATTERNS[:1]))]:
             problem = f"edge-size problem {probe.size}"
@@ -444,13 +443,6 @@ class Session:
             if result.mismatch is not None:
                 return WrongResult(f"{problem}: {result.mismatch}")
         return len(probes)
-
-    def _probes_of(self, case: Case) -> Sequence[Case]:
-        """The edge-size problems of a case's build."""
-        key = case.build
-        if key not in self._known_probes:
-            self._known_probes[key] = self.probes(case)
-        return self._known_probes[key]
 
     def _check(self, launchable: KernelLaunchable, owner: Case) -> Check:
         """Launch and compare; ``owner`` is the case that it is done for."""
