@@ -8,7 +8,6 @@ launch and its data; comments, blanks and empty lines of the source do not count
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from msgspec import Struct, to_builtins
 from peakgate.build.cubin import source_files
+from peakgate.build.sources import without_comments
 from peakgate.core import dtypes, records
 from peakgate.core.case import Buffer, Case, Role
 from peakgate.core.errors import Code, PeakgateError
@@ -28,7 +28,6 @@ from peakgate.measure.data import input_array
 SAMPLES = 16
 """Elements recorded of an output that need not be equal bit by bit, evenly spread from the first to the last."""
 
-_COMMENT_OR_TEXT = re.compile(r'//(?:[^\n\\]|\\.)*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _MACHINE = ("name", "slug", "compute_capability", "driver", "cuda_driver", "nvrtc", "compiler")
 
 
@@ -109,8 +108,7 @@ def problem_key(case: Case) -> str:
 
 def _code(text: str) -> str:
     """The source without comments and empty lines, and with one blank for several."""
-    bare = _COMMENT_OR_TEXT.sub(lambda found: found[0] if found[0].startswith('"') else " ", text)
-    lines = (" ".join(line.split()) for line in bare.splitlines())
+    lines = (" ".join(line.split()) for line in without_comments(text).splitlines())
     return "\n".join(line for line in lines if line)
 
 
