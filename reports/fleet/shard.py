@@ -30,7 +30,7 @@ from peakgate.core.errors import Code, PeakgateError, refused
 from peakgate.core.processes import Asked, own_module
 from peakgate.core.text import counted
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode
-from peakgate.judge.metrics import Peaks
+from peakgate.judge.peaks import Peaks
 from peakgate.reports.fleet import dataset
 from peakgate.reports.fleet.store import SHARD, Shares
 from peakgate.reports.runs.runfile import Run, load_run, run_files

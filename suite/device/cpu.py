@@ -29,7 +29,7 @@ from peakgate.device.interface import (
     Witness,
 )
 from peakgate.emulator.defects import DefectKind, Trace
-from peakgate.judge.metrics import Peaks
+from peakgate.judge.peaks import Peaks
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
 from peakgate.measure.sampling import Samples, SamplingPlan

@@ -17,7 +17,7 @@ from peakgate.core.case import Array, Case, Scale
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted
 from peakgate.judge.correctness import ErrorBound, Largest
-from peakgate.judge.metrics import Peaks
+from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 if TYPE_CHECKING:  # few runs measure it

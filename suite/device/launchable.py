@@ -18,7 +18,7 @@ from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witn
 from peakgate.device.state import DeclaredState, GpuMeter, measured_energy
 from peakgate.device.stream import SampleStream
 from peakgate.device.texel_objects import TexelObject
-from peakgate.judge.metrics import Peaks
+from peakgate.judge.peaks import Peaks
 from peakgate.measure.energy import Energy
 from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover

@@ -26,7 +26,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SHARED_S, SamplingPlan
 from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
-from peakgate.run.beside import OTHER_FAILED, CaseShares, in_turns
+from peakgate.run.ahead import CaseShares
 from peakgate.run.journal import FRESH, Finished, Link, finished
 from peakgate.run.session import Outcome, Session
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -89,6 +89,8 @@ class Results:
 
     def other(self, case: Case) -> tuple[run_file.Entry, Sequence[float]]:
         """The entry and the samples of a case's other build, which was sampled with it."""
+        from peakgate.run.turns import OTHER_FAILED  # noqa: PLC0415  (of an A/B alone)
+
         spoilt = Judgement(Verdict.INCONCLUSIVE, OTHER_FAILED)
         outcome = self._others.pop(case.id, None) or self.session.unmeasured(case, spoilt)
         entry = run_file.extra_info(outcome)
@@ -100,6 +102,8 @@ class Results:
             return self._shares.outcome(case)
         if case.id not in self.others:
             return self.session.measured(case)
+        from peakgate.run.turns import in_turns  # noqa: PLC0415  (as above)
+
         least_s = SHARED_S / len(self.others)
         outcome, self._others[case.id] = in_turns(self.session, case, self.others[case.id], least_s)
         return outcome

@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 from peakgate.core.case import Case
 from peakgate.core.verdict import Judgement, Verdict
-from peakgate.run import beside
-from peakgate.run.beside import CaseShares
+from peakgate.run import ahead
+from peakgate.run.ahead import CaseShares
 from peakgate.run.results import case_of
 from peakgate.run.session import Outcome, Session
 
@@ -39,8 +39,8 @@ class Measuring:
 
 @pytest.fixture
 def shared(monkeypatch):
-    monkeypatch.setattr(beside, "LEAST_SHARE", 2)
-    monkeypatch.setattr(beside, "single_threaded", lambda: True)
+    monkeypatch.setattr(ahead, "LEAST_SHARE", 2)
+    monkeypatch.setattr(ahead, "single_threaded", lambda: True)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
     def measured(session: Measuring) -> list[Outcome]:
@@ -65,6 +65,6 @@ def test_cases_that_another_process_does_not_come_back_from_are_measured_here(sh
 
 
 def test_a_process_that_takes_too_long_over_a_case_is_given_up(shared, monkeypatch):
-    monkeypatch.setattr(beside, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(ahead, "PATIENCE_S", 0.0)
     monkeypatch.setattr(CaseShares, "begin", lambda shares: None)  # none of them ever ends a case
     assert {outcome.judgement.reason for outcome in shared(Measuring())} == {"here"}

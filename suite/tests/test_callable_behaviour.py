@@ -12,7 +12,7 @@ from peakgate.device.call import Call
 from peakgate.device.interface import DeviceLost, Unmeasurable
 from peakgate.device.state import footprint_bytes
 from peakgate.device.stream import Trial
-from peakgate.judge.metrics import Peaks
+from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.run.results import case_of
 

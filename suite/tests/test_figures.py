@@ -4,15 +4,8 @@ import pytest
 from peakgate.core.case import Buffer, Role, Work
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.judge.gate import judge
-from peakgate.judge.metrics import (
-    TENSOR_OPERATIONS,
-    Metrics,
-    Peaks,
-    matching_roof,
-    metrics,
-    pcie_gbs,
-    theoretical_peaks,
-)
+from peakgate.judge.metrics import Metrics, matching_roof, metrics
+from peakgate.judge.peaks import TENSOR_OPERATIONS, Peaks, pcie_gbs, theoretical_peaks
 from synthetic_cases import make_case, make_samples
 
 PEAKS = Peaks(memory_gbs=4000, fp32_tflops=60, derivation="synthetic", link_gbs=64)

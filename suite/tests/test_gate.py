@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Verdict, exit_code
 from peakgate.judge.gate import OVER_PEAK, by_floor, judge
-from peakgate.judge.metrics import Bottleneck, Metrics
+from peakgate.judge.metrics import Metrics
+from peakgate.judge.peaks import Bottleneck
 from peakgate.measure.sampling import Samples
 from peakgate.run.journal import judge_again
 

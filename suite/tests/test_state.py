@@ -13,7 +13,8 @@ from peakgate.core.errors import Code
 from peakgate.core.help import page
 from peakgate.core.verdict import Verdict
 from peakgate.judge.gate import judge
-from peakgate.judge.metrics import Peaks, metrics
+from peakgate.judge.metrics import metrics
+from peakgate.judge.peaks import Peaks
 from peakgate.judge.state import StateReading, doubt_of
 from peakgate.measure.limits import sampling_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan

@@ -1,21 +1,15 @@
-"""Cases that are measured beside others: in the emulator on every processor, in an A/B in turns with another build.
+"""The emulator on every processor: processes forked from the one that reports measure shares of its cases beside it.
 
-In the emulator processes forked from the one that reports measure shares of its cases beside it. They are a matter of
-speed alone. What a share's process does not hand over, because a kernel took it down or does not end, the process that
-reports measures itself, under the supervisor's eyes.
-
-In turns two builds of a kernel are sampled in one process, where nothing but machine code differs.
+They are a matter of speed alone. What a share's process does not hand over, because a kernel took it down or does not
+end, the process that reports measures itself, under the supervisor's eyes.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import sys
 import tempfile
-import time
-import zlib
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,16 +17,10 @@ from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
-import numpy as np
 from peakgate.core.case import Case
-from peakgate.core.errors import PeakgateError
 from peakgate.core.processes import end_with_parent, single_threaded
-from peakgate.core.verdict import Judgement, Verdict
-from peakgate.device.interface import DeviceLost, KernelFault, KernelLaunchable
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.measure.refill import SEEDS
-from peakgate.measure.sampling import FIRST_ROUND, ROUND, RoundsPlan, Samples, joined, trimmed_mean
-from peakgate.run.session import Outcome, Session, TimedChecks, WrongResult, compared_when_timed
+from peakgate.run.session import Outcome, Session
 
 LEAST_SHARE = 16
 """Cases: for fewer no process is started."""
@@ -41,12 +29,6 @@ PATIENCE_S = HOST_LIMIT_S / 2
 
 HandedOver = tuple[str, Outcome, str]
 """A case's id, what came of it, and what was printed meanwhile."""
-
-
-SPOILT_ROUNDS = 8
-"""Rounds of two builds without an undisturbed sample of either, after which the rest is left to the verdict."""
-
-OTHER_FAILED = "not timed: the other build failed in the same process"
 
 
 class CaseShares:
@@ -136,42 +118,3 @@ def _measure(parent: int, session: Session, share: Sequence[Case], results: Conn
             printed.truncate()
             # A family's functions cannot be sent; the case is known at the other end.
             results.send((case.id, replace(outcome, case=None), said))  # type: ignore[arg-type]
-
-
-def in_turns(session: Session, case: Case, fingerprint: str, least_s: float) -> tuple[Outcome, Outcome]:
-    """Sample a case and another build of its kernel in turns: the outcome of either.
-
-    Both find the same places in memory and the same contents in a round, and which of them is first alternates. One
-    launch of either is compared. Where one fails neither has figures. At least ``least_s`` seconds are spent.
-    """
-    sides: list[KernelLaunchable] = []
-    parts: tuple[list[Samples], list[Samples]] = ([], [])
-    plan, at = RoundsPlan(least_s=least_s), 0
-    try:
-        sides.append(session.prepare(case))
-        at = 1
-        with session.timed("prepare"):
-            sides.append(session.device.prepare_other(sides[0], fingerprint))
-        drawn = np.random.default_rng([session.seed, zlib.crc32(case.id.encode())])
-        compared = [int(drawn.integers(plan.least_rounds)) for _ in sides]
-        begun, ratios, spoilt = time.perf_counter(), list[float](), 0
-        while spoilt <= SPOILT_ROUNDS and not plan.done(ratios, time.perf_counter() - begun):
-            contents = int(drawn.integers(SEEDS))
-            for at in (0, 1) if len(ratios) % 2 == 0 else (1, 0):
-                compare = session.compare_timed if len(ratios) == compared[at] and compared_when_timed(case) else None
-                checks = TimedChecks(session, case, None, compare, np.random.default_rng(contents))
-                parts[at].append(session.sampled(sides[at], checks, ROUND if ratios else FIRST_ROUND, 0.0))
-            own, other = (part[-1].times_us for part in parts)
-            if own and other:
-                ratios.append(math.log(trimmed_mean(other) / trimmed_mean(own)))
-            else:
-                spoilt += 1
-    except (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError) as error:
-        failed = session.failed(case, error)
-        beside = session.unmeasured(case, Judgement(Verdict.INCONCLUSIVE, OTHER_FAILED))
-        return (failed, beside) if at == 0 else (beside, failed)
-    control_us = parts[0][0].control_us
-    first, second = (
-        session.gate(side, None, joined(part, control_us)) for side, part in zip(sides, parts, strict=True)
-    )
-    return first, second
