@@ -35,8 +35,7 @@ from peakgate.reports.comparison.result import (
     probability,
 )
 from peakgate.reports.runs import find
-from peakgate.reports.runs.facts import differences
-from peakgate.reports.runs.frame import records, run_rows
+from peakgate.reports.runs.frame import differences, records, run_rows
 from peakgate.reports.runs.runfile import Run
 
 CaseRow = dict[str, Any]

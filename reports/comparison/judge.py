@@ -46,8 +46,7 @@ from peakgate.reports.comparison.result import (
     finished,
     in_percent,
 )
-from peakgate.reports.runs.facts import differences, machine_code
-from peakgate.reports.runs.frame import FRAME_COLUMNS, records, require
+from peakgate.reports.runs.frame import FRAME_COLUMNS, differences, machine_code, records, require
 from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
 
 SESSIONS_ALPHA = 0.01

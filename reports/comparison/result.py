@@ -11,9 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
-from peakgate.reports.runs.facts import Difference
 from peakgate.reports.runs.find import RunSide
-from peakgate.reports.runs.frame import records
+from peakgate.reports.runs.frame import Difference, records
 
 WORST_FIRST = (
     *(Verdict.CRASHED, Verdict.TIMEOUT, Verdict.WRONG, Verdict.IMPOSSIBLE),

@@ -16,7 +16,7 @@ from peakgate.core.text import counted, figure, one_line
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.changes import Cause, ChangePoint
 from peakgate.reports.history.series import History, Mark, commit_name
-from peakgate.reports.runs.facts import GPU_NAMES, gpu_label, shortly
+from peakgate.reports.runs.frame import GPU_NAMES, gpu_label, shortly
 
 WIDTH, HEIGHT = 1000, 100
 MARGIN = 8

@@ -16,7 +16,7 @@ from peakgate.core.text import counted, one_line
 from peakgate.reports.history.changes import Cause, ChangePoint, OpenRegression
 from peakgate.reports.history.chart import size, step_line, sum_lines
 from peakgate.reports.history.series import History, commit_name
-from peakgate.reports.runs.facts import GPU_NAMES, gpu_label
+from peakgate.reports.runs.frame import GPU_NAMES, gpu_label
 from peakgate.reports.runs.runfile import ENVIRONMENT
 
 ORIGIN_HEADINGS = ("origin", "first session", "cause", "slower", "faster", "largest", "case")

@@ -18,7 +18,7 @@ from peakgate.reports.history.chart import chart, mark_line, size
 from peakgate.reports.history.events import ChangeOrigin, Event, origins, origins_table, step_lines
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
-from peakgate.reports.runs.facts import gpu_label
+from peakgate.reports.runs.frame import gpu_label
 
 CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
 MOST_MARKS = 5

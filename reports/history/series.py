@@ -18,8 +18,7 @@ from peakgate.core.text import counted, one_line
 from peakgate.reports.comparison.evidence import NO_COMMIT, SAME_CODE
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.history.order import CommitPlaces, arranged
-from peakgate.reports.runs.facts import GPU_NAMES
-from peakgate.reports.runs.frame import HISTORY_COLUMNS, require
+from peakgate.reports.runs.frame import GPU_NAMES, HISTORY_COLUMNS, require
 from peakgate.reports.runs.runfile import ENVIRONMENT, UNUSABLE, commit_label
 
 WHOLE_SESSIONS_TO_RETIRE = 5

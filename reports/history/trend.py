@@ -36,8 +36,7 @@ from peakgate.reports.history.changes import (
 )
 from peakgate.reports.history.events import Event, events
 from peakgate.reports.history.series import LEFT, History
-from peakgate.reports.runs.facts import gpu_label
-from peakgate.reports.runs.frame import tidy
+from peakgate.reports.runs.frame import gpu_label, tidy
 
 RECENT = 35
 """A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found."""

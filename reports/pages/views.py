@@ -18,7 +18,7 @@ from peakgate.reports.history.report import gpu_names, header, open_line
 from peakgate.reports.history.series import SessionFacts, commit_name
 from peakgate.reports.history.trend import Trend
 from peakgate.reports.pages.ledger import page_name, run_page_name
-from peakgate.reports.runs.facts import gpu_label
+from peakgate.reports.runs.frame import gpu_label
 from peakgate.reports.write.cases import IntervalColumn
 from peakgate.reports.write.page import PageLink, page
 

@@ -14,9 +14,8 @@ from comparing import KEPT, PAD, TENS, Saved, compare, row, shift, verdicts
 from msgspec import structs
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.reports.comparison.result import Comparison
-from peakgate.reports.runs.facts import machine_code
 from peakgate.reports.runs.find import RunSide
-from peakgate.reports.runs.frame import to_frame
+from peakgate.reports.runs.frame import machine_code, to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type information
 from synthetic_runs import LADDER, slower

@@ -11,9 +11,8 @@ from datetime import datetime
 from peakgate.core.case import TENSOR_MATH
 from peakgate.core.report import Column, Row, Table
 from peakgate.core.text import counted, figure, one_line, percent, share, sparkline
-from peakgate.reports.runs.facts import facts
 from peakgate.reports.runs.find import RunSide
-from peakgate.reports.runs.frame import run_rows
+from peakgate.reports.runs.frame import run_facts, run_rows
 from peakgate.reports.runs.runfile import CaseResult, Run
 
 FEWEST_RUNS_FOR_HISTORY, MOST_BARS = 3, 20
@@ -85,7 +84,7 @@ def side(side: RunSide) -> str:
 
 def machine(run: Run) -> Table:
     """Known facts of a run's machine."""
-    named = [("GPU name", run.gpu.get("name")), *facts(run_rows([run]))[0].items()]
+    named = [("GPU name", run.gpu.get("name")), *run_facts(run_rows([run]))[0].items()]
     named += [("peaks", run.gpu.get("peak_derivation")), ("taken", f"{run.taken:%Y-%m-%d %H:%M %Z}")]
     named.append(("run file", run.path.name))
     rows = [(name, str(value)) for name, value in named if value not in {None, ""}]
