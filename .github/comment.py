@@ -19,13 +19,15 @@ from peakgate.reports.gate.comment import (
     LONGEST_FILE,
     MEANINGS,
     NUMBER,
+    Rest,
+    RestError,
     check_run,
     from_artifact,
+    notify,
     overall,
     plain,
     render,
 )
-from peakgate.reports.gate.rest import Rest, RestError, notify
 
 ASKED_FOR = re.compile(r"gate of #([1-9]\d{0,8}) at ([0-9a-f]{40})")
 FOLDER = ""

@@ -18,7 +18,7 @@ from peakgate.core.errors import Code, PeakgateError, described
 from peakgate.core.text import one_line, say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.gate import comment
-from peakgate.reports.gate.rest import Rest, RestError, notify
+from peakgate.reports.gate.comment import Rest, RestError, notify
 
 TOKEN = "PEAKGATE_TOKEN"
 PREDEFINED = ("CI_API_V4_URL", "CI_PROJECT_ID", "CI_PROJECT_PATH")

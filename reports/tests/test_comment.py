@@ -14,7 +14,6 @@ from github import comment as posted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.reports.gate import comment as render
-from peakgate.reports.gate import rest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / ".github"))
 comment = importlib.import_module("comment")
@@ -219,5 +218,5 @@ def test_an_interface_that_refuses_is_one_line_and_bad_input(capsys: pytest.Capt
 
 
 def test_a_webhook_is_an_https_address() -> None:
-    with pytest.raises(rest.RestError, match="begins with https://"):
-        rest.notify("http://example.org", {})
+    with pytest.raises(render.RestError, match="begins with https://"):
+        render.notify("http://example.org", {})

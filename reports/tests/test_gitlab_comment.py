@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.cli import main
 from peakgate.reports.gate import comment as render
-from peakgate.reports.gate import rest
 from ruamel.yaml import YAML
 from test_comment import AB, COMMIT, HOSTILE, OK
 
@@ -156,7 +155,7 @@ def test_one_merge_request_that_fails_leaves_the_others_theirs(monkeypatch: pyte
 def test_a_server_that_does_not_answer_is_given_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(rest, "ANSWER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(render, "ANSWER_TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("CI_API_V4_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert main(["comment"]) == 2
