@@ -5,12 +5,17 @@ A ledger names the pages that an earlier call has already written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
-from peakgate.core import config
+from msgspec import Struct, to_builtins
+from msgspec import field as struct_field
+from peakgate.core import config, records
 from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import write_whole
@@ -22,13 +27,14 @@ from peakgate.reports.history.report import report
 from peakgate.reports.history.series import SessionFacts, history
 from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.pages import show, views
-from peakgate.reports.pages.ledger import Ledger, open_ledger, page_name, source_state
+from peakgate.reports.pages.views import page_name
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import add_baselines, add_commit_url, add_out, add_runs, verb_parser
 from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.write.page import PageLink, page
+from peakgate.reports.write.page import TEMPLATES, PageLink, page
 
 INDEX = "index.html"
+LEDGER_FILE = "site.json"
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -122,3 +128,77 @@ def _run(
     text = page(replace(found, rows=rows), [*trail, (commit, commit.address)], f"Run of {session.taken:%Y-%m-%d %H:%M}")
     ledger.write(name, text, made_from, verdict)
     return verdict, True
+
+
+class Written(Struct):
+    """Source of a page, and its verdict."""
+
+    made_from: str = struct_field(name="from")
+    verdict: Verdict | None = None
+
+
+class Pages(Struct):
+    """The ledger's file."""
+
+    version: str
+    pages: dict[str, Written]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The pages that stand in the folder, and what each was made from.
+
+    Only what it names is ever deleted.
+    """
+
+    folder: Path
+    known: Mapping[str, Written | None] = field(default_factory=dict)
+    kept: dict[str, Written] = field(default_factory=dict)
+
+    def current(self, page: str, made_from: str) -> Verdict | None:
+        """The verdict on this page, where it stands and was made from the same."""
+        entry = self.known.get(page)
+        if entry is None or entry.made_from != made_from or not (self.folder / page).is_file():
+            return None
+        if entry.verdict is not None:
+            self.kept[page] = entry
+        return entry.verdict
+
+    def write(self, page: str, text: str, made_from: str = "", verdict: Verdict | None = None) -> None:
+        """Write a page and note what it was made from, and the verdict on it."""
+        write_whole(self.folder / page, text)
+        self.kept[page] = Written(made_from, verdict)
+
+    def close(self) -> int:
+        """Delete the pages whose run is gone, save what stands now, and return how many were deleted."""
+        gone = [name for name in self.known if name not in self.kept and _below(self.folder, name)]
+        for name in gone:
+            (self.folder / name).unlink(missing_ok=True)
+        write_whole(self.folder / LEDGER_FILE, json.dumps(to_builtins(Pages(_version(), self.kept)), indent=1) + "\n")
+        return len(gone)
+
+
+def open_ledger(folder: Path) -> Ledger:
+    """That of an earlier call; an empty one where there is none, or where another version wrote it."""
+    try:
+        saved = records.read(folder / LEDGER_FILE, Pages, "delete it")
+    except PeakgateError:
+        return Ledger(folder)
+    return Ledger(folder, saved.pages if saved.version == _version() else dict.fromkeys(saved.pages))
+
+
+def source_state(file: Path, cases: Iterable[str]) -> str:
+    """Changes when the run file does, or the cases that its page refers to."""
+    found = file.stat()
+    digest = hashlib.sha256("\n".join(cases).encode(errors="replace")).hexdigest()[:10]
+    return f"{found.st_size}-{found.st_mtime_ns}-{digest}"
+
+
+def _below(folder: Path, page: str) -> bool:
+    return (folder / page).resolve().is_relative_to(folder.resolve()) and page.endswith(".html")
+
+
+def _version() -> str:
+    """Of this tool and of the templates the pages are made from."""
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(TEMPLATES.iterdir())))
+    return f"{metadata.version('peakgate')} {digest.hexdigest()[:12]}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -17,12 +19,12 @@ from peakgate.reports.history.events import ChangeOrigin, origins
 from peakgate.reports.history.report import gpu_names, header, open_line
 from peakgate.reports.history.series import SessionFacts, commit_name
 from peakgate.reports.history.trend import Trend
-from peakgate.reports.pages.ledger import page_name, run_page_name
 from peakgate.reports.runs.frame import gpu_label
 from peakgate.reports.write.cases import IntervalColumn
 from peakgate.reports.write.page import PageLink, page
 
 HOME = ("All GPU models", "../index.html")
+SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 
 MODEL_COLUMNS = (Column("open", "open regressions"), Column("sessions", "sessions"))
 RUN_PAGE_COLUMNS = tuple(Column(name, name) for name in ("commit", "GPU", "driver", "tier", "cases timed"))
@@ -36,6 +38,20 @@ CHANGE_PAGE_COLUMNS = (
     Column("gpu", "GPU"),
     Column("older_us", "before (µs)", figure),
 )
+
+
+def page_name(text: str) -> str:
+    """A file name for this text, the same at every call, and safe on every file system; ids of cases stay readable."""
+    if SAFE_NAME.fullmatch(text):
+        return text
+    digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:10]
+    return "-".join(filter(None, [re.sub(r"[^a-z0-9._]+", "-", text.lower())[:60].strip("-."), digest]))
+
+
+def run_page_name(session: SessionFacts) -> str:
+    """A session by its time; the digest separates two of the same second."""
+    digest = hashlib.sha256(f"{session.taken.isoformat()} {session.uuid} {session.commit}".encode(errors="replace"))
+    return f"{session.taken:%Y%m%dt%H%M%S}-{digest.hexdigest()[:6]}"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from urllib.parse import unquote
 import pytest
 from peakgate.cli import main
 from peakgate.core.errors import Code
-from peakgate.reports.pages.ledger import LEDGER_FILE, SAFE_NAME, page_name
+from peakgate.reports.pages.site import LEDGER_FILE
+from peakgate.reports.pages.views import SAFE_NAME, page_name
 from refusals import refusal
 from synthetic_runs import LADDER, document, save
 
