@@ -12,7 +12,7 @@ from peakgate.core.catalogue import module_at
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.reports.pages.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
 from peakgate.reports.runs.runfile import CaseResult, Run
-from peakgate.reports.write.markdown import table_line
+from peakgate.reports.write.files import table_line
 
 from . import charts
 from .charts import Bar, Bars, Chart, Curve, Curves, Groups

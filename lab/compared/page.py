@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core.text import percent as in_percent
-from peakgate.reports.write.markdown import table_line
+from peakgate.reports.write.files import table_line
 
 from lab.compared.study import SHORT_US
 from lab.pages import fill_page, percent

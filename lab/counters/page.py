@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.check.ncu import STALLS
-from peakgate.reports.write.markdown import table_line
+from peakgate.reports.write.files import table_line
 
 from lab.counters.counters import CASES
 from lab.pages import fill_page

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED
-from peakgate.reports.write.markdown import table_line
+from peakgate.reports.write.files import table_line
 
 from lab.pages import ROOT, fill_page
 

@@ -25,7 +25,7 @@ from peakgate.core.files import write_whole
 from peakgate.core.text import say
 from peakgate.device.choose import open_device
 from peakgate.measure.sampling import SamplingPlan
-from peakgate.reports.write.markdown import table_line
+from peakgate.reports.write.files import table_line
 
 from lab.pages import ROOT, fill_page
 

@@ -24,7 +24,7 @@ from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs.frame import HISTORY_COLUMNS, to_frame
 from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.write.markdown import table_line
+from peakgate.reports.write.files import table_line
 
 from lab.history.drawn import frame_of
 from lab.pages import percent

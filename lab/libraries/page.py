@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.write.markdown import table_line
+from peakgate.reports.write.files import table_line
 
 from lab.pages import fill_page
 

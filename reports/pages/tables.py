@@ -20,7 +20,7 @@ from peakgate.core.verdict import Verdict, counts
 from peakgate.reports.pages.markers import inside, link, read_document
 from peakgate.reports.runs.find import Archive, find_side
 from peakgate.reports.runs.runfile import CaseResult, Run, load_run
-from peakgate.reports.write.markdown import escape, table_line
+from peakgate.reports.write.files import escape, table_line
 from peakgate.run import table
 
 TimedCase = tuple[Case, CaseResult]

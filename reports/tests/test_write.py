@@ -20,7 +20,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.report import CellLink, Report, Row, Table, Tone, document, tone
 from peakgate.core.text import cell, figure, one_line, percent, sparkline
 from peakgate.core.verdict import ExitCode, Verdict
-from peakgate.reports.write import files, markdown
+from peakgate.reports.write import files
 from peakgate.reports.write.page import page, prose
 from report_record import HOSTILE, record, row
 from rich.console import Console
@@ -130,7 +130,7 @@ def test_a_terminal_gets_colour_unless_it_is_told_not_to(monkeypatch: pytest.Mon
 
 
 def test_no_name_breaks_out_of_its_markdown_cell() -> None:
-    text = markdown.markdown(record(*HOSTILE))
+    text = files.markdown(record(*HOSTILE))
     assert Document(text).met == {"details", "summary", "code"}
     tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("| ")]
     assert len(tables) > 1
@@ -141,7 +141,7 @@ def test_no_name_breaks_out_of_its_markdown_cell() -> None:
 
 @given(st.text())
 def test_escaped_text_has_no_markup_left_and_stays_on_its_line(text: str) -> None:
-    escaped = markdown.escape(text)
+    escaped = files.escape(text)
     assert not set("<>|`*_[]\\\n\r") & set(escaped)
     assert Document(escaped).met == set()
 
@@ -161,7 +161,7 @@ def test_no_size_is_ever_exceeded_and_failures_go_last(most_bytes: int) -> None:
     many = replace(
         record(), rows=[*(row(f"a.b-{n}", "SLOWER") for n in range(10)), *(row(f"c.d-{n}", "SAME") for n in range(50))]
     )
-    text = markdown.markdown(many, most_bytes=most_bytes)
+    text = files.markdown(many, most_bytes=most_bytes)
     assert len(text.encode()) <= most_bytes
     assert "| SAME |" not in text or text.count("| SLOWER |") == 10
 
@@ -243,7 +243,7 @@ def test_a_cell_that_is_a_link_leads_there_on_a_page_and_is_text_elsewhere() -> 
     )
     links = [each["href"] for each in Document(page(found)).named("a")]
     assert links.count("../changes/a1b2c3.html") == 2
-    assert "changes/" not in markdown.markdown(found) + files.csv(found)
+    assert "changes/" not in files.markdown(found) + files.csv(found)
 
 
 def test_a_summary_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
