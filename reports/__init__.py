@@ -4,7 +4,7 @@
 >>> rows = peakgate.reports.compare(runs, peakgate.reports.load("latest"))
 
 ``load`` is ``runs.find.load``, ``compare`` is ``comparison.judge.compare``, which the command calls too, and ``trend``
-and ``change_points`` are of ``history.frames``. They are imported on first use, since pandas takes half a second.
+and ``change_points`` are of ``history.command``. They are imported on first use, since pandas takes half a second.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peakgate.reports.comparison.judge import compare as compare
-    from peakgate.reports.history.frames import change_points as change_points
-    from peakgate.reports.history.frames import trend as trend
+    from peakgate.reports.history.command import change_points as change_points
+    from peakgate.reports.history.command import trend as trend
     from peakgate.reports.runs.find import load as load
 
 _PLACES = {
     "load": "runs.find",
     "compare": "comparison.judge",
-    "trend": "history.frames",
-    "change_points": "history.frames",
+    "trend": "history.command",
+    "change_points": "history.command",
 }
 
 

@@ -1,9 +1,13 @@
-"""``peakgate history``: what got slower over the saved runs of one GPU model, and between which commits."""
+"""``peakgate history``: what got slower over the saved runs of one GPU model, and between which commits.
+
+``trend`` and ``change_points`` give the same of a frame of runs as the frames that ``peakgate.reports`` offers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pandas as pd
 from peakgate.core import config, terminal
@@ -13,10 +17,11 @@ from peakgate.core.verdict import Verdict
 from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, Accepted, load_regressions
 from peakgate.reports.history.changes import Cause
 from peakgate.reports.history.order import first_parents
-from peakgate.reports.history.report import report, series_csv
+from peakgate.reports.history.report import remarks, report, series_csv
 from peakgate.reports.history.series import WHOLE_SESSIONS_TO_RETIRE, History, history
-from peakgate.reports.history.trend import RECENT, find_trend
+from peakgate.reports.history.trend import RECENT, Trend, find_trend
 from peakgate.reports.runs.find import Archive
+from peakgate.reports.runs.frame import NUMBER, TEXT, tidy
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_baselines, add_commit_url, add_out, add_runs, verb_parser
 from peakgate.reports.write import files
 
@@ -24,6 +29,17 @@ MOST_NAMED_CASES = 3
 BAD = (Verdict.WRONG, Verdict.MISSING, Verdict.INCONCLUSIVE)
 SEARCHED = WHOLE_SESSIONS_TO_RETIRE
 """The newest session and those before it, whose cases it must have."""
+
+
+CHANGE_COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("case", "gpu_uuid", "cause"), TEXT),
+    **dict.fromkeys(("change_percent", "low_percent", "high_percent", "older_time_us"), NUMBER),
+    **dict.fromkeys(("good", "bad", "sessions_since"), "int64"),
+    **dict.fromkeys(("good_commit", "bad_commit", "where", "facts", "command"), TEXT),
+    "open_percent": NUMBER,
+    "accepted": TEXT,
+}
+"""The columns of a frame of change points, in order, with their dtypes; docs/reference/reports.md explains them."""
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -68,12 +84,14 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     archive.check_nothing_newer_is_broken(max(found.sessions, key=lambda each: each.taken).path)
     accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
     notes = (*filter(None, [_line(missed), "" if options.parts else _unknown(accepted, found)]), *archive.notes())
-    trend = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)
+    judged = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)
     url = options.commit_url
-    record = report(trend, origin=(lambda each: url(each.name) if each.cause is Cause.COMMITS else "") if url else None)
+    record = report(
+        judged, origin=(lambda each: url(each.name) if each.cause is Cause.COMMITS else "") if url else None
+    )
     terminal.show(record, everything=options.all)
     table = options.out / "history.csv"
-    write_whole(table, series_csv(trend))
+    write_whole(table, series_csv(judged))
     terminal.last_line(record, written=[*files.write(record, options.out, ("md", "json", "html")), table])
     return record.exit_code
 
@@ -108,3 +126,62 @@ def _line(found: Mapping[Verdict, Sequence[str]]) -> str:
         more = f" and {len(cases) - MOST_NAMED_CASES} more" if len(cases) > MOST_NAMED_CASES else ""
         parts.append(f"{len(cases)} {verdict} ({', '.join(cases[:MOST_NAMED_CASES])}{more})")
     return f"newest session: {', '.join(parts)}" if parts else ""
+
+
+def trend(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:
+    """Regressions over the runs, one row per case, worst first; as ``peakgate history`` reports them.
+
+    Columns are ``history.trend.TREND_COLUMNS``; ``attrs`` have the ``verdict``, the ``exit_code`` and the ``notes``.
+    ``gpu`` chooses a GPU model; ``good`` and ``bad`` count its runs in their order, copies apart. ``baselines`` is the
+    folder of accepted regressions; without it none is.
+    """
+    found = _judged(runs, gpu, baselines)
+    found.frame.attrs |= {"notes": remarks(found)}
+    return found.frame
+
+
+def change_points(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:
+    """Every change point of every case and GPU over the runs, newest first; arguments and ``attrs`` as of ``trend``.
+
+    Columns are ``CHANGE_COLUMNS``. An open regression is a row with ``open_percent``, what is left of it, and without
+    ``accepted``.
+    """
+    judged = _judged(runs, gpu, baselines)
+    regressions = {id(each.change): each for each in judged.regressions}
+    sessions = judged.history.sessions
+    rows = []
+    for change in judged.changes:
+        low, high = change.interval_percent
+        left = regressions.get(id(change))
+        rows.append(
+            {
+                "case": change.case,
+                "gpu_uuid": change.uuid,
+                "cause": change.cause.value,
+                "change_percent": change.change_percent,
+                "low_percent": low,
+                "high_percent": high,
+                "older_time_us": change.older_us,
+                "good": change.place.good,
+                "bad": change.place.bad,
+                "sessions_since": change.since,
+                "good_commit": sessions[change.place.good].commit,
+                "bad_commit": sessions[change.place.bad].commit,
+                "where": change.place.where,
+                "facts": "; ".join(change.place.facts),
+                "command": change.place.command,
+                "open_percent": None if left is None else left.remaining_percent,
+                "accepted": left.accepted.reason if left and left.accepted else None,
+            }
+        )
+    found = tidy(rows, CHANGE_COLUMNS)
+    found.attrs = {**judged.frame.attrs, "notes": remarks(judged)}
+    return found
+
+
+def _judged(runs: pd.DataFrame, gpu: str | None, baselines: str | Path | None) -> Trend:
+    found = history(runs, gpu, places=first_parents(config.current().root))
+    if baselines is None:
+        return find_trend(found)
+    file = Path(baselines) / found.slug / ACKNOWLEDGED_FILE
+    return find_trend(found, accepted=load_regressions(file, datetime.now(UTC).date()))

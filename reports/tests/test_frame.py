@@ -12,7 +12,7 @@ from comparing import KEPT, Saved
 from peakgate.core.help import page
 from peakgate.reports.comparison import command, result
 from peakgate.reports.history import trend
-from peakgate.reports.history.frames import CHANGE_COLUMNS
+from peakgate.reports.history.command import CHANGE_COLUMNS
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs import frame

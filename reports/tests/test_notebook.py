@@ -13,7 +13,7 @@ import numpy as np
 import peakgate.reports
 import pytest
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.reports.history.frames import CHANGE_COLUMNS
+from peakgate.reports.history.command import CHANGE_COLUMNS
 from peakgate.reports.runs.find import load
 from peakgate.reports.runs.frame import records
 from synthetic_runs import LADDER, document, save, slower
