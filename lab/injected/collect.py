@@ -19,9 +19,8 @@ from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.files import write_whole
 from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode, Verdict
-from peakgate.reports.ab.pairs import timed
+from peakgate.reports.ab.record import AbRecord, Process, load_record, timed
 from peakgate.reports.ab.schedule import Phase
-from peakgate.reports.ab.store import AbRecord, Process, load_record
 from peakgate.reports.runs.runfile import Run
 
 from lab.injected.campaign import TIMING, VERDICTS

@@ -24,7 +24,7 @@ SCHEMA = 1
 FACTS, MUTANTS = "injected.json", "mutants.json"
 STEP = re.compile(r"steps\.[a-z_]+-(?P<duration>\d+)us-(?P<share>\d+)pm-\d+")
 COLUMNS = ["stage", "pair", "side", "case", "time_us", "control_us"]
-"""Of a process and case, in the order they were measured: what ``ab.pairs.Timed`` has of it."""
+"""Of a process and case, in the order they were measured: what ``ab.record.Timed`` has of it."""
 
 Form = TypeVar("Form")
 

@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 import pandas as pd
 from peakgate.reports.ab import decide
-from peakgate.reports.ab.pairs import Timed, compared_us
+from peakgate.reports.ab.record import Timed, compared_us
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.comparison.noise import Floats
 

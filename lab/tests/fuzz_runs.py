@@ -14,8 +14,8 @@ from peakgate.core.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.reports.ab import environments
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import Plan
+from peakgate.reports.ab.record import AbRecord, PairSettings, Process
 from peakgate.reports.ab.schedule import Phase, Side, order
-from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.runs import runfile
 from peakgate.run import journal
 from synthetic_runs import BYTES, document

@@ -24,8 +24,8 @@ from peakgate.reports.ab.folders import Wanted, build_side, folders, in_environm
 from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.record import AB_FOLDER, MANIFEST, PairSettings, load_record
 from peakgate.reports.ab.schedule import Side
-from peakgate.reports.ab.store import AB_FOLDER, MANIFEST, PairSettings, load_record
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
 from peakgate.run.lock import add_lock_options, device_uuid, locked

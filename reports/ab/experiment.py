@@ -20,7 +20,6 @@ from peakgate.core.text import Progress, counted
 from peakgate.core.verdict import FAULTY, ExitCode, Verdict
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
 from peakgate.reports.ab.folders import SideFolder, build_side
-from peakgate.reports.ab.pairs import decisions, log_ratios, log_times, usable, whole_pairs
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
 from peakgate.reports.ab.plan import environment_notes, other_builds, plan, read_codes
 from peakgate.reports.ab.process import (
@@ -31,8 +30,17 @@ from peakgate.reports.ab.process import (
     one_choice,
     side_environment,
 )
+from peakgate.reports.ab.record import (
+    AbRecord,
+    PairSettings,
+    Process,
+    decisions,
+    log_ratios,
+    log_times,
+    usable,
+    whole_pairs,
+)
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
-from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import BenchVerdict, Unmeasured, load_run
 from peakgate.run.run_file import OTHER_BUILDS_FILE

@@ -14,14 +14,22 @@ import pandas as pd
 from msgspec import structs
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import FAULTY, Judgement, Verdict
+from peakgate.reports.ab.asides import energy_notes, tuner_notes
 from peakgate.reports.ab.decide import CaseStatus, Together, interval, moved_together
-from peakgate.reports.ab.energy import energy_notes
 from peakgate.reports.ab.experiment import INTERRUPTED
 from peakgate.reports.ab.folders import SideFolder
-from peakgate.reports.ab.pairs import Times, decisions, log_ratios, mentioned, refusal, times, usable, whole_pairs
+from peakgate.reports.ab.record import (
+    AbRecord,
+    Times,
+    decisions,
+    log_ratios,
+    mentioned,
+    refusal,
+    times,
+    usable,
+    whole_pairs,
+)
 from peakgate.reports.ab.schedule import Phase, Side
-from peakgate.reports.ab.store import AbRecord
-from peakgate.reports.ab.tuners import tuner_notes
 from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.result import (
@@ -286,12 +294,7 @@ def _environment(watched: Together) -> str:
 def _side(record: AbRecord, which: Side) -> find.RunSide:
     """The side's counted processes as its sessions; without any its proof, without that a run that was not made."""
     folder = record.base if which is Side.BASE else record.head
-    counted = [
-        record.runs[process.file]
-        for process in record.processes
-        if process.which is which and process.file and process.stage is not Phase.PROOF
-    ]
-    runs = counted or record.side_runs(which) or [_no_run(folder)]
+    runs = record.side_runs(which, proof=False) or record.side_runs(which) or [_no_run(folder)]
     return find.RunSide(folder.label, tuple(runs))
 
 

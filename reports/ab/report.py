@@ -12,15 +12,14 @@ from typing import Any
 from peakgate.core.report import Report, write_json
 from peakgate.core.text import Progress, counted, warn
 from peakgate.core.verdict import ExitCode, Verdict
-from peakgate.reports.ab.energy import energy_table
+from peakgate.reports.ab.asides import energy_table
 from peakgate.reports.ab.explain import Explained, explain
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.judge import comparison, interrupted, intervals_percent
-from peakgate.reports.ab.pairs import times
 from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.process import SideBroken
+from peakgate.reports.ab.record import AbRecord, times
 from peakgate.reports.ab.schedule import Side
-from peakgate.reports.ab.store import AbRecord
 from peakgate.reports.comparison.report import report as compared
 from peakgate.reports.write import files
 

@@ -19,7 +19,7 @@ from peakgate.reports.ab.explain import Explained, explain
 from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.judge import comparison, interrupted
 from peakgate.reports.ab.process import SideBroken
-from peakgate.reports.ab.store import PairSettings
+from peakgate.reports.ab.record import PairSettings
 from peakgate.reports.bisect.commits import (
     STATE_FILE,
     BisectState,

@@ -15,11 +15,10 @@ from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.ab.experiment import Means, add_pairs
 from peakgate.reports.ab.folders import SideFolder, build_side
-from peakgate.reports.ab.pairs import log_ratios, refusal, whole_pairs
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.record import MANIFEST, AbRecord, PairSettings, load_record, log_ratios, refusal, whole_pairs
 from peakgate.reports.ab.schedule import Phase, Side
-from peakgate.reports.ab.store import MANIFEST, AbRecord, PairSettings, load_record
 from peakgate.reports.bisect.commits import PointFolder, at_commit, short
 from peakgate.reports.bisect.search import Unusable
 

@@ -10,7 +10,7 @@ import pytest
 from ab_experiment import CHANGED, PAD, ab, row, start_quickly
 from ab_fake import FakeSide
 from peakgate.core.verdict import Verdict
-from peakgate.reports.ab.energy import energy_notes
+from peakgate.reports.ab.asides import energy_notes
 from peakgate.reports.runs.runfile import CaseResult, RecordedEnergy
 
 

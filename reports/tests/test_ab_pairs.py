@@ -10,7 +10,7 @@ from comparing import PAD, Saved
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from peakgate.reports.ab.pairs import Timed, compared_us, timed
+from peakgate.reports.ab.record import Timed, compared_us, timed
 
 SHORT, LONG = "t.short", "t.long"
 

@@ -9,8 +9,8 @@ import pytest
 from ab_experiment import CHANGED, PAD, ab, row, start_quickly
 from ab_fake import FakeSide
 from peakgate.core.case import TunedChoice
+from peakgate.reports.ab.asides import Spread, chosen, tuner_notes
 from peakgate.reports.ab.process import one_choice
-from peakgate.reports.ab.tuners import Spread, chosen, tuner_notes
 from peakgate.reports.runs.runfile import CaseResult
 
 

@@ -13,10 +13,9 @@ from peakgate.core.verdict import Verdict
 from peakgate.reports.ab import judge
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.reports.ab.folders import SideFolder
-from peakgate.reports.ab.pairs import Times
 from peakgate.reports.ab.plan import Plan
+from peakgate.reports.ab.record import AbRecord, PairSettings, Process, Times
 from peakgate.reports.ab.schedule import Phase, Side, order
-from peakgate.reports.ab.store import AbRecord, PairSettings, Process
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document
 
