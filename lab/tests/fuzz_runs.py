@@ -11,7 +11,7 @@ from typing import Any
 import fuzz_mutate as mutate
 from fuzz_calls import Finding, call, verb
 from peakgate.core.verdict import REGRESSIONS, ExitCode, Verdict
-from peakgate.reports.ab import environments
+from peakgate.reports.ab import folders
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.record import AbRecord, PairSettings, Process
@@ -229,9 +229,9 @@ def packages_compared(folder: Path, data: bytes) -> int:
     python.chmod(0o755)
 
     def read() -> None:
-        packages = environments._packages("--head-env", python)
-        given = environments.SideEnvironment("head", str(python), packages)
-        environments.differing(environments.SideEnvironment("base", "python", {"numpy": "2.3.1"}), given)
+        packages = folders._packages("--head-env", python)
+        given = folders.SideEnvironment("head", str(python), packages)
+        folders.differing(folders.SideEnvironment("base", "python", {"numpy": "2.3.1"}), given)
 
     return call(read).code
 

@@ -18,12 +18,19 @@ from peakgate.core.report import add_json_option
 from peakgate.core.selection import add_selection
 from peakgate.core.text import Progress, counted, say
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.ab.environments import SideEnvironment, made, usual
 from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, run_experiment
-from peakgate.reports.ab.folders import Wanted, build_side, folders, in_environments, resolve
+from peakgate.reports.ab.folders import (
+    SideEnvironment,
+    Wanted,
+    folders,
+    in_environments,
+    made,
+    resolve,
+    usual,
+)
 from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
-from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.process import SideBroken, built_environment
 from peakgate.reports.ab.record import AB_FOLDER, MANIFEST, PairSettings, load_record
 from peakgate.reports.ab.schedule import Side
 from peakgate.reports.runs.find import Archive
@@ -179,9 +186,10 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
             scratch_folder("plan") as scratch,
         ):
             placed = in_environments(there, made)
-            environments = [side_environment(folder.path, python=folder.python) for folder in placed]
-            for which, folder, environment in zip(Side, placed, environments, strict=True):
-                build_side(which, folder.path, environment, scratch / f"{which}-build.log")
+            environments = [
+                built_environment(which, folder, scratch / f"{which}-build.log")
+                for which, folder in zip(Side, placed, strict=True)
+            ]
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
         raise PeakgateError.repeated(str(broken), Code.SIDE) from None

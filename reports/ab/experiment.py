@@ -19,7 +19,7 @@ from peakgate.core.processes import last_words_in
 from peakgate.core.text import Progress, counted
 from peakgate.core.verdict import FAULTY, ExitCode, Verdict
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
-from peakgate.reports.ab.folders import SideFolder, build_side
+from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.phases import CASES, SIDES, Phases
 from peakgate.reports.ab.plan import environment_notes, other_builds, plan, read_codes
 from peakgate.reports.ab.process import (
@@ -27,6 +27,7 @@ from peakgate.reports.ab.process import (
     FinishedRun,
     SideBroken,
     SideProcesses,
+    built_environment,
     one_choice,
     side_environment,
 )
@@ -109,10 +110,11 @@ def run_experiment(
 
     Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
     """
-    environments = [side_environment(folder.path, python=folder.python) for folder in folders]
     with means.phases.timed(SIDES):
-        for which, folder, environment in zip(Side, folders, environments, strict=True):
-            build_side(which, folder.path, environment, means.out / f"{which}-build.log", means.progress)
+        environments = [
+            built_environment(which, folder, means.out / f"{which}-build.log", means.progress)
+            for which, folder in zip(Side, folders, strict=True)
+        ]
     with _opened(folders, means, judged_by_base=choice.judged_by_base) as (sides, scratch):
         means.progress.show("building both sides")
         with means.phases.timed(CASES):

@@ -16,8 +16,7 @@ from peakgate.core.processes import Asked, last_words, own_module
 from peakgate.core.selection import selector
 from peakgate.core.text import counted
 from peakgate.reports.ab import process
-from peakgate.reports.ab.environments import differing
-from peakgate.reports.ab.folders import SideFolder, differ_in_kernels_alone
+from peakgate.reports.ab.folders import SideFolder, differ_in_kernels_alone, differing
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.schedule import Side
 from peakgate.run.terms import Contract, changes, named

@@ -1,4 +1,4 @@
-"""The processes that measure a side, one at a time on the GPU, the next ones already starting."""
+"""The processes of a side: its build, and those that measure, one at a time on the GPU, the next already starting."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from typing import Any
 from peakgate.core import config
 from peakgate.core.files import cache_folder
 from peakgate.core.processes import end_group, last_words_in
+from peakgate.core.text import Progress
+from peakgate.reports.ab.folders import SideFolder
 from peakgate.run import ab_process
 from peakgate.run.lock import inherited
 
@@ -34,6 +36,9 @@ PRELOAD = (
 
 AHEAD = 2
 """Processes a side keeps warm: in turns that alternate, a side runs twice in a row."""
+
+SCRATCH = ".peakgate/tmp"
+"""Where a build's temporary files go: inside its side."""
 
 LONGEST_RUN_S = 900.0
 """A run that takes longer hangs."""
@@ -196,6 +201,53 @@ def side_environment(folder: Path, judge: Path | None = None, python: str = sys.
         programs = Path(python).parent
         ours |= {"VIRTUAL_ENV": str(programs.parent), "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"}
     return os.environ | ours | ({"PYTHONPATH": os.pathsep.join(search)} if search else {})
+
+
+def built_environment(which: str, side: SideFolder, log: Path, progress: Progress | None = None) -> dict[str, str]:
+    """The environment of a side's processes, after the project's own build has run in it; see ``build_side``."""
+    environment = side_environment(side.path, python=side.python)
+    build_side(which, side.path, environment, log, progress)
+    return environment
+
+
+def build_side(
+    which: str, folder: Path, environment: Mapping[str, str], log: Path, progress: Progress | None = None
+) -> None:
+    """Run the ``build`` command of the project in ``folder``, if it has one.
+
+    All output goes to ``log``. SideBroken where the command fails, or does not end within ``build_timeout_s``: it and
+    all it started are ended then.
+    """
+    project = config.find(folder)
+    if project is None or project.build is None:
+        return
+    if progress:
+        progress.show(f"building {which}: {project.build}")
+    scratch = project.root / SCRATCH
+    scratch.mkdir(parents=True, exist_ok=True)
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(  # noqa: S602  (a command line of the project's own settings)
+            project.build,
+            shell=True,
+            cwd=project.root,
+            env=dict(environment) | {"TMPDIR": str(scratch)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(project.build_timeout_s)
+        except subprocess.TimeoutExpired:
+            limit = f"build_timeout_s of {project.build_timeout_s:g} s"
+            raise SideBroken(
+                which, f"its build `{project.build}` did not end within {limit} (all of it: {log})"
+            ) from None
+        finally:
+            end_group(process)
+    if code != 0:
+        said = last_words_in(log)
+        raise SideBroken(which, f"its build `{project.build}` exits {code}: {said} (all of it: {log})")
 
 
 def one_choice(folder: Path, known: Mapping[str, str]) -> dict[str, str]:

@@ -20,10 +20,9 @@ from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder, write_whole
 from peakgate.core.git import commit_of
-from peakgate.reports.ab.environments import SideEnvironment, made
-from peakgate.reports.ab.folders import SideFolder, Wanted, build_side, git, placed
+from peakgate.reports.ab.folders import SideEnvironment, SideFolder, Wanted, git, made, placed
 from peakgate.reports.ab.plan import read_code
-from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.process import SideBroken, built_environment
 from peakgate.run.terms import Contract
 
 SHORT_HASH = 12
@@ -262,8 +261,7 @@ def _built(commit: str, subject: str, target: BisectTarget, logs: Path) -> Built
     name = short(commit)
     try:
         with target.place(commit) as folder:
-            environment = side_environment(folder.path, python=folder.python)
-            build_side(name, folder.path, environment, logs / f"{name}-build.log")
+            environment = built_environment(name, folder, logs / f"{name}-build.log")
             cases = read_code(target.tier, target.capability, name, folder, environment, case=target.case)
     except SideBroken as broken:
         return BuiltCommit(commit, subject, {}, broken.reason)

@@ -14,9 +14,9 @@ from pathlib import Path
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.ab.experiment import Means, add_pairs
-from peakgate.reports.ab.folders import SideFolder, build_side
+from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import Plan
-from peakgate.reports.ab.process import SideBroken, side_environment
+from peakgate.reports.ab.process import SideBroken, built_environment
 from peakgate.reports.ab.record import MANIFEST, AbRecord, PairSettings, load_record, log_ratios, refusal, whole_pairs
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.bisect.commits import PointFolder, at_commit, short
@@ -77,8 +77,7 @@ class Rig(ExitStack):
         """The commit's worktree, with the project's own build run in it."""
         if commit not in self._folders:
             name, folder = short(commit), self.enter_context(self._place(commit))
-            environment = side_environment(folder.path, python=folder.python)
-            build_side(name, folder.path, environment, self._means.out / f"{name}-build.log")
+            built_environment(name, folder, self._means.out / f"{name}-build.log")
             self._folders[commit] = folder
         return self._folders[commit]
 

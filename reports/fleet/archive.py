@@ -20,8 +20,7 @@ from peakgate.core import git
 from peakgate.core.config import Project
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import file_digest
-from peakgate.reports.ab.folders import build_side
-from peakgate.reports.ab.process import SideBroken
+from peakgate.reports.ab.process import SideBroken, build_side
 from peakgate.run.inputs import ARCHIVE, tree
 
 LARGEST_ARCHIVE_BYTES = 512_000_000

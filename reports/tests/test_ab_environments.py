@@ -12,7 +12,7 @@ from ab_fake import FakeSide, commit, wheels
 from peakgate.cli import main
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.help import page
-from peakgate.reports.ab.environments import SideEnvironment, differing, made
+from peakgate.reports.ab.folders import SideEnvironment, differing, made
 
 
 def version_in(environment: SideEnvironment, *others: str) -> str:

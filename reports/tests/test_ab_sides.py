@@ -12,8 +12,8 @@ from ab_fake import FakeSide, commit, git
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import Progress
 from peakgate.reports.ab.experiment import _refuse_foreign
-from peakgate.reports.ab.folders import Wanted, build_side, differ_in_kernels_alone, folders
-from peakgate.reports.ab.process import SideBroken
+from peakgate.reports.ab.folders import Wanted, differ_in_kernels_alone, folders
+from peakgate.reports.ab.process import SideBroken, build_side
 from peakgate.reports.ab.schedule import Side
 
 Captured = pytest.CaptureFixture[str]
