@@ -16,8 +16,7 @@ from peakgate.core.case import EMULATOR_SLUG, Tier, TunedChoice
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.records import Name, Number, Text
 from peakgate.core.text import counted
-from peakgate.core.verdict import FAULTY, Verdict
-from peakgate.judge.gate import OVER_PEAK
+from peakgate.core.verdict import FAULTY, OVER_PEAK, Verdict
 
 IQR_IN_SDS = 1.349
 MEDIAN_ERROR_IN_SDS = 1.2533

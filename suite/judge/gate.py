@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from peakgate.core.verdict import Judgement, Verdict
+from peakgate.core.verdict import OVER_PEAK, Judgement, Verdict
 
 if TYPE_CHECKING:  # a supervisor does without numpy
     from peakgate.judge.metrics import Metrics
     from peakgate.measure.sampling import Samples
-
-OVER_PEAK = 1.02
-"""A larger fraction of peak is impossible: the clock and the timer's steps account for 2 %, not more. The best reading
-of an H200 in this project's saved runs is 0.984."""
 
 UNCHECKED = "; result not checked, no reference is given"
 """Ends the reason of a callable without a reference."""

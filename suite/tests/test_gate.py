@@ -7,8 +7,8 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Verdict, exit_code
-from peakgate.judge.gate import OVER_PEAK, by_floor, judge
+from peakgate.core.verdict import OVER_PEAK, REGRESSIONS, UNDECIDED, Verdict, exit_code
+from peakgate.judge.gate import by_floor, judge
 from peakgate.judge.metrics import Metrics
 from peakgate.judge.peaks import Bottleneck
 from peakgate.measure.sampling import Samples
