@@ -20,7 +20,7 @@ from peakgate.reports.ab.phases import Phases
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.record import AbRecord, times
 from peakgate.reports.ab.schedule import Side
-from peakgate.reports.comparison.report import report as compared
+from peakgate.reports.comparison.command import report as compared
 from peakgate.reports.write import files
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from comparing import compare
 from peakgate.cli import main
-from peakgate.reports.comparison.report import report as compared
+from peakgate.reports.comparison.command import report as compared
 from peakgate.reports.fleet import analysis, dataset
 from peakgate.reports.fleet import report as fleet_report
 from peakgate.reports.pages import show

@@ -12,7 +12,7 @@ import pytest
 from comparing import compare
 from peakgate.cli import main
 from peakgate.core.verdict import Verdict
-from peakgate.reports.comparison.report import report
+from peakgate.reports.comparison.command import report
 from peakgate.reports.pages import show
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from peakgate.core import terminal
 from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.text import one_line
-from peakgate.reports.comparison.report import report
+from peakgate.reports.comparison.command import report
 from peakgate.reports.gate.changes import NONE, ChangeKind, ProtectedChange
 from peakgate.reports.runs.find import RunSide
 from peakgate.reports.runs.runfile import load_run
