@@ -17,7 +17,6 @@ from peakgate.reports.gate.comment import (
     COMMENT_MARKER,
     COMMIT,
     LONGEST_FILE,
-    MEANINGS,
     NUMBER,
     Rest,
     RestError,
@@ -103,14 +102,13 @@ def main(environment: Mapping[str, str]) -> int:
         post(api, number, render(verdicts, commit, url))
         api("POST", "check-runs", check_run(verdicts, commit, url))
         if hook := environment.get("PEAKGATE_WEBHOOK"):
-            code = overall(verdicts)
             facts = {
                 "repository": environment["GITHUB_REPOSITORY"],
                 "pull_request": int(number),
                 "commit": commit,
                 "url": url,
             }
-            notify(hook, facts | {"exit_code": code, "verdict": MEANINGS[code]})
+            notify(hook, facts, overall(verdicts))
     except (RestError, ValueError, KeyError, TypeError) as error:
         sys.stdout.write(f"::error::the results could not be posted: {plain(error)[:300]}\n")
         return 2

@@ -259,11 +259,12 @@ class Rest:
         return _answer(request, f"{method} {path}")
 
 
-def notify(address: str, document: Mapping[str, object]) -> None:
-    """POST the document as JSON to an https address."""
+def notify(address: str, facts: Mapping[str, object], code: int) -> None:
+    """POST a gate's exit code, its meaning and the facts of where it ran as JSON to an https address."""
     if not address.startswith("https://"):
         raise RestError("PEAKGATE_WEBHOOK: expected an address that begins with https://")
     headers = {"Content-Type": "application/json"}
+    document = {**facts, "exit_code": code, "verdict": MEANINGS[code]}
     request = urllib.request.Request(address, json.dumps(document).encode(), headers, method="POST")  # noqa: S310
     _answer(request, "PEAKGATE_WEBHOOK")  # which may be a secret: errors do not quote it
 

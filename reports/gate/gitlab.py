@@ -121,7 +121,7 @@ class GitlabProject:
         code = comment.overall(verdicts)
         if self._hook:
             facts = {"repository": self._path, "merge_request": number, "commit": commit, "url": url}
-            notify(self._hook, facts | {"exit_code": code, "verdict": comment.MEANINGS[code]})
+            notify(self._hook, facts, code)
         return comment.MEANINGS[code]
 
     @property

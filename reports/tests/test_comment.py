@@ -219,4 +219,4 @@ def test_an_interface_that_refuses_is_one_line_and_bad_input(capsys: pytest.Capt
 
 def test_a_webhook_is_an_https_address() -> None:
     with pytest.raises(render.RestError, match="begins with https://"):
-        render.notify("http://example.org", {})
+        render.notify("http://example.org", {}, 0)
