@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from peakgate.core import config, git, sandbox, seccomp, terminal
+from peakgate.core import config, git, records, sandbox, seccomp, terminal
 from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import file_digest, scratch_folder, write_whole
@@ -55,6 +55,12 @@ class GateStep:
     exit_code: int
     reason: str = ""
     verdict: Path | None = None
+
+
+class LeftVerdict(msgspec.Struct):
+    """The field read from the verdict that a command leaves."""
+
+    exit_code: Any
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -360,8 +366,8 @@ class _Gate:
             raise KeyboardInterrupt
         verdict = out / f"{verb}.json"
         try:
-            confirmed = json.loads(verdict.read_bytes())["exit_code"]
-        except (OSError, ValueError, KeyError, TypeError):
+            confirmed = records.read(verdict, LeftVerdict, "see its output").exit_code
+        except PeakgateError:
             undecided = ExitCode.UNDECIDED if code == ExitCode.UNDECIDED else ExitCode.BAD_INPUT
             return GateStep(undecided, f"it left no verdict and ended with {code}; its output says why")
         if confirmed != code or code not in MILDEST_FIRST:
