@@ -1,8 +1,9 @@
 """Find the saved runs a side of a comparison means.
 
 A side is a file, a folder (every ``*.json`` and ``*.json.gz`` below it), a commit (4 or more hex digits),
-``driver:VERSION``, ``latest`` or ``latest~N`` (the Nth run before it). In a file or folder that is named, whatever
-cannot be read is an error. The others are searched below the roots, where other files are skipped with a note.
+``driver:VERSION``, ``latest`` or ``latest~N`` (the Nth run before it on its GPU model). In a file or folder that is
+named, whatever cannot be read is an error. The others are searched below the roots, where other files are skipped with
+a note.
 """
 
 from __future__ import annotations
@@ -221,10 +222,13 @@ def _search(wanted: str, archive: Archive) -> list[Run]:
 
 
 def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
-    paths = archive.sessions["run"].to_list()
+    sessions = archive.sessions
+    of_model = sessions[sessions["gpu_slug"].isin(sessions["gpu_slug"].tail(1))]
+    paths = of_model["run"].to_list()
     if back >= len(paths):
+        model = f" of {of_model['gpu_slug'].iloc[0]}" if paths else ""
         raise PeakgateError(
-            f"{wanted}: {counted(len(paths), 'saved run')} below {archive.where()}; measure, or give --runs",
+            f"{wanted}: {counted(len(paths), 'saved run')}{model} below {archive.where()}; measure, or give --runs",
             Code.WHICH_RUN,
         )
     chosen = paths[-1 - back]

@@ -57,6 +57,13 @@ def test_a_side_is_a_file_a_folder_a_commit_a_driver_or_so_many_runs_back(
     assert names(wanted.format(runs), Archive([runs])) == found
 
 
+def test_the_runs_before_the_latest_are_those_of_its_gpu_model(runs: Path) -> None:
+    save(runs, "emulated", document(day=4, commit=SECOND, slug="cpu-emulator"))
+    archive = Archive([runs])
+    assert names("latest", archive) == ["emulated"]
+    assert "1 saved run of cpu-emulator" in refused("latest~1", archive)
+
+
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [("latest~3", "3 saved runs"), ("driver:999", "570.1.2"), ("a2a", "4 or more"), ("ffff", FIRST[:12])],
