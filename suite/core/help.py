@@ -36,13 +36,16 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def text_of(words: str) -> str:
-    """The Markdown of a topic, of a code, or of the first section whose heading has these words in this order."""
+    """The Markdown of a topic, of a code, or of the first section whose heading has these words in this order.
+
+    A topic is found in the singular too, before a section of that name.
+    """
     if code := next((each for each in Code if each == words.strip("[]").upper()), None):
         rows = (line for line in page("errors").splitlines() if line.startswith(f"| {code} |"))
         problem, remedy = next(rows).strip("| ").split(" | ")[1:]
         return f"{code}: {problem}\n\nNext: {remedy}. Messages of all kinds: `peakgate help troubleshooting`.\n"
-    if words in topics():
-        return page(words)
+    if topic := next((each for each in (words, f"{words}s") if each in topics()), None):
+        return page(topic)
     wanted = words.lower().replace("-", " ")
     sections = [section for name in topics() for section in _sections(page(name))]
     for alike in (str.__eq__, str.__contains__):
@@ -57,13 +60,12 @@ def text_of(words: str) -> str:
 
 @cache
 def topics() -> dict[str, Path]:
-    """Each topic with its page: a file's name, behind that of its folder where two have one."""
+    """Each topic with its page, by the file's name; no two pages have one."""
     package = Path(__file__).parents[1]  # a wheel has the pages in the package, a checkout beside it
     docs = next(folder / "docs" for folder in (package, package.parent) if (folder / "docs").is_dir())
     found: dict[str, Path] = {}
     for folder in FOLDERS:
-        for path in sorted((docs / folder).glob("*.md")):
-            found[path.stem if path.stem not in found else f"{folder} {path.stem}"] = path
+        found |= {path.stem: path for path in sorted((docs / folder).glob("*.md"))}
     found.pop("index")  # of the site
     return found
 

@@ -24,6 +24,15 @@ def test_without_a_topic_every_page_is_listed(capsys):
     assert all(f"{name} " in said for name in help_verb.topics())
 
 
+def test_no_page_takes_the_topic_of_another():
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if path.parent.name in {"docs", *help_verb.FOLDERS}]
+    assert len({path.stem for path in pages}) == len(pages)
+
+
+def test_a_topic_in_the_singular_is_the_page_and_not_a_section_of_another(capsys):
+    assert shown(capsys, "check") == shown(capsys, "checks")
+
+
 @pytest.mark.parametrize("topic", help_verb.topics())
 def test_every_topic_is_a_page_with_a_heading(topic, capsys):
     assert shown(capsys, topic).startswith("# ")
