@@ -24,19 +24,16 @@ from peakgate.reports.bisect.commits import (
     STATE_FILE,
     BisectState,
     BisectTarget,
-    BuiltCommit,
     PointFolder,
     Question,
+    Rig,
     build_all,
-    groups,
     listed,
-    narrowed,
     points,
     resumed,
 )
-from peakgate.reports.bisect.measure import Rig
 from peakgate.reports.bisect.report import BisectAnswer, plan_lines, report
-from peakgate.reports.bisect.search import Effort, End, Unusable, search
+from peakgate.reports.bisect.search import BuiltCommit, Effort, End, Unusable, groups, narrowed, search
 from peakgate.reports.comparison.result import change_text
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
 from peakgate.reports.write import files

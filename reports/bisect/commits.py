@@ -1,16 +1,18 @@
-"""What a bisect goes through, commits or versions of a package at one commit: where each is, and what it builds.
+"""What a bisect goes through, commits or versions of a package: where each is, what it builds, and its pairs.
 
-Adjacent ones that cannot differ are a group. What a bisect has found so far is a file: with the pairs in the folders
-beside it, it is enough to go on. No GPU is needed when a capability is named.
+What a bisect has found so far is a file: with the pairs in the folders beside it, it is enough to go on. The pairs of
+two commits are a record of ``ab`` in a folder of their own, which ``peakgate decide FOLDER`` decides again. To build no
+GPU is needed when a capability is named.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
@@ -20,10 +22,14 @@ from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder, write_whole
 from peakgate.core.git import commit_of
+from peakgate.core.verdict import FAULTY, Verdict
+from peakgate.reports.ab.experiment import Means, add_pairs
 from peakgate.reports.ab.folders import SideEnvironment, SideFolder, Wanted, git, made, placed
-from peakgate.reports.ab.plan import read_code
+from peakgate.reports.ab.plan import Plan, read_code
 from peakgate.reports.ab.process import SideBroken, built_environment
-from peakgate.run.terms import Contract
+from peakgate.reports.ab.record import MANIFEST, AbRecord, PairSettings, load_record, log_ratios, refusal, whole_pairs
+from peakgate.reports.ab.schedule import Phase, Side
+from peakgate.reports.bisect.search import BuiltCommit, Unusable
 
 SHORT_HASH = 12
 _HASH = 40
@@ -73,75 +79,6 @@ def points(package: str) -> Iterator[PointFolder]:
 
 
 STATE_FILE = "state.json"
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltCommit:
-    """One commit with what it builds: its cases, or the reason why they cannot be had."""
-
-    commit: str
-    subject: str
-    cases: Mapping[str, Contract]
-    problem: str | None = None
-
-    def problem_of(self, case: str) -> str | None:
-        """Why this commit has nothing to measure for the case; None where it has."""
-        if self.problem is not None:
-            return self.problem
-        if case not in self.cases:
-            return "has no such case"
-        return None if self.cases[case].builds else "does not build"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Adjacent commits whose machine code and launch are equal, as places in the history, oldest first.
-
-    ``since`` is the first commit that may have brought this code: the group's first, or an older one that has nothing
-    to measure and directly precedes it.
-    """
-
-    places: tuple[int, ...]
-    since: int
-    identity: Contract
-
-    @property
-    def first(self) -> int:
-        return self.places[0]
-
-
-def groups(history: Sequence[BuiltCommit], case: str) -> list[Group]:
-    """The groups of one case, oldest first; commits with nothing to measure are in none."""
-    found: list[Group] = []
-    since = 0
-    for place, commit in enumerate(history):
-        if commit.problem_of(case) is not None:
-            continue
-        identity = commit.cases[case]
-        if found and identity.surely_equals(found[-1].identity):
-            found[-1] = Group((*found[-1].places, place), found[-1].since, identity)
-        else:
-            found.append(Group((place,), since, identity))
-        since = place + 1
-    return found
-
-
-def narrowed(found: Sequence[Group]) -> list[Group]:
-    """The groups between which the change must be: from the last with GOOD's code to the next with BAD's.
-
-    A change that was made, reverted and made again is looked for where it was made last. One group, GOOD's, where both
-    ends are surely equal.
-    """
-    good, bad = found[0].identity, found[-1].identity
-    if good.surely_equals(bad):
-        return [found[0]]
-    start = max(at for at, group in enumerate(found) if at == 0 or group.identity.surely_equals(good))
-    end = min(
-        at
-        for at, group in enumerate(found)
-        if at > start and (at == len(found) - 1 or group.identity.surely_equals(bad))
-    )
-    return list(found[start : end + 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,3 +207,87 @@ def _built(commit: str, subject: str, target: BisectTarget, logs: Path) -> Built
             raise
         return BuiltCommit(commit, subject, {}, error.message)
     return BuiltCommit(commit, subject, cases)
+
+
+class Rig(ExitStack):
+    """Pairs of one case at the commits that stand for the groups, by group; a context that removes its worktrees."""
+
+    def __init__(
+        self, commits: Sequence[str], case: str, settings: PairSettings, means: Means, place: PointFolder = at_commit
+    ) -> None:
+        super().__init__()
+        self._place = place
+        self._commits, self._case, self._settings, self._means = commits, case, settings, means
+        self._folders: dict[str, SideFolder] = {}
+        self._records: dict[tuple[str, str], AbRecord] = {}
+        self._given: dict[tuple[str, str], int] = {}
+
+    @property
+    def measured(self) -> set[str]:
+        """The commits with at least one pair."""
+        return {commit for both, record in self._records.items() if _pairs(record) for commit in both}
+
+    @property
+    def pairs(self) -> int:
+        return sum(_pairs(record) for record in self._records.values())
+
+    def __call__(self, base: int, head: int, count: int) -> Sequence[float]:
+        """ln(head / base) of pairs that were not given before, saved ones first.
+
+        Unusable where head cannot be measured; where base cannot, that is a PeakgateError.
+        """
+        both = self._commits[base], self._commits[head]
+        out = self._means.out / f"{short(both[0])}-{short(both[1])}"
+        record = self._record(both, out)
+        given = self._given.get(both, 0)
+        missing = given + count - _pairs(record)
+        try:
+            if missing > 0:
+                add_pairs(record, missing, Means(out, self._means.budget, self._means.progress))
+        except SideBroken as broken:
+            if broken.which == Side.BASE:
+                raise PeakgateError(
+                    f"{short(both[0])}: {broken.reason}; a base that runs is needed", Code.SIDE
+                ) from None
+            raise Unusable(broken.reason) from None
+        finally:
+            record.save(out)
+        self._given[both] = given + count
+        values = log_ratios(record, Phase.SCREEN, [self._case])[0][given : given + count]
+        times = [float(value) for value in values if math.isfinite(value)]
+        if not times:
+            raise Unusable(_untimed(record, self._case))
+        return times
+
+    def folder(self, commit: str) -> SideFolder:
+        """The commit's worktree, with the project's own build run in it."""
+        if commit not in self._folders:
+            name, folder = short(commit), self.enter_context(self._place(commit))
+            built_environment(name, folder, self._means.out / f"{name}-build.log")
+            self._folders[commit] = folder
+        return self._folders[commit]
+
+    def _record(self, both: tuple[str, str], out: Path) -> AbRecord:
+        if both not in self._records:
+            out.mkdir(parents=True, exist_ok=True)
+            try:
+                base, head = (self.folder(commit) for commit in both)
+            except SideBroken as broken:
+                raise Unusable(str(broken)) from None
+            record = AbRecord(base, head, self._settings, Plan(measured=(self._case,)))
+            if (out / MANIFEST).is_file():
+                saved = load_record(out)
+                record.processes, record.runs = saved.processes, saved.runs
+            self._records[both] = record
+        return self._records[both]
+
+
+def _pairs(record: AbRecord) -> int:
+    return len(whole_pairs(record, Phase.SCREEN))
+
+
+def _untimed(record: AbRecord, case: str) -> str:
+    """Why there are no times: what either side says, head first."""
+    untimed = [*FAULTY, Verdict.INCONCLUSIVE]
+    said = (refusal(record, which, case, untimed) for which in (Side.HEAD, Side.BASE))
+    return next((reason for reason in said if reason), "this GPU cannot run it")

@@ -14,8 +14,8 @@ from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.decide import interval
 from peakgate.reports.ab.explain import Explained
 from peakgate.reports.ab.judge import reported
-from peakgate.reports.bisect.commits import BuiltCommit, Group, short
-from peakgate.reports.bisect.search import End, SearchOutcome
+from peakgate.reports.bisect.commits import short
+from peakgate.reports.bisect.search import BuiltCommit, End, Group, SearchOutcome
 
 EXIT_CODES = {End.FOUND: ExitCode.REGRESSION, End.SAME: ExitCode.OK, End.UNDECIDED: ExitCode.UNDECIDED}
 

@@ -15,8 +15,19 @@ from hypothesis import strategies as st
 from peakgate.core.report import Report
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.reports.bisect import report
-from peakgate.reports.bisect.commits import STATE_FILE, BuiltCommit, Question, groups, narrowed, resumed
-from peakgate.reports.bisect.search import Effort, End, SearchOutcome, Unusable, halving, posterior, search
+from peakgate.reports.bisect.commits import STATE_FILE, Question, resumed
+from peakgate.reports.bisect.search import (
+    BuiltCommit,
+    Effort,
+    End,
+    SearchOutcome,
+    Unusable,
+    groups,
+    halving,
+    narrowed,
+    posterior,
+    search,
+)
 from peakgate.run.terms import Contract
 
 CASE = "family.kernel-1"
