@@ -18,7 +18,7 @@ from peakgate.core.report import add_json_option
 from peakgate.core.selection import add_selection
 from peakgate.core.text import Progress, counted, say
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.ab.experiment import INTERRUPTED, Budget, Choice, Means, run_experiment
+from peakgate.reports.ab.experiment import Choice, run_experiment
 from peakgate.reports.ab.folders import (
     SideEnvironment,
     Wanted,
@@ -28,7 +28,7 @@ from peakgate.reports.ab.folders import (
     resolve,
     usual,
 )
-from peakgate.reports.ab.phases import Phases
+from peakgate.reports.ab.means import Budget, Means, Phases
 from peakgate.reports.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, built_environment
 from peakgate.reports.ab.record import AB_FOLDER, MANIFEST, PairSettings, load_record
@@ -171,7 +171,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         code: ExitCode = _report().broken_head(broken, options.out)
         return code
     code = _report().report(record, options, phases, explained)
-    return ExitCode.INTERRUPTED if record.stopped == INTERRUPTED else code
+    return ExitCode.INTERRUPTED if record.interrupted else code
 
 
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:

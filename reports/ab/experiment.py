@@ -16,22 +16,25 @@ from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder
 from peakgate.core.processes import last_words_in
-from peakgate.core.text import Progress, counted
+from peakgate.core.text import counted
 from peakgate.core.verdict import FAULTY, ExitCode, Verdict
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
 from peakgate.reports.ab.folders import SideFolder
-from peakgate.reports.ab.phases import CASES, SIDES, Phases
+from peakgate.reports.ab.means import CASES, SIDES, Means, Stopped
 from peakgate.reports.ab.plan import environment_notes, other_builds, plan, read_codes
 from peakgate.reports.ab.process import (
+    FOREIGN,
     BenchProcess,
     FinishedRun,
     SideBroken,
     SideProcesses,
     built_environment,
     one_choice,
+    refuse_foreign,
     side_environment,
 )
 from peakgate.reports.ab.record import (
+    INTERRUPTED,
     AbRecord,
     PairSettings,
     Process,
@@ -45,11 +48,6 @@ from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import BenchVerdict, Unmeasured, load_run
 from peakgate.run.run_file import OTHER_BUILDS_FILE
-
-INTERRUPTED = "interrupted"
-
-FOREIGN = "foreign.json"
-"""Where a side's run notes modules of the project that it loaded from elsewhere."""
 
 ENERGY_PAIRS = 3
 """So many of the first pairs measure energy, where that is asked for."""
@@ -74,33 +72,6 @@ class Choice:
     judged_by_base: bool = False
     energy: bool = False
     durations_us: Mapping[str, float] = field(default_factory=dict)
-
-
-class Stopped(Exception):
-    """The budget is used up; the message is the reason that goes into the report."""
-
-
-class Budget:
-    """Seconds of wall time from now on; None for as many as it takes."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._seconds = seconds
-        self._start = time.monotonic()
-
-    def spend(self, seconds: float) -> None:
-        """Stop where this much more would overrun."""
-        if self._seconds is not None and time.monotonic() - self._start + seconds > self._seconds:
-            raise Stopped(f"the budget of {self._seconds:g} s is used up")
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """Resources of the experiment: the existing folder of its run files, and the time budget."""
-
-    out: Path
-    budget: Budget
-    progress: Progress
-    phases: Phases = field(default_factory=Phases)
 
 
 def run_experiment(
@@ -398,7 +369,7 @@ class _Experiment:
         which, file, log, verdicts = asked.which, asked.file, asked.log, asked.verdicts
         finished = asked.run.finish()
         self._phases.turn(asked.stage, finished.turn_s, finished.steps_s)
-        _refuse_foreign(which, verdicts / FOREIGN)
+        refuse_foreign(which, verdicts / FOREIGN)
         measured = finished.exit_code in MEASURED_CODES
         verdict = _verdict(verdicts / "bench.json") if measured else BenchVerdict([])
         refused = _refused(verdict.cases)
@@ -440,20 +411,6 @@ class _Experiment:
         path = self._scratch / f"{name}.cases"
         path.write_text("\n".join(cases) + "\n", encoding="utf-8")
         return path
-
-
-def _refuse_foreign(which: Side, path: Path) -> None:
-    """PeakgateError where a side ran modules of the project that are not its own: it measured other code."""
-    if not path.is_file():
-        return
-    found = records.read(path, dict[str, str], "run it again")
-    name, file = next(iter(found.items()))
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    raise PeakgateError(
-        f"{which}: module {name} is loaded from {file}, outside its tree{more}; name the folder that holds it in "
-        "pythonpath of [tool.peakgate], build what is compiled by `build`, or uninstall the editable install",
-        Code.SETTING,
-    )
 
 
 def _name(stage: Phase, pair: int, which: Side) -> str:

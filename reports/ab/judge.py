@@ -16,7 +16,6 @@ from peakgate.core.text import counted, percent
 from peakgate.core.verdict import FAULTY, Judgement, Verdict
 from peakgate.reports.ab.asides import energy_notes, tuner_notes
 from peakgate.reports.ab.decide import CaseStatus, Together, interval, moved_together
-from peakgate.reports.ab.experiment import INTERRUPTED
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.record import (
     AbRecord,
@@ -312,8 +311,3 @@ def _no_run(folder: SideFolder) -> Run:
         cases={},
         unmeasured={},
     )
-
-
-def interrupted(record: AbRecord) -> bool:
-    """Whether someone stopped it."""
-    return record.stopped == INTERRUPTED

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from peakgate.core import config
+from peakgate.core import config, records
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import cache_folder
 from peakgate.core.processes import end_group, last_words_in
 from peakgate.core.text import Progress
@@ -39,6 +40,9 @@ AHEAD = 2
 
 SCRATCH = ".peakgate/tmp"
 """Where a build's temporary files go: inside its side."""
+
+FOREIGN = "foreign.json"
+"""Where a side's run notes modules of the project that it loaded from elsewhere."""
 
 LONGEST_RUN_S = 900.0
 """A run that takes longer hangs."""
@@ -261,3 +265,17 @@ def one_choice(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
     }
     return {name: value for name, value in wanted.items() if name not in known}
+
+
+def refuse_foreign(which: str, path: Path) -> None:
+    """PeakgateError where a side ran modules of the project that are not its own: it measured other code."""
+    if not path.is_file():
+        return
+    found = records.read(path, dict[str, str], "run it again")
+    name, file = next(iter(found.items()))
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    raise PeakgateError(
+        f"{which}: module {name} is loaded from {file}, outside its tree{more}; name the folder that holds it in "
+        "pythonpath of [tool.peakgate], build what is compiled by `build`, or uninstall the editable install",
+        Code.SETTING,
+    )

@@ -31,6 +31,8 @@ from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run, load_run
 
 MANIFEST = "manifest.json"
 AB_FOLDER = "ab"
+INTERRUPTED = "interrupted"
+"""Why an experiment ended that someone stopped."""
 
 
 FileName = Annotated[str, Meta(pattern=r"^(?!\.\.?\Z)[^/\0]+\Z", description="a file of the manifest's folder")]
@@ -97,6 +99,11 @@ class AbRecord:
     notes: list[str] = field(default_factory=list)
     stopped: str | None = None
     runs: dict[str, Run] = field(default_factory=dict)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether someone stopped it."""
+        return self.stopped == INTERRUPTED
 
     def of(self, stage: Phase) -> list[Process]:
         """The processes of one stage, as they ran."""

@@ -15,8 +15,8 @@ from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.asides import energy_table
 from peakgate.reports.ab.explain import Explained, explain
 from peakgate.reports.ab.folders import SideFolder
-from peakgate.reports.ab.judge import comparison, interrupted, intervals_percent
-from peakgate.reports.ab.phases import Phases
+from peakgate.reports.ab.judge import comparison, intervals_percent
+from peakgate.reports.ab.means import Phases
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.record import AbRecord, times
 from peakgate.reports.ab.schedule import Side
@@ -27,7 +27,7 @@ from peakgate.reports.write import files
 def explained(placed: tuple[SideFolder, SideFolder], record: AbRecord, options: argparse.Namespace) -> Explained | None:
     """Why each case is slower that the record flags; None where none is, or the experiment was interrupted."""
     slower = [row.case for row in comparison(record).records if row.verdict == Verdict.SLOWER]
-    if not slower or interrupted(record):
+    if not slower or record.interrupted:
         return None
     Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
     index = int(options.device.partition(":")[2] or 0)
@@ -57,7 +57,7 @@ def report(
     if phases is not None:
         fields["wall_s"] = phases.document()
         tables.append(phases.table(time.monotonic() - start))
-    code = ExitCode.INTERRUPTED if interrupted(record) else found.exit_code
+    code = ExitCode.INTERRUPTED if record.interrupted else found.exit_code
     whole = replace(found, exit_code=code, tables=tables, notes=notes, fields={**found.fields, **fields})
     files.deliver(whole, options.out, files.FORMATS, everything=options.all, summary=True)
     return found.exit_code

@@ -14,10 +14,11 @@ from peakgate.core.files import scratch_folder
 from peakgate.core.text import Progress, counted, say, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.command import add_pairs_options
-from peakgate.reports.ab.experiment import Budget, Choice, Means, Stopped, run_experiment
+from peakgate.reports.ab.experiment import Choice, run_experiment
 from peakgate.reports.ab.explain import Explained, explain
 from peakgate.reports.ab.folders import Wanted, folders
-from peakgate.reports.ab.judge import comparison, interrupted
+from peakgate.reports.ab.judge import comparison
+from peakgate.reports.ab.means import Budget, Means, Stopped
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.record import PairSettings
 from peakgate.reports.bisect.commits import (
@@ -231,7 +232,7 @@ def _slowest(options: argparse.Namespace, settings: PairSettings, means: Means) 
             record = run_experiment(placed, settings, Choice(), Means(raw, means.budget, means.progress))
     except SideBroken as broken:
         raise PeakgateError(f"{broken}; GOOD and BAD must run, name others", Code.SIDE) from None
-    if interrupted(record):
+    if record.interrupted:
         raise KeyboardInterrupt
     rows = [row for row in comparison(record).records if row.verdict == Verdict.SLOWER]
     if not rows and record.stopped:

@@ -23,8 +23,9 @@ from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder, write_whole
 from peakgate.core.git import commit_of
 from peakgate.core.verdict import FAULTY, Verdict
-from peakgate.reports.ab.experiment import Means, add_pairs
+from peakgate.reports.ab.experiment import add_pairs
 from peakgate.reports.ab.folders import SideEnvironment, SideFolder, Wanted, git, made, placed
+from peakgate.reports.ab.means import Means
 from peakgate.reports.ab.plan import Plan, read_code
 from peakgate.reports.ab.process import SideBroken, built_environment
 from peakgate.reports.ab.record import MANIFEST, AbRecord, PairSettings, load_record, log_ratios, refusal, whole_pairs

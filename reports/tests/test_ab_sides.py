@@ -11,9 +11,8 @@ from ab_experiment import ab, start_quickly
 from ab_fake import FakeSide, commit, git
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import Progress
-from peakgate.reports.ab.experiment import _refuse_foreign
 from peakgate.reports.ab.folders import Wanted, differ_in_kernels_alone, folders
-from peakgate.reports.ab.process import SideBroken, build_side
+from peakgate.reports.ab.process import SideBroken, build_side, refuse_foreign
 from peakgate.reports.ab.schedule import Side
 
 Captured = pytest.CaptureFixture[str]
@@ -101,12 +100,12 @@ def test_a_side_that_needs_another_peakgate_is_bad_input(
 
 def test_a_module_from_outside_its_side_is_bad_input_and_named(tmp_path: Path) -> None:
     found = tmp_path / "foreign.json"
-    _refuse_foreign(Side.BASE, found)
+    refuse_foreign(Side.BASE, found)
     found.write_text(json.dumps({"mine": "/home/me/mine/__init__.py", "mine.ops": "/home/me/mine/ops.py"}))
     with pytest.raises(
         PeakgateError, match=r"base: module mine is loaded from /home/me/mine/__init__\.py, outside its"
     ):
-        _refuse_foreign(Side.BASE, found)
+        refuse_foreign(Side.BASE, found)
 
 
 def test_worktrees_have_submodules_and_a_project_may_be_a_folder_of_its_repository(

@@ -1,4 +1,4 @@
-"""Where the wall time of an `ab` goes."""
+"""The means of an experiment: its folder, the wall time that it may take, and where that goes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from peakgate.core.processes import seconds_since_start_of
 from peakgate.core.report import Table
+from peakgate.core.text import Progress
 
 START, SIDES, CASES, REPORT = (
     "start and imports",
@@ -85,3 +87,30 @@ class Phases:
             row: dict[str, float] = phase.row()
             rows.append((name, phase.processes or None, *(row.get(column) for column in columns)))
         return Table(f"Wall time {total:.1f} s", ("phase", "processes", *(f"{each} (s)" for each in columns)), rows)
+
+
+class Stopped(Exception):
+    """The budget is used up; the message is the reason that goes into the report."""
+
+
+class Budget:
+    """Seconds of wall time from now on; None for as many as it takes."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._start = time.monotonic()
+
+    def spend(self, seconds: float) -> None:
+        """Stop where this much more would overrun."""
+        if self._seconds is not None and time.monotonic() - self._start + seconds > self._seconds:
+            raise Stopped(f"the budget of {self._seconds:g} s is used up")
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """Resources of the experiment: the existing folder of its run files, and the time budget."""
+
+    out: Path
+    budget: Budget
+    progress: Progress
+    phases: Phases = field(default_factory=Phases)
