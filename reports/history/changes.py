@@ -25,7 +25,8 @@ from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history import scan
 from peakgate.reports.history.newest_sessions import MOST, Known, Surprises, newest_step
-from peakgate.reports.history.series import History, Place, last_known, locate
+from peakgate.reports.history.place import Place, locate
+from peakgate.reports.history.series import History, last_known
 from peakgate.reports.runs.runfile import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01

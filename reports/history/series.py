@@ -1,4 +1,7 @@
-"""The saved runs of one GPU model as one tidy frame of times and one of sessions, and where a step is in them; pure."""
+"""The saved runs of one GPU model as one tidy frame of times and one of sessions, in the order of their commits.
+
+By the time of measuring alone, old commits that are measured today would count as the newest state.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from peakgate.core import git
 from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted, one_line
-from peakgate.reports.comparison.evidence import NO_COMMIT, SAME_CODE
 from peakgate.reports.comparison.noise import Floats, Positions
-from peakgate.reports.history.order import CommitPlaces, arranged
-from peakgate.reports.runs.frame import GPU_NAMES, HISTORY_COLUMNS, require
+from peakgate.reports.runs.frame import HISTORY_COLUMNS, require
 from peakgate.reports.runs.runfile import ENVIRONMENT, UNUSABLE, commit_label
+
+FULL_HASH = 40
+CommitPlaces = Mapping[str, int]
+"""The place of each commit in a line of commits, oldest first, by its full hash."""
 
 WHOLE_SESSIONS_TO_RETIRE = 5
 """A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""
@@ -68,7 +75,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class History:
-    """The sessions of one GPU model, oldest first (``order``); a session's number is its place in that order.
+    """The sessions of one GPU model, oldest first (``arranged``); a session's number is its place in that order.
 
     ``facts`` has one row per session: the fields of ``SessionFacts`` and the names of ``ENVIRONMENT``, None where
     unknown. ``rows`` is indexed by case and session number, with the median time in microseconds, the fingerprint of
@@ -168,13 +175,45 @@ def environments(facts: pd.DataFrame) -> pd.Series[int]:
     return pd.Series(found, facts.index)
 
 
+def first_parents(folder: Path) -> CommitPlaces:
+    """The first-parent line of the commit that is checked out; empty where there is no repository."""
+    try:
+        listed = git.ask(folder, "rev-list", "--first-parent", "--reverse", "HEAD").decode().split()
+    except PeakgateError:
+        return {}
+    return {commit: place for place, commit in enumerate(listed)}
+
+
+def arranged(facts: pd.DataFrame, environment: pd.Series[int], places: CommitPlaces) -> pd.DataFrame:
+    """The same sessions, given oldest first, with those of one GPU and ``environment`` in the order of their commits.
+
+    ``environment`` counts the changes of a GPU's environment until each session. A commit that is on no such line, on a
+    branch say, comes after those that were measured before it.
+    """
+    if not places:
+        return facts
+    known = facts["commit"].map(lambda commit: _place(str(commit), places)).to_numpy(np.float64)
+    order = np.arange(len(facts))
+    for numbers in facts.groupby([facts["uuid"].fillna(""), environment]).indices.values():
+        reached = np.maximum.accumulate(np.where(np.isnan(known[numbers]), -1.0, known[numbers]))
+        place = np.where(np.isnan(known[numbers]), reached, known[numbers])
+        order[numbers] = numbers[np.argsort(place, kind="stable")]
+    return facts.iloc[order].reset_index(drop=True)
+
+
+def _place(commit: str, places: CommitPlaces) -> float:
+    if len(commit) < FULL_HASH:
+        commit = next((each for each in places if each.startswith(commit)), commit)
+    return places.get(commit, float("nan"))
+
+
 def history(
     runs: pd.DataFrame, slug: str | None = None, parts: Sequence[str] = (), places: CommitPlaces | None = None
 ) -> History:
     """The history of the GPU model ``slug``, by default the only one there is, emulators apart.
 
     ``runs`` has at least ``frame.HISTORY_COLUMNS``. With ``parts`` only cases that have one of them in their id.
-    ``places`` are those of commits by their ancestry (``order.first_parents``); without them only time orders sessions.
+    ``places`` are those of commits by their ancestry (``first_parents``); without them only time orders sessions.
     A PeakgateError says which GPU models there are when the choice is open, or what was not found.
     """
     require(runs, HISTORY_COLUMNS, "runs")
@@ -259,16 +298,6 @@ def _without_retired(found: History) -> History:
     return History(found.slug, found.facts, found.rows[kept], tuple(sorted(retired)), left)
 
 
-FARTHEST_SDS = 3.0
-"""A session farther off than this counts as this far: one odd session is no step."""
-
-DOUBT = 5.0
-"""Positions whose squared misfit, in variances, is this close to the best are not separated; see `plausible`."""
-
-CLOCK_SHIFT = 0.01
-"""SM clocks that differ by more than this share are named."""
-
-
 def session_name(session: SessionFacts) -> str:
     """A session by its commit and day."""
     return f"{commit_name(session)} ({session.taken:%Y-%m-%d})"
@@ -277,76 +306,3 @@ def session_name(session: SessionFacts) -> str:
 def commit_name(session: SessionFacts) -> str:
     """A session's commit."""
     return one_line(commit_label(session.commit, session.dirty))
-
-
-class Place(NamedTuple):
-    """A step after the session number ``good`` and not after ``bad``.
-
-    ``between`` counts the sessions of which it is not known on which side they are, ``where`` has all three in words.
-    ``facts`` are what changed besides, or that the code did not. ``command`` settles it by measuring the two commits
-    alternately; None where two clean commits to measure are not known, or the code is the same, as ``facts`` then say.
-    """
-
-    good: int
-    bad: int
-    between: int
-    where: str
-    facts: tuple[str, ...]
-    command: str | None
-
-
-def locate(history: History, row: int, numbers: Positions, sd: float, known: int | None = None) -> Place:
-    """The step of one case in these of its sessions, all of one GPU, given the SD of one session's log time.
-
-    ``known`` is the position of the first session after it where that is known.
-    """
-    first, last = plausible(history.log_time[row, numbers], sd) if known is None else (known - 1, known)
-    sessions = [history.sessions[number] for number in numbers]
-    clean = [not each.dirty and each.commit not in NO_COMMIT for each in sessions]
-    good = next((at for at in range(first, -1, -1) if clean[at]), first)
-    bad = next((at for at in range(last, len(sessions)) if clean[at]), last)
-    before, after = sessions[good], sessions[bad]
-    facts = _changes(history, row, int(numbers[good]), int(numbers[bad]))
-    command = None
-    if not (clean[good] and clean[bad]):
-        facts.append("no clean commit on both sides of it")
-    elif before.commit == after.commit:
-        facts.append("within one commit: environment")
-    elif SAME_CODE not in facts:
-        command = f"peakgate ab {before.commit[:12]} {after.commit[:12]}"
-    between = bad - good - 1
-    undecided = f", {counted(between, 'session')} in between undecided" if between else ""
-    where = f"after {session_name(before)} and not after {session_name(after)}{undecided}"
-    return Place(int(numbers[good]), int(numbers[bad]), between, where, tuple(facts), command)
-
-
-def plausible(log_time: Floats, sd: float) -> tuple[int, int]:
-    """The positions between which the step happened: it comes after the first and not after the second.
-
-    For each way to cut the series in two, the misfit to the medians of both parts; kept are the cuts whose misfit is
-    within DOUBT of the least. In simulated steps of 2, 3 and 4 SDs, 5 to 25 sessions before the end of 35 of which 2 %
-    were odd, the range held the step in 98 to 99 % and was 5, 2 and 1 sessions wide in the median.
-    """
-    misfits = np.array([_misfit(log_time[:cut], sd) + _misfit(log_time[cut:], sd) for cut in range(1, len(log_time))])
-    kept = np.flatnonzero(misfits <= misfits.min() + DOUBT)
-    return int(kept[0]), int(kept[-1]) + 1
-
-
-def _misfit(part: Floats, sd: float) -> float:
-    scaled = np.abs(part - np.median(part)) / sd
-    return float(np.sum(np.minimum(scaled, FARTHEST_SDS) ** 2))
-
-
-def _changes(history: History, row: int, good: int, bad: int) -> list[str]:
-    environment, codes, clocks = history.about
-    code, (old_mhz, new_mhz) = codes[row, [good, bad]], clocks[row, [good, bad]]
-    facts = []
-    if all(code):
-        facts.append(SAME_CODE if code[0] == code[1] else "its code changed")
-    for name, old in environment[good].items():
-        new = environment[bad][name]
-        if old is not None and new is not None and old != new:
-            facts.append(f"{GPU_NAMES[name]} {old} to {new}")
-    if abs(new_mhz / old_mhz - 1) > CLOCK_SHIFT:  # never where one is unknown: NaN
-        facts.append(f"SM clock {old_mhz:.0f} to {new_mhz:.0f} MHz")
-    return facts

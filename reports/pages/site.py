@@ -22,9 +22,8 @@ from peakgate.core.files import write_whole
 from peakgate.core.text import counted, say
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, load_regressions
-from peakgate.reports.history.order import first_parents
 from peakgate.reports.history.report import report
-from peakgate.reports.history.series import SessionFacts, history
+from peakgate.reports.history.series import SessionFacts, first_parents, history
 from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.pages import show, views
 from peakgate.reports.pages.views import page_name

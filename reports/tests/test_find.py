@@ -61,7 +61,7 @@ def test_the_runs_before_the_latest_are_those_of_its_gpu_model(runs: Path) -> No
     save(runs, "emulated", document(day=4, commit=SECOND, slug="cpu-emulator"))
     archive = Archive([runs])
     assert names("latest", archive) == ["emulated"]
-    assert "1 saved run of cpu-emulator" in refused("latest~1", archive)
+    assert "of cpu-emulator" in refused("latest~1", archive)
 
 
 @pytest.mark.parametrize(

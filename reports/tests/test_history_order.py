@@ -17,8 +17,7 @@ from peakgate.cli import main
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.gate.acknowledged import Accepted
-from peakgate.reports.history.order import arranged, first_parents
-from peakgate.reports.history.series import History, environments
+from peakgate.reports.history.series import History, arranged, environments, first_parents
 from peakgate.reports.history.series import history as of_runs
 from peakgate.reports.history.trend import find_trend
 from synthetic_runs import LADDER, document, save, slower

@@ -7,7 +7,8 @@ import pytest
 from drawn_sessions import DrawnSession, of_sessions
 from peakgate.core.errors import PeakgateError
 from peakgate.reports.history import series
-from peakgate.reports.history.series import History, plausible
+from peakgate.reports.history.place import Place, locate, plausible
+from peakgate.reports.history.series import History
 from test_history_trend import session
 
 
@@ -119,7 +120,7 @@ def test_sessions_that_decided_nothing_are_an_error() -> None:
         series.history(of_sessions([timed(1)]).assign(verdict="INCONCLUSIVE"))
 
 
-def located(**facts: Callable[[int], object]) -> series.Place:
+def located(**facts: Callable[[int], object]) -> Place:
     """A case of 28 sessions with a step after twenty; each fact is a function of the session's number."""
     kept = [
         session(
@@ -129,7 +130,7 @@ def located(**facts: Callable[[int], object]) -> series.Place:
         )
         for number in range(28)
     ]
-    return series.locate(history(kept), 0, np.arange(28), 0.005)
+    return locate(history(kept), 0, np.arange(28), 0.005)
 
 
 def test_a_plain_step_is_between_two_neighbours_and_names_the_command() -> None:
