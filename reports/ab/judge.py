@@ -221,12 +221,6 @@ def _known(measured: Times) -> SimpleNamespace:
     return result
 
 
-def intervals_percent(record: AbRecord) -> dict[str, tuple[float, float]]:
-    """The 99 % interval of the change of each case that was measured in pairs."""
-    decided = {each.case: interval(each) for each in records(decisions(record)) if each.status}
-    return {case: (100 * math.expm1(low), 100 * math.expm1(high)) for case, (low, high) in decided.items()}
-
-
 def _figures(decision: SimpleNamespace) -> CaseRow:
     """The columns of a comparison that a decision fills."""
     low, high = (100 * math.expm1(bound) for bound in interval(decision))

@@ -15,7 +15,7 @@ from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.asides import energy_table
 from peakgate.reports.ab.explain import Explained, explain
 from peakgate.reports.ab.folders import SideFolder
-from peakgate.reports.ab.judge import comparison, intervals_percent
+from peakgate.reports.ab.judge import comparison
 from peakgate.reports.ab.means import Phases
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.record import AbRecord, times
@@ -39,9 +39,11 @@ def report(
 ) -> ExitCode:
     """Write every output and print the findings, last the verdict's line; the exit code of the comparison."""
     start = time.monotonic()
-    found = compared(comparison(record), command="ab", strict=options.strict)
+    judged = comparison(record)
+    found = compared(judged, command="ab", strict=options.strict)
     fields: dict[str, Any] = {"stopped": record.stopped, "processes": len(record.processes)}
-    fields["intervals_percent"] = intervals_percent(record)
+    paired = [row for row in judged.records if row.low_percent is not None]
+    fields["intervals_percent"] = {row.case: (row.low_percent, row.high_percent) for row in paired}
     tables, notes = list(found.tables), list(found.notes)
     energies = energy_table(
         {

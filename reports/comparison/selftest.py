@@ -20,8 +20,8 @@ from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison import resample
 from peakgate.reports.comparison.command import SELFTEST_FILE
-from peakgate.reports.runs.find import FORMS
-from peakgate.reports.runs.options import add_baselines, add_out, add_run_names, at_least, named_runs, verb_parser
+from peakgate.reports.runs.find import FORMS, add_run_names, named_runs
+from peakgate.reports.runs.options import add_baselines, add_out, at_least, verb_parser
 from peakgate.reports.runs.runfile import Run, load_run
 
 RUNS = "runs"

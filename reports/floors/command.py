@@ -23,9 +23,9 @@ from peakgate.core.text import counted, one_line, say
 from peakgate.core.verdict import FAULTY, ExitCode
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
 from peakgate.reports.floors import margins
-from peakgate.reports.runs.find import FORMS
+from peakgate.reports.runs.find import FORMS, add_run_names, named_runs
 from peakgate.reports.runs.frame import is_library, records, to_frame, usable
-from peakgate.reports.runs.options import add_baselines, add_run_names, named_runs, verb_parser
+from peakgate.reports.runs.options import add_baselines, verb_parser
 
 FEWEST_FOR_FLOORS = 2
 SESSIONS_TO_TRUST = 5

@@ -13,8 +13,8 @@ from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, read_limited, write_whole
 from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.runs.find import FORMS
-from peakgate.reports.runs.options import add_baselines, add_run_names, named_runs, verb_parser
+from peakgate.reports.runs.find import FORMS, add_run_names, named_runs
+from peakgate.reports.runs.options import add_baselines, verb_parser
 from peakgate.reports.runs.runfile import REMEDY, Run, load_run
 
 LARGEST_KEPT_BYTES = 4_000_000

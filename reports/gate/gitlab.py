@@ -7,7 +7,6 @@ From the artifact of that job it takes the verdict files, which the change could
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from peakgate.core.text import one_line, say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.gate import comment
 from peakgate.reports.gate.comment import Rest, RestError, notify
+from peakgate.reports.runs.options import verb_parser
 
 TOKEN = "PEAKGATE_TOKEN"
 PREDEFINED = ("CI_API_V4_URL", "CI_PROJECT_ID", "CI_PROJECT_PATH")
@@ -27,12 +27,12 @@ MOST_PAGES, PAGE = 100, 100
 MOST_PIPELINES = 20
 
 
-def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
+def main(verb: str, arguments: Sequence[str]) -> int:
     """Bring the notes up to date; 2 where one could not be written."""
-    parser = argparse.ArgumentParser(
-        prog="peakgate comment",
-        description="Write what the gate found as one note on the merge request; for a GitLab job of a protected "
-        f"branch. The variable {TOKEN} holds a project access token (role Reporter, scope api).",
+    parser = verb_parser(
+        verb,
+        "Write what the gate found as one note on the merge request; for a GitLab job of a protected branch. The "
+        f"variable {TOKEN} holds a project access token (role Reporter, scope api).",
     )
     parser.add_argument(
         "--merge-request",

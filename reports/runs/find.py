@@ -8,6 +8,7 @@ a note.
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ import pandas as pd
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted
 from peakgate.reports.runs.frame import HISTORY_COLUMNS, to_frame
+from peakgate.reports.runs.options import add_runs
 from peakgate.reports.runs.runfile import ForeignFileError, Run, load_run, run_files
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
@@ -165,6 +167,18 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
             Code.GPU_MODELS,
         )
     return RunSide(wanted, tuple(kept), notes + tuple(note for run in kept for note in run.notes))
+
+
+def add_run_names(parser: argparse.ArgumentParser) -> None:
+    """Add one or more RUN, and the folders they are searched in; ``named_runs`` reads them."""
+    parser.add_argument("run_names", metavar="RUN", nargs="+")
+    add_runs(parser)
+
+
+def named_runs(options: argparse.Namespace) -> list[Run]:
+    """The runs that ``add_run_names``' options name, each session once."""
+    archive = Archive(options.runs)
+    return without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
 
 
 def apart(base: RunSide, new: RunSide) -> tuple[RunSide, RunSide]:

@@ -1,4 +1,4 @@
-"""The command-line options that several verbs share."""
+"""The command-line options that several verbs share; without pandas, which not every verb needs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 from peakgate.core import config
-from peakgate.reports.runs.find import Archive, find_side, without_copies
-from peakgate.reports.runs.runfile import Run
 
 GATE_EXIT_CODES = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide"
 
@@ -28,18 +26,6 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="search below DIR instead of .benchmarks and baselines/*/runs; may be given again",
     )
-
-
-def add_run_names(parser: argparse.ArgumentParser) -> None:
-    """Add one or more RUN, and the folders they are searched in; ``named_runs`` reads them."""
-    parser.add_argument("run_names", metavar="RUN", nargs="+")
-    add_runs(parser)
-
-
-def named_runs(options: argparse.Namespace) -> list[Run]:
-    """The runs that ``add_run_names``' options name, each session once."""
-    archive = Archive(options.runs)
-    return without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:

@@ -34,9 +34,11 @@ def test_the_pure_modules_import_no_device_and_no_cupy():
     assert done.stdout.split() == []
 
 
-def test_bench_check_and_the_processes_of_an_ab_import_no_pandas():
+def test_what_reads_no_frame_imports_no_pandas():
     """It takes half a second. Every process of an A/B is a ``bench`` that ``ab.warm`` starts ahead of its turn."""
-    names = [f"peakgate.{name}" for name in ("run.bench", "run.kernel_run", "check.command", "reports.ab.warm")]
+    names = ["run.bench", "run.kernel_run", "check.command", "reports.ab.warm", "reports.fleet.command"]
+    names += [f"reports.gate.{name}" for name in ("command", "protect", "gitlab")]
+    names = [f"peakgate.{name}" for name in names]
     script = (
         "import importlib, sys\nsys.modules['pandas'] = None\nfor name in sys.argv[1:]: importlib.import_module(name)"
     )
