@@ -1,4 +1,4 @@
-"""``peakgate ab`` and ``peakgate decide``."""
+"""``peakgate ab`` and ``peakgate decide``: measure two sides alternately, or take a saved record, and report it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,25 @@ import importlib
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder
-from peakgate.core.report import add_json_option
+from peakgate.core.report import Report, add_json_option, write_json
 from peakgate.core.selection import add_selection
-from peakgate.core.text import Progress, counted, say
-from peakgate.core.verdict import ExitCode
+from peakgate.core.text import Progress, counted, say, warn
+from peakgate.core.verdict import ExitCode, Verdict
+from peakgate.reports.ab.asides import energy_table
 from peakgate.reports.ab.experiment import Choice, run_experiment
+from peakgate.reports.ab.explain import Explained, explain
 from peakgate.reports.ab.folders import (
     SideEnvironment,
+    SideFolder,
     Wanted,
     folders,
     in_environments,
@@ -28,17 +33,20 @@ from peakgate.reports.ab.folders import (
     resolve,
     usual,
 )
+from peakgate.reports.ab.judge import comparison
 from peakgate.reports.ab.means import Budget, Means, Phases
 from peakgate.reports.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, built_environment
-from peakgate.reports.ab.record import AB_FOLDER, MANIFEST, PairSettings, load_record
+from peakgate.reports.ab.record import AB_FOLDER, MANIFEST, AbRecord, PairSettings, load_record, times
 from peakgate.reports.ab.schedule import Side
+from peakgate.reports.comparison.command import report as compared
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
+from peakgate.reports.write import files
 from peakgate.run.lock import add_lock_options, device_uuid, locked
 
-REPORT = "peakgate.reports.ab.report"
-"""The module that reports; imported late, because what it writes with takes long to import."""
+PICTURES = "peakgate.reports.write.pictures"
+"""Imports matplotlib, which takes long and is needed only at the end: in the background while processes measure."""
 
 GPU = re.compile(r"gpu(:\d+)?")
 OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
@@ -161,16 +169,14 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         with _environments(options) as made, locked(uuid, options.wait), folders(base, head) as there:
             placed = in_environments(there, made)
             means = Means(raw, budget, Progress(sys.stderr), phases)
-            # The report writers are needed only at the end: import them in the background.
-            threading.Thread(target=importlib.import_module, args=(REPORT,), daemon=True).start()
+            threading.Thread(target=importlib.import_module, args=(PICTURES,), daemon=True).start()
             record = run_experiment(placed, settings, choice, means)
-            explained = _report().explained(placed, record, options) if options.explain else None
+            explained = _explained(placed, record, options) if options.explain else None
     except SideBroken as broken:
         if broken.which == Side.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with", Code.SIDE) from None
-        code: ExitCode = _report().broken_head(broken, options.out)
-        return code
-    code = _report().report(record, options, phases, explained)
+        return _broken_head(broken, options.out)
+    code = report(record, options, phases, explained)
     return ExitCode.INTERRUPTED if record.interrupted else code
 
 
@@ -212,12 +218,58 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
 
 
 def _decide(options: argparse.Namespace) -> ExitCode:
-    code: ExitCode = _report().report(load_record(options.folder), options)
-    return code
+    return report(load_record(options.folder), options)
 
 
-def _report() -> ModuleType:
-    return importlib.import_module(REPORT)
+def _explained(
+    placed: tuple[SideFolder, SideFolder], record: AbRecord, options: argparse.Namespace
+) -> Explained | None:
+    """Why each case is slower that the record flags; None where none is, or the experiment was interrupted."""
+    slower = [row.case for row in comparison(record).records if row.verdict == Verdict.SLOWER]
+    if not slower or record.interrupted:
+        return None
+    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
+    index = int(options.device.partition(":")[2] or 0)
+    return explain(placed, slower, (options.out / "explain").resolve(), index=index)
+
+
+def report(
+    record: AbRecord, options: argparse.Namespace, phases: Phases | None = None, explained: Explained | None = None
+) -> ExitCode:
+    """Write every output and print the findings, last the verdict's line; the exit code of the comparison."""
+    start = time.monotonic()
+    judged = comparison(record)
+    found = compared(judged, command="ab", strict=options.strict)
+    fields: dict[str, Any] = {"stopped": record.stopped, "processes": len(record.processes)}
+    paired = [row for row in judged.records if row.low_percent is not None]
+    fields["intervals_percent"] = {row.case: (row.low_percent, row.high_percent) for row in paired}
+    tables, notes = list(found.tables), list(found.notes)
+    energies = energy_table(
+        {
+            case: (times(record, Side.BASE, case).results, times(record, Side.HEAD, case).results)
+            for case in record.plan.timed
+        }
+    )
+    tables[:0] = [energies] if energies else []
+    if explained is not None:
+        fields["explained"] = explained.document()
+        tables.insert(0, explained.table())
+        notes += explained.notes
+    if phases is not None:
+        fields["wall_s"] = phases.document()
+        tables.append(phases.table(time.monotonic() - start))
+    code = ExitCode.INTERRUPTED if record.interrupted else found.exit_code
+    whole = replace(found, exit_code=code, tables=tables, notes=notes, fields={**found.fields, **fields})
+    files.deliver(whole, options.out, files.FORMATS, everything=options.all, summary=True)
+    return found.exit_code
+
+
+def _broken_head(broken: SideBroken, out: Path) -> ExitCode:
+    """A head that cannot be measured is a regression: one line, and the verdict file."""
+    warn(" ".join(str(broken).split()))
+    found = Report("ab", ExitCode.REGRESSION, Verdict.WRONG, fields={"reason": str(broken), "rows": []})
+    write_json(found, out / "ab.json")
+    return found.exit_code
 
 
 def _answering(device: str) -> str:
