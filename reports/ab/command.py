@@ -241,8 +241,9 @@ def report(
     judged = comparison(record)
     found = compared(judged, command="ab", strict=options.strict)
     fields: dict[str, Any] = {"stopped": record.stopped, "processes": len(record.processes)}
-    paired = [row for row in judged.records if row.low_percent is not None]
-    fields["intervals_percent"] = {row.case: (row.low_percent, row.high_percent) for row in paired}
+    fields["intervals_percent"] = {
+        row.case: (row.low_percent, row.high_percent) for row in judged.records if row.low_percent is not None
+    }
     tables, notes = list(found.tables), list(found.notes)
     energies = energy_table(
         {

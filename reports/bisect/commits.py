@@ -135,9 +135,9 @@ class BisectTarget:
     """
 
     tier: str
-    capability: str | None = None
-    case: str = ""
-    place: PointFolder = at_commit
+    capability: str | None
+    case: str
+    place: PointFolder
 
 
 def listed(good: str, bad: str) -> list[tuple[str, str]]:
@@ -214,7 +214,7 @@ class Rig(ExitStack):
     """Pairs of one case at the commits that stand for the groups, by group; a context that removes its worktrees."""
 
     def __init__(
-        self, commits: Sequence[str], case: str, settings: PairSettings, means: Means, place: PointFolder = at_commit
+        self, commits: Sequence[str], case: str, settings: PairSettings, means: Means, place: PointFolder
     ) -> None:
         super().__init__()
         self._place = place

@@ -194,10 +194,10 @@ def svg(figure: Figure) -> str:
     return re.sub(TEXT_COLOUR, "currentColor", text[text.index("<svg") :])
 
 
-def label(text: str, longest: int = LONGEST_LABEL) -> str:
+def label(text: str) -> str:
     """Text from a file in one line, cut where it is too long."""
     plain = one_line(text)
-    return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
+    return plain if len(plain) <= LONGEST_LABEL else f"{plain[: LONGEST_LABEL - 1]}…"
 
 
 def number(value: object) -> float | None:
