@@ -36,7 +36,7 @@ OPERATOR = {
 }
 FUNCTION = {"min": "max", "max": "min", "any": "all", "all": "any"}
 TYPES = {"bool", "bytes", "float", "int", "str"}
-SYMMETRIC = {"fmin", "fmax", "minimum", "maximum", "hypot", "isclose", "gcd"}
+SYMMETRIC = {"fmin", "fmax", "minimum", "maximum", "hypot", "isclose", "gcd", "betaln"}
 """Functions of two arguments for which their order means nothing."""
 
 DECLARED = {"strict", "check", "frozen", "slots"}

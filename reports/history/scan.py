@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ def first_variance(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
         return np.zeros(len(values)), np.zeros(len(values))
     differences = np.where(counts[:, None] > 1, np.abs(np.diff(values)), 0.0)
     middle = np.nanmedian(differences, axis=1)
-    sds = noise.MAD_TO_SD * middle / np.sqrt(2) * counts / np.maximum(counts - 0.8, 0.2)
+    sds = noise.MAD_TO_SD * middle / np.sqrt(2) * counts / (counts - 0.8)
     return sds**2, np.maximum(0.25 * (counts - 1), 0.0)
 
 
@@ -86,15 +86,16 @@ def correlation(blocks: Sequence[Floats]) -> float:
     """
     farther = [np.empty(0)]
     for values in blocks:
-        if values.shape[1] <= LAG:
-            continue
         near, far = np.abs(np.diff(values)), np.abs(values[:, LAG:] - values[:, :-LAG])
+        if not far.size:
+            continue
         unit = np.nanmedian(np.where(np.isfinite(near).any(axis=1, keepdims=True), near, 0.0), axis=1)
         farther.append((far[unit > 0] / unit[unit > 0, None]).ravel())
     known = np.concatenate(farther)
     known = known[np.isfinite(known)]
-    ratio = 1 / float(np.median(known)) if len(known) else 1.0
-    return float(np.interp(-ratio, -_NEAR_TO_FAR, _CORRELATIONS))
+    if not (known.size and np.median(known)):
+        return 0.0
+    return float(np.interp(-1 / np.median(known), -_NEAR_TO_FAR, _CORRELATIONS))
 
 
 def packed(log_time: Floats) -> tuple[Floats, Floats]:
@@ -124,36 +125,27 @@ def propose(values: Floats, sd: Floats) -> list[Segments]:
     # Session by row, so that one step of the recursion works on whole rows of memory.
     sums = np.vstack([np.zeros(rows), np.cumsum(scaled.T, axis=0)])
     counts = np.vstack([np.zeros(rows), np.cumsum(kept.T, axis=0)])
-    best = np.full((columns + 1, rows), -np.inf)
+    best = np.full_like(sums, -np.inf)
     best[0] = 0.0
-    back = np.zeros((columns + 1, rows), dtype=np.intp)
+    back = np.zeros(sums.shape, dtype=np.intp)
     every = np.arange(rows)
     for end in range(SHORTEST, columns + 1):
-        found = np.full(rows, -np.inf)
         far = max(0, end - EVERY_START) // COARSE * COARSE
-        for first, last, step in ((0, far, COARSE), (far, end - SHORTEST + 1, 1)):
-            if first == last:
-                continue
-            gain = sums[end] - sums[first:last:step]
-            count = counts[end] - counts[first:last:step]
-            gain *= gain
-            gain /= np.maximum(count, 1.0)
-            gain += best[first:last:step]
-            gain[count < FEWEST_AT_LEVEL] = -np.inf
-            chosen = gain.argmax(axis=0)
-            better = gain[chosen, every] > found
-            back[end, better] = first + step * chosen[better]
-            found = np.maximum(found, gain[chosen, every])
-        best[end] = found - PROPOSED**2
+        starts = np.concatenate([np.arange(0, far, COARSE), np.arange(far, end - SHORTEST + 1)])
+        count = counts[end] - counts[starts]
+        gain = (sums[end] - sums[starts]) ** 2 / np.maximum(count, FEWEST_AT_LEVEL) + best[starts]
+        gain[count < FEWEST_AT_LEVEL] = -np.inf
+        chosen = gain.argmax(axis=0)
+        back[end] = starts[chosen]
+        best[end] = gain[chosen, every] - PROPOSED**2
     ends = there.sum(axis=1)
     return [_traced(back[:, row], int(ends[row])) for row in every]
 
 
 def _traced(back: np.ndarray[tuple[int], np.dtype[np.intp]], end: int) -> Segments:
     found = [(int(back[end]), end)]
-    while found[-1][0] > 0:
-        end = found[-1][0]
-        found.append((int(back[end]), end))
+    while cut := found[-1][0]:
+        found.append((int(back[cut]), cut))
     return tuple(reversed(found))
 
 
@@ -203,12 +195,10 @@ def tested(values: Floats, segments: Segments, sd: float, newest: float, older: 
     ``newest`` and ``older`` are the critical t values of a cut near the end and of any other.
     """
     kept = list(segments)
-    known: dict[tuple[int, int], tuple[float, float, int]] = {}
 
+    @cache
     def fit(first: int, end: int) -> tuple[float, float, int]:
-        if (first, end) not in known:
-            known[first, end] = level(values[first:end], sd)
-        return known[first, end]
+        return level(values[first:end], sd)
 
     def best_cut(first: int, cut: int, end: int) -> int:
         near = range(max(first + SHORTEST, cut - REACH), min(end - SHORTEST, cut + REACH) + 1)
@@ -282,7 +272,7 @@ def _critical(probability: float, sessions: int, cuts: Sequence[int]) -> Floats:
         # The estimated variance over the true one is chi-square over its degrees of freedom; per step of log NORMAL.
         log_density = df / 2 * (np.log(df / 2) + np.log(ratio) - ratio) - special.gammaln(df / 2)
         weights = 2 * np.exp(log_density) * np.log(NORMAL[1] / NORMAL[0])
-        above = np.maximum(weights @ crossed, 1e-300)
+        above = np.maximum(weights @ crossed, np.finfo(float).tiny)
         found.append(float(np.exp(np.interp(-np.log(probability), -np.log(above), np.log(STUDENT)))))
     return np.array(found)
 
@@ -331,7 +321,7 @@ def is_mixture(before: Floats, after: Floats, sd: float, shift: float, places: i
         return False
     total, late = len(before) + len(after), len(after) - back
     there = early + late
-    drawn = np.arange(late, min(there, len(after)) + 1)
+    drawn = np.arange(late, len(after) + 1)  # no way for more than there are
     ways = special.comb(there, drawn) * special.comb(total - there, len(after) - drawn)
     return places * float(ways.sum() / special.comb(total, len(after))) > MOST_PROBABLE
 
