@@ -36,7 +36,6 @@ REPORTED = (*LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupa
 
 REASONS = ["verdict", "reason", "peak_fraction", "floor"]
 GROUPED_BY = tuple(f"gpu_{name}" for name in ("cublas", "cupy", "nvrtc", "uuid", "driver"))
-SIDES = "base", "new", "history"
 
 
 def in_order(label: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -84,7 +83,9 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
         found[known] = list(map(text, records(rows.loc[numbers[known], REASONS])))
         return pd.Series(found, cases, dtype="string")
 
-    open_, wrong, timed_last = (_latest(place, among, count) for among in (~timed & ~faulty, faulty, timed))
+    often_below = below & (2 * total(below) >= total(timed))[place]
+    last = (_latest(place, among, count) for among in (~timed & ~faulty, faulty, timed, often_below))
+    open_, wrong, timed_last, below_last = last
     found = rows[list(REPORTED)].reindex(timed_last).set_axis(cases)
     sessions, errors = total(timed), rows["sampling_error"].to_numpy()
     with np.errstate(invalid="ignore"):  # where no session timed the case
@@ -98,7 +99,7 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
         "host_bound": total(timed & rows["host_bound"].to_numpy()),
         "library": total(timed & is_library(rows)) > 0,
         "link": total(timed & rows["bound"].isin(["link"]).to_numpy()) > 0,
-        "below": worded(np.where(2 * total(below) >= sessions, _latest(place, below, count), -1), _below_floor),
+        "below": worded(below_last, _below_floor),
         "open": worded(open_, _untimed),
         "wrong": worded(wrong, _untimed),
         "wrong_as": rows["verdict"].reindex(wrong).set_axis(cases),
@@ -130,28 +131,30 @@ def in_scope(base: pd.DataFrame, new: pd.DataFrame, *, gate_alone: bool) -> tupl
 def repeated_sessions(
     cases: pd.Index[str], base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None
 ) -> pd.DataFrame:
-    """The times of repeated sessions: ``case``, ``side``, ``session``, ``group`` and ``residual``.
+    """The times of repeated sessions: ``case``, ``side``, ``session``, ``group`` and ``residual`` among the columns.
 
     ``case`` is a place in ``cases``; ``session`` and ``group`` are numbers too; ``residual`` is the log time less the
     mean of the case's ``group``. Each side is a group: several runs named as one side are repeats. In ``history``, a
     group is the same code (by cubin fingerprint, of a library by the versions that came with it, else by clean commit)
     on the same GPU under the same driver, three times or more.
     """
-    sides = [(base, 0), (new, 1)] + ([] if history is None else [(history[last_of_its_run(history)], 2)])
-    parts, sessions = [], 0
-    for rows, side in sides:
-        case = places(rows, cases)
-        code = repeat_group(rows, "uuid", "driver") + side if side == 2 else np.full(len(rows), side)
-        timed = (case >= 0) & (code >= side) & is_usable(rows)
-        session = pd.factorize(rows["run"])[0] + sessions
-        parts.append([each[timed] for each in (case, session, code, np.log(rows["time_us"].to_numpy()))])
-        sessions += len(rows)
-    case, session, code, log_time = map(np.concatenate, zip(*parts, strict=True))
-    alike = pd.Series(log_time).groupby([code, case])
-    found = pd.DataFrame({"case": case, "session": session, "group": alike.ngroup()})
-    found["residual"] = log_time - alike.transform("mean")
-    found["side"] = np.array(SIDES)[np.minimum(code, 2)]
-    repeated: pd.DataFrame = found[alike.transform("size") >= np.where(code < 2, 2, FEWEST_HISTORY_SESSIONS)]
+    sides = {"base": base, "new": new}
+    if history is not None:
+        sides["history"] = history[last_of_its_run(history)]
+    parts = []
+    for side, rows in sides.items():
+        code = repeat_group(rows, "uuid", "driver") if side == "history" else np.zeros(len(rows))
+        figures = {"case": places(rows, cases), "side": side, "run": rows["run"], "code": code}
+        part = pd.DataFrame({**figures, "log_time": np.log(rows["time_us"])})
+        parts.append(part[(part["case"] >= 0) & (part["code"] >= 0) & is_usable(rows)])
+    found = pd.concat(parts, ignore_index=True)
+    alike = found.groupby(["side", "code", "case"])["log_time"]
+    fewest = np.where(found["side"] == "history", FEWEST_HISTORY_SESSIONS, 2)
+    repeated: pd.DataFrame = found.assign(
+        session=found.groupby(["side", "run"]).ngroup(),
+        group=alike.ngroup(),
+        residual=found["log_time"] - alike.transform("mean"),
+    )[alike.transform("size") >= fewest]
     return repeated
 
 
@@ -160,13 +163,14 @@ def repeat_group(rows: pd.DataFrame, *machine: str) -> Positions:
     run, first = pd.factorize(rows["run"])[0], ~rows["run"].duplicated()
     about = records(rows.loc[first, ["commit", "dirty", *GROUPED_BY]])
     machines = [" ".join(str(getattr(each, f"gpu_{name}")) for name in machine) for each in about]
+    on = np.array(machines, dtype=object)[run]
     library = [f"library {each.gpu_cublas} {each.gpu_cupy} {each.gpu_nvrtc}" for each in about]
     commit = [None if each.dirty or each.commit in NO_COMMIT else f"commit {each.commit}" for each in about]
     fingerprint = rows["fingerprint"].to_numpy(object, na_value="")
     code = np.where(is_library(rows), *(np.array(names, dtype=object)[run] for names in (library, commit)))
     code = np.where(fingerprint != "", "cubin " + fingerprint, code)
-    number, place = pd.factorize(code)[0], pd.factorize(np.array(machines, dtype=object))[0][run]
-    return np.where(number < 0, -1, number * len(about) + place)
+    number: Positions = pd.factorize(pd.Series(code, dtype="string") + " on " + on)[0]
+    return number
 
 
 def last_of_its_run(rows: pd.DataFrame) -> Bools:
@@ -263,19 +267,19 @@ def changed_terms(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
         sides.append(objects(rows[list(RECORDED)].reindex(latest)))
         by_bound.append(rows["error_over_bound"].reindex(latest).notna().to_numpy())
     before, after = sides
-    changed = ~pd.isna(before) & ~pd.isna(after) & (before != after)
-    changed[:, RECORDED.index("tolerance")] &= by_bound[0] == by_bound[1]
+    known = ~pd.isna(before) & ~pd.isna(after)
+    known[:, RECORDED.index("tolerance")] &= by_bound[0] == by_bound[1]
     return summary(
         {
-            cases[row]: (_contract(before[row], changed[row]), _contract(after[row], changed[row]))
-            for row in np.flatnonzero(changed.any(axis=1))
+            case: (_contract(before[row], known[row]), _contract(after[row], known[row]))
+            for row, case in enumerate(cases)
         }
     )
 
 
-def _contract(values: Objects, differs: Bools) -> Contract:
-    """The terms that differ; a frame holds counts of bytes and flops as floats."""
-    return Contract(**{RECORDED[term]: _term(values[term]) for term in np.flatnonzero(differs)})
+def _contract(values: Objects, known: Bools) -> Contract:
+    """The terms that both sides know; a frame holds counts of bytes and flops as floats."""
+    return Contract(**{RECORDED[term]: _term(values[term]) for term in np.flatnonzero(known)})
 
 
 def _term(value: Any) -> Any:
