@@ -148,7 +148,7 @@ def _pooled(variance: Floats, df: Floats, other: Floats, other_df: Floats) -> tu
 
 def suspects(screened: pd.DataFrame) -> Floats:
     """The suspected direction of each case (+1 slower, -1 faster), 0 for no suspect."""
-    direction = np.where(screened["log_ratio"] > 0, 1.0, -1.0)
+    direction = np.sign(screened["log_ratio"])
     surely = (screened["log_ratio"].abs() > SCREEN_SHIFT) & (p_value(screened, direction) < SCREEN_P)
     return np.where(surely, direction, 0.0)
 
@@ -205,7 +205,7 @@ def moved_together(log_ratios: Floats) -> Together | None:
     if columns.shape[1] < 2:
         return None
     (estimate,) = records(estimates(np.nanmedian(columns, axis=0, keepdims=True), np.zeros(1)))
-    direction = 1 if estimate.log_ratio > 0 else -1
+    direction = np.sign(estimate.log_ratio)
     moved = p_value(estimate, direction) < PAIRS_ALPHA / 2 and abs(estimate.log_ratio) > SMALLEST_PAIRS_SHIFT
     resolvable = max(SMALLEST_PAIRS_SHIFT, half_width(estimate, PAIRS_ALPHA / 2))
     return Together(estimate, len(columns), bool(moved), float(resolvable))
@@ -268,7 +268,7 @@ PLAIN_P = 1e-4
 def next_look(done: int, planned: int, *, early: bool = False) -> int:
     """How many pairs there are to be at the next look, ``early`` also after EARLY_LOOK; the planned ones at most."""
     looks = (EARLY_LOOK, *SCREENING_LOOKS) if early else SCREENING_LOOKS
-    return next((look for look in looks if done < look < planned), planned)
+    return min([planned, *(look for look in looks if look > done)])
 
 
 def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bool:
@@ -288,8 +288,8 @@ def all_gross(screen: Floats, log_time: Floats, sentinels: Sequence[bool]) -> bo
 def unsettled(screen: Floats, log_time: Floats) -> list[int]:
     """The cases (rows) that need further pairs after these (columns of log ratios, NaN where not measured)."""
     found = estimates(screen, log_time)
-    shift, direction = found["log_ratio"].abs(), np.where(found["log_ratio"] > 0, 1, -1)
-    plain = (shift > SMALLEST_PAIRS_SHIFT) & (p_value(found, direction) < PLAIN_P)
+    shift = found["log_ratio"].abs()
+    plain = (shift > SMALLEST_PAIRS_SHIFT) & (p_value(found, np.sign(found["log_ratio"])) < PLAIN_P)
     ruled_out = shift + half_width(found, RULED_OUT_P) < TO_BE_FOUND
     settled = plain | (ruled_out & (suspects(found) == 0))
     rows: list[int] = np.flatnonzero(~settled).tolist()

@@ -193,7 +193,7 @@ def _fit_prior(variance: Floats, df: Floats, log_time: Floats) -> Prior:
     """Fit the scaled inverse chi-square prior by the moments of the log variances."""
     count = len(variance)
     if count < FEWEST_CASES_TO_SQUEEZE or (typical := float(np.median(variance))) == 0:
-        return Prior(np.zeros(count), 0.0)
+        return Prior(variance, 0.0)
     centred = np.log(np.maximum(variance, LEAST_OF_TYPICAL * typical)) - special.digamma(df / 2) + np.log(df / 2)
     trended = count >= FEWEST_CASES_FOR_TREND and float(np.ptp(log_time)) > 0
     fitted = np.polyval(np.polyfit(log_time, centred, 1), log_time) if trended else np.full(count, centred.mean())

@@ -51,13 +51,11 @@ def test_the_prior_is_smyths_with_a_trend_where_there_are_cases_enough_of_severa
 
 def test_variances_no_further_apart_than_luck_allows_have_the_most_degrees_of_freedom() -> None:
     squeezed, df = noise.squeeze(np.array([1.0, 1.1, 0.9]) * 1e-4, np.full(3, 4.0), np.zeros(3))
-    assert df.tolist() == [noise.MOST_PRIOR_DF + 4] * 3
-    most = noise.MOST_PRIOR_DF / 2
+    assert df.tolist() == [1004.0] * 3
+    most = 1000.0 / 2
     logs = np.log(np.array([1.0, 1.1, 0.9]) * 1e-4) - special.digamma(2) + np.log(2)
     prior = math.exp(logs.mean() + special.digamma(most) - math.log(most))
-    assert squeezed == pytest.approx(
-        (noise.MOST_PRIOR_DF * prior + 4 * np.array([1.0, 1.1, 0.9]) * 1e-4) / (noise.MOST_PRIOR_DF + 4), rel=1e-12
-    )
+    assert squeezed == pytest.approx((1000.0 * prior + 4 * np.array([1.0, 1.1, 0.9]) * 1e-4) / 1004.0, rel=1e-12)
 
 
 def test_a_variance_of_zero_counts_as_a_ten_thousandth_of_the_typical_one() -> None:
@@ -73,7 +71,7 @@ def test_a_variance_of_zero_counts_as_a_ten_thousandth_of_the_typical_one() -> N
 def test_where_most_cases_repeat_exactly_nothing_is_shared() -> None:
     variance = np.array([0.0, 0.0, 4e-4])
     squeezed, df = noise.squeeze(variance, np.full(3, 2.0), np.zeros(3))
-    assert squeezed.tolist() == [noise.CASE_SD_FLOOR**2] * 2 + [4e-4]
+    assert squeezed.tolist() == [0.0005**2] * 2 + [4e-4]
     assert df.tolist() == [2.0] * 3
 
 
