@@ -245,9 +245,7 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
     element = WrongElement(worst, float(found[worst]), float(wanted[worst]), wrong, found.size)
     if bound.exact:
         return Check(math.inf, math.inf, said, element)
-    size = abs(float(wanted[worst]))
-    allowed = bound.absolute + bound.relative * size
-    allowed += bound.weighted * max(size, 0.0 if magnitude is None else float(magnitude[worst]))
+    allowed = _allowed(np, bound, abs(float(wanted[worst])), None if magnitude is None else float(magnitude[worst]))
     said += f", off by {abs(float(found[worst]) - float(wanted[worst])):.3g}, allowed {allowed:.3g}"
     said += f" (tolerance {bound.tolerance:.3g})" if bound.tolerance else ""
     if bound.weighted and error <= bound.tolerance:
@@ -267,10 +265,7 @@ def _rows_compared(
         if bound.saturates:
             reference = xp.clip(reference, -bound.largest, bound.largest)
         sizes, differences = xp.abs(reference), xp.abs(output - reference)
-        allowed = bound.absolute + bound.relative * sizes
-        if bound.weighted:
-            scale = sizes if magnitude is None else xp.fmax(sizes, magnitude)
-            allowed = allowed + bound.weighted * scale
+        allowed = _allowed(xp, bound, sizes, magnitude)
         same = found == wanted if bound.exact else output == reference
         if not bound.exact:
             # A number beyond the type's range, by no more than its bound.
@@ -282,6 +277,12 @@ def _rows_compared(
         ratios = xp.where(xp.isnan(ratios), math.inf, ratios)
         finite = xp.isfinite(sizes)
         return bad, ratios, xp.where(finite, sizes, 0.0), xp.where(same | ~finite, 0.0, differences)
+
+
+def _allowed(xp: Any, bound: ErrorBound, sizes: Any, magnitude: Any) -> Any:
+    """How far elements of these sizes may be off, as `ErrorBound` says."""
+    scale = sizes if magnitude is None else xp.fmax(sizes, magnitude)
+    return bound.absolute + bound.relative * sizes + bound.weighted * scale
 
 
 def _as_parts(array: Array) -> Array:
