@@ -208,11 +208,11 @@ class Call:
         shares = {"bfloat16": 2.0**-5, "float16": 2.0**-8, "float32": 2.0**-12}
         return max((shares.get(dtype_name(array), 2.0**-20) for array in self.arrays), default=2.0**-20)
 
-    def moved(self, reference: object, share: float, seed: int) -> list[Array] | None:
-        """The reference's result where every real input moves by up to ``share`` of itself; None where none can."""
+    def moved(self, reference: object, share: float, seed: int) -> list[Array]:
+        """The reference's result where every real input moves by up to ``share`` of itself; ValueError if none can."""
         try:
             if not any([move(array, share, seed + at) for at, array in enumerate(self.arrays)]):  # noqa: C419  (all)
-                return None
+                raise ValueError("no argument can be moved")
             return [each.array for each in typed(_flat(self.of_arguments(reference)))]
         finally:
             self.rewind_all()

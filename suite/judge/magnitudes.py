@@ -62,9 +62,9 @@ def estimated(
     shapes.
     """
 
-    def moved(seed: int) -> Sequence[Array] | None:
+    def moved(seed: int) -> Sequence[Array]:
         if not any(array.dtype.kind in "fc" for array in inputs):
-            return None
+            raise ValueError("no input rounds")
         return reference([_moved(xp, array, seed + at) for at, array in enumerate(inputs)])
 
     return by_evaluations(xp, values, rounded, moved, SHARE)
@@ -74,20 +74,18 @@ def by_evaluations(
     xp: Any,
     values: Sequence[Array],
     rounded: Sequence[Rounded],
-    moved: Callable[[int], Sequence[Array] | None],
+    moved: Callable[[int], Sequence[Array]],
     share: float,
 ) -> list[Array | None]:
     """The magnitudes of ``values``, given what they become where every input moves by up to ``share``, by seed.
 
-    ``moved`` gives None where no input can be moved.
+    Where ``moved`` raises an error, since no input can be moved or the reference takes no others, `of_row` stands in.
     """
     squares: list[Any] = [0.0] * len(values)
     for evaluation in range(_EVALUATIONS):
         try:
             with np.errstate(all="ignore"):
                 others = moved(_SEED * evaluation)
-                if others is None:
-                    return [of_row(xp, value) for value in values]
                 for at, (other, value) in enumerate(zip(others, values, strict=True)):
                     squares[at] = squares[at] + _distance(xp, other, value) ** 2
         except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError):
@@ -124,7 +122,7 @@ def of_row(xp: Any, value: Array) -> Array | None:
         return None
     with np.errstate(all="ignore"):
         squares = xp.abs(value.astype("complex128" if value.dtype.kind == "c" else "float64")) ** 2
-    return xp.sqrt(_neighbours(xp, squares, min(value.shape[-1], _ROW) if value.ndim else 1)).reshape(value.shape)
+    return xp.sqrt(_neighbours(xp, squares, min([_ROW, *value.shape[-1:]]))).reshape(value.shape)
 
 
 def _with_neighbours(xp: Any, moves: Array, sizes: Array, rounded: Rounded) -> Array | None:

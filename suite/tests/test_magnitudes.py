@@ -37,7 +37,7 @@ QUIET = [0.001, *[1e-9] * 49]
 LOUD = [40.0, *[1e-3] * 149]
 
 
-@example(values=QUIET, moves=LOUD, tolerance=1e-6, unit=2.0**-24)  # 64 times their own
+@example(values=QUIET, moves=LOUD, tolerance=1e-6, unit=2.0**-53)  # 64 times their own
 @example(values=QUIET, moves=LOUD, tolerance=2.0**-6, unit=2.0**-24)  # up to a bound of 1/16
 @example(values=QUIET, moves=LOUD, tolerance=0.1, unit=2.0**-3)  # eight roundings
 @example(values=QUIET, moves=LOUD, tolerance=1e-4, unit=2.0**-11)
