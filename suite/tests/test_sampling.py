@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from peakgate.measure.sampling import (
     ONE_BATCH,
     REPEATED,
+    ROUND,
     PowerReading,
     RoundsPlan,
     Samples,
@@ -235,10 +236,12 @@ def test_a_control_is_not_timed_for_a_case_without_samples_and_ten_times_in_a_pr
     assert len(timed) == 10
 
 
-def test_a_process_of_an_ab_takes_six_samples_of_8_ms_in_all_and_a_probe_one():
+def test_a_process_of_an_ab_takes_six_samples_of_8_ms_in_all_a_round_six_and_a_probe_one():
     assert not REPEATED.done([[1600.0] * 5])
     assert not REPEATED.done([[1300.0] * 6])
     assert REPEATED.done([[1334.0] * 6])
+    assert not ROUND.done([[1.0] * 5])
+    assert ROUND.done([[1.0] * 6])
     assert not ONE_BATCH.done([])
     assert ONE_BATCH.done([[1.0]])
 

@@ -150,6 +150,9 @@ def test_a_case_is_evaluated_at_its_own_size_up_to_a_limit_of_bytes_and_operatio
             monkeypatch.setattr(identity, limit, most)
             assert (getattr(contract(made), term) is not None) == known
         monkeypatch.undo()
+    assert contract(other_input(made, shape=((1 << 28) + 1,))).benchmark_data is None  # a GiB and a number
+    assert contract(other_input(made, shape=((1 << 20) + 1,))).benchmark_reference is None
+    assert contract(replace(made, work=Work(256, (1 << 28) + 1))).benchmark_reference is None
     assert contract(case).benchmark_data is None  # random, no function's
     saved = replace(
         case, reference=replace(case, reference=None, stage=replace(case.stage, source=None, operation="a"))
@@ -166,6 +169,13 @@ def test_edge_size_problems_count_by_their_size_and_tolerance(case):
     loose = replace(tiny, tolerance=0.5)
     assert of(tiny, tiny).edge_tolerance is None
     assert len({of(*probes).edge_tolerance for probes in ((tiny, tiny), (tiny, loose), (loose, loose))}) == 3
+
+
+def test_edge_size_problems_of_one_build_are_evaluated_once(case):
+    evaluated = []
+    probe = replace(case, reference=lambda xp, inputs: evaluated.append(1) or inputs, work=Work(0))
+    terms([Listed(replace(case, size=size), (probe,)) for size in ("32", "64")])
+    assert len(evaluated) == 1
 
 
 def test_every_term_is_the_kernels_own_or_promised():
