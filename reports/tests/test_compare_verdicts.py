@@ -53,61 +53,47 @@ def judged(run: pd.DataFrame, base: Kind, new: Kind) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("base", "new", "verdict"),
+    ("base", "new", "verdict", "said"),
     [
-        (TIMED, TIMED, Verdict.SAME),
-        (TIMED, WRONG, Verdict.WRONG),
-        (TIMED, WRONG | {"verdict": "CRASHED"}, Verdict.CRASHED),
-        (TIMED, ABSENT, Verdict.MISSING),
-        (TIMED, ABSENT | PART, Verdict.INCONCLUSIVE),
-        (TIMED, OPEN, Verdict.INCONCLUSIVE),
-        (TIMED, ABSENT | OTHER_MODEL, Verdict.INCOMPARABLE),
-        (ABSENT, OTHER_MODEL, Verdict.INCOMPARABLE),
-        (EMULATED, ABSENT | EMULATED, Verdict.MISSING),
-        (TIMED, BELOW, Verdict.BELOW_FLOOR),
-        (ABSENT, BELOW, Verdict.BELOW_FLOOR),
-        (OPEN, BELOW, Verdict.BELOW_FLOOR),
-        (TIMED, BELOW | OTHER_MODEL, Verdict.BELOW_FLOOR),
-        (OPEN, TIMED, Verdict.INCONCLUSIVE),
-        (ABSENT | PART, TIMED, Verdict.INCONCLUSIVE),
-        (ABSENT, TIMED, Verdict.NEW),
-        (WRONG, TIMED, Verdict.NEW),
-        (TIMED, OTHER_MODEL, Verdict.INCOMPARABLE),
-        (EMULATED, EMULATED, Verdict.INCOMPARABLE),
-        (FEW_SAMPLES, TIMED, Verdict.INCONCLUSIVE),
-        (TIMED, FEW_SAMPLES, Verdict.INCONCLUSIVE),
-        (FEW_SAMPLES, FEW_SAMPLES, Verdict.INCONCLUSIVE),
-        (TIMED, {"verdict": None, "time_us": np.nan}, Verdict.INCONCLUSIVE),
-        (TIMED, BELOW | {"time_us": 150.0}, Verdict.SLOWER),
-        (TIMED | PART, TIMED, Verdict.SAME),
-        (TIMED, TIMED | PART, Verdict.SAME),
-        ((TIMED, OPEN), TIMED, Verdict.SAME),
-        ((TIMED, WRONG), TIMED, Verdict.SAME),
-        (TIMED, (TIMED, OPEN), Verdict.SAME),
-        (TIMED, (TIMED, WRONG), Verdict.WRONG),
-        ((OPEN, WRONG), TIMED, Verdict.INCONCLUSIVE),
+        (TIMED, TIMED, Verdict.SAME, ""),
+        (TIMED, WRONG, Verdict.WRONG, ""),
+        (TIMED, WRONG | {"verdict": "CRASHED"}, Verdict.CRASHED, ""),
+        (TIMED, ABSENT, Verdict.MISSING, ""),
+        (TIMED, ABSENT | PART, Verdict.INCONCLUSIVE, ""),
+        (TIMED, OPEN, Verdict.INCONCLUSIVE, "new: throttled"),
+        (TIMED, ABSENT | OTHER_MODEL, Verdict.INCOMPARABLE, ""),
+        (ABSENT, OTHER_MODEL, Verdict.INCOMPARABLE, ""),
+        (EMULATED, ABSENT | EMULATED, Verdict.MISSING, ""),
+        (TIMED, BELOW, Verdict.BELOW_FLOOR, ""),
+        (ABSENT, BELOW, Verdict.BELOW_FLOOR, ""),
+        (OPEN, BELOW, Verdict.BELOW_FLOOR, ""),
+        (TIMED, BELOW | OTHER_MODEL, Verdict.BELOW_FLOOR, ""),
+        (OPEN, TIMED, Verdict.INCONCLUSIVE, "base: throttled"),
+        (ABSENT | PART, TIMED, Verdict.INCONCLUSIVE, ""),
+        (ABSENT, TIMED, Verdict.NEW, "not in base"),
+        (WRONG, TIMED, Verdict.NEW, "wrong in base (nan)"),
+        (TIMED, OTHER_MODEL, Verdict.INCOMPARABLE, ""),
+        (EMULATED, EMULATED, Verdict.INCOMPARABLE, ""),
+        (FEW_SAMPLES, TIMED, Verdict.INCONCLUSIVE, "base: "),
+        (TIMED, FEW_SAMPLES, Verdict.INCONCLUSIVE, "new: "),
+        (FEW_SAMPLES, FEW_SAMPLES, Verdict.INCONCLUSIVE, "base and new: "),
+        (TIMED, {"verdict": None, "time_us": np.nan}, Verdict.INCONCLUSIVE, ""),
+        (TIMED, BELOW | {"time_us": 150.0}, Verdict.SLOWER, ""),
+        (TIMED | PART, TIMED, Verdict.SAME, ""),
+        (TIMED, TIMED | PART, Verdict.SAME, ""),
+        ((TIMED, OPEN), TIMED, Verdict.SAME, ""),
+        ((TIMED, WRONG), TIMED, Verdict.SAME, ""),
+        (TIMED, (TIMED, OPEN), Verdict.SAME, ""),
+        (TIMED, (TIMED, WRONG), Verdict.WRONG, ""),
+        ((OPEN, WRONG), TIMED, Verdict.INCONCLUSIVE, ""),
     ],
 )
-def test_what_cannot_be_compared_has_its_verdict(run: pd.DataFrame, base: Kind, new: Kind, verdict: Verdict) -> None:
-    assert judged(run, base, new)["verdict"].item() == verdict
-
-
-@pytest.mark.parametrize(
-    ("base", "new", "said"),
-    [
-        (TIMED, OPEN, "new: throttled"),
-        (OPEN, TIMED, "base: throttled"),
-        (FEW_SAMPLES, TIMED, "base: "),
-        (TIMED, FEW_SAMPLES, "new: "),
-        (FEW_SAMPLES, FEW_SAMPLES, "base and new: "),
-        (ABSENT, TIMED, "not in base"),
-        (WRONG, TIMED, "wrong in base (nan)"),
-    ],
-)
-def test_what_is_not_compared_names_the_side_that_could_not_be_timed(
-    run: pd.DataFrame, base: Kind, new: Kind, said: str
+def test_what_cannot_be_compared_has_its_verdict_and_names_the_side_that_could_not_be_timed(
+    run: pd.DataFrame, base: Kind, new: Kind, verdict: Verdict, said: str
 ) -> None:
-    assert judged(run, base, new)["reason"].item().startswith(said)
+    row = judged(run, base, new)
+    assert row["verdict"].item() == verdict
+    assert row["reason"].item().startswith(said)
 
 
 def test_the_latest_session_at_fault_gives_the_verdict_and_a_session_left_open_hides_no_time(run: pd.DataFrame) -> None:
@@ -151,6 +137,8 @@ def test_the_rules_of_a_comparison(run: pd.DataFrame) -> None:
     assert rules({}, OTHER_MODEL, across_gpus=True) == (False, False, False)
     for base, new in ((EMULATED, EMULATED), (EMULATED, {}), ({}, EMULATED)):
         assert rules(base, new, across_gpus=True)[0]
+    refusal = judge._rules(run, run.assign(**OTHER_MODEL), across_gpus=False).refusal
+    assert str(refusal).startswith("nvidia-l4 against nvidia-h200: ")
 
 
 @pytest.mark.parametrize(
@@ -191,9 +179,7 @@ def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(
 def test_a_transfer_that_moved_is_open_where_a_side_is_one_session(
     run: pd.DataFrame, base: Kind, new: Kind, verdict: Verdict
 ) -> None:
-    kinds = new if isinstance(new, tuple) else (new,)
-    slow = tuple({**kind, "time_us": 200.0} for kind in kinds)
-    after = slow if isinstance(new, tuple) else slow[0]
+    after = tuple({**kind, "time_us": 200.0} for kind in (new if isinstance(new, tuple) else (new,)))
     assert judged(run, base, after)["verdict"].item() == verdict
 
 
@@ -272,12 +258,6 @@ def test_the_suite_is_judged_by_the_sessions_of_either_side(run: pd.DataFrame, m
     base, new = (pd.concat([run.assign(run=f"{side}{n}") for n in range(runs)]) for side, runs in (("b", 2), ("n", 4)))
     peakgate.reports.compare(base, new)
     assert asked == [1 / 2 + 1 / 4]
-
-
-def test_a_refusal_names_the_model_of_new_against_that_of_base(run: pd.DataFrame) -> None:
-    refusal = judge._rules(run, run.assign(**OTHER_MODEL), across_gpus=False).refusal
-    assert refusal is not None
-    assert refusal.startswith("nvidia-l4 against nvidia-h200: ")
 
 
 def test_frames_have_the_verdict_of_the_suite_and_compare_two_models_only_where_asked(saved: Saved) -> None:
