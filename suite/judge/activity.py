@@ -46,7 +46,7 @@ def second_clock(times_us: Sequence[float], activities: Sequence[Activity]) -> S
             None, f"CUPTI recorded {len(stamps)} of {2 * len(times_us) + 1} stamps; run again without it"
         )
     stream, spans_us = stamps[0].stream, []
-    for begin, end in zip(stamps[0:-1:2], stamps[1::2], strict=True):
+    for begin, end in zip(stamps[::2], stamps[1::2], strict=False):
         here = [each for each in ordered if begin.end_ns <= each.start_ns < end.start_ns]
         flush = next((each for each in here if each.stream == stream), None)
         work = [each for each in here if each is not flush]
