@@ -197,7 +197,7 @@ def check(session: nox.Session) -> None:
 def calibrate(session: nox.Session) -> None:
     """Run the emulator's suite of kernels with known defects: -- [-k TEXT] [--write]. A minute."""
     install_for_device(session, "reports")
-    session.run("python", "suite/tests/calibrated/emulated.py", *session.posargs)
+    session.run("python", "-m", "lab.calibrated.emulated", *session.posargs)
 
 
 @nox.session

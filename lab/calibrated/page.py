@@ -12,7 +12,7 @@ from peakgate.reports.pages.markers import table
 from lab.pages import ROOT, fill_page
 
 HERE = Path(__file__).resolve().parent
-ORDER = ROOT / "suite" / "tests" / "calibrated" / "record-order.json"
+ORDER = HERE / "record-order.json"
 PAGE = ROOT / "docs" / "explanation" / "races.md"
 
 

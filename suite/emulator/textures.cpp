@@ -1,6 +1,6 @@
 // Textures and surfaces. How coordinates become texels, and what lies outside, is what the CUDA C++ Programming Guide says
 // under "Texture Fetching": floor for points; linear filtering with weights of 8 fractional bits. How these and the result
-// are rounded, and which layer one beyond the last is, it does not say: that is as an H200 does (tests/calibrated/digests).
+// are rounded, and which layer one beyond the last is, it does not say: that is as an H200 does (tests/digests).
 #include "runtime.h"
 
 #include <math.h>

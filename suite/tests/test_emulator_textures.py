@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from calibrated import outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate import emulator
@@ -21,9 +21,9 @@ from peakgate.emulator import DefectKind, KernelDefect, TexelArray
 from peakgate.family import In
 from peakgate.run import case_data
 
-FOLDER = Path(__file__).parent / "calibrated" / "digests" / "kernels" / "textures"
+FOLDER = Path(__file__).parent / "digests" / "kernels" / "textures"
 KERNELS = FOLDER / "textures.cu"
-RECORD = Path(__file__).parent / "calibrated" / "digests-h200.json"
+RECORD = Path(__file__).parent / "digests" / "h200.json"
 FAMILY: Any = module_at(FOLDER / "family.py")
 IMAGE = np.arange(5 * 7, dtype=np.float32).reshape(5, 7) ** 2
 
@@ -68,7 +68,8 @@ def test_outputs_are_those_of_the_recorded_gpu(entry: str) -> None:
         launchable.run()
         for at, output in enumerate(launchable.outputs):
             real = recorded[f"{case.id}/{at}"]["gpu"]
-            assert outputs.rows({"output": output}, {})["output"]["emulator"] == real, case.id
+            named = f"{output.dtype.str}{output.shape}".encode()
+            assert hashlib.sha256(named + output.tobytes()).hexdigest()[:16] == real, case.id
     assert cases
 
 

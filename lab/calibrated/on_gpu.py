@@ -1,9 +1,9 @@
-"""``python suite/tests/calibrated/on_gpu.py OUT [--saved]``: the calibrated suite under compute-sanitizer, on a GPU.
+"""``python -m lab.calibrated.on_gpu OUT [--saved]``: the calibrated suite under compute-sanitizer, on a GPU.
 
-Takes at most 190 s. Outputs of the kernels in ``digests/`` come first, then synccheck and the other tools, many
-processes at a time: each has a GPU context of its own. Processes leave their journals and logs in OUT as they go;
-from these come ``TOOL.json`` (what each tool reports of each kernel), ``disagreements.json`` and a table of where tools
-and emulator differ, and ``digests.json`` (the outputs on this GPU beside the emulator's).
+Takes at most 190 s. Outputs of the kernels in ``suite/tests/digests`` come first, then synccheck and the other
+tools, many processes at a time: each has a GPU context of its own. Processes leave their journals and logs in OUT as
+they go; from these come ``TOOL.json`` (what each tool reports of each kernel), ``disagreements.json`` and a table of
+where tools and emulator differ, and ``digests.json`` (the outputs on this GPU beside the emulator's).
 Where a process was stopped without records, what the tool printed until then counts; a kernel that its tool did not
 come to is not compared. ``--saved`` reads what an earlier run left in OUT again, without a GPU, and runs the emulator
 anew.
@@ -23,18 +23,18 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from calibrated import outputs
-from calibrated.built import built
-from calibrated.emulated import RECORD
-from calibrated.kernels import kernels
-from calibrated.sanitized import MEANT_FOR, disagreements, for_tool, left_in, read
 from peakgate.check.sanitize.command import SANITIZER, command_line
 from peakgate.core.files import a_line_each, write_whole
 from peakgate.core.processes import run_in_group
 
-HERE = Path(__file__).parent
+from lab.calibrated import outputs
+from lab.calibrated.built import built
+from lab.calibrated.emulated import RECORD
+from lab.calibrated.kernels import kernels
+from lab.calibrated.sanitized import MEANT_FOR, disagreements, for_tool, left_in, read
+from lab.pages import ROOT
+
+DIGESTS = ROOT / "suite" / "tests" / "digests"
 WHOLE_LIMIT_S = 190.0
 RESTARTS = 8
 PROCESS_LIMIT_S, HANGING_LIMIT_S = 90.0, 30.0
@@ -44,10 +44,10 @@ PROCESSES, PARTS = 12, 4
 
 
 def start_outputs(device: str, out: Path) -> subprocess.Popen[bytes]:
-    """A process that writes what the kernels of ``digests/`` put out on a device."""
-    line = [sys.executable, str(HERE / "outputs.py"), device, str(out / f"{device}.npz")]
+    """A process that writes what the kernels of ``suite/tests/digests`` put out on a device."""
+    line = [sys.executable, str(Path(outputs.__file__)), device, str(out / f"{device}.npz")]
     with (out / f"{device}.log").open("wb") as log:
-        return subprocess.Popen(line, cwd=HERE / "digests", stdout=log, stderr=subprocess.STDOUT)
+        return subprocess.Popen(line, cwd=DIGESTS, stdout=log, stderr=subprocess.STDOUT)
 
 
 def end(process: subprocess.Popen[bytes], limit_s: float) -> None:
@@ -67,7 +67,7 @@ def run_tool(program: str, tool: str, names: Sequence[str], folder: Path, deadli
         if not left or limit_s <= 0:
             return
         stem = folder / f"{tool}-{names[0]}-{attempt}"
-        target = [sys.executable, str(HERE / "launches.py"), str(stem.with_suffix(".jsonl")), *left]
+        target = [sys.executable, "-m", "lab.calibrated.launches", str(stem.with_suffix(".jsonl")), *left]
         line = command_line(program, tool, stem.with_suffix(".xml"), left, target)
         with stem.with_suffix(".log").open("wb") as log:
             run_in_group(line, limit_s, stdout=log, stderr=subprocess.STDOUT)

@@ -1,7 +1,7 @@
-"""``python outputs.py DEVICE FILE``, in the folder ``digests``: what its kernels put out on a device, as arrays.
+"""``python -m lab.calibrated.outputs DEVICE FILE``: what the kernels of ``suite/tests/digests`` put out on a device.
 
-FILE has each output of each problem as ``ID/NUMBER``, written anew after every tenth problem. A problem that does not
-run is named with its reason and left out. ``rows`` compares two such files.
+Runs in that folder. FILE has each output of each problem as ``ID/NUMBER``, written anew after every tenth problem. A
+problem that does not run is named with its reason and left out. ``rows`` compares two such files.
 """
 
 from __future__ import annotations

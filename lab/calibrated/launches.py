@@ -1,6 +1,7 @@
-"""``python launches.py JOURNAL NAME...``: what runs under compute-sanitizer: each of these kernels launched once.
+"""``python -m lab.calibrated.launches JOURNAL NAME...``: each of these kernels launched once.
 
-The journal has a JSON object a line: each kernel before its launch, each fault after it, at last ``{"done": true}``.
+This runs under compute-sanitizer. The journal has a JSON object a line: each kernel before its launch, each fault
+after it, at last ``{"done": true}``.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import cupy
 import numpy as np
-from calibrated.built import built
-from calibrated.kernels import kernels
-from calibrated.pattern import BLOCK, SHARED_BYTES, Kernel
 from peakgate.device.texel_objects import TexelObject
+
+from lab.calibrated.built import built
+from lab.calibrated.kernels import kernels
+from lab.calibrated.pattern import BLOCK, SHARED_BYTES, Kernel
 
 
 def launch(kernel: Kernel, capability: tuple[int, int]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrated.pattern import BLOCK_SYNC, CLEAN, GROUPS, NOTHING, RACY, WARP_SYNC, Pattern, Variant
+from lab.calibrated.pattern import BLOCK_SYNC, CLEAN, GROUPS, NOTHING, RACY, WARP_SYNC, Pattern, Variant
 
 COPIES = "#include <cuda_pipeline.h>\n"
 

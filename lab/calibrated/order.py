@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from calibrated.pattern import CLEAN, GROUPS, RACY, STUCK, Kernel, Pattern, variants
+from lab.calibrated.pattern import CLEAN, GROUPS, RACY, STUCK, Kernel, Pattern, variants
 
 RULES = {
     "": "a release pattern that an acquire pattern in scope reads synchronizes (PTX, release and acquire patterns)",
@@ -71,7 +71,7 @@ class Mechanism:
                 texts = [text.replace(wide, block) for text in texts]
         return tuple(texts)  # type: ignore[return-value]
 
-    def _release(self, fault: str) -> tuple[str, str]:
+    def fence_and_order(self, fault: str) -> tuple[str, str]:
         """The fence and the order of a release."""
         if not self.release:
             return "", "relaxed" if fault == "no_release" else "release"
@@ -82,7 +82,7 @@ class Mechanism:
 
     def publish(self, flag: str, value: str, fault: str = "") -> str:
         """Store ``value`` to the word ``flag`` so that who reads it sees what came before."""
-        fence, order = self._release(fault)
+        fence, order = self.fence_and_order(fault)
         store = self._texts(fault)[0]
         if fault == "narrow_release" and not self.release:
             store = _narrow(store)
@@ -285,7 +285,7 @@ def _ticket(by: Mechanism, fault: str) -> str:
 
 def _last(by: Mechanism, fault: str) -> str:
     """Each block leaves a sum, the one that counts last adds them (programming guide, memory fence functions)."""
-    fence = by._release(fault)[0]
+    fence = by.fence_and_order(fault)[0]
     late = by.release if fault == "late_release" else ""
     return (
         "__shared__ int last; if (t == 0) { out[blockIdx.x] = in[i]; "
@@ -296,7 +296,7 @@ def _last(by: Mechanism, fault: str) -> str:
 
 def _owners(by: Mechanism, fault: str) -> str:
     """Each thread gives up its part; the one that counts last reads all of them, with no barrier."""
-    before, after = by._release(fault)[0], "" if fault == "no_acquire" else by.acquire
+    before, after = by.fence_and_order(fault)[0], "" if fault == "no_acquire" else by.acquire
     if fault == "narrow_acquire":
         after = _narrow(after)
     late = by.release if fault == "late_release" else ""
@@ -351,7 +351,7 @@ def _queue(by: Mechanism, fault: str) -> str:
 
 def _grid_barrier(by: Mechanism, fault: str) -> str:
     """All blocks count themselves and wait for the rest, twice."""
-    fence = by._release(fault)[0]
+    fence = by.fence_and_order(fault)[0]
     late = by.release if fault == "late_release" else ""
     return (
         "int sum = 0; for (int k = 1; k < 3; ++k) { out[256 * (k - 1) + i] = in[i] + k; __syncthreads(); "

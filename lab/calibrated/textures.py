@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from calibrated.pattern import BLOCK_SYNC, BOUNDS, CLEAN, RACY, Pattern
 from peakgate.core.arguments import Surface, Texture
+
+from lab.calibrated.pattern import BLOCK_SYNC, BOUNDS, CLEAN, RACY, Pattern
 
 PATTERNS = (
     Pattern(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrated.pattern import BOUNDS, CLEAN, Pattern
+from lab.calibrated.pattern import BOUNDS, CLEAN, Pattern
 
 PATTERNS = (
     Pattern(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from calibrated import barriers, bounds, races, textures
-from calibrated.pattern import Kernel, variants
+from lab.calibrated import barriers, bounds, races, textures
+from lab.calibrated.pattern import Kernel, variants
 
 PATTERNS = (*races.PATTERNS, *barriers.PATTERNS, *bounds.PATTERNS, *textures.PATTERNS)
 

@@ -1,4 +1,4 @@
-"""``python suite/tests/calibrated/emulated.py [--write]``: every kernel of both suites in the checked emulator.
+"""``python -m lab.calibrated.emulated [--write]``: every kernel of both suites in the checked emulator.
 
 Reports what was found of each kind and which kernels were judged wrongly, and exits 1 where fewer than 95 % of the
 defective ones (99 % of those in order.py) are found or a sound one is flagged. ``--write`` keeps the outcomes in
@@ -15,16 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from calibrated import order
-from calibrated.kernels import kernels
-from calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, RACY, SHARED_BYTES, STUCK, Kernel
 from peakgate import emulator
 from peakgate.check.emulate import schedules
 from peakgate.core.files import a_line_each, cache_folder, write_whole
 from peakgate.emulator import DefectKind, KernelDefect, TexelArray
+
+from lab.calibrated import order
+from lab.calibrated.kernels import kernels
+from lab.calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, RACY, SHARED_BYTES, STUCK, Kernel
 
 RECORD = Path(__file__).parent / "record.json"
 ORDER_RECORD = Path(__file__).parent / "record-order.json"

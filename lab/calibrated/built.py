@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from calibrated.pattern import Kernel
 from peakgate.build.cubin import Cubin, cubin
 from peakgate.core.case import Stage
 from peakgate.core.files import cache_folder, write_whole
+
+from lab.calibrated.pattern import Kernel
 
 
 def built(kernel: Kernel, capability: tuple[int, int]) -> Cubin:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrated.pattern import CLEAN, DIVERGENT, GROUPS, Pattern
+from lab.calibrated.pattern import CLEAN, DIVERGENT, GROUPS, Pattern
 
 PATTERNS = (
     Pattern(

@@ -1,4 +1,4 @@
-"""The emulator judges kernels with known defects rightly: a few of the calibrated suite, and the record of all."""
+"""The emulator judges kernels with known defects rightly: a few of both calibrated suites, and the records of all."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from calibrated.emulated import RECORD, counts, judged, passes, run
-from calibrated.kernels import kernels
-from calibrated.pattern import BOUNDS, CLEAN, DIVERGENT, RACY
-from calibrated.sanitized import MEANT_FOR, disagreements, read
+from peakgate.check.emulate import schedules
 
-EVERY = 19
+from lab.calibrated import order
+from lab.calibrated.emulated import LEAST_FOUND_OF_ORDER, ORDER_RECORD, RECORD, counts, judged, passes, run
+from lab.calibrated.kernels import kernels
+from lab.calibrated.pattern import BOUNDS, CLEAN, DIVERGENT, RACY, STUCK
+from lab.calibrated.sanitized import MEANT_FOR, disagreements, read
+
+EVERY, EVERY_OF_ORDER = 19, 23
 
 
 def test_a_sample_of_the_suite_is_judged_rightly_and_as_recorded() -> None:
@@ -62,3 +65,26 @@ def test_a_kernel_that_its_tool_did_not_come_to_is_no_disagreement() -> None:
     assert name not in {row["kernel"] for row in disagreements(outcome, recorded)}
     outcome["synccheck"] = {name: clean}
     assert name in {row["kernel"] for row in disagreements(outcome, recorded)}
+
+
+def test_a_sample_of_the_kernels_that_order_memory_is_judged_as_recorded() -> None:
+    recorded = json.loads(ORDER_RECORD.read_text())["kernels"]
+    outcome = run(order.kernels()[::EVERY_OF_ORDER], schedules(2))
+    assert {name: entry["right"] for name, entry in outcome.items()} == {
+        name: recorded[name]["right"] for name in outcome
+    }
+
+
+def test_the_record_is_of_all_of_them_and_passes() -> None:
+    recorded = json.loads(ORDER_RECORD.read_text())
+    assert set(recorded["kernels"]) == {kernel.name for kernel in order.kernels()}
+    assert passes(recorded["kernels"], LEAST_FOUND_OF_ORDER)
+    found = counts(recorded["kernels"])
+    assert found[CLEAN][0] >= 100 <= found[RACY][0]
+    assert found[STUCK][0] > 0
+    assert set(recorded["first_run"]["missed"]) <= set(recorded["kernels"])
+
+
+def test_each_kernel_names_the_rule_that_its_label_rests_on() -> None:
+    assert all(kernel.why for kernel in order.kernels())
+    assert len({kernel.name for kernel in order.kernels()}) == len(order.kernels())
