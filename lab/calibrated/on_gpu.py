@@ -1,6 +1,6 @@
 """``python -m lab.calibrated.on_gpu OUT [--saved]``: the calibrated suite under compute-sanitizer, on a GPU.
 
-Takes at most 190 s. Outputs of the kernels in ``suite/tests/digests`` come first, then synccheck and the other
+Takes at most 190 s. Outputs of the kernels in both folders ``digests`` come first, then synccheck and the other
 tools, many processes at a time: each has a GPU context of its own. Processes leave their journals and logs in OUT as
 they go; from these come ``TOOL.json`` (what each tool reports of each kernel), ``disagreements.json`` and a table of
 where tools and emulator differ, and ``digests.json`` (the outputs on this GPU beside the emulator's).
@@ -34,7 +34,6 @@ from lab.calibrated.kernels import kernels
 from lab.calibrated.sanitized import MEANT_FOR, disagreements, for_tool, left_in, read
 from lab.pages import ROOT
 
-DIGESTS = ROOT / "suite" / "tests" / "digests"
 WHOLE_LIMIT_S = 190.0
 RESTARTS = 8
 PROCESS_LIMIT_S, HANGING_LIMIT_S = 90.0, 30.0
@@ -44,10 +43,10 @@ PROCESSES, PARTS = 12, 4
 
 
 def start_outputs(device: str, out: Path) -> subprocess.Popen[bytes]:
-    """A process that writes what the kernels of ``suite/tests/digests`` put out on a device."""
-    line = [sys.executable, str(Path(outputs.__file__)), device, str(out / f"{device}.npz")]
+    """A process that writes what the kernels of both folders ``digests`` put out on a device."""
+    line = [sys.executable, "-m", "lab.calibrated.outputs", device, str(out / f"{device}.npz")]
     with (out / f"{device}.log").open("wb") as log:
-        return subprocess.Popen(line, cwd=DIGESTS, stdout=log, stderr=subprocess.STDOUT)
+        return subprocess.Popen(line, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
 
 
 def end(process: subprocess.Popen[bytes], limit_s: float) -> None:

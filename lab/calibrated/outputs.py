@@ -1,11 +1,12 @@
-"""``python -m lab.calibrated.outputs DEVICE FILE``: what the kernels of ``suite/tests/digests`` put out on a device.
+"""``python -m lab.calibrated.outputs DEVICE FILE``: what the kernels of both folders ``digests`` put out on a device.
 
-Runs in that folder. FILE has each output of each problem as ``ID/NUMBER``, written anew after every tenth problem. A
+FILE has each output of each problem as ``ID/NUMBER``, written anew after every tenth problem. A
 problem that does not run is named with its reason and left out. ``rows`` compares two such files.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import sys
@@ -17,14 +18,21 @@ from peakgate.core.catalogue import problems
 from peakgate.core.files import write_whole
 from peakgate.device.choose import open_device
 
+from lab.pages import ROOT
+
 Arrays = dict[str, np.ndarray[Any, Any]]
 EVERY = 10
+PROJECTS = (Path(__file__).with_name("digests"), ROOT / "suite" / "tests" / "digests")
+"""Ours, and that of the emulator's tests of textures."""
 
 
 def main(choice: str, path: Path) -> int:
     """Run every problem; 1 where one does not run."""
     device, _ = open_device(choice)
-    wanted = problems()
+    wanted = []
+    for project in PROJECTS:
+        with contextlib.chdir(project):
+            wanted += problems()
     device.prebuild(wanted)
     found: Arrays = {}
     failed = 0

@@ -2,7 +2,7 @@
 
     python -m lab.frameworks.measure OUT.json [NAME ...]
 
-A NAME is that of a file ``suite/tests/frameworks/bench_NAME.py``, by default each. Every file is a run of
+A NAME is that of a file ``tests/bench_NAME.py`` beside this one, by default each. Every file is a run of
 ``peakgate bench`` of its own, on a GPU where one answers: the record has its cases, or why it did not run, and the
 versions of packages. Without a GPU Triton's interpreter and Numba's simulator are on.
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 from peakgate.device.driver import gpu_count, gpu_name
 
-TESTS = Path(__file__).parents[2] / "suite" / "tests" / "frameworks"
+TESTS = Path(__file__).with_name("tests")
 PACKAGES = (
     *("cupy-cuda13x", "torch", "triton", "jax", "jax-cuda13-plugin", "numba", "numba-cuda", "warp-lang"),
     *("cuda-core", "tilelang", "cuda-bindings", "cupti-python"),

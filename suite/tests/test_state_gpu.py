@@ -4,13 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.gpu
-
-TESTS = Path(__file__).parent / "frameworks"
 
 FAMILY = """
 from peakgate.family import In, Out, Value, kernel
@@ -65,22 +62,3 @@ def test_a_kernel_is_timed_in_each_state_that_it_can_be_in(tmp_path):
     assert abs(warm["first_us"] / cold["time_us"] - 1) < 0.1
     assert warm["footprint_bytes"] == 2 * 4 * (1 << 21)
     assert (cold["first_us"], warm["peak_fraction"]) == (None, None)
-
-
-def test_callables_are_timed_in_each_state_that_they_can_be_in(tmp_path):
-    pytest.importorskip("torch")
-    (tmp_path / "bench_states.py").write_text((TESTS / "bench_states.py").read_text())
-    (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench_states.py"]\n')
-    verdicts, entries = bench(tmp_path)
-    undecided = {case for case, (verdict, _) in verdicts.items() if verdict == "INCONCLUSIVE"}
-    assert undecided == {
-        "bench_copy-256-warm",
-        "bench_waits_for_the_host-graph",
-        "bench_in_place-graph",
-        "bench_on_a_stream_of_its_own-graph",
-    }
-    assert all("not shown" in verdicts[case][1] for case in undecided)
-    assert {verdict for case, (verdict, _) in verdicts.items() if case not in undecided} == {"NO_FLOOR"}
-    for name in ("bench_copy-1", "bench_copy-4", "bench_cupy_allocates", "bench_torch_softmax"):
-        assert entries[f"{name}-warm"]["time_us"] < entries[name]["time_us"], name
-        assert entries[f"{name}-graph"]["time_us"] < entries[name]["time_us"], name

@@ -1,4 +1,4 @@
-"""Frameworks, tuners and energy on a GPU: the benchmark tests in ``frameworks``, as far as their packages are there."""
+"""Frameworks, tuners, energy and states on a GPU: the tests in ``lab/frameworks``, as far as they run there."""
 
 import json
 import os
@@ -10,21 +10,28 @@ import pytest
 
 pytestmark = pytest.mark.gpu
 
-TESTS = Path(__file__).parent / "frameworks"
+TESTS = Path(__file__).parents[1] / "frameworks" / "tests"
 PACKAGES = {"jax": "jax", "numba": "numba", "triton": "triton", "torch": "torch", "cuda_core": "cuda.core"}
 QUIET = {"NO_COLOR": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
-def entries(folder, name, *arguments):
-    """The cases of a file of benchmark tests, all of which must be right; by the name of the test."""
+def measured(folder, name, *arguments):
+    """Exit code of a run of a file of benchmark tests, verdicts and reasons, and what the run file has; by test."""
     (folder / "bench.py").write_text((TESTS / f"bench_{name}.py").read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
     command = [sys.executable, "-m", "peakgate", "bench", "--device=gpu", "--benchmark-json=run.json", *arguments]
     done = subprocess.run(command, cwd=folder, env=os.environ | QUIET, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    saved = json.loads((folder / "run.json").read_text())["benchmarks"]
-    found = {each["extra_info"]["case"].partition(".")[2]: each["extra_info"] for each in saved}
-    assert {each["verdict"] for each in found.values()} == {"NO_FLOOR"}
+    sys.stdout.write(done.stdout + done.stderr)
+    judged = json.loads((folder / ".peakgate" / "out" / "bench.json").read_text())["cases"]
+    saved = [each["extra_info"] for each in json.loads((folder / "run.json").read_text())["benchmarks"]]
+    verdicts = {each["case"].partition(".")[2]: (each["verdict"], each["reason"]) for each in judged}
+    return done.returncode, verdicts, {each["case"].partition(".")[2]: each for each in saved}
+
+
+def entries(folder, name, *arguments):
+    """What the run file has of a file of benchmark tests, all of which must be right; by the name of the test."""
+    code, verdicts, found = measured(folder, name, *arguments)
+    assert (code, {verdict for verdict, _ in verdicts.values()}) == (0, {"NO_FLOOR"})
     return found
 
 
@@ -54,3 +61,20 @@ def test_energy_is_power_over_time_with_the_spread_of_loops(tmp_path):
         assert found["idle_w"] < found["power_w"], case
         # Launches that follow each other write back what those before left in the L2, and are bound by power.
         assert 0.8 * entry["time_us"] < found["launch_us"] < 2 * entry["time_us"], case
+
+
+def test_callables_are_timed_in_each_state_that_they_can_be_in(tmp_path):
+    pytest.importorskip("torch")
+    _, verdicts, found = measured(tmp_path, "states")
+    undecided = {case for case, (verdict, _) in verdicts.items() if verdict == "INCONCLUSIVE"}
+    assert undecided == {
+        "bench_copy-256-warm",
+        "bench_waits_for_the_host-graph",
+        "bench_in_place-graph",
+        "bench_on_a_stream_of_its_own-graph",
+    }
+    assert all("not shown" in verdicts[case][1] for case in undecided)
+    assert {verdict for case, (verdict, _) in verdicts.items() if case not in undecided} == {"NO_FLOOR"}
+    for name in ("bench_copy-1", "bench_copy-4", "bench_cupy_allocates", "bench_torch_softmax"):
+        assert found[f"{name}-warm"]["time_us"] < found[name]["time_us"], name
+        assert found[f"{name}-graph"]["time_us"] < found[name]["time_us"], name

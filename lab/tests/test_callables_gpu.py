@@ -1,6 +1,6 @@
 """``gpu_benchmark`` on a GPU: callables of every framework that is installed, and ten traps of which none passes.
 
-Run on a machine with an NVIDIA GPU: ``pytest -m gpu -s suite/tests/test_callables_gpu.py``; with -s each run and each
+Run on a machine with an NVIDIA GPU: ``pytest -m gpu -s lab/tests/test_callables_gpu.py``; with -s each run and each
 verdict is printed.
 """
 
@@ -271,7 +271,7 @@ def test_numba(gpu_benchmark):
 """
 )
 
-TRITON = (Path(__file__).parent / "frameworks" / "bench_triton.py").read_text(encoding="utf-8")
+TRITON = (Path(__file__).parents[1] / "frameworks" / "tests" / "bench_triton.py").read_text(encoding="utf-8")
 
 FLOOR = 0.97
 """What no honest callable of these reaches; one that hides its work does."""
