@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
+from emulating import COMPILERS, every_compiler
 from peakgate import emulator
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.emulator import Compiler, KernelBuildError
@@ -18,10 +19,7 @@ from peakgate.emulator import build as build_module
 from peakgate.emulator import compiler as compiler_module
 from peakgate.emulator import launch as launch_module
 
-COMPILERS = emulator.available_compilers()
 STORE = 'extern "C" __global__ void store(int* out) { out[threadIdx.x] = VALUE; }\n'
-
-every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compiler: compiler.name)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulating import COMPILERS, every_compiler, finds
 from peakgate import emulator
 from peakgate.emulator import Compiler, DefectKind, EmulatorDefect, KernelDefect
 from peakgate.emulator import launch as launch_module
@@ -17,13 +18,10 @@ from peakgate.emulator.defects import in_reading_order
 
 KERNELS = Path(__file__).parent / "defects"
 DEFECTS = sorted((KERNELS / "injected").glob("*.cu"))
-COMPILERS = emulator.available_compilers()
 FOUND_BY_GCC_ONLY = {"misaligned_vector"}
 SCHEDULES = (0, 1, 7)
 
 Vector = np.ndarray[Any, np.dtype[np.float32]]
-
-every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compiler: compiler.name)
 
 
 def run(source: Path, compiler: Compiler, schedule: int = 0) -> Vector:
@@ -73,9 +71,8 @@ def test_an_injected_defect_is_found_in_any_order_of_threads(source: Path) -> No
         pytest.skip("clang does not check the alignment of whole structs")
     kind, _ = injected_in(source)
     for schedule in SCHEDULES:
-        with pytest.raises(KernelDefect) as caught:
+        with finds(kind):
             run(source, compiler, schedule)
-        assert kind in {defect.kind for defect in caught.value.defects}
 
 
 def test_every_kind_of_defect_has_a_kernel() -> None:
@@ -202,7 +199,7 @@ def test_a_defect_that_repeats_is_told_once_with_its_count() -> None:
     with pytest.raises(KernelDefect) as caught:
         run(KERNELS / "injected" / "uninitialised_shared.cu", emulator.find_compiler())
     (only,) = caught.value.defects
-    assert (only.count, caught.value.defects[0].count) == (64, 64)
+    assert only.count == 64
     assert str(caught.value).endswith(", 64 times")
 
 
@@ -212,19 +209,16 @@ def test_the_exception_carries_the_first_defect() -> None:
     (defect,) = caught.value.defects
     assert (defect.kind, defect.location) == (DefectKind.OUT_OF_BOUNDS, "read_out_of_bounds.cu:4")
     assert (defect.thread, defect.block) == ((63, 0, 0), (1, 0, 0))
-    assert (defect.kind, "byte 512" in defect.message) == (DefectKind.OUT_OF_BOUNDS, True)
+    assert "byte 512" in defect.message
     assert (defect.other_location, defect.other_thread) == (None, None)
 
 
 def test_a_copy_that_nobody_waits_for_is_told_with_the_line_and_the_thread_that_issued_it() -> None:
     with pytest.raises(KernelDefect) as caught:
         run(KERNELS / "injected" / "async_copy_out_of_bounds_without_wait.cu", emulator.find_compiler())
-    assert caught.value.defects[0].location == "async_copy_out_of_bounds_without_wait.cu:5"
-    assert (caught.value.defects[0].thread, caught.value.defects[0].block) == ((63, 0, 0), (1, 0, 0))
-    assert (caught.value.defects[0].kind, "byte 512" in caught.value.defects[0].message) == (
-        DefectKind.OUT_OF_BOUNDS,
-        True,
-    )
+    defect = caught.value.defects[0]
+    assert (defect.kind, defect.location) == (DefectKind.OUT_OF_BOUNDS, "async_copy_out_of_bounds_without_wait.cu:5")
+    assert (defect.thread, defect.block, "byte 512" in defect.message) == ((63, 0, 0), (1, 0, 0), True)
 
 
 def test_a_race_is_told_before_the_early_read_that_comes_with_it() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulating import COMPILERS, ONE, every_compiler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate import emulator
@@ -15,26 +16,23 @@ from peakgate.emulator import Compiler, EmulatedKernel
 KERNELS = Path(__file__).parent / "defects"
 SOURCE = KERNELS / "features.cu"
 DEFINES = (("FROM_DEFINE", "5"),)
-COMPILERS = emulator.available_compilers()
 IN = np.arange(128, dtype=np.float32)
 
 Triple = tuple[int, int, int]
 
 CHECKED_BY_THEMSELVES: dict[str, tuple[Triple, Triple, int]] = {
-    "keywords": ((1, 1, 1), (1, 1, 1), 8),
+    "keywords": (ONE, ONE, 8),
     "geometry": ((2, 3, 2), (4, 2, 3), 288),
-    "vectors": ((1, 1, 1), (1, 1, 1), 8),
-    "arithmetic": ((1, 1, 1), (1, 1, 1), 8),
-    "shuffles": ((1, 1, 1), (64, 1, 1), 64),
-    "absent_lanes": ((1, 1, 1), (8, 1, 1), 8),
-    "barriers": ((1, 1, 1), (64, 1, 1), 64),
-    "atomics": ((1, 1, 1), (64, 1, 1), 9),
-    "memory_functions": ((1, 1, 1), (64, 1, 1), 64),
-    "prints": ((1, 1, 1), (1, 1, 1), 1),
-    "read": ((1, 1, 1), (64, 1, 1), 64),
+    "vectors": (ONE, ONE, 8),
+    "arithmetic": (ONE, ONE, 8),
+    "shuffles": (ONE, (64, 1, 1), 64),
+    "absent_lanes": (ONE, (8, 1, 1), 8),
+    "barriers": (ONE, (64, 1, 1), 64),
+    "atomics": (ONE, (64, 1, 1), 9),
+    "memory_functions": (ONE, (64, 1, 1), 64),
+    "prints": (ONE, ONE, 1),
+    "read": (ONE, (64, 1, 1), 64),
 }
-
-every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compiler: compiler.name)
 
 
 def load(name: str, compiler: Compiler) -> EmulatedKernel:
@@ -60,7 +58,7 @@ def test_a_supported_feature_works(name: str, compiler: Compiler) -> None:
 @every_compiler
 def test_loads_and_stores_with_cache_hints_are_plain_ones(compiler: Compiler) -> None:
     out = np.zeros(64, np.float32)
-    load("hints", compiler).launch((1, 1, 1), (64, 1, 1), (out, IN))
+    load("hints", compiler).launch(ONE, (64, 1, 1), (out, IN))
     np.testing.assert_array_equal(out, 4 * IN[:64])
 
 
@@ -77,7 +75,7 @@ def test_values_of_every_kind_are_passed(compiler: Compiler) -> None:
         np.arange(8, dtype=np.int32),
         np.ones(1, np.float64),
     )
-    load("values", compiler).launch((1, 1, 1), (1, 1, 1), arguments)
+    load("values", compiler).launch(ONE, ONE, arguments)
     np.testing.assert_array_equal(ok, np.ones(6))
 
 

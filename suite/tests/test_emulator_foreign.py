@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulating import COMPILERS, ONE, every_compiler, loaded
 from peakgate import emulator
 from peakgate.check.emulate import check_case
 from peakgate.core.case import Buffer, Case, Launch, Role, Stage, Struct, Work
@@ -17,11 +18,7 @@ from peakgate.emulator import launch as launch_module
 
 KERNELS = Path(__file__).parent / "defects"
 FOREIGN, GROUPS, HALVES = KERNELS / "foreign.cu", KERNELS / "groups.cu", KERNELS / "halves.cu"
-COMPILERS = emulator.available_compilers()
-ONE = (1, 1, 1)
 GROUP_KERNELS = ("tiles", "reductions", "dynamic_groups", "coalesced", "primitives")
-
-every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compiler: compiler.name)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,7 +35,7 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "kernel.cu"
 
 
-def loaded(source: Path, text: str, entry: str = "kernel", **options: Any) -> EmulatedKernel:
+def kernel_of(source: Path, text: str, entry: str = "kernel", **options: Any) -> EmulatedKernel:
     source.write_text(text)
     return emulator.load(source, entry, **options)
 
@@ -60,21 +57,21 @@ def test_of_kernels_of_one_name_the_types_of_the_parameters_choose(compiler: Com
         "template <int N> __global__ void fill(int* out, float) { out[0] = N + 1; }\n}\n"
     )
     out = np.zeros(1, np.int32)
-    loaded(source, text, "fill<3>(int*)", compiler=compiler).launch(ONE, ONE, (out,))
+    kernel_of(source, text, "fill<3>(int*)", compiler=compiler).launch(ONE, ONE, (out,))
     assert out[0] == 3
-    loaded(source, text, "a::fill<3>(int*, float)", compiler=compiler).launch(ONE, ONE, (out, np.float32(0)))
+    kernel_of(source, text, "a::fill<3>(int*, float)", compiler=compiler).launch(ONE, ONE, (out, np.float32(0)))
     assert out[0] == 4
     with pytest.raises(KernelBuildError, match=r"^kernel\.cu has no entry point `fill<3>` "):
-        loaded(source, text, "fill<3>", compiler=compiler)
+        kernel_of(source, text, "fill<3>", compiler=compiler)
 
 
 def test_a_kernel_runs_beside_one_that_does_not_compile(source: Path) -> None:
     text = "__global__ void kernel(int* out) { out[0] = 5; }\n__global__ void parent() { kernel<<<1, 1>>>(nullptr); }\n"
     out = np.zeros(1, np.int32)
-    loaded(source, text).launch(ONE, ONE, (out,))
+    kernel_of(source, text).launch(ONE, ONE, (out,))
     assert out[0] == 5
     with pytest.raises(KernelBuildError, match=r"^kernel\.cu:2: "):
-        loaded(source, text, "parent")
+        kernel_of(source, text, "parent")
 
 
 @every_compiler
@@ -87,7 +84,7 @@ def test_shared_arrays_of_half_are_read_by_vectors(compiler: Compiler, source: P
         "    out[t] = reinterpret_cast<float4*>(b)[t];\n}\n"
     )
     out, given = np.zeros(32, np.float32), np.arange(32, dtype=np.float32)
-    loaded(source, text, compiler=compiler).launch(ONE, (8, 1, 1), (out, given))
+    kernel_of(source, text, compiler=compiler).launch(ONE, (8, 1, 1), (out, given))
     np.testing.assert_array_equal(out, given)
 
 
@@ -116,7 +113,7 @@ def test_a_constant_that_does_not_fit_is_named(name: str, count: int, complaint:
 
 
 def test_a_static_constant_is_set_too(source: Path) -> None:
-    kernel = loaded(source, "static __constant__ int c[2];\n__global__ void kernel(int* out) { out[0] = c[1]; }\n")
+    kernel = kernel_of(source, "static __constant__ int c[2];\n__global__ void kernel(int* out) { out[0] = c[1]; }\n")
     out = np.zeros(1, np.int32)
     kernel.launch(ONE, ONE, (out,), constants={"c": np.array([3, 4], np.int32)})
     assert out[0] == 4
@@ -135,7 +132,7 @@ def test_a_struct_is_passed_by_value_and_a_body_for_newer_architectures_runs(as_
 def test_the_architecture_is_the_one_asked_for(source: Path, capability: tuple[int, int]) -> None:
     text = "__global__ void kernel(int* out) { out[0] = __CUDA_ARCH__; }\n#ifndef __CUDACC_RTC__\n#error\n#endif\n"
     out = np.zeros(1, np.int32)
-    loaded(source, text, capability=capability).launch(ONE, ONE, (out,))
+    kernel_of(source, text, capability=capability).launch(ONE, ONE, (out,))
     assert out[0] == capability[0] * 100 + capability[1] * 10
 
 
@@ -149,13 +146,13 @@ def test_a_specific_build_has_the_macros_of_its_features(source: Path, specific:
 __global__ void kernel(int* out) { const int found[] = {FEATURES}; out[0] = found[0], out[1] = found[1]; }
 """
     out = np.full(2, -1, np.int32)
-    loaded(source, text, specific=specific).launch(ONE, ONE, (out,))
+    kernel_of(source, text, specific=specific).launch(ONE, ONE, (out,))
     np.testing.assert_array_equal(out, 900 * specific)
 
 
 def test_of_the_options_for_nvrtc_macros_count_and_the_rest_is_ignored(source: Path) -> None:
     options = ("--use_fast_math", "-DA=3", "--define-macro=B=4", "--maxrregcount=32", "--std=c++20")
-    kernel = loaded(source, "__global__ void kernel(int* out) { out[0] = A * B; }\n", options=options)
+    kernel = kernel_of(source, "__global__ void kernel(int* out) { out[0] = A * B; }\n", options=options)
     out = np.zeros(1, np.int32)
     kernel.launch(ONE, ONE, (out,))
     assert out[0] == 12
@@ -204,7 +201,7 @@ def test_a_fused_multiply_add_rounds_once(source: Path) -> None:
         "#include <cuda_bf16.h>\n__global__ void kernel(__nv_bfloat16* out, const __nv_bfloat16* in) {\n"
         "    out[0] = __hfma(in[0], in[1], in[2]);\n}\n"
     )
-    kernel = loaded(source, text)
+    kernel = kernel_of(source, text)
     # a * b is a tie; c, too small for a double beside it, decides.
     for a, b, c, expected in ((7, 37 / 256, -(2**-70), 129 / 128), (9, 29 / 256, 2**-70, 131 / 128)):
         bits = (np.array([a, b, c], np.float32).view(np.uint32) >> 16).astype(np.uint16)
@@ -258,40 +255,16 @@ def test_pairs_of_halves_are_shuffled_and_multiplied(compiler: Compiler) -> None
     np.testing.assert_array_equal(out, expected)
 
 
-HOST_HEADERS = (
-    *("cstdint", "limits", "type_traits", "cassert", "float.h", "cstdlib", "algorithm", "cmath", "math.h", "stdio.h"),
-    *("cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "vector", "iostream", "string", "climits"),
-    *("cfloat", "utility", "cstdio", "string.h", "stdint.h", "stddef.h", "assert.h", "tuple", "cstring"),
-    *("chrono", "random", "memory", "cuda/std/limits", "cuda/std/cstdint", "cuda/std/type_traits"),
-    "pthread.h",
-)
-
-
 @every_compiler
-def test_the_hosts_headers_are_there_and_leave_cudas_words_alone(compiler: Compiler, source: Path) -> None:
-    includes = "".join(f"#include <{name}>\n" for name in HOST_HEADERS)
-    text = includes + (
-        "using namespace std;\n"
-        "typedef pthread_t Thread;\n"
-        "__global__ void kernel(float* out, const float* in) {\n"
-        "    const uint i = threadIdx.x;\n"
-        "    const std::uint32_t wide = UINT32_MAX;\n"
-        "    float value = std::max(in[i], 1.0f) + max(1, 2) + sqrt(in[i]) + std::sqrt(in[i]) + std::abs(-1.0f);\n"
-        "    value += std::min<int>(3, 4) + ceil(7 / 2) + pow(in[i], 2) + float(M_PI) + (wide == INT_MAX);\n"
-        "    if (isinf(INFINITY) && std::isnan(NAN) && value < FLT_MAX && value < std::numeric_limits<float>::max())\n"
-        "        out[i] = value;\n"
-        "    assert((std::is_same<int, int32_t>::value));\n"
-        "    std::memcpy(&value, in, sizeof value);\n"
-        "}\n"
-    )
+def test_the_hosts_headers_are_there_and_leave_cudas_words_alone(compiler: Compiler) -> None:
     out, values = np.zeros(4, np.float32), np.full(4, 4, np.float32)
-    loaded(source, text, compiler=compiler).launch(ONE, (4, 1, 1), (out, values))
+    loaded("host_headers", compiler=compiler).launch(ONE, (4, 1, 1), (out, values))
     np.testing.assert_allclose(out, 4 + 2 + 2 + 2 + 1 + 3 + 3 + 16 + np.pi, rtol=1e-6)
 
 
 def test_an_output_that_nobody_writes_is_a_defect(source: Path) -> None:
     text = "__global__ void kernel(int* out, int* other, int n) { if (threadIdx.x < n) out[threadIdx.x] = -1; }\n"
-    kernel = loaded(source, text)
+    kernel = kernel_of(source, text)
     arrays = np.full(4, -1, np.int32), np.zeros(4, np.int32)
     kernel.launch(ONE, (4, 1, 1), (*arrays, np.int32(4)), outputs=(0,))  # writes what is there already
     with pytest.raises(KernelDefect, match=r"^unwritten output: no thread wrote to argument 1") as caught:
@@ -310,14 +283,14 @@ def test_a_wild_address_is_a_defect(body: str, complaint: str, source: Path) -> 
     text = f"__global__ void kernel(int* out) {{ {body} }}\n".replace("nullptr +", "(int*)(size_t)")
     for _ in range(2):  # the process goes on, and the next launch finds it whole
         with pytest.raises(KernelDefect, match=complaint):
-            loaded(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32),))
+            kernel_of(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32),))
 
 
 def test_a_kernel_that_sleeps_is_ended(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch_module, "STALL_MS", 100)
     text = 'extern "C" int pause();\n__global__ void kernel(int* out) {\n    for (;;) pause();\n}\n'
     with pytest.raises(KernelDefect, match=r"endless loop: 600 ms of sleep without a memory access"):
-        loaded(source, text).launch(ONE, ONE, (np.zeros(1, np.int32),))
+        kernel_of(source, text).launch(ONE, ONE, (np.zeros(1, np.int32),))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +305,7 @@ def test_a_kernel_that_sleeps_is_ended(source: Path, monkeypatch: pytest.MonkeyP
 )  # fmt: skip
 def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
     with pytest.raises(KernelBuildError, match=complaint) as caught:
-        loaded(source, text + "__global__ void kernel(int* out) { out[0] = 1; }\n")
+        kernel_of(source, text + "__global__ void kernel(int* out) { out[0] = 1; }\n")
     assert "\n" not in str(caught.value)
 
 
@@ -343,13 +316,13 @@ def test_a_grid_wide_barrier_is_a_defect_in_a_launch_that_is_not_cooperative(sou
     with pytest.raises(
         KernelDefect, match=r"^kernel\.cu:3: divergent barrier: the grid is waited for in a launch that"
     ):
-        loaded(source, text).launch(ONE, ONE, ())
+        kernel_of(source, text).launch(ONE, ONE, ())
 
 
 def test_host_code_can_be_kept_from_both_builds(source: Path) -> None:
     text = "#ifndef PEAKGATE\n#include <gone>\n#endif\n__global__ void kernel(int* out) { out[0] = 7; }\n"
     out = np.zeros(1, np.int32)
-    loaded(source, text).launch(ONE, ONE, (out,))
+    kernel_of(source, text).launch(ONE, ONE, (out,))
     assert out[0] == 7
 
 

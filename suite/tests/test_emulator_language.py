@@ -8,15 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from emulating import ONE, every_compiler, loaded
 from peakgate import emulator
 from peakgate.build import headers
 from peakgate.core.errors import PeakgateError
 from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelDefect, Pointing
-
-COMPILERS = emulator.available_compilers()
-ONE = (1, 1, 1)
-
-every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compiler: compiler.name)
 
 
 @pytest.fixture
@@ -24,32 +20,14 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "kernel.cu"
 
 
-def loaded(source: Path, text: str, **options: Any) -> EmulatedKernel:
+def kernel_of(source: Path, text: str, **options: Any) -> EmulatedKernel:
     source.write_text(text)
     return emulator.load(source, "kernel", **options)
 
 
-CONSTRUCTED = """#include <cuda_fp16.h>
-#include <cuda_bf16.h>
-struct Pair { float a, b; __device__ Pair() {} __device__ Pair(float x) : a(x), b(x) {} };
-__global__ void kernel(float* out) {
-    __shared__ half h[64];
-    __shared__ half2 h2[64];
-    __shared__ __nv_bfloat16 brain[64];
-    __shared__ Pair pairs[64];
-    const int t = threadIdx.x;
-    if (out[t] == 0) { h[t] = t; h2[t] = __half2half2(h[t]); brain[t] = t; pairs[t] = Pair(t); }
-    __syncthreads();
-    out[t] = __half2float(h[63 - t]) + __low2float(h2[63 - t]) + __bfloat162float(brain[63 - t]) + pairs[63 - t].a;
-}
-"""
-
-
 @every_compiler
-def test_shared_objects_with_a_constructor_have_no_guard_that_counts_as_shared_memory(
-    source: Path, compiler: Compiler
-) -> None:
-    kernel = loaded(source, CONSTRUCTED, compiler=compiler)
+def test_shared_objects_with_a_constructor_have_no_guard_that_counts_as_shared_memory(compiler: Compiler) -> None:
+    kernel = loaded("constructed", compiler=compiler)
     out = np.zeros(64, np.float32)
     kernel.launch(ONE, (64, 1, 1), (out,))
     np.testing.assert_array_equal(out, 4 * np.arange(63, -1, -1))
@@ -70,38 +48,14 @@ __global__ void kernel(float* out, const float2* in, int n) {
 }
 """
     out, halves = np.zeros(1, np.float32), np.array([1, 2, 3, 4], np.float16)
-    loaded(source, text, compiler=compiler).launch(ONE, ONE, (out, halves.view(np.float32), np.int32(2)))
+    kernel_of(source, text, compiler=compiler).launch(ONE, ONE, (out, halves.view(np.float32), np.int32(2)))
     assert out[0] == 4
 
 
-HEADERS = """#include <type_traits>
-#include <limits>
-#include <algorithm>
-#include <cuda.h>
-#include <cub/cub.cuh>
-#if CUDART_VERSION < 12000 || CUDA_VERSION < 12000 || __CUDACC_VER_MAJOR__ < 12 || !__CUDA_ARCH_LIST__
-#error "as NVRTC has them"
-#endif
-template <class T> __device__ T positive(T a) {
-    if constexpr (std::is_same_v<T, float> || std::is_integral<T>::value) return std::max(a, T(0));
-    return a;
-}
-__global__ void kernel(float* out) {
-    using Reduce = cub::BlockReduce<float, 64>;
-    __shared__ typename Reduce::TempStorage storage;
-    const float sum = Reduce(storage).Sum(1.0f);
-    int a = 1, b = 2;
-    std::swap(a, b);
-    if (threadIdx.x) return;
-    out[0] = sum + std::min(std::numeric_limits<float>::max(), 3.0f) + positive(-2.0f) + std::clamp(5, 0, a);
-}
-"""
-
-
 @every_compiler
-def test_headers_and_macros_are_those_that_nvrtc_has(source: Path, compiler: Compiler) -> None:
+def test_headers_and_macros_are_those_that_nvrtc_has(compiler: Compiler) -> None:
     out = np.zeros(1, np.float32)
-    loaded(source, HEADERS, compiler=compiler).launch(ONE, (64, 1, 1), (out,))
+    loaded("headers", compiler=compiler).launch(ONE, (64, 1, 1), (out,))
     assert out[0] == 64 + 3 + 0 + 2
 
 
@@ -125,48 +79,32 @@ __global__ void kernel(Counter* counter, int* out) {
 }
 """
     out = np.zeros(2, np.int32)
-    loaded(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32), out))
+    kernel_of(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32), out))
     assert list(out) == [1, 0]
 
 
-POINTERS = """__global__ void kernel(volatile float* out, const volatile int* in, const float* maybe, const void* no) {
-    out[threadIdx.x] = maybe || no ? -1 : in[threadIdx.x];
-}
-"""
-
-
-def test_pointers_to_volatile_and_null_pointers_are_arguments(source: Path) -> None:
+def test_pointers_to_volatile_and_null_pointers_are_arguments() -> None:
     out = np.zeros(4, np.float32)
     arguments = (out, np.arange(4, dtype=np.int32), None, np.uint64(0))
-    loaded(source, POINTERS).launch(ONE, (4, 1, 1), arguments, outputs=(0,))
+    loaded("pointers").launch(ONE, (4, 1, 1), arguments, outputs=(0,))
     np.testing.assert_array_equal(out, np.arange(4))
 
 
-def test_a_null_pointer_that_is_read_belongs_to_nothing(source: Path) -> None:
+def test_a_null_pointer_that_is_read_belongs_to_nothing() -> None:
     arguments = (np.zeros(4, np.float32), None, None, None)
     with pytest.raises(KernelDefect, match="an address that belongs to nothing"):
-        loaded(source, POINTERS).launch(ONE, (4, 1, 1), arguments)
+        loaded("pointers").launch(ONE, (4, 1, 1), arguments)
 
 
 def test_a_launch_that_waits_for_the_one_before_it_runs(source: Path) -> None:
     text = "__global__ void kernel(int* out) {\n    cudaGridDependencySynchronize();\n    out[threadIdx.x] = 1;\n}\n"
     out = np.zeros(4, np.int32)
-    loaded(source, text).launch(ONE, (4, 1, 1), (out,))
+    kernel_of(source, text).launch(ONE, (4, 1, 1), (out,))
     assert out.all()
 
 
-WITH_POINTERS = """struct Rows { float* out; const float* in; int count; };
-__global__ void kernel(Rows rows, float** all, Rows* kept) {
-    const int t = threadIdx.x;
-    if (t >= rows.count) return;
-    rows.out[t] = 2 * rows.in[t];
-    all[1][t] = all[0][t] + kept->in[t];
-}
-"""
-
-
-def test_structs_with_pointers_and_arrays_of_pointers_are_arguments(source: Path) -> None:
-    kernel = loaded(source, WITH_POINTERS)
+def test_structs_with_pointers_and_arrays_of_pointers_are_arguments() -> None:
+    kernel = loaded("with_pointers")
     doubled, summed, first = np.zeros(4, np.float32), np.zeros(4, np.float32), np.arange(4, dtype=np.float32)
     layout = np.dtype([("out", "u8"), ("in", "u8"), ("count", "i4")], align=True)
     rows = Pointing(np.array((0, 0, 4), layout)[()], {0: doubled, 8: first})
@@ -182,30 +120,8 @@ def test_structs_with_pointers_and_arrays_of_pointers_are_arguments(source: Path
         kernel.launch(ONE, ONE, (Pointing(rows.value, {20: doubled}), *arguments[1:]))
 
 
-OF_THE_HOST = """#include <bits/stdc++.h>
-#include <functional>
-#include <iterator>
-#include <complex>
-#include <variant>
-#include <cuComplex.h>
-#include <cufft.h>
-#include <cuda/std/atomic>
-__global__ void other(float* out) {
-    __shared__ float much[12 * 1024];
-    much[threadIdx.x] = out[threadIdx.x];
-}
-__device__ cuda::std::atomic<int> count;
-__global__ void kernel(cufftComplex* out, std::uintptr_t where) {
-    __shared__ float few[32];
-    few[threadIdx.x] = std::plus<float>()(threadIdx.x, std::max(1, 2));
-    out[threadIdx.x] = cuCmulf(make_cuComplex(few[threadIdx.x], 1), make_cuFloatComplex(0, 1));
-    count.fetch_add(1);
-}
-"""
-
-
 @every_compiler
-def test_headers_of_the_host_and_other_kernels_of_a_file_are_not_in_the_way(source: Path, compiler: Compiler) -> None:
+def test_headers_of_the_host_and_other_kernels_of_a_file_are_not_in_the_way(compiler: Compiler) -> None:
     out = np.zeros(32, np.complex64)
-    loaded(source, OF_THE_HOST, compiler=compiler).launch(ONE, (32, 1, 1), (out.view(np.float32), np.uint64(0)))
+    loaded("of_the_host", compiler=compiler).launch(ONE, (32, 1, 1), (out.view(np.float32), np.uint64(0)))
     np.testing.assert_array_equal(out, (np.arange(32) + 2 + 1j) * 1j)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from emulating import finds, loaded
 from matrix_forms import WarpForm, drawn, warp_source
 from peakgate import emulator
-from peakgate.emulator import DefectKind, KernelDefect
+from peakgate.emulator import DefectKind
 from peakgate.emulator.ptx import translated
 
 FORMS = [
@@ -54,26 +54,6 @@ def test_a_product_is_that_of_the_matrices_its_fragments_hold(products: Any, for
     np.testing.assert_array_equal(form.product(got), exact.astype(got.dtype))
 
 
-MOVES = """
-extern "C" __global__ void moves(unsigned short* out, const unsigned short* in, unsigned short* moved) {
-    __shared__ __align__(16) unsigned short tile[LANES * 8];
-    for (int i = 0; i < 8; ++i) tile[threadIdx.x * 8 + i] = in[threadIdx.x * 8 + i];
-    WAIT;
-    unsigned r[4], t[4];
-    const unsigned at = (unsigned)__cvta_generic_to_shared(tile + (threadIdx.x ROW) * 8) + SHIFT;
-    if (threadIdx.x < STAY) asm volatile("ldmatrix.sync.aligned.x4.trans.m8n8.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
-    for (int i = 0; i < 4; ++i) {
-        asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t[i]) : "r"(r[i]));
-        ((unsigned*)moved)[i * 32 + threadIdx.x] = t[i];
-    }
-    __syncthreads();
-    asm volatile("stmatrix.sync.aligned.x4.m8n8.shared.b16 [%0], {%1, %2, %3, %4};"
-                 :: "r"(at), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]));
-    WAIT;
-    for (int i = 0; i < 8; ++i) out[threadIdx.x * 8 + i] = tile[threadIdx.x * 8 + i];
-}
-"""
 SOUND = {"LANES": "32", "WAIT": "__syncthreads()", "ROW": "", "SHIFT": "0", "STAY": "32"}
 BROKEN = {
     "no barrier": ({"WAIT": "", "ROW": "^ 1"}, DefectKind.SHARED_RACE),
@@ -83,29 +63,25 @@ BROKEN = {
 }
 
 
-def moved(folder: Path, changes: dict[str, str]) -> tuple[np.ndarray, ...]:
-    source = folder / "moves.cu"
-    source.write_text(MOVES, encoding="utf-8")
-    kernel = emulator.load(source, "moves", tuple((SOUND | changes).items()))
+def moved(changes: dict[str, str]) -> tuple[np.ndarray, ...]:
     given = np.arange(256, dtype=np.uint16)
     out, by_lane = np.zeros_like(given), np.zeros_like(given)
-    kernel.launch((1, 1, 1), (32, 1, 1), (out, given, by_lane))
+    loaded("moves", SOUND | changes).launch((1, 1, 1), (32, 1, 1), (out, given, by_lane))
     return given.reshape(4, 8, 8), out.reshape(4, 8, 8), by_lane.reshape(4, 32, 2)
 
 
-def test_matrices_are_loaded_transposed_stored_and_transposed_again(tmp_path: Path) -> None:
-    given, out, by_lane = moved(tmp_path, {})
+def test_matrices_are_loaded_transposed_stored_and_transposed_again() -> None:
+    given, out, by_lane = moved({})
     np.testing.assert_array_equal(out, given.transpose(0, 2, 1))
     # movmatrix turns the transposed matrix back: a lane has two neighbours of row lane / 4.
     np.testing.assert_array_equal(by_lane.reshape(4, 8, 8), given)
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_matrix_of_rows_that_are_not_there_yet_is_found(what: str, tmp_path: Path) -> None:
+def test_a_matrix_of_rows_that_are_not_there_yet_is_found(what: str) -> None:
     changes, kind = BROKEN[what]
-    with pytest.raises(KernelDefect) as caught:
-        moved(tmp_path, changes)
-    assert kind in {defect.kind for defect in caught.value.defects}
+    with finds(kind):
+        moved(changes)
 
 
 @pytest.mark.parametrize(
@@ -124,32 +100,11 @@ def test_a_form_that_is_not_known_is_refused_by_name(written: str) -> None:
     assert "peakgate_not_emulated" in done
 
 
-WMMA = """
-#include <cuda_bf16.h>
-#include <mma.h>
-using namespace nvcuda;
-extern "C" __global__ void tile(float* c, const __nv_bfloat16* a, const __nv_bfloat16* b) {
-    wmma::fragment<wmma::matrix_a, M, N, 16, __nv_bfloat16, wmma::row_major> of_a;
-    wmma::fragment<wmma::matrix_b, M, N, 16, __nv_bfloat16, wmma::col_major> of_b;
-    wmma::fragment<wmma::accumulator, M, N, 16, float> sums;
-    wmma::fill_fragment(sums, 1.0f);
-    wmma::load_matrix_sync(of_a, a, 16);
-    wmma::load_matrix_sync(of_b, b, 16);
-    wmma::mma_sync(sums, of_a, of_b, sums);
-    for (int i = 0; i < sums.num_elements; ++i) sums.x[i] *= 2.0f;
-    wmma::store_matrix_sync(c, sums, N, wmma::mem_row_major);
-}
-"""
-
-
 @pytest.mark.parametrize(("rows", "columns"), [(16, 16), (32, 8), (8, 32)])
-def test_wmma_multiplies_a_tile(rows: int, columns: int, tmp_path: Path) -> None:
-    source = tmp_path / "tile.cu"
-    source.write_text(WMMA, encoding="utf-8")
+def test_wmma_multiplies_a_tile(rows: int, columns: int) -> None:
     generator = np.random.default_rng(1)
     a, b = drawn(generator, (rows, 16), "bf16"), drawn(generator, (columns, 16), "bf16")
     c = np.zeros((rows, columns), np.float32)
-    kernel = emulator.load(source, "tile", (("M", str(rows)), ("N", str(columns))))
-    kernel.launch((1, 1, 1), (32, 1, 1), (c, a, b))
+    loaded("tile", {"M": str(rows), "N": str(columns)}).launch((1, 1, 1), (32, 1, 1), (c, a, b))
     exact = a.astype(np.float64) @ b.astype(np.float64).T + 1
     np.testing.assert_array_equal(c, 2 * exact.astype(np.float32))

@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import ml_dtypes
 import numpy as np
 import pytest
-from peakgate import emulator
-from peakgate.emulator import DefectKind, KernelDefect
+from emulating import finds, loaded
+from peakgate.emulator import DefectKind
 
-PACKED = """
-#include <cuda_fp4.h>
-#include <cuda_fp8.h>
-extern "C" __global__ void packed(WORD* quads, PAIR* pairs, ONE* ones, float4* back, const float4* in, int n) {
-    __shared__ QUAD made[64];
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) made[threadIdx.x] = QUAD(in[i]);
-    ORDER;
-    const int other = threadIdx.x ^ 1;
-    if (i < n) {
-        const float4 given = in[i];
-        quads[i] = made[threadIdx.x].__x;
-        pairs[i] = TWO(make_float2(given.z, given.w)).__x;
-        ones[i] = NUMBER(given.x).__x;
-        back[i ^ 1] = static_cast<float4>(made[other]);
-    }
-}
-"""
 TYPES = {
     "float8_e4m3fn": ("__nv_fp8", "e4m3", ("unsigned", "unsigned short", "unsigned char"), 448),
     "float8_e5m2": ("__nv_fp8", "e5m2", ("unsigned", "unsigned short", "unsigned char"), 57344),
@@ -35,22 +15,19 @@ TYPES = {
 }
 
 
-def run(folder: Path, name: str, given: np.ndarray, order: str = "__syncthreads()") -> list[np.ndarray]:
+def run(name: str, given: np.ndarray, order: str = "__syncthreads()") -> list[np.ndarray]:
     prefix, kind, words, _ = TYPES[name]
     macros = dict(zip(("WORD", "PAIR", "ONE"), words, strict=True))
     macros |= {"QUAD": f"{prefix}x4_{kind}", "TWO": f"{prefix}x2_{kind}", "NUMBER": f"{prefix}_{kind}", "ORDER": order}
-    source = folder / "packed.cu"
-    source.write_text(PACKED, encoding="utf-8")
-    kernel = emulator.load(source, "packed", tuple(macros.items()))
     sizes = {"unsigned": np.uint32, "unsigned short": np.uint16, "unsigned char": np.uint8}
     outputs = [np.zeros(len(given), sizes[word]) for word in words]
     outputs.append(np.zeros_like(given))
-    kernel.launch((-(-len(given) // 64), 1, 1), (64, 1, 1), (*outputs, given, np.int32(len(given))))
+    loaded("packed", macros).launch((-(-len(given) // 64), 1, 1), (64, 1, 1), (*outputs, given, np.int32(len(given))))
     return outputs
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_numbers_are_rounded_packed_and_widened_as_their_type_has_them(name: str, tmp_path: Path) -> None:
+def test_numbers_are_rounded_packed_and_widened_as_their_type_has_them(name: str) -> None:
     largest = TYPES[name][3]
     dtype = np.dtype(getattr(ml_dtypes, name))
     exact = (
@@ -62,7 +39,7 @@ def test_numbers_are_rounded_packed_and_widened_as_their_type_has_them(name: str
         (numbers, middles, np.nextafter(middles, np.float32(0)), np.array([3 * largest, -np.inf], np.float32))
     )
     given = np.resize(values[np.abs(values) <= largest], (len(values) // 8 * 8, 4)).astype(np.float32)
-    quads, pairs, ones, back = run(tmp_path, name, given)
+    quads, pairs, ones, back = run(name, given)
     rounded = given.astype(dtype)
     bits = rounded.view(np.uint8).astype(np.uint64)
     width = 4 if name.startswith("float4") else 8
@@ -71,10 +48,9 @@ def test_numbers_are_rounded_packed_and_widened_as_their_type_has_them(name: str
     np.testing.assert_array_equal(ones, bits[:, 0])
     np.testing.assert_array_equal(back, rounded.astype(np.float32))
     beyond = np.array([[3 * largest, -3 * largest, np.inf, -np.inf]] * 2, np.float32)
-    np.testing.assert_array_equal(run(tmp_path, name, beyond)[3][0], largest * np.sign(beyond[0]))
+    np.testing.assert_array_equal(run(name, beyond)[3][0], largest * np.sign(beyond[0]))
 
 
-def test_a_word_of_narrow_numbers_that_is_read_too_early_is_found(tmp_path: Path) -> None:
-    with pytest.raises(KernelDefect) as caught:
-        run(tmp_path, "float4_e2m1fn", np.ones((64, 4), np.float32), order="")
-    assert DefectKind.SHARED_RACE in {defect.kind for defect in caught.value.defects}
+def test_a_word_of_narrow_numbers_that_is_read_too_early_is_found() -> None:
+    with finds(DefectKind.SHARED_RACE):
+        run("float4_e2m1fn", np.ones((64, 4), np.float32), order="")

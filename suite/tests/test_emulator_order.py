@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from emulating import loaded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate import emulator
@@ -15,31 +16,12 @@ from peakgate.emulator import DefectKind, EmulatedKernel, KernelBuildError, Kern
 THREADS, WORDS = 36, 3
 WRITE, BARRIER, NOTHING = WORDS, 2 * WORDS, 2 * WORDS + 1
 """Steps of a program: first a read of each word, then a write of each, a barrier of all threads, nothing."""
-INTERPRETER = """
-extern "C" __global__ void run(int* words, const int* program, int steps) {
-    __shared__ int shared[3];
-    const int t = threadIdx.x;
-    if (t < 3) shared[t] = 0;
-    __syncthreads();
-    int kept = 0;
-    for (int k = 0; k < steps; ++k) {
-        const int step = program[t * steps + k];
-        if (step == 7) continue;
-        if (step == 6) __syncthreads();
-        else if (step < 3) kept += IN_SHARED ? shared[step] : words[step];
-        else if (IN_SHARED) shared[step - 3] = kept + k + t;
-        else words[step - 3] = kept + k + t;
-    }
-}
-"""
 RACES = {DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE}
 
 
 @pytest.fixture(scope="module")
-def interpreters(tmp_path_factory: pytest.TempPathFactory) -> tuple[EmulatedKernel, EmulatedKernel]:
-    source = tmp_path_factory.mktemp("order") / "interpreter.cu"
-    source.write_text(INTERPRETER)
-    in_global, in_shared = (emulator.load(source, "run", (("IN_SHARED", place),)) for place in "01")
+def interpreters() -> tuple[EmulatedKernel, EmulatedKernel]:
+    in_global, in_shared = (loaded("interpreter", {"IN_SHARED": place}) for place in "01")
     return in_global, in_shared
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
+from emulating import finds, loaded
 from peakgate import emulator
 from peakgate.emulator import DefectKind, KernelBuildError, KernelDefect
 from peakgate.emulator.ptx import translated
@@ -232,18 +232,6 @@ def test_what_is_more_than_arithmetic_works_too(text: str, expected: np.ndarray,
     np.testing.assert_array_equal(launched(tmp_path, body), expected.astype(np.uint32))
 
 
-ELECTED = """
-extern "C" __global__ void elected(int* out) {
-    __shared__ int values[32];
-    values[threadIdx.x] = threadIdx.x;
-    ORDER;
-    unsigned chosen;
-    asm volatile("{ .reg .pred p; elect.sync _|p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(chosen) : "r"(LANES));
-    if (chosen) *out = values[5] + values[threadIdx.x];
-}
-"""
-
-
 @pytest.mark.parametrize(
     ("macros", "kind"),
     [
@@ -254,18 +242,11 @@ extern "C" __global__ void elected(int* out) {
     ],
     ids=["a lane that the mask leaves out", "no order", "each lane by itself", "right"],
 )
-def test_one_lane_is_elected_which_orders_nothing(
-    macros: dict[str, str], kind: DefectKind | None, tmp_path: Path
-) -> None:
-    source = tmp_path / "elected.cu"
-    source.write_text(ELECTED, encoding="utf-8")
-    kernel, out = emulator.load(source, "elected", tuple(macros.items())), np.zeros(1, np.int32)
-    with nullcontext() if kind is None else pytest.raises(KernelDefect) as caught:
-        kernel.launch((1, 1, 1), (32, 1, 1), (out,))
-    if caught:
-        assert kind in {defect.kind for defect in caught.value.defects}
-    else:
-        assert out[0] == 5
+def test_one_lane_is_elected_which_orders_nothing(macros: dict[str, str], kind: DefectKind | None) -> None:
+    out = np.zeros(1, np.int32)
+    with finds(*([kind] if kind else [])):
+        loaded("elected", macros).launch((1, 1, 1), (32, 1, 1), (out,))
+    assert kind or out[0] == 5
 
 
 def test_launches_that_depend_on_one_another_run_one_after_the_other(tmp_path: Path) -> None:

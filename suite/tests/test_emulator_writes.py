@@ -6,23 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from emulating import ONE, every_compiler, loaded
 from peakgate import emulator
 from peakgate.core import dtypes
 from peakgate.core.errors import PeakgateError
 from peakgate.emulator import DefectKind, EmulatedKernel, KernelDefect
-
-ONE = (1, 1, 1)
-GRID_SUM = """#include <cooperative_groups.h>
-extern "C" __global__ void kernel(int* out, int* part, const int* in) {
-    __shared__ int kept;
-    if (threadIdx.x == 0) kept = in[blockIdx.x];
-    part[blockIdx.x] = in[blockIdx.x];
-    GRID_BARRIER;
-    int sum = 0;
-    for (int b = 0; b < gridDim.x; ++b) sum += part[b];
-    if (threadIdx.x == 0) out[blockIdx.x] = sum + kept;
-}
-"""
 
 
 @pytest.fixture
@@ -30,34 +18,34 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "kernel.cu"
 
 
-def loaded(source: Path, body: str) -> EmulatedKernel:
+def kernel_of(source: Path, body: str) -> EmulatedKernel:
     source.write_text(f'extern "C" __global__ void kernel(float* out, const float* in) {{\n{body}\n}}\n')
     return emulator.load(source, "kernel")
 
 
 def test_a_race_names_both_values(source: Path) -> None:
-    kernel = loaded(source, "out[0] = in[threadIdx.x];")
+    kernel = kernel_of(source, "out[0] = in[threadIdx.x];")
     with pytest.raises(KernelDefect, match="nothing orders the two: the bits 0x40000000 replace 0x3f800000") as caught:
         kernel.launch(ONE, (2, 1, 1), (np.zeros(1, np.float32), np.array([1, 2], np.float32)))
     assert caught.value.kind is DefectKind.GLOBAL_RACE
 
 
 def test_a_race_of_equal_values_is_a_kind_of_its_own_also_between_blocks(source: Path) -> None:
-    kernel = loaded(source, "out[0] = in[0];")
+    kernel = kernel_of(source, "out[0] = in[0];")
     with pytest.raises(KernelDefect, match="by another block") as caught:
         kernel.launch((2, 1, 1), ONE, (np.zeros(1, np.float32), np.ones(1, np.float32)))
     assert caught.value.kind is DefectKind.SAME_VALUE_RACE
 
 
 def test_a_race_just_before_a_defect_that_ends_the_launch_is_reported_too(source: Path) -> None:
-    kernel = loaded(source, "out[0] = in[threadIdx.x];\nout[9 * threadIdx.x] = 1;")
+    kernel = kernel_of(source, "out[0] = in[threadIdx.x];\nout[9 * threadIdx.x] = 1;")
     with pytest.raises(KernelDefect) as caught:
         kernel.launch(ONE, (2, 1, 1), (np.zeros(1, np.float32), np.array([1, 2], np.float32)))
     assert {defect.kind for defect in caught.value.defects} == {DefectKind.GLOBAL_RACE, DefectKind.OUT_OF_BOUNDS}
 
 
 def test_an_output_that_is_written_in_part_says_how_much_is_missing(source: Path) -> None:
-    kernel = loaded(source, "if (threadIdx.x != 5) out[threadIdx.x] = in[0];")
+    kernel = kernel_of(source, "if (threadIdx.x != 5) out[threadIdx.x] = in[0];")
     arrays = np.zeros(8, np.float32), np.ones(1, np.float32)
     with pytest.raises(KernelDefect, match="argument 0, which is an output: 4 of its 32 bytes, byte 20 first"):
         kernel.launch(ONE, (8, 1, 1), arrays, outputs=(0,))
@@ -65,10 +53,10 @@ def test_an_output_that_is_written_in_part_says_how_much_is_missing(source: Path
 
 
 def test_an_output_may_be_read_only_after_it_is_written(source: Path) -> None:
-    kernel = loaded(source, "out[0] += in[0];")
+    kernel = kernel_of(source, "out[0] += in[0];")
     with pytest.raises(KernelDefect, match=r"kernel\.cu:2: uninitialised global: read of global memory .byte 0. that"):
         kernel.launch(ONE, ONE, (np.zeros(1, np.float32), np.ones(1, np.float32)), outputs=(0,))
-    loaded(source, "out[0] = in[0];\nout[0] += in[0];").launch(
+    kernel_of(source, "out[0] = in[0];\nout[0] += in[0];").launch(
         ONE, ONE, (np.zeros(1, np.float32), np.ones(1, np.float32)), outputs=(0,)
     )
 
@@ -95,60 +83,41 @@ def test_numbers_that_are_not_finite_are_reported_on_request(source: Path, dtype
         kernel.launch(ONE, ONE, (out, np.float32(0)), nonfinite={0: dtype})
 
 
-def grid_sum(source: Path, barrier: str) -> EmulatedKernel:
-    source.write_text(GRID_SUM.replace("GRID_BARRIER", barrier))
-    return emulator.load(source, "kernel")
+def grid_sum(barrier: str) -> EmulatedKernel:
+    return loaded("grid_sum", {"GRID_BARRIER": barrier})
 
 
 def arrays(blocks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.zeros(blocks, np.int32), np.zeros(blocks, np.int32), np.arange(1, blocks + 1, dtype=np.int32)
 
 
-def test_blocks_of_a_cooperative_launch_wait_for_each_other_and_keep_their_shared_memory(source: Path) -> None:
+def test_blocks_of_a_cooperative_launch_wait_for_each_other_and_keep_their_shared_memory() -> None:
     given = arrays(5)
-    kernel = grid_sum(source, "if (threadIdx.x == 0) cooperative_groups::this_grid().sync()")
+    kernel = grid_sum("if (threadIdx.x == 0) cooperative_groups::this_grid().sync()")
     kernel.launch((5, 1, 1), ONE, given, cooperative=True)
     np.testing.assert_array_equal(given[0], 15 + given[2])
 
 
-def test_a_missing_barrier_of_the_grid_is_a_race_between_blocks(source: Path) -> None:
+def test_a_missing_barrier_of_the_grid_is_a_race_between_blocks() -> None:
     with pytest.raises(KernelDefect, match=r"of the same global word .* by another block"):
-        grid_sum(source, "").launch((5, 1, 1), ONE, arrays(5), cooperative=True)
+        grid_sum("").launch((5, 1, 1), ONE, arrays(5), cooperative=True)
 
 
-def test_a_block_that_ends_while_others_wait_for_the_grid_is_a_defect(source: Path) -> None:
-    kernel = grid_sum(source, "if (blockIdx.x) cooperative_groups::this_grid().sync()")
+def test_a_block_that_ends_while_others_wait_for_the_grid_is_a_defect() -> None:
+    kernel = grid_sum("if (blockIdx.x) cooperative_groups::this_grid().sync()")
     with pytest.raises(KernelDefect) as caught:
         kernel.launch((5, 1, 1), ONE, arrays(5), cooperative=True)
     assert caught.value.defects[-1].message.startswith("4 blocks ")
 
 
-def test_a_cooperative_launch_has_a_limit(source: Path) -> None:
+def test_a_cooperative_launch_has_a_limit() -> None:
     with pytest.raises(PeakgateError, match="20000 blocks of 1 threads, expected at most 16384"):
-        grid_sum(source, "").launch((20000, 1, 1), ONE, arrays(20000), cooperative=True)
+        grid_sum("").launch((20000, 1, 1), ONE, arrays(20000), cooperative=True)
 
 
-VARIABLES = """
-static __device__ float table[64];
-__device__ int counts[16] = {1, 2, 3};
-__constant__ float weights[8];
-__device__ double last = 1;
-extern "C" __global__ void kernel(float* out, int which, int at) {
-    float* first = table;
-    int* second = counts;
-    const float* third = weights;
-    if (which == 0) first[at] = 1;
-    if (which == 1) out[0] = second[at];
-    if (which == 2) out[0] = third[at];
-    if (which == 3) *(&last + at) = 1;
-}
-"""
-
-
-@pytest.mark.parametrize("compiler", emulator.available_compilers(), ids=lambda compiler: compiler.name)
-def test_a_variable_that_is_left_through_a_pointer_is_out_of_bounds(source: Path, compiler: emulator.Compiler) -> None:
-    source.write_text(VARIABLES)
-    kernel = emulator.load(source, "kernel", compiler=compiler)
+@every_compiler
+def test_a_variable_that_is_left_through_a_pointer_is_out_of_bounds(compiler: emulator.Compiler) -> None:
+    kernel = loaded("variables", compiler=compiler)
     for which, size in enumerate((64, 16, 8, 1)):
         for at in (0, size - 1, size, size + 7, -1):
             arguments = (np.zeros(1, np.float32), np.int32(which), np.int32(at))
@@ -160,8 +129,7 @@ def test_a_variable_that_is_left_through_a_pointer_is_out_of_bounds(source: Path
             assert caught.value.kind is DefectKind.OUT_OF_BOUNDS
 
 
-def test_variables_keep_what_they_are_initialised_with_behind_their_gaps(source: Path) -> None:
-    source.write_text(VARIABLES)
+def test_variables_keep_what_they_are_initialised_with_behind_their_gaps() -> None:
     out = np.zeros(1, np.float32)
-    emulator.load(source, "kernel").launch(ONE, ONE, (out, np.int32(1), np.int32(2)))
+    loaded("variables").launch(ONE, ONE, (out, np.int32(1), np.int32(2)))
     assert out[0] == 3
