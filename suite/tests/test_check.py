@@ -146,13 +146,8 @@ def test_arguments_that_make_no_sense_exit_2(arguments, complaint, capsys):
     assert complaint in capsys.readouterr().err
 
 
-def test_kernels_without_a_barrier_or_a_guard_are_bad_input_of_mutants(tmp_path, monkeypatch):
-    folder = tmp_path / "kernels" / "own"
-    folder.mkdir(parents=True)
-    (tmp_path / "peakgate.toml").write_text("")
-    (folder / "mine.cu").write_text("__global__ void mine(float* out, const float* in, int n) { out[0] = in[0]; }")
-    (folder / "family.py").write_text(FAMILY)
-    monkeypatch.chdir(tmp_path)
+def test_kernels_without_a_barrier_or_a_guard_are_bad_input_of_mutants(project):
+    project("own", FAMILY, mine="__global__ void mine(float* out, const float* in, int n) { out[0] = in[0]; }")
     with pytest.raises(PeakgateError) as refused:
         command.main("mutants", ["--jobs", "1"])
     assert refused.value.code is Code.SOURCE

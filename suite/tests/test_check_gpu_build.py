@@ -1,10 +1,7 @@
 """``check`` compiles each kernel as for a GPU, and finds launches that CUDA would refuse."""
 
-import json
-
 import pytest
 from peakgate.check import gpu_build
-from peakgate.cli import main
 from peakgate.core.case import Launch
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.occupancy import launch_refusal
@@ -29,19 +26,13 @@ FAMILY = kernel(
 
 
 @pytest.fixture
-def check(tmp_path, monkeypatch, capsys):
+def check(project, checked, capsys):
     """Check a kernel: exit code, output, and the entry of the kernel in the verdict."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "peakgate.toml").write_text("")
-    folder = tmp_path / "kernels" / "mine"
-    folder.mkdir(parents=True)
 
     def run(*arguments, host="", bounds="", expression="2 * in[i]", block=64, size=1 << 20, shared=0, count="n"):
         text = SOURCE % {"host": host, "bounds": bounds, "expression": expression}
-        (folder / "mine.cu").write_text(text)
-        (folder / "family.py").write_text(FAMILY.format(block=block, size=size, shared=shared, count=count))
-        code = main(["check", "--jobs", "1", *arguments])
-        found = json.loads((tmp_path / ".peakgate" / "out" / "check.json").read_text())
+        project("mine", FAMILY.format(block=block, size=size, shared=shared, count=count), mine=text)
+        code, found = checked(*arguments)
         return code, capsys.readouterr().out, found["kernels"][0]
 
     return run

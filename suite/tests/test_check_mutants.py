@@ -177,21 +177,18 @@ def test_a_mutant_that_does_not_compile_is_told_apart_from_one_that_is_caught(mo
     assert not result.survived
 
 
-def test_host_code_and_kernels_of_no_family_have_no_mutants(tmp_path, monkeypatch):
-    folder = tmp_path / "kernels" / "one"
-    folder.mkdir(parents=True)
-    (tmp_path / "peakgate.toml").write_text("")
-    (folder / "one.cu").write_text(
+def test_host_code_and_kernels_of_no_family_have_no_mutants(project):
+    kernels = (
         "__global__ void one(float* out, int n) { if (threadIdx.x < n) out[threadIdx.x] = 1; }\n"
         "__global__ void other(float* out, int n) { if (threadIdx.x < n) out[threadIdx.x] = 2; }\n"
         "void host(float* out, int n) { if (n > 3) one<<<1, 32>>>(out, n); }\n"
     )
-    (folder / "family.py").write_text(
+    family = (
         "from peakgate.family import Out, Scalar, kernel\n"
         "FAMILY = kernel('one.cu', sizes=[40], arguments=lambda n: [Out(n), Scalar(n)], block=64, grid=lambda n: 1,\n"
         "                bytes=lambda n: 4 * n, reference=lambda xp, n: xp.ones(40), small_sizes=[40])\n"
     )
-    monkeypatch.chdir(tmp_path)
+    project("one", family, one=kernels)
     found, _ = mutation_run.targets()
     assert [(mutant.line, mutant.change) for mutant in found] == [(1, "threadIdx.x < n -> true")]
 

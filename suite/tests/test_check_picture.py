@@ -4,38 +4,26 @@ import sys
 
 import numpy as np
 import pytest
+from emulating import CUDA, loaded
 from peakgate import cli
 from peakgate.check import command
 from peakgate.check.picture import MOST_ROWS, PICTURE_COLUMNS, picture_of
 from peakgate.core.errors import Code
 from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect, load
 from peakgate.emulator.defects import SharedAccess, Trace
-
-TURNED = """
-extern "C" __global__ void turned(float* out, const float* in, int n) {
-    __shared__ int before[8];
-    __shared__ float tile[64];
-    before[threadIdx.x & 7] = threadIdx.x / 64;
-    __syncthreads();
-    tile[threadIdx.x] = in[threadIdx.x];
-    %s
-    out[threadIdx.x] = tile[63 - threadIdx.x] + before[0];
-}
-"""
+from peakgate.emulator.trace import SharedAccess, Trace
 
 
 @pytest.fixture
-def turned(tmp_path):
+def turned():
     """Launch the kernel; the accesses to shared memory of its second block, and the defects."""
 
     def launch(barrier, **more):
-        (tmp_path / "turned.cu").write_text(TURNED % barrier)
         trace = Trace((1, 0, 0))
         out, given = np.zeros(64, "float32"), np.ones(64, "float32")
         try:
-            load(tmp_path / "turned.cu", "turned").launch(
-                (2, 1, 1), (64, 1, 1), (out, given, np.int32(64)), trace=trace, **more
-            )
+            kernel = loaded("turned", {"BARRIER": barrier})
+            kernel.launch((2, 1, 1), (64, 1, 1), (out, given, np.int32(64)), trace=trace, **more)
         except KernelDefect as defect:
             return trace, defect.defects
         return trace, ()
@@ -44,13 +32,13 @@ def turned(tmp_path):
 
 
 def test_a_trace_has_each_access_with_array_element_line_and_thread(turned):
-    trace, _ = turned("__syncthreads();")
+    trace, _ = turned("__syncthreads()")
     accesses = trace.accesses()
     assert (len(accesses), trace.missing, trace.threads) == (4 * 64, 0, (64, 1, 1))
-    assert accesses[9] == SharedAccess(0, 9, "before", 4, 4, "turned.cu:5", True, False, False)
+    assert accesses[9] == SharedAccess(0, 9, "before", 4, 4, "turned.cu:4", True, False, False)
     assert {(each.phase, each.line, each.writes) for each in accesses if each.array == "tile"} == {
-        (1, "turned.cu:7", True),
-        (2, "turned.cu:9", False),
+        (1, "turned.cu:6", True),
+        (2, "turned.cu:8", False),
     }
     assert [each.offset for each in accesses if each.thread == 20 and each.array == "tile"] == [80, 4 * 43]
 
@@ -58,7 +46,7 @@ def test_a_trace_has_each_access_with_array_element_line_and_thread(turned):
 def test_a_traced_launch_finds_the_same_defects_and_ends_at_the_same_budget(turned):
     kinds = [defect.kind for defect in turned("")[1]]
     assert DefectKind.SHARED_RACE in kinds
-    assert [defect.kind for defect in turned("__syncthreads();", access_budget=300)[1]][-1] is DefectKind.ENDLESS_LOOP
+    assert [defect.kind for defect in turned("__syncthreads()", access_budget=300)[1]][-1] is DefectKind.ENDLESS_LOOP
 
 
 def access(thread, at, line, writes=False, phase=0):
@@ -110,14 +98,15 @@ FAMILY = kernel(
 
 
 def test_the_page_shows_each_race_with_its_lines_and_the_missing_barrier(tmp_path, monkeypatch):
-    (tmp_path / "turned.cu").write_text(TURNED % "// <none> & nothing")
+    text = (CUDA / "turned.cu").read_text()
+    (tmp_path / "turned.cu").write_text(text.replace("BARRIER;", "// <none> & nothing"))
     (tmp_path / "family.py").write_text(FAMILY)
     monkeypatch.chdir(tmp_path)
     # In this process: starting others is the longest part of so small a check.
     monkeypatch.setattr(command.workers, "run", lambda tasks, *_, **__: ((n, run(str)) for n, run in enumerate(tasks)))
     assert command.main("check", ["family.py", "--html", "found.html", "--out", "."]) == 1
     page = (tmp_path / "found.html").read_text()
-    assert "turned.cu:7 and turned.cu:9" in page
+    assert "turned.cu:6 and turned.cu:8" in page
     assert "Shared array tile" in page
     assert page.count(' marked"') >= 2
     assert "tile[63 - threadIdx.x]" in page

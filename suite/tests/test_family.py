@@ -1,11 +1,11 @@
 """A family of one kernel in a few lines, as ``peakgate.family`` offers it."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from peakgate.check.resources import command
+from peakgate.check.resources import command, survey
+from emulating import CUDA
 from peakgate.cli import main
 from peakgate.core import catalogue
 from peakgate.core.case import Scale
@@ -19,28 +19,7 @@ from peakgate.run.identity import identities
 from peakgate.run.listing import Listed
 from peakgate.run.terms import changes, stated
 
-SOFTMAX = """
-template <typename T, int THREADS>
-__global__ void softmax(T* out, const T* in, int columns) {
-    __shared__ T partial[THREADS];
-    const T* row = in + (size_t)blockIdx.x * columns;
-    T sum = 0;
-    for (int c = threadIdx.x; c < columns; c += THREADS) {
-        sum += exp(row[c]);
-    }
-    partial[threadIdx.x] = sum;
-    __syncthreads();
-    for (int half = THREADS / 2; half > 0; half /= 2) {
-        if (threadIdx.x < half) {
-            partial[threadIdx.x] += partial[threadIdx.x + half];
-        }
-        __syncthreads();
-    }
-    for (int c = threadIdx.x; c < columns; c += THREADS) {
-        out[(size_t)blockIdx.x * columns + c] = exp(row[c]) / partial[0];
-    }
-}
-"""
+SOFTMAX, HISTOGRAM, SUM, RAMP = ((CUDA / f"{name}.cu").read_text() for name in ("softmax", "histogram", "sum", "ramp"))
 SOFTMAX_FAMILY = """
 from peakgate.family import In, Out, Value, kernel
 FAMILY = kernel(
@@ -51,15 +30,6 @@ FAMILY = kernel(
     reference=lambda xp, x: xp.exp(x.astype("float64")) / xp.exp(x.astype("float64")).sum(axis=1, keepdims=True),
     sizes=[(8192, 1024)],
 )
-"""
-HISTOGRAM = """
-__constant__ int weight[2];
-__global__ void histogram(int* bins, const int* index, int n) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        atomicAdd(&bins[index[i]], weight[i % 2]);
-    }
-}
 """
 HISTOGRAM_FAMILY = """
 from peakgate.family import In, InOut, Value, kernel
@@ -89,18 +59,12 @@ SCALE = {
 
 
 @pytest.fixture
-def check(tmp_path, monkeypatch):
+def check(project, checked):
     """Check a family of one kernel in a project of its own; exit code and verdict."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "peakgate.toml").write_text("")
 
     def run(name, kernel, family):
-        folder = tmp_path / "kernels" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.cu").write_text(kernel)
-        (folder / "family.py").write_text(family)
-        code = main(["check", "--jobs", "1"])
-        return code, json.loads((tmp_path / ".peakgate" / "out" / "check.json").read_text())
+        project(name, family, **{name: kernel})
+        return checked()
 
     return run
 
@@ -117,9 +81,8 @@ def test_a_deleted_barrier_of_a_template_kernel_is_found(check):
     assert verdict["kernels"][0]["defects"][0]["kind"] == "shared race"
 
 
-def test_indices_stay_in_their_range_and_constants_are_filled_from_a_saved_array(check, tmp_path):
-    (tmp_path / "kernels" / "histogram").mkdir(parents=True)
-    np.save(tmp_path / "kernels" / "histogram" / "weight.npy", np.array([1, 3], "int32"))
+def test_indices_stay_in_their_range_and_constants_are_filled_from_a_saved_array(check, project):
+    np.save(project("histogram") / "weight.npy", np.array([1, 3], "int32"))
     family = HISTOGRAM_FAMILY.replace('lambda xp, shape: xp.array([1, 3], "int32")', '"weight.npy"')
     code, verdict = check("histogram", HISTOGRAM, family)
     assert (code, verdict["kernels"][0]["launches"]) == (0, 16)  # six problems in two orders, four chosen ones
@@ -139,24 +102,6 @@ def test_options_and_include_folders_of_the_project_reach_every_kernel(check, tm
     assert check("histogram", kernel, HISTOGRAM_FAMILY)[0] == 0
 
 
-SUM = """
-__global__ void partial_sums(float* sums, const float* x, int n) {
-    float sum = 0;
-    for (int i = blockIdx.x * 32 + threadIdx.x; i < n; i += gridDim.x * 32) sum += x[i];
-    for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_down_sync(0xffffffffu, sum, lane);
-    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-__global__ void final_sum(float* out, const float* sums, int count) {
-    float sum = 0;
-    for (int i = 0; i < count; ++i) sum += sums[i];
-    *out = sum;
-}
-__global__ void naive(float* out, const float* x, int n) {
-    double sum = 0;
-    for (int i = 0; i < n; ++i) sum += x[i];
-    *out = sum;
-}
-"""
 SUM_FAMILY = """
 from peakgate.family import In, Out, Temp, Value, kernel, launch
 FAMILY = kernel(
@@ -185,7 +130,7 @@ def test_what_an_earlier_launch_left_unwritten_is_not_zero_by_luck(check):
 def test_a_defect_of_a_reference_kernel_is_reported_as_its_own(check):
     code, verdict = check("sum", SUM.replace("i < n; ++i", "i <= n; ++i"), SUM_FAMILY)
     assert code == 1
-    assert "sum.cu:15: out of bounds" in verdict["kernels"][0]["defects"][0]["what"]
+    assert "sum.cu:14: out of bounds" in verdict["kernels"][0]["defects"][0]["what"]
 
 
 @pytest.mark.parametrize(
@@ -209,15 +154,9 @@ def test_a_mistake_in_launches_or_reference_is_one_line_and_undecided(check, cap
     assert complaint in capsys.readouterr().out
 
 
-def test_a_kernel_without_a_small_problem_is_named_and_alone_no_pass(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "peakgate.toml").write_text("")
-    folder = tmp_path / "kernels" / "sum"
-    folder.mkdir(parents=True)
-    np.save(folder / "sum.npy", np.ones(1, "float32"))
-    (folder / "sum.cu").write_text(SUM)
+def test_a_kernel_without_a_small_problem_is_named_and_alone_no_pass(project):
     saved = SUM_FAMILY.replace('launch("naive", "out x n", grid=1, block=1)', '"sum.npy"')
-    (folder / "family.py").write_text(saved.replace(", edges=[1, 1000]", ""))
+    np.save(project("sum", saved.replace(", edges=[1, 1000]", ""), sum=SUM) / "sum.npy", np.ones(1, "float32"))
     small, measured = (catalogue.described(scale).cases for scale in (Scale.SMALL, Scale.BENCH))
     assert catalogue.without_problems(small, measured) == ["sum.sum"]
     with pytest.raises(PeakgateError, check=lambda error: error.code is Code.FAMILY):
@@ -236,12 +175,11 @@ def test_each_kernel_of_a_case_has_its_resources_and_its_part_in_the_fingerprint
     assert changed.code != before.code
 
 
-def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(check, tmp_path):
+def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(check, project):
     family = HISTOGRAM_FAMILY.replace("data=(0, 64)", 'data="index-{size}.npy"')
     family = family.replace("reference=counted, sizes=[1 << 24]", 'reference="bins-{size}.npy", sizes=[100]')
     family = family.replace("sizes=", "small_sizes=[100], sizes=")
-    folder = tmp_path / "kernels" / "histogram"
-    folder.mkdir(parents=True)
+    folder = project("histogram")
     index = np.arange(100, dtype="int32") % 64
     bins = np.bincount(index, weights=1 + 2 * (np.arange(100) % 2), minlength=64).astype("int32")
     np.save(folder / "index-100.npy", index)
@@ -260,15 +198,6 @@ def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(c
         expected(np, CpuLaunchable(replace(case, reference=None)), CpuLaunchable)
 
 
-RAMP = """
-#ifndef FLOATS
-#define FLOATS 1
-#endif
-extern "C" __global__ void ramp(float* out, int n) {
-    const int first = (blockIdx.x * blockDim.x + threadIdx.x) * FLOATS;
-    for (int i = first; i < first + FLOATS && i < n; ++i) out[i] = i;
-}
-"""
 RAMP_FAMILY = """
 from peakgate.family import In, Out, Scratch, Value, family, kernel
 def ramp(block, floats=1, **more):

@@ -1,7 +1,6 @@
 """Frameworks by the standard: DLPack, the array API, the array interfaces; with arrays that implement them."""
 
 import re
-import subprocess
 import sys
 
 import numpy as np
@@ -140,11 +139,10 @@ def test_warp_is_right_and_wrong():
         proven(Call(copy, (out, x), {}), reference=lambda target, source: 2 * source.numpy())
 
 
-def test_the_pages_example_is_right(tmp_path):
+def test_the_pages_example_is_right(tmp_path, bench):
     pytest.importorskip("jax")
     (example,) = re.findall(r"```python\n(.*?)```", page("frameworks"), re.DOTALL)
     (tmp_path / "bench.py").write_text(example)
     (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
-    command = [sys.executable, "-P", "-m", "peakgate", "bench", "--device", "cpu"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = bench(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

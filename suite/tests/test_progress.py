@@ -198,18 +198,9 @@ def test_a_run_of_an_a_b_keeps_to_pytests_own_display(tmp_path):
     assert written.startswith(".")
 
 
-def test_a_short_run_into_a_log_says_nothing_of_its_progress(tmp_path):
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "peakgate", "bench", "--device", "cpu", "-k", "memcpy", f"--out={tmp_path}"),
-            f"--benchmark-storage={tmp_path / 'saved'}",
-        ],
-        cwd=ROOT,
-        env=os.environ | {"PEAKGATE_CACHE": str(ROOT / ".cache")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+def test_a_short_run_into_a_log_says_nothing_of_its_progress(tmp_path, bench):
+    done = bench(ROOT, "-k", "memcpy", f"--out={tmp_path}", f"--benchmark-storage={tmp_path / 'saved'}")
+    assert done.returncode == 0
     assert "building" not in done.stdout + done.stderr
     assert "\r" not in done.stdout + done.stderr
     assert "\x1b" not in done.stdout + done.stderr

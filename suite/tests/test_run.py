@@ -38,22 +38,6 @@ def started(folder, *arguments, project=ROOT, device="cpu", **options):
     )
 
 
-@pytest.fixture
-def project(tmp_path):
-    """A project with one family file."""
-
-    def write(text, **files):
-        folder = tmp_path / "project" / "kernels" / "mine"
-        folder.mkdir(parents=True)
-        (tmp_path / "project" / "peakgate.toml").write_text("")
-        (folder / "family.py").write_text(text)
-        for name, content in files.items():
-            (folder / f"{name}.cu").write_text(content)
-        return tmp_path / "project"
-
-    return write
-
-
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory):
     """One small healthy run: its process and its saved file."""
@@ -188,7 +172,7 @@ FAMILY = Family("full", "synthetic", (STAGE,), cases, lambda case: iter(()))
 )
 def test_a_device_without_room_leaves_the_case_or_the_run_undecided(tmp_path, project, at_the_start, reported, run):
     kernel = 'extern "C" __global__ void full(float *out) { out[0] = 0.0f; }'
-    done = run(tmp_path, project=project(FULL + at_the_start, full=kernel))
+    done = run(tmp_path, project=project("mine", FULL + at_the_start, full=kernel))
     assert done.returncode == 3
     assert reported in done.stdout + done.stderr
     assert ("2 cases on" in done.stdout) is not bool(at_the_start)  # what has room is measured
@@ -266,7 +250,7 @@ FAMILY = Family("mine", "synthetic", (), lambda scale: os.abort(), lambda case: 
 
 
 def test_a_family_that_takes_the_process_with_it_is_one_line_and_never_passes(project, run, tmp_path):
-    done = run(tmp_path, project=project(ABORTS))
+    done = run(tmp_path, project=project("mine", ABORTS))
     assert done.returncode == 3, done.stdout + done.stderr
     assert f"[{Code.BUSY}]" in done.stdout + done.stderr
     assert "SIGABRT" in done.stdout + done.stderr

@@ -219,11 +219,8 @@ def test_a_text_that_no_case_has_is_told(tmp_path):
         problems("no such kernel")
 
 
-def test_a_kernel_file_that_no_family_lists_is_told_where_to_list_it(tmp_path, monkeypatch):
-    (tmp_path / "kernels" / "mine").mkdir(parents=True)
-    (tmp_path / "kernels" / "mine" / "07_fresh.cu").write_text("")
-    (tmp_path / "peakgate.toml").write_text("")
-    monkeypatch.chdir(tmp_path)
+def test_a_kernel_file_that_no_family_lists_is_told_where_to_list_it(project):
+    project("mine", **{"07_fresh": ""})
     with pytest.raises(
         PeakgateError,
         match=r"kernels/mine/07_fresh\.cu.*kernels/mine/family\.py",

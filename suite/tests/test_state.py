@@ -3,11 +3,10 @@
 import json
 import math
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
+from emulating import CUDA
 from peakgate.core.case import Work
 from peakgate.core.errors import Code
 from peakgate.core.help import page
@@ -82,38 +81,23 @@ def example(number):
     return re.findall(r"```python\n(.*?)```", page("state"), re.DOTALL)[number]
 
 
-def bench(folder, *arguments):
-    command = [sys.executable, "-P", "-m", "peakgate", "bench", "--device", "cpu", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture
-def project(tmp_path):
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "pyproject.toml").write_text("[tool.peakgate]\nkernels = 'kernels'\nbenchmarks = ['bench.py']\n")
-    return tmp_path
-
-
-def test_the_pages_examples_are_cases_in_each_of_their_states(project):
-    (project / "kernels" / "scale").mkdir()
-    (project / "kernels" / "scale" / "scale.cu").write_text(
-        'extern "C" __global__ void scale(float* out, const float* in, int n)\n'
-        "{ int at = blockIdx.x * blockDim.x + threadIdx.x; if (at < n) { out[at] = 2.0f * in[at]; } }\n"
-    )
-    (project / "kernels" / "scale" / "family.py").write_text(example(0))
-    (project / "bench.py").write_text("import numpy as np\nimport pytest\n" + example(1))
-    done = bench(project, "--benchmark-json=run.json")
+def test_the_pages_examples_are_cases_in_each_of_their_states(tmp_path, bench, project):
+    project("scale", example(0), scale=(CUDA / "scale.cu").read_text())
+    (tmp_path / "peakgate.toml").write_text("benchmarks = ['bench.py']\n")
+    (tmp_path / "bench.py").write_text("import numpy as np\nimport pytest\n" + example(1))
+    done = bench(tmp_path, "--benchmark-json=run.json")
     assert done.returncode == 0, done.stdout + done.stderr
-    entries = [each["extra_info"] for each in json.loads((project / "run.json").read_text())["benchmarks"]]
+    entries = [each["extra_info"] for each in json.loads((tmp_path / "run.json").read_text())["benchmarks"]]
     states = {entry["case"]: entry["state"] for entry in entries}
     assert sorted(states.values()) == ["cold", "cold", "graph", "graph", "warm"]
     assert all(case.endswith(f"-{state}") for case, state in states.items() if state != "cold")
 
 
-def test_an_unknown_state_is_bad_input(project):
-    (project / "bench.py").write_text(
+def test_an_unknown_state_is_bad_input(tmp_path, bench):
+    (tmp_path / "peakgate.toml").write_text("benchmarks = ['bench.py']\n")
+    (tmp_path / "bench.py").write_text(
         "import pytest\n@pytest.mark.peakgate(state='hot')\ndef bench_x(gpu_benchmark):\n    gpu_benchmark(len, [])\n"
     )
-    done = bench(project)
+    done = bench(tmp_path)
     assert done.returncode == 2
     assert Code.BENCHMARK_TEST in done.stderr + done.stdout

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from emulating import CUDA
 
 pytestmark = pytest.mark.gpu
 
@@ -24,34 +25,16 @@ FAMILY = kernel(
 )
 """
 
-KERNEL = """
-extern "C" __global__ void scale(float* out, const float* in, int n)
-{
-    const int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < n) { out[at] = 2.0f * in[at]; }
-}
-"""
 
-
-def bench(folder):
-    command = [sys.executable, "-m", "peakgate", "bench", "--device=gpu", f"--benchmark-json={folder / 'run.json'}"]
-    done = subprocess.run(
-        command, cwd=folder, env=os.environ | {"NO_COLOR": "1"}, capture_output=True, text=True, check=False
-    )
+def test_a_kernel_is_timed_in_each_state_that_it_can_be_in(project, tmp_path):
+    project("scale", FAMILY, scale=(CUDA / "scale.cu").read_text())
+    command = [sys.executable, "-m", "peakgate", "bench", "--device=gpu", f"--benchmark-json={tmp_path / 'run.json'}"]
+    done = subprocess.run(command, env=os.environ | {"NO_COLOR": "1"}, capture_output=True, text=True, check=False)
     sys.stdout.write(done.stdout + done.stderr)
-    report = json.loads((folder / ".peakgate" / "out" / "bench.json").read_text())
+    report = json.loads((tmp_path / ".peakgate" / "out" / "bench.json").read_text())
     verdicts = {each["case"].partition(".")[2]: (each["verdict"], each["reason"]) for each in report["cases"]}
-    saved = json.loads((folder / "run.json").read_text())["benchmarks"]
-    return verdicts, {each["extra_info"]["case"].partition(".")[2]: each["extra_info"] for each in saved}
-
-
-def test_a_kernel_is_timed_in_each_state_that_it_can_be_in(tmp_path):
-    folder = tmp_path / "kernels" / "scale"
-    folder.mkdir(parents=True)
-    (folder / "family.py").write_text(FAMILY)
-    (folder / "scale.cu").write_text(KERNEL)
-    (tmp_path / "peakgate.toml").write_text('kernels = "kernels"\n')
-    verdicts, entries = bench(tmp_path)
+    saved = [each["extra_info"] for each in json.loads((tmp_path / "run.json").read_text())["benchmarks"]]
+    entries = {each["case"].partition(".")[2]: each for each in saved}
     undecided = {case for case, (verdict, _) in verdicts.items() if verdict == "INCONCLUSIVE"}
     assert undecided == {"scale-large-warm"}
     assert "warm not shown" in verdicts["scale-large-warm"][1]

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from emulating import CUDA
 from peakgate.check.emulate import builds, check_build
 from peakgate.check.mutation_run import targets
 from peakgate.core.arguments import StridedMapArgument, TensorMapArgument
@@ -17,29 +18,6 @@ from peakgate.run.case_data import as_data, as_record
 from synthetic_cases import make_case
 
 BOX = (128, 64)
-TILES = """#include <cuda.h>
-extern "C" __global__ void tiles(const __grid_constant__ CUtensorMap out, const __grid_constant__ CUtensorMap in) {
-    __shared__ __align__(1024) unsigned char tile[8 * 64 * 2];
-    __shared__ __align__(8) unsigned long long barrier;
-    const unsigned to = (unsigned)__cvta_generic_to_shared(tile), ready = (unsigned)__cvta_generic_to_shared(&barrier);
-    const int column = blockIdx.x * 64, row = blockIdx.y * 8;
-    if (threadIdx.x == 0) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(ready) : "memory");
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ready), "r"(1024) : "memory");
-        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                     "[%0], [%1, {%3, %4}], [%2];" ::"r"(to), "l"(&in), "r"(ready), "r"(column), "r"(row) : "memory");
-        for (unsigned done = 0; !done;) {
-            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
-                         : "=r"(done) : "r"(ready) : "memory");
-        }
-        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                     ::"l"(&out), "r"(to), "r"(column), "r"(row) : "memory");
-        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-    }
-}
-"""
 FAMILY = """
 from peakgate.family import In, Out, TensorMap, kernel
 def arguments(m, n):
@@ -146,31 +124,24 @@ def test_a_map_that_cuda_does_not_have_is_refused_in_one_line(mistake, tmp_path)
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "kernels" / "tiles"
-    folder.mkdir(parents=True)
-    (tmp_path / "peakgate.toml").write_text("")
-    (folder / "tiles.cu").write_text(TILES)
-    (folder / "family.py").write_text(FAMILY)
-    return tmp_path
+def tiles(project):
+    return project("tiles", FAMILY, tiles=(CUDA / "tiles.cu").read_text()) / "tiles.cu"
 
 
-def test_sizes_whose_rows_no_map_takes_are_no_sizes_of_the_kernel(project):
+def test_sizes_whose_rows_no_map_takes_are_no_sizes_of_the_kernel(tiles):
     ((_, problems),) = builds().items()
     columns = {problem.buffers[0].shape[1] for problem in problems}
     assert len(columns) > 1
     assert all(each % 8 == 0 for each in columns)
 
 
-def test_the_emulator_checks_kernels_that_copy_through_maps(project):
+def test_the_emulator_checks_kernels_that_copy_through_maps(tiles):
     ((key, _),) = builds().items()
     found = check_build("", None, key, (0,), lambda _: None)
     assert (found.findings, found.skipped, found.broken) == ((), None, None)
     assert found.launches > 1
     assert targets()[1] == []
-    source = project / "kernels" / "tiles" / "tiles.cu"
-    source.write_text(source.read_text().replace('"r"(1024)', '"r"(1040)'))
+    tiles.write_text(tiles.read_text().replace('"r"(1024)', '"r"(1040)'))
     found = check_build("", None, key, (0,), lambda _: None)
     assert {finding.kind for finding in found.findings} == {"endless loop"}
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 
 import pytest
@@ -96,16 +95,19 @@ def test_a_launched_kernel_with_a_tuner_has_its_configuration_and_the_digest_of_
     assert (hook.notes, len(kept)) == ([], 3)
 
 
-def bench(folder, text):
-    (folder / "bench.py").write_text(text)
-    (folder / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
-    command = [sys.executable, "-P", "-m", "peakgate", "bench", "--device", "cpu", "--benchmark-json=run.json"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+@pytest.fixture
+def benched(tmp_path, bench):
+    def run(text):
+        (tmp_path / "bench.py").write_text(text)
+        (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
+        return bench(tmp_path, "--benchmark-json=run.json")
+
+    return run
 
 
-def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path):
+def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path, benched):
     (example,) = re.findall(r"```python\n(.*?)```", page("tuners"), re.DOTALL)
-    done = bench(tmp_path, example)
+    done = benched(example)
     assert done.returncode == 0, done.stdout + done.stderr
     (entry,) = json.loads((tmp_path / "run.json").read_text())["benchmarks"]
     (choice,) = entry["extra_info"]["tuned"]
@@ -113,8 +115,8 @@ def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path):
     assert choice["configuration"] in ("64", "256", "1024")
 
 
-def test_a_choice_that_is_no_mapping_is_bad_input(tmp_path):
+def test_a_choice_that_is_no_mapping_is_bad_input(benched):
     text = "import numpy as np\ndef bench_x(gpu_benchmark):\n    gpu_benchmark.tuned(7)(lambda x: x + 1, np.ones(3))\n"
-    done = bench(tmp_path, text)
+    done = benched(text)
     assert done.returncode == 3
     assert "tuned is 7" in done.stdout

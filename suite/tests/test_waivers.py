@@ -1,11 +1,9 @@
 """Accepted defects: one file for every command, strict both ways."""
 
-import json
 from datetime import date
 
 import pytest
 from peakgate.check.sanitize.report import LaunchLog, SanitizerDefect, ToolReport
-from peakgate.cli import main
 from peakgate.core.errors import PeakgateError
 from peakgate.judge.waivers import DefectKey, Waiver, complaints, entry, offer, read, rule, set_apart
 
@@ -99,25 +97,22 @@ KERNEL = """__global__ void sums(float* out, const float* in, int n) {
 """
 
 
-def test_check_reports_a_waived_defect_with_its_reason_and_fails_on_an_entry_for_none(tmp_path, monkeypatch, capsys):
-    folder, baselines = tmp_path / "kernels" / "sums", tmp_path / "baselines"
-    folder.mkdir(parents=True)
-    baselines.mkdir()
-    (tmp_path / "peakgate.toml").write_text("")
-    (folder / "family.py").write_text(FAMILY)
-    (folder / "sums.cu").write_text(KERNEL)
-    monkeypatch.chdir(tmp_path)
-    assert main(["check", "--jobs", "1"]) == 1
+def test_check_reports_a_waived_defect_with_its_reason_and_fails_on_an_entry_for_none(
+    project, checked, tmp_path, capsys
+):
+    project("sums", FAMILY, sums=KERNEL)
+    (baselines := tmp_path / "baselines").mkdir()
+    assert checked()[0] == 1
     said = capsys.readouterr().out
     asked = said[said.index("[[defect]]") :].partition("\n\n")[0]
     waiver = asked.replace('reason = ""', 'reason = "padded"').replace('expires = ""', "expires = 2999-12-31")
     (baselines / "waivers.toml").write_text(waiver)
-    assert main(["check", "--jobs", "1"]) == 0
+    code, verdict = checked()
+    assert code == 0
     assert "until 2999-12-31" in capsys.readouterr().out
-    verdict = json.loads((tmp_path / ".peakgate" / "out" / "check.json").read_text())
     assert [each["reason"] for each in verdict["kernels"][0]["waived"]] == ["padded"]
     (baselines / "waivers.toml").write_text(waiver.replace("sums.cu", "other.cu"))
-    assert main(["check", "--jobs", "1"]) == 1
+    assert checked()[0] == 1
     said = capsys.readouterr().out
     assert "no longer occurs" in said
     assert "1 defect" in said
