@@ -33,37 +33,11 @@ def writing(case, *dtypes):
     return replace(case, arguments=buffers)
 
 
-def test_equal_values_are_right():
-    data = np.arange(32, dtype=np.float32).reshape(8, 4)
-    result = judged(EXACT, (data, data.copy()))
-    assert result.right
-    assert (result.error, result.ratio) == (0, 0)
-
-
 def test_one_wrong_element_is_named_with_both_values():
     data = np.ones((8, 4), np.float32)
     output = data.copy()
     output[5, 2] = 7
     assert "2] is 7" in judged(EXACT, (output, data)).mismatch
-
-
-@pytest.mark.parametrize("case", [EXACT, NEAR])
-def test_an_element_left_poisoned_is_wrong(case):
-    data = np.ones((8, 4), np.float32)
-    output = data.copy()
-    output[7, 3] = math.nan
-    result = judged(case, (output, data.astype(np.float64)))
-    assert not result.right
-    assert "3] is nan" in result.mismatch
-
-
-def test_an_error_within_its_bound_is_right_and_both_figures_are_reported():
-    reference = np.full((8, 4), 2.0)
-    output = (reference * (1 + 4e-7)).astype(np.float32)
-    result = judged(NEAR, (output, reference))
-    assert result.right
-    assert 1e-7 < result.error < 1e-6
-    assert 0.1 < result.ratio < 0.6
 
 
 def test_a_reference_of_another_shape_is_a_programming_error():
@@ -159,12 +133,6 @@ def test_rounding_to_the_outputs_type_is_allowed_beside_the_tolerance():
         assert not judged(case, (beyond, reference)).right
 
 
-def test_a_reference_no_more_precise_than_the_output_doubles_the_bound():
-    single, double = (bound_of(1e-5, "float32", dtype) for dtype in ("float32", "float64"))
-    assert single.weighted == 2 * double.weighted
-    assert single.relative == pytest.approx(2 * double.relative)
-
-
 def test_a_sum_that_cancels_is_right_by_the_magnitude_of_what_is_summed():
     reference, output = np.full((8, 4), 1e-7), np.full((8, 4), 2e-7)
     assert not judged(NEAR, (output, reference)).right
@@ -183,14 +151,6 @@ def test_numbers_beyond_a_types_range_are_infinite_and_small_ones_may_be_flushed
 def test_the_error_for_the_record_is_of_the_elements_whose_reference_is_finite():
     result = judged(NEAR, (np.array([1.0, 0.5]), np.array([math.inf, 0.25])))
     assert (result.error, result.worst.wrong, result.worst.output) == (1.0, 2, 0)
-
-
-def test_where_nan_is_expected_it_must_be_only_for_those_who_ask():
-    data = np.array([1.0, math.nan])
-    bound = bound_of(1e-5, "float32", "float64")
-    assert not compare(np, data, data, bound).right
-    assert compare(np, data, data, replace(bound, equal_nan=True)).right
-    assert not compare(np, np.ones(2), data, replace(bound, equal_nan=True)).right
 
 
 def test_a_result_that_an_older_rule_passed_names_both_criteria():
@@ -445,12 +405,6 @@ def test_a_wrong_output_is_the_same_whatever_compared_it_and_small_ones_are_look
         assert figures == ["0", "0", "10", "-4", "14", f"{allowed:g}", "0.125"]
     # Without a quick way on the device, by the reference alone and by the magnitude; else once.
     assert places == [True, on_host < 4, True, True, on_host < 4]
-
-
-def test_an_output_that_has_to_be_equal_is_infinitely_off_where_it_is_not():
-    result = compare(np, np.ones(3), np.array([1.0, 1.0, 2.0]), correctness.ErrorBound())
-    assert (result.error, result.ratio) == (math.inf, math.inf)
-    assert "allowed" not in result.mismatch
 
 
 def test_a_bound_is_of_the_type_that_the_case_has_or_else_of_the_outputs_own():

@@ -2,8 +2,7 @@
 
 import pytest
 from peakgate.core.case import Buffer, Role, Work
-from peakgate.core.verdict import ExitCode, Verdict, exit_code
-from peakgate.judge.gate import judge
+from peakgate.core.verdict import Verdict, exit_code
 from peakgate.judge.metrics import Metrics, matching_roof, metrics
 from peakgate.judge.peaks import TENSOR_OPERATIONS, Peaks, pcie_gbs, theoretical_peaks
 from synthetic_cases import make_case, make_samples
@@ -178,55 +177,6 @@ def test_the_roof_of_the_nearest_size_is_the_one_compared_with():
     assert matching_roof(large, {"copy_512KiB": 1.0, "copy_1GiB": 2.0}) == "copy_1GiB"
     assert matching_roof(make_case(arguments=()), {"copy_1KiB": 1.0, "copy_2KiB": 1.0}) == "copy_1KiB"
     assert matching_roof(make_case(roof="link"), roofs) is None
-
-
-def judged(times_us=(500.0,), floor=None, peaks=PEAKS, discarded=0, disturbance=None):
-    samples = make_samples(*times_us, discarded=discarded)
-    figures = metrics(make_case(), samples, peaks, {}) if samples.conclusive else None
-    return judge(samples, figures, floor, disturbance)
-
-
-def test_a_case_at_its_floor_passes_and_under_it_is_below_floor():
-    assert judged(floor=0.0005).verdict is Verdict.PASS
-    below = judged(floor=0.7)
-    assert below.verdict is Verdict.BELOW_FLOOR
-    assert "floor 0.7 (" in below.reason
-    assert "1980 MHz" in below.reason
-
-
-def test_a_case_without_a_floor_is_said_not_passed():
-    assert judged().verdict is Verdict.NO_FLOOR
-    assert judged(peaks=None, floor=0.7).verdict is Verdict.NO_FLOOR
-
-
-def test_mostly_discarded_samples_are_inconclusive_not_slow():
-    verdict = judged(times_us=(500.0, 501.0), discarded=9, floor=0.9)
-    assert verdict.verdict is Verdict.INCONCLUSIVE
-    assert "9 of 11" in verdict.reason
-
-
-@pytest.mark.parametrize("floor", [None, 0.5])
-def test_a_reading_above_the_peak_is_impossible_and_never_a_pass(floor):
-    least_us = 1_000_000 / PEAKS.memory_gbs / 1e3
-    assert judged((least_us / 1.01,), floor).verdict in (Verdict.PASS, Verdict.NO_FLOOR)
-    above = judged((least_us / 1.03,), floor, disturbance="foreign process 7 was on this GPU")
-    assert above.verdict is Verdict.IMPOSSIBLE
-    assert above.reason.startswith("1.03 of peak")
-    assert exit_code([above.verdict]) is ExitCode.REGRESSION
-
-
-@pytest.mark.parametrize("floor", [None, 0.0001, 0.9])
-def test_what_disturbed_the_samples_leaves_the_case_open_on_either_side_of_its_floor(floor):
-    open_case = judged(floor=floor, disturbance="foreign process 7 was on this GPU")
-    assert open_case.verdict is Verdict.INCONCLUSIVE
-    assert "foreign process 7" in open_case.reason
-
-
-def test_a_regression_outranks_an_open_question_and_that_a_pass():
-    assert exit_code([Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.BELOW_FLOOR]) is ExitCode.REGRESSION
-    assert exit_code([Verdict.PASS, Verdict.INCONCLUSIVE]) is ExitCode.UNDECIDED
-    assert exit_code([Verdict.PASS, Verdict.NO_FLOOR]) is ExitCode.OK
-    assert exit_code([Verdict.PASS, Verdict.NO_FLOOR], strict=True) is ExitCode.UNDECIDED
 
 
 @pytest.mark.parametrize("verdict", Verdict)
