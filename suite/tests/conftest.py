@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from peakgate.cli import main
-from peakgate.core import config
+from peakgate.core import config, sandbox, seccomp
+from peakgate.core.sandbox import Isolation
 
 
 @pytest.fixture
@@ -27,6 +30,26 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
         return folder
 
     return write
+
+
+@pytest.fixture
+def sandboxed(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
+    """Start a Python program in the sandbox, in ``folder`` beside ``scratch``; skip where it cannot be."""
+
+    def start(way: Isolation, *program: str, landlock: int = 1, **options: Any) -> subprocess.Popen[bytes]:
+        if way is Isolation.NAMESPACES and (why := sandbox.refusal_of_namespaces()):
+            pytest.skip(why)
+        if way is Isolation.LANDLOCK and sandbox._landlock_version() < landlock:
+            pytest.skip(f"this machine's kernel has no Landlock of version {landlock}")
+        if why := seccomp.refusal():
+            pytest.skip(why)
+        for name in ("folder", "scratch"):
+            (tmp_path / name).mkdir(exist_ok=True)
+        piped = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE} | options
+        command = [sys.executable, "-P", "-c", *program]
+        return sandbox.start(command, tmp_path / "folder", tmp_path / "scratch", way=way, **piped)
+
+    return start
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.errors import Code
 from peakgate.run.inputs import floors_at
+from refusals import refuses
 
 TEXT = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"a.b" = 0.7\n'
 
@@ -50,16 +51,12 @@ def test_a_gpu_without_floors_at_the_base_has_none(floors: Path) -> None:
 
 @pytest.mark.parametrize("ref", ["nowhere", "", "--all"])
 def test_a_ref_that_is_no_commit_is_refused(floors: Path, ref: str) -> None:
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.COMMIT):
+    with refuses(Code.COMMIT):
         floors_at(ref, Path("baselines"), "nvidia-h200")
 
 
 def test_a_mistake_in_the_base_is_named_with_its_commit(floors: Path) -> None:
     floors.write_text("schema = 9")
     git("commit", "-q", "-a", "-m", "broken")
-    with pytest.raises(
-        PeakgateError,
-        match=r"^HEAD:baselines/nvidia-h200/floors.toml:1: ",
-        check=lambda error: error.code is Code.RECORD,
-    ):
+    with refuses(Code.RECORD, r"^HEAD:baselines/nvidia-h200/floors.toml:1: "):
         floors_at("HEAD", Path("baselines"), "nvidia-h200")

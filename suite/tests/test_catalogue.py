@@ -8,6 +8,7 @@ from peakgate.core import catalogue, config
 from peakgate.core.case import Scale, Tier
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.selection import selector
+from refusals import refuses
 
 FAMILY_FILE = """
 from peakgate.case import Family
@@ -15,28 +16,15 @@ FAMILY = Family({name!r}, "synthetic", (), lambda scale: iter(()), lambda case: 
 """
 
 
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    """An empty project, entered; writes family files below its kernels."""
-    (tmp_path / "peakgate.toml").write_text("")
-    monkeypatch.chdir(tmp_path)
-
-    def write(folder, text, name="family.py"):
-        (tmp_path / "kernels" / folder).mkdir(parents=True, exist_ok=True)
-        (tmp_path / "kernels" / folder / name).write_text(text)
-
-    return write
-
-
 def test_every_folder_with_a_family_file_is_a_family(project):
     project("one", FAMILY_FILE.format(name="one"))
     project("two", FAMILY_FILE.format(name="two"))
-    project("common", "", name="header.cuh")
+    (project("common") / "header.cuh").write_text("")
     assert [family.name for family in catalogue.families()] == ["one", "two"]
 
 
 def test_a_family_imports_its_siblings(project):
-    project("one", "NAME = 'with_sibling'\n", name="names.py")
+    (project("one") / "names.py").write_text("NAME = 'with_sibling'\n")
     project("one", "from .names import NAME\n" + FAMILY_FILE.replace("{name!r}", "NAME"))
     assert catalogue.families()[0].name == "with_sibling"
 
@@ -53,7 +41,7 @@ def test_a_project_without_a_kernel_is_bad_input_of_what_checks_kernels(project,
 )
 def test_a_folder_that_only_the_settings_know_is_named(tmp_path, project, settings, named):
     (tmp_path / "peakgate.toml").write_text(settings)
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.SETTING):
+    with refuses(Code.SETTING):
         config.required()
 
 
@@ -70,20 +58,18 @@ def test_families_of_one_folder_name_in_two_projects_are_two(tmp_path, monkeypat
 def test_two_families_of_one_name_are_refused_with_both_files(project):
     project("one", FAMILY_FILE.format(name="twin"))
     project("other", FAMILY_FILE.format(name="twin"))
-    with pytest.raises(
-        PeakgateError, match=r"one.family\.py .* .*other.family\.py", check=lambda error: error.code is Code.FAMILY
-    ):
+    with refuses(Code.FAMILY, r"one.family\.py .* .*other.family\.py"):
         catalogue.families()
 
 
 def test_a_family_that_is_none_is_refused(project):
     project("one", "FAMILY = 'transpose'\n")
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.FAMILY):
+    with refuses(Code.FAMILY):
         catalogue.families()
 
 
 def test_a_mistake_in_a_sibling_is_named_with_its_line(project):
-    project("one", "\n1 / 0\n", name="names.py")
+    (project("one") / "names.py").write_text("\n1 / 0\n")
     project("one", "from .names import NAME\n")
     with pytest.raises(PeakgateError, match=r"names\.py:2: ZeroDivisionError"):
         catalogue.families()
@@ -102,8 +88,7 @@ FAMILY = kernel("scale.cu", arguments=lambda n: [Out(n), In(n), Value(n)], grid=
 def test_sizes_without_end_are_refused_and_not_waited_for(project, monkeypatch, sizes, small):
     monkeypatch.setattr("peakgate.family.MOST_FAMILY_CASES", 10)
     monkeypatch.setattr(catalogue, "MOST_FAMILY_CASES", 10)
-    project("scale", "", name="scale.cu")
-    project("scale", KERNEL_FILE.format(sizes=sizes, small=small))
+    project("scale", KERNEL_FILE.format(sizes=sizes, small=small), scale="")
     for scale in Scale:
         refused = catalogue.described(scale).refused
         assert len(refused) == (sizes != "[1]")
@@ -160,12 +145,9 @@ def test_an_expression_that_is_none_is_bad_input_of_every_command(expression, pl
 
 @pytest.mark.parametrize("name", ["skewed", "scale.skewed", "other.skewed", "scale.cu"])
 def test_a_kernel_file_that_no_family_lists_is_named_where_its_name_selects_nothing(project, name):
-    project("scale", "", name="scale.cu")
-    project("scale", "", name="17_skewed.cu")
-    project("scale", KERNEL_FILE.format(sizes="[1]", small="[1]"))
-    with pytest.raises(PeakgateError) as unknown:
+    project("scale", KERNEL_FILE.format(sizes="[1]", small="[1]"), **{"scale": "", "17_skewed": ""})
+    with refuses(Code.SELECTION) as unknown:
         catalogue.described_problems(name)
-    assert unknown.value.code is Code.SELECTION
     assert ("kernels/scale/17_skewed.cu" in str(unknown.value)) is (name in ("skewed", "scale.skewed"))
 
 
@@ -202,7 +184,6 @@ FAMILY = Family("one", "synthetic", (STAGE,), cases, edges)
 
 
 def test_inputs_from_a_lambda_do_not_make_a_problem_of_its_own_each_time(project):
-    project("one", "__global__ void twice(float* in, float* out) {}", name="twice.cu")
-    project("one", WITH_A_LAMBDA)
+    project("one", WITH_A_LAMBDA, twice="__global__ void twice(float* in, float* out) {}")
     problems = catalogue.problems()
     assert sorted((problem.size, problem.variant) for problem in problems) == [("16", ""), ("8", ""), ("8", "other")]

@@ -5,6 +5,7 @@ from peakgate.check import gpu_build
 from peakgate.core.case import Launch
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.occupancy import launch_refusal
+from refusals import refuses
 
 SOURCE = """
 %(host)s
@@ -139,5 +140,5 @@ def test_a_launch_is_refused_beyond_the_limits_of_cuda_and_of_the_sm(launch, com
 
 
 def test_a_capability_that_is_not_known_is_named():
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.NO_GPU):
+    with refuses(Code.NO_GPU):
         launch_refusal((99, 0), Launch(ONE, ONE))

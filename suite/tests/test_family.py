@@ -10,7 +10,7 @@ from peakgate.cli import main
 from peakgate.core import catalogue
 from peakgate.core.case import Scale
 from peakgate.core.catalogue import problems
-from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.errors import Code
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.expected import expected
 from peakgate.family import In, Out, Value, kernel
@@ -18,6 +18,7 @@ from peakgate.measure.data import PATTERNS
 from peakgate.run.identity import identities
 from peakgate.run.listing import Listed
 from peakgate.run.terms import changes, stated
+from refusals import refuses
 
 SOFTMAX, HISTOGRAM, SUM, RAMP = ((CUDA / f"{name}.cu").read_text() for name in ("softmax", "histogram", "sum", "ramp"))
 SOFTMAX_FAMILY = """
@@ -159,7 +160,7 @@ def test_a_kernel_without_a_small_problem_is_named_and_alone_no_pass(project):
     np.save(project("sum", saved.replace(", edges=[1, 1000]", ""), sum=SUM) / "sum.npy", np.ones(1, "float32"))
     small, measured = (catalogue.described(scale).cases for scale in (Scale.SMALL, Scale.BENCH))
     assert catalogue.without_problems(small, measured) == ["sum.sum"]
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.FAMILY):
+    with refuses(Code.FAMILY):
         problems()
 
 
@@ -192,9 +193,9 @@ def test_saved_arrays_are_inputs_and_expected_results_and_part_of_the_contract(c
     assert list(changes(before, stated(case))) == ["saved"]
     assert main(["check", "--jobs", "1"]) == 1
     np.save(folder / "bins-100.npy", bins[:9])
-    with pytest.raises(PeakgateError, match=r"bins-100\.npy", check=lambda error: error.code is Code.DATA):
+    with refuses(Code.DATA, r"bins-100\.npy"):
         expected(np, CpuLaunchable(case), CpuLaunchable)
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.REFERENCE):
+    with refuses(Code.REFERENCE):
         expected(np, CpuLaunchable(replace(case, reference=None)), CpuLaunchable)
 
 

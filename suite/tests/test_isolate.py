@@ -1,8 +1,6 @@
 """A stranger's family under `check --isolate`: what it tries, and what of it works."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -37,13 +35,6 @@ raise RuntimeError("\\x1b[2J " + json.dumps(found))
 """
 
 
-def permitted():
-    tried = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "true"], capture_output=True, check=False
-    )
-    return tried.returncode == 0
-
-
 @pytest.fixture
 def stranger(tmp_path, monkeypatch):
     """A project of a stranger's beside a file of the user's, in a folder that only the user sees."""
@@ -60,7 +51,7 @@ def stranger(tmp_path, monkeypatch):
     return project
 
 
-@pytest.mark.skipif(sys.platform != "linux" or not permitted(), reason="this machine permits no user namespaces")
+@pytest.mark.skipif(bool(sandbox.refusal_of_namespaces()), reason="this machine permits no user namespaces")
 def test_a_stranger_has_no_network_no_file_of_the_users_and_no_environment(stranger, capsys):
     assert main(["check", "--isolate"]) == 3
     out = capsys.readouterr().out

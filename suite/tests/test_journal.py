@@ -3,9 +3,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.errors import Code
 from peakgate.run import journal as journal_file
 from peakgate.run.journal import Journal, Lines, Link, finished
+from refusals import refuses
 
 KEY = {"commit": "abc", "changes": "def", "driver": "580"}
 FIRST = {"case": "mine.first", "extra_info": {"verdict": "PASS"}, "times_us": [1.5, 0.1]}
@@ -44,13 +45,13 @@ def test_nothing_to_resume_is_a_new_run(tmp_path):
 @pytest.mark.parametrize("name", list(KEY))
 @pytest.mark.parametrize("value", ["other", None])
 def test_a_run_of_something_else_is_not_resumed(journal, name, value):
-    with pytest.raises(PeakgateError, match=name, check=lambda error: error.code is Code.CHANGED):
+    with refuses(Code.CHANGED, name):
         Journal(journal.parent).resume(KEY | {name: value})
 
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
     first = Journal(tmp_path)
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.TAKEN):
+    with refuses(Code.TAKEN):
         Journal(tmp_path)
     first.close(keep=False)
     assert list(tmp_path.iterdir()) == []
@@ -98,7 +99,7 @@ def test_what_is_appended_after_a_cut_line_is_read_back(tmp_path, length):
 
 def test_a_journal_that_begins_with_something_else_is_refused_and_not_measured_over(tmp_path):
     (tmp_path / "bench.journal").write_text('{"measures": 5}\n')
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.CHANGED):
+    with refuses(Code.CHANGED):
         Journal(tmp_path).resume(KEY)
 
 

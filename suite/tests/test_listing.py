@@ -11,6 +11,7 @@ from peakgate.core.case import Scale
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.measure.data import input_array, inputs_of
 from peakgate.run import listing
+from refusals import refuses
 
 FAMILY = """
 import sys
@@ -103,7 +104,7 @@ def test_a_function_that_gives_no_value_is_one_line(project, monkeypatch, refere
 
 def test_an_endless_family_is_ended(project, monkeypatch):
     monkeypatch.setattr(listing, "SUPPLIER_LIMIT_S", 1.0)
-    with pytest.raises(PeakgateError, match="time limit", check=lambda error: error.code is Code.FAMILY):
+    with refuses(Code.FAMILY, "time limit"):
         listing.listed(project(more="while True: pass"), Scale.SMALL)
 
 

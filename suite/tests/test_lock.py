@@ -5,10 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from peakgate.core.errors import CannotDecide, Code, PeakgateError, refused
+from peakgate.core.errors import CannotDecide, Code, refused
 from peakgate.core.verdict import ExitCode
 from peakgate.run import lock
 from peakgate.run.lock import HELD_VARIABLE, device_uuid, inherited, locked
+from refusals import refuses
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 
@@ -89,7 +90,7 @@ def test_a_link_in_place_of_the_lock_is_refused_and_not_written_through(tmp_path
     target.write_text("kept")
     (tmp_path / f"peakgate-{UUID}.lock").symlink_to(target)
     with (
-        pytest.raises(PeakgateError, check=lambda error: error.code is Code.UNWRITABLE),
+        refuses(Code.UNWRITABLE),
         locked(UUID),
     ):
         pass

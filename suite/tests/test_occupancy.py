@@ -170,29 +170,14 @@ def test_occupancy_never_passes_a_limit(capability: Capability, block: int, per_
     assert found.limiters
 
 
-@given(capabilities, threads, st.integers(0, 254), shared)
-def test_another_register_never_adds_a_block(capability: Capability, block: int, per_thread: int, bytes_: int) -> None:
-    fewer, more = (occupancy(capability, block, per_thread + extra, 0, bytes_) for extra in (0, 1))
-
-    assert more.blocks_per_sm <= fewer.blocks_per_sm
-
-
-@given(capabilities, threads, registers, shared, st.integers(0, 64 * KIB))
-def test_more_shared_memory_never_adds_a_block(
+@given(capabilities, st.integers(1, 1023), st.integers(0, 254), shared, st.integers(0, 64 * KIB))
+def test_more_threads_registers_or_shared_memory_never_add_a_block(
     capability: Capability, block: int, per_thread: int, bytes_: int, extra: int
 ) -> None:
-    assert (
-        occupancy(capability, block, per_thread, 0, bytes_ + extra).blocks_per_sm
-        <= occupancy(capability, block, per_thread, 0, bytes_).blocks_per_sm
-    )
-
-
-@given(capabilities, st.integers(1, 1023), registers, shared)
-def test_a_larger_block_never_fits_more_often(capability: Capability, block: int, per_thread: int, bytes_: int) -> None:
-    assert (
-        occupancy(capability, block + 1, per_thread, 0, bytes_).blocks_per_sm
-        <= occupancy(capability, block, per_thread, 0, bytes_).blocks_per_sm
-    )
+    fewest = occupancy(capability, block, per_thread, 0, bytes_).blocks_per_sm
+    assert occupancy(capability, block + 1, per_thread, 0, bytes_).blocks_per_sm <= fewest
+    assert occupancy(capability, block, per_thread + 1, 0, bytes_).blocks_per_sm <= fewest
+    assert occupancy(capability, block, per_thread, 0, bytes_ + extra).blocks_per_sm <= fewest
 
 
 @given(capabilities, threads, st.integers(1, 255), st.integers(1, 60 * KIB))

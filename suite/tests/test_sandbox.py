@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from peakgate.core import processes, sandbox, seccomp
+from peakgate.core import processes
 from peakgate.core.processes import end_group
 from peakgate.core.sandbox import Isolation
 
@@ -40,23 +40,20 @@ print(json.dumps({
 
 
 @pytest.mark.parametrize("way", [Isolation.NAMESPACES, Isolation.LANDLOCK])
-def test_a_program_reads_its_folder_writes_its_scratch_folder_and_reaches_nothing_else(way, tmp_path, monkeypatch):
-    if way is Isolation.NAMESPACES and sandbox.refusal_of_namespaces():
-        pytest.skip(sandbox.refusal_of_namespaces())
-    if way is Isolation.LANDLOCK and sandbox._landlock_version() < 6:
-        pytest.skip("this machine's kernel has no Landlock that hides processes and TCP")
+def test_a_program_reads_its_folder_writes_its_scratch_folder_and_reaches_nothing_else(
+    way, tmp_path, monkeypatch, sandboxed
+):
     monkeypatch.setenv("TOKEN", "secret")
-    folder, scratch, secret = tmp_path / "folder", tmp_path / "scratch", tmp_path / "secret"
+    folder, secret = tmp_path / "folder", tmp_path / "secret"
     folder.mkdir()
-    scratch.mkdir()
     secret.write_text("secret")
     (folder / "own").write_text("")
     package = tmp_path / "named by a .pth file" / "site-packages" / "theirs.py"
     package.parent.mkdir(parents=True)
     package.write_text("")
     monkeypatch.syspath_prepend(str(package.parent))
-    command = [sys.executable, "-P", "-c", PROGRAM, str(secret), str(os.getpid()), str(package)]
-    process = sandbox.start(command, folder, scratch, way=way, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    # Landlock hides processes and TCP from version 6 on.
+    process = sandboxed(way, PROGRAM, str(secret), str(os.getpid()), str(package), landlock=6)
     found = json.loads(process.communicate(timeout=60)[0])
     allowed = {"read its own file", "read a package elsewhere", "write scratch"}
     assert {name for name in found if found[name] == "worked"} == allowed, found
@@ -108,18 +105,8 @@ os.read(ready, 1)
 
 
 @pytest.mark.parametrize("way", Isolation)
-def test_nothing_that_a_program_started_outlives_it_and_memory_that_runs_out_ends_it_first(way, tmp_path):
-    if way is Isolation.NAMESPACES and sandbox.refusal_of_namespaces():
-        pytest.skip(sandbox.refusal_of_namespaces())
-    if way is Isolation.LANDLOCK and sandbox._landlock_version() < 1:
-        pytest.skip("this machine's kernel has no Landlock")
-    if seccomp.refusal():
-        pytest.skip(seccomp.refusal())
-    (tmp_path / "scratch").mkdir()
-    (tmp_path / "folder").mkdir()
-    command = [sys.executable, "-c", LEAVES_ITS_GROUP]
-    places = tmp_path / "folder", tmp_path / "scratch"
-    process = sandbox.start(command, *places, way=way, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+def test_nothing_that_a_program_started_outlives_it_and_memory_that_runs_out_ends_it_first(way, sandboxed):
+    process = sandboxed(way, LEAVES_ITS_GROUP)
     assert process.stdout is not None
     assert process.stdout.readline() == b"1000\n"
     end_group(process, 30.0)

@@ -20,10 +20,12 @@ from peakgate.check.sanitize.report import (
 from peakgate.check.sanitize.report import report as report_of
 from peakgate.core.case import Scale
 from peakgate.core.catalogue import kernel_name, problems
-from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.errors import Code
 from peakgate.core.processes import run_in_group
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.waivers import rule
+from peakgate.judge.defects import rule
+from refusals import refuses
 
 KERNELS = {name: [f"injected.{name}"] for name in ("past_end", "racing", "unwritten")}
 
@@ -215,17 +217,13 @@ def test_every_kernel_is_among_the_problems_once_a_launch_and_operations_are_not
 
 
 def test_a_text_that_no_case_has_is_told(tmp_path):
-    with pytest.raises(PeakgateError, match="no such kernel", check=lambda error: error.code is Code.OPTION):
+    with refuses(Code.OPTION, "no such kernel"):
         problems("no such kernel")
 
 
 def test_a_kernel_file_that_no_family_lists_is_told_where_to_list_it(project):
     project("mine", **{"07_fresh": ""})
-    with pytest.raises(
-        PeakgateError,
-        match=r"kernels/mine/07_fresh\.cu.*kernels/mine/family\.py",
-        check=lambda error: error.code is Code.SELECTION,
-    ):
+    with refuses(Code.SELECTION, r"kernels/mine/07_fresh\.cu.*kernels/mine/family\.py"):
         problems("mine.fresh")
 
 
@@ -265,7 +263,7 @@ def test_without_gpu_or_tool_it_is_undecided_and_the_reason_is_kept(tmp_path, mo
 
 def test_an_index_without_a_gpu_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 1)
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.NO_GPU):
+    with refuses(Code.NO_GPU):
         command.main("sanitize", ["--index", "1", "--out", str(tmp_path)])
 
 

@@ -8,9 +8,8 @@ import re
 import signal
 import struct
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from peakgate.core import sandbox, seccomp
@@ -22,6 +21,7 @@ HEADERS = {
 }
 NEW_USER, TIOCSTI, TIOCLINUX, TIOCGWINSZ = 0x10000000, 0x5412, 0x541C, 0x5413
 UNIX, INET, VSOCK = 1, 2, 40
+Run = Callable[..., tuple[int, str]]
 EPERM, ENOSYS = f"error {errno.EPERM}", f"error {errno.ENOSYS}"
 
 
@@ -157,26 +157,21 @@ print("went on", flush=True)
 """Calls machine code."""
 
 
-def run(way: Isolation, tmp_path: Path, *program: str) -> tuple[int, str]:
+@pytest.fixture
+def run(sandboxed: Callable[..., subprocess.Popen[bytes]]) -> Callable[..., tuple[int, str]]:
     """A Python program in the sandbox: its exit code and what it printed."""
-    if way is Isolation.NAMESPACES and sandbox.refusal_of_namespaces():
-        pytest.skip(sandbox.refusal_of_namespaces())
-    if way is Isolation.LANDLOCK and sandbox._landlock_version() < 1:
-        pytest.skip("this machine's kernel has no Landlock")
-    if seccomp.refusal():
-        pytest.skip(seccomp.refusal())
-    for name in ("folder", "scratch"):
-        (tmp_path / name).mkdir()
-    command = [sys.executable, "-P", "-c", *program]
-    piped: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    process = sandbox.start(command, tmp_path / "folder", tmp_path / "scratch", way=way, **piped)
-    printed = process.communicate(timeout=60)[0].decode()
-    return process.returncode, printed
+
+    def ended(way: Isolation, *program: str) -> tuple[int, str]:
+        process = sandboxed(way, *program, stderr=subprocess.STDOUT)
+        printed = process.communicate(timeout=60)[0].decode()
+        return process.returncode, printed
+
+    return ended
 
 
 @pytest.mark.parametrize("way", Isolation)
-def test_a_program_in_the_sandbox_is_denied_what_no_family_needs(way: Isolation, tmp_path: Path) -> None:
-    code, printed = run(way, tmp_path, PROGRAM)
+def test_a_program_in_the_sandbox_is_denied_what_no_family_needs(way: Isolation, run: Run) -> None:
+    code, printed = run(way, PROGRAM)
     found = json.loads(printed)
     expected = dict.fromkeys(found, "EPERM") | {"clone3": "ENOSYS"}
     expected["unix"] = "worked" if way is Isolation.NAMESPACES else "EPERM"
@@ -185,16 +180,16 @@ def test_a_program_in_the_sandbox_is_denied_what_no_family_needs(way: Isolation,
 
 
 @pytest.mark.parametrize("way", Isolation)
-def test_numpy_threads_processes_and_pipes_work_in_the_sandbox(way: Isolation, tmp_path: Path) -> None:
-    assert run(way, tmp_path, USEFUL) == (0, "")
+def test_numpy_threads_processes_and_pipes_work_in_the_sandbox(way: Isolation, run: Run) -> None:
+    assert run(way, USEFUL) == (0, "")
 
 
-def test_cupy_is_imported_in_the_sandbox(tmp_path: Path) -> None:
+def test_cupy_is_imported_in_the_sandbox(run: Run) -> None:
     found = importlib.util.find_spec("cupy")
     if found is None or found.origin is None:
         pytest.skip("CuPy is not installed")
     program = "import sys; sys.path.append(sys.argv[1]); import cupy; print(cupy.ndarray.__name__)"
-    code, printed = run(sandbox.isolation()[0], tmp_path, program, str(Path(found.origin).parents[1]))
+    code, printed = run(sandbox.isolation()[0], program, str(Path(found.origin).parents[1]))
     assert (code, printed.splitlines()[-1]) == (0, "ndarray")
 
 
@@ -204,7 +199,7 @@ def test_cupy_is_imported_in_the_sandbox(tmp_path: Path) -> None:
     ["b814000000cd80c3", "b827000040" + "0f05c3"],
     ids=["a call of 32 bits", "a call with addresses of 32 bits"],
 )
-def test_a_call_by_another_door_ends_the_program(code: str, tmp_path: Path) -> None:
-    ended, printed = run(sandbox.isolation()[0], tmp_path, FOREIGN, code)
+def test_a_call_by_another_door_ends_the_program(code: str, run: Run) -> None:
+    ended, printed = run(sandbox.isolation()[0], FOREIGN, code)
     assert printed == "there\n"
     assert ended in (-signal.SIGSYS, 128 + signal.SIGSYS)

@@ -48,6 +48,11 @@ class Compiling:
         self.warm = True
 
 
+def launchable(case):
+    """What a device has prepared of a case that is never launched."""
+    return SimpleNamespace(case=case, resources=None, fingerprint=None)
+
+
 def begun(monkeypatch, prove, **options):
     """Begin a session whose builds are proven by ``prove``; the session and the steps it announced."""
     steps = []
@@ -61,9 +66,8 @@ def test_builds_are_proven_early_only_where_that_is_asked_for_and_the_device_tak
     proven = []
     session, steps = begun(monkeypatch, lambda _, case: proven.append(case.size), prove_early=True)
     assert proven == ["0", "1"]
-    assert [step for step, *_ in steps].count(
-        "build"
-    ) == 4  # again after each case, whose steps have limits of their own
+    # Again after each case, whose steps have limits of their own.
+    assert [step for step, *_ in steps].count("build") == 4
     begun(monkeypatch, lambda _, case: proven.append(case.size))
     assert proven == ["0", "1"]
     assert session.device.checked
@@ -94,27 +98,23 @@ def test_a_fault_on_an_edge_size_problem_names_the_problem_and_keeps_its_kind(mo
     def check(_session, _launchable, _owner):
         raise KernelCrash("an illegal access")
 
-    device = SimpleNamespace(prepare=lambda case: case, draw_from=lambda seed: None)
-    session = Session(device, SimpleNamespace(), Tier.GATE)
-    session.probes = lambda _case: [make_case(size="7")]
-    monkeypatch.setattr(Session, "_check", check)
     with pytest.raises(KernelCrash, match=r"^edge-size problem 7: an illegal access$"):
-        session._prove_build(CASES[0])
+        found_on_edge_sizes(monkeypatch, check)
 
 
-def found_on_edge_sizes(monkeypatch, found):
-    """What comes of a build whose edge-size problems were compared with this result."""
+def found_on_edge_sizes(monkeypatch, check):
+    """What comes of a build whose edge-size problems are compared by ``check``."""
     device = SimpleNamespace(prepare=lambda case: case, draw_from=lambda seed: None)
     session = Session(device, SimpleNamespace(), Tier.GATE, probes=lambda _case: [make_case(size="7")])
-    monkeypatch.setattr(Session, "_check", lambda _session, _launchable, _owner: found)
+    monkeypatch.setattr(Session, "_check", check)
     return session._prove_build(CASES[0])
 
 
 @pytest.mark.parametrize("error", [1e-9, 0.01, 0.99, 1.0, float("inf")])
 def test_an_edge_size_problem_that_is_wrong_by_however_little_makes_its_build_wrong(monkeypatch, error):
     with pytest.raises(WrongResult, match=r"^edge-size problem 7: 0 is 1$"):
-        found_on_edge_sizes(monkeypatch, Check(error, 2.0, "0 is 1"))
-    assert found_on_edge_sizes(monkeypatch, Check(error, 1.0, None)) == 1
+        found_on_edge_sizes(monkeypatch, lambda *_: Check(error, 2.0, "0 is 1"))
+    assert found_on_edge_sizes(monkeypatch, lambda *_: Check(error, 1.0, None)) == 1
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,7 @@ def test_timed_launches_of_every_kernel_with_a_reference_are_compared(changes):
 def test_a_case_that_the_base_does_not_have_is_new_only_where_it_lacks_nothing_but_a_floor(monkeypatch, verdict):
     monkeypatch.setattr("peakgate.run.session.judge", lambda *_: Judgement(verdict, "why"))
     session = Session(Compiling(), Floors(Path()), Tier.GATE, new={CASES[0].id})
-    launchable = SimpleNamespace(case=CASES[0], resources=None, fingerprint=None)
-    judged = session.gate(launchable, None, SimpleNamespace(conclusive=False)).judgement.verdict
+    judged = session.gate(launchable(CASES[0]), None, SimpleNamespace(conclusive=False)).judgement.verdict
     assert judged is (Verdict.NEW if verdict is Verdict.NO_FLOOR else verdict)
 
 
@@ -153,9 +152,7 @@ def test_what_disturbed_the_device_is_asked_only_where_no_other_process_of_ours_
         "peakgate.run.session.judge", lambda *given: asked.append(given[-1]) or Judgement(Verdict.PASS, "")
     )
     session = Session(Compiling(), Floors(Path()), Tier.GATE, alone=alone)
-    session.gate(
-        SimpleNamespace(case=CASES[0], resources=None, fingerprint=None), None, SimpleNamespace(conclusive=False)
-    )
+    session.gate(launchable(CASES[0]), None, SimpleNamespace(conclusive=False))
     assert asked == ["another process" if alone else None]
 
 
@@ -210,8 +207,7 @@ def timed(device, case):
     """A session on the device that gates one case of which it has a sample."""
     session = Session(device, Floors(Path("floors.toml")), Tier.GATE)
     session.begin([case], prebuild=False)
-    launchable = SimpleNamespace(case=case, resources=None, fingerprint=None)
-    return session, lambda: session.gate(launchable, None, make_samples(1.0))
+    return session, lambda: session.gate(launchable(case), None, make_samples(1.0))
 
 
 def test_a_run_measures_the_roofs_of_the_types_that_its_cases_compute_in(asked):
@@ -234,9 +230,8 @@ def test_a_run_without_such_cases_measures_none(asked):
 def test_a_type_that_is_first_said_while_a_test_runs_has_its_roof_measured_then_and_once(asked):
     session, _ = timed(WithTensorCores(), make_case())
     case = make_case(work=Work(4, 8, math="fp8"), roof="fp8")
-    launchable = SimpleNamespace(case=case, resources=None, fingerprint=None)
     for _ in range(2):
-        assert session.gate(launchable, None, make_samples(1.0)).metrics.roof == "fp8"
+        assert session.gate(launchable(case), None, make_samples(1.0)).metrics.roof == "fp8"
     assert asked == [[], ["fp8"]]
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from peakgate.build.sources import device_only, device_texts, entry_of, host_code, kernels, read_sources
-from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.errors import Code
+from refusals import refuses
 
 
 def left_of(tmp_path: Path, text: str) -> str:
@@ -170,7 +171,7 @@ def test_host_code_is_named_where_it_stands() -> None:
 
 
 def test_a_source_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PeakgateError, match=r"gone\.cu", check=lambda error: error.code is Code.SOURCE):
+    with refuses(Code.SOURCE, r"gone\.cu"):
         read_sources(tmp_path / "gone.cu")
 
 
@@ -231,7 +232,7 @@ def test_a_source_in_latin_1_is_read_and_a_binary_one_named(tmp_path: Path) -> N
     source.write_bytes("// größer\r\nint a;\n".encode("latin-1"))
     assert read_sources(source)[0].text == "// größer\nint a;\n"
     source.write_bytes(b"int a;\0")
-    with pytest.raises(PeakgateError, match=r"k\.cu", check=lambda error: error.code is Code.SOURCE):
+    with refuses(Code.SOURCE, r"k\.cu"):
         read_sources(source)
 
 

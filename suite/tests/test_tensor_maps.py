@@ -11,10 +11,12 @@ from peakgate.check.mutation_run import targets
 from peakgate.core.arguments import StridedMapArgument, TensorMapArgument
 from peakgate.core.case import Buffer, KernelLaunch, Role, Scalar, Scale, Stage
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.family import In, Out, Temp, TensorMap, Value, kernel, launch
 from peakgate.device import driver
 from peakgate.device.tensor_maps import encoded
 from peakgate.family import In, Out, Temp, TensorMap, Value, kernel, launch
 from peakgate.run.case_data import as_data, as_record
+from refusals import refuses
 from synthetic_cases import make_case
 
 BOX = (128, 64)
@@ -199,5 +201,5 @@ def test_a_map_may_see_other_axes_than_the_arrays(monkeypatch):
 
 def test_a_map_that_the_driver_refuses_leaves_the_case_undecided(monkeypatch):
     monkeypatch.setattr(driver, "encode_tensor_map", lambda *_, **__: 1)
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.ARGUMENTS):
+    with refuses(Code.ARGUMENTS):
         encoded(TensorMapArgument(0, BOX), matrices(256, 512)[1], 8)

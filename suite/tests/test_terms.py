@@ -20,11 +20,12 @@ from peakgate.core.case import (
     Tier,
     Work,
 )
-from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.errors import Code
 from peakgate.run import identity
 from peakgate.run.identity import terms
 from peakgate.run.listing import Listed
 from peakgate.run.terms import EVALUATED, KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, named, stated, summary
+from refusals import refuses
 
 ONE = Launch((1, 1, 1), (32, 1, 1))
 
@@ -380,7 +381,7 @@ def test_a_capability_that_is_none_is_bad_input(text, capsys):
 
 def test_without_a_gpu_the_capability_has_to_be_named(monkeypatch):
     monkeypatch.setattr(identity.driver, "gpu_capability", lambda index: None)
-    with pytest.raises(PeakgateError, check=lambda error: error.code is Code.NO_GPU):
+    with refuses(Code.NO_GPU):
         identity.parse_capability(None)
     monkeypatch.setattr(identity.driver, "gpu_capability", lambda index: (9, index))
     assert (identity.parse_capability(None), identity.parse_capability("12.1")) == ((9, 0), (12, 1))

@@ -10,6 +10,7 @@ from peakgate.judge.waivers import DefectKey, Waiver, complaints, entry, offer, 
 TODAY = date(2026, 11, 22)
 KEY = DefectKey("check", "sums.sums", "out of bounds", "sums.cu", 'out[i] = in[i + 1]; // "past"')
 WAIVED = {KEY: Waiver("mended in the next release", TODAY)}
+SURVIVOR = '[[survivor]]\nfile = "k.cu"\nline = "l"\nchange = "c"\nreason = "r"\n'
 ENTRY = entry(KEY).replace('reason = ""', 'reason = "why"').replace('expires = ""', "expires = 2999-12-31") + "\n"
 
 
@@ -29,6 +30,10 @@ def test_an_entry_to_copy_is_read_back_once_it_has_a_reason_and_a_last_day(tmp_p
         (ENTRY + ENTRY, ":9: defect 2"),
         (ENTRY.replace("[[defect]]", "[defect]"), ":1: defect "),
         (ENTRY.replace("[[defect]]", "[[defects]]"), ":1: defects is an unknown key, did you mean 'defect'?"),
+        (SURVIVOR.replace('"r"', '" "'), ":5: survivor[0].reason"),
+        (SURVIVOR + 'why = "?"\n', ":6: survivor[0].why"),
+        (SURVIVOR + "occurrence = 0\n", ":6: survivor[0].occurrence"),
+        (SURVIVOR + SURVIVOR, ":6: survivor 2"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_line_with_line_entry_and_key(tmp_path, text, place):
