@@ -2,9 +2,6 @@
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import starmap
 
@@ -26,6 +23,7 @@ from peakgate.run.marker import Given, Proving
 from peakgate.run.results import case_of, case_parts
 from peakgate.run.session import WrongResult
 from refusals import refuses
+from runs import plain_pytest
 
 
 def proving(call, **given_values):
@@ -98,24 +96,20 @@ def test_a_right_result_is_proven_with_its_error_and_a_wrong_one_named_by_elemen
         proven(Call(lambda a: a, (x,), {}), reference=lambda a: a + a)
 
 
-def test_a_cached_result_is_wrong_on_fresh_inputs_and_the_inputs_come_back():
-    x = np.arange(1.0, 9.0)
-    before = x.copy()
-    kept = {}
-    call = Call(lambda a: kept.setdefault("sum", a.sum()), (x,), {})
-    found, _ = proven(call, reference=lambda a: a.sum())
+@pytest.mark.parametrize(
+    ("x", "function"),
+    [
+        pytest.param(np.arange(1.0, 9.0), np.sum, id="a sum"),
+        pytest.param(np.arange(64) % 7, np.bincount, id="a histogram, which a permutation leaves as it is"),
+    ],
+)
+def test_a_cached_result_is_wrong_on_fresh_inputs_and_the_inputs_come_back(x, function):
+    before, kept = x.copy(), {}
+    call = Call(lambda a: kept.setdefault("result", function(a)), (x,), {})
+    found, _ = proven(call, reference=function)
     with pytest.raises(WrongResult, match="on fresh inputs: "):
         found.on_fresh_inputs(call.run)
     assert (x == before).all()
-
-
-def test_a_cached_histogram_of_integers_is_found_although_a_permutation_leaves_it():
-    x = np.arange(64) % 7
-    kept = {}
-    call = Call(lambda a: kept.setdefault("bins", np.bincount(a, minlength=7)), (x,), {})
-    found, _ = proven(call, reference=lambda a: np.bincount(a, minlength=7))
-    with pytest.raises(WrongResult, match="on fresh inputs: "):
-        found.on_fresh_inputs(call.run)
 
 
 def test_an_honest_callable_is_right_on_fresh_inputs():
@@ -155,12 +149,8 @@ def test_what_a_kernel_style_callable_changes_besides_its_output_is_asked_for():
         proven(Call(kernel, (out, x), {}), reference=lambda t, s: s + 1, outputs=lambda t, s: t)
 
 
-class Lazy(np.ndarray):
-    """Computes when it is asked."""
-
-
 def test_a_result_of_another_type_is_not_read():
-    call = Call(lambda: np.zeros(3).view(Lazy), (), {})
+    call = Call(lambda: np.zeros(3).view(type("Lazy", (np.ndarray,), {})), (), {})
     call.run()
     with pytest.raises(NotAnArray, match="Lazy"):
         call.outputs()
@@ -319,17 +309,6 @@ def project(tmp_path):
     return write
 
 
-def run(folder, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=folder,
-        env=os.environ | {"NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 SAVED = "--benchmark-json=run.json"
 
 
@@ -443,21 +422,13 @@ def test_full_memory_leaves_the_case_undecided(project, bench, tmp_path):
     assert (entry["verdict"], "1 TB" in entry["reason"]) == ("INCONCLUSIVE", True)
 
 
-STRANGER = (
-    "pytest",
-    "-q",
-    "-p",
-    "no:cacheprovider",
-    "-o",
-    "python_functions=bench_* test_*",
-    "benchmarks/bench_ops.py",
-)
+STRANGER = ("-o", "python_functions=bench_* test_*", "benchmarks/bench_ops.py")
 
 
 def test_in_a_strangers_run_a_callable_runs_once_and_is_checked(project):
     folder = project(TESTS)
     for more in ([], ["--benchmark-disable"]):
-        done = run(folder, *STRANGER, *more)
+        done = plain_pytest(folder, *STRANGER, *more)
         assert "benchmarks-bench_ops.test_wrong: WRONG" in done.stdout
         assert "3 failed" in done.stdout
 
@@ -465,7 +436,7 @@ def test_in_a_strangers_run_a_callable_runs_once_and_is_checked(project):
 def test_a_test_that_a_gpu_framework_stops_is_skipped_with_what_it_said(project):
     if importlib.util.find_spec("torch"):
         pytest.skip("torch is installed here")
-    done = run(project("def test_x(gpu_benchmark):\n    import torch\n"), *STRANGER, "-rs")
+    done = plain_pytest(project("def test_x(gpu_benchmark):\n    import torch\n"), *STRANGER, "-rs")
     assert "No module named" in done.stdout
     assert done.returncode == 0
 
@@ -476,5 +447,5 @@ def test_the_plug_in_imports_nothing_of_ours_in_a_strangers_run(tmp_path):
         "    ours = [name for name in sys.modules if name.partition('.')[0] in ('peakgate', 'cupy', 'rich', 'numpy')]\n"
         "    assert set(ours) <= {'peakgate', 'peakgate.run', 'peakgate.run.plugin'}, ours\n"
     )
-    done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "test_it.py")
+    done = plain_pytest(tmp_path, "test_it.py")
     assert done.returncode == 0, done.stdout

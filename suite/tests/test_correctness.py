@@ -40,6 +40,17 @@ def test_one_wrong_element_is_named_with_both_values():
     assert "2] is 7" in judged(EXACT, (output, data)).mismatch
 
 
+def test_an_error_within_its_bound_is_right_and_both_figures_are_reported():
+    reference = np.full((8, 4), 2.0)
+    output = (reference * (1 + 4e-7)).astype(np.float32)
+    result = judged(NEAR, (output, reference))
+    assert result.right
+    assert 1e-7 < result.error < 1e-6
+    assert 0.1 < result.ratio < 0.6
+    equal = judged(EXACT, (output, output.copy()))
+    assert (equal.right, equal.error, equal.ratio) == (True, 0, 0)
+
+
 def test_a_reference_of_another_shape_is_a_programming_error():
     with pytest.raises(ValueError, match=r"\(4, 8\)"):
         judged(EXACT, (np.zeros((8, 4)), np.zeros((4, 8))))

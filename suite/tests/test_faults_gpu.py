@@ -4,19 +4,17 @@ Run on a machine with an NVIDIA GPU: ``pytest -m gpu -s suite/tests/test_faults_
 """
 
 import json
-import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+import runs
 from peakgate.core.errors import Code
+from runs import judged, verdicts
 
 pytestmark = pytest.mark.gpu
 
-ROOT = Path(__file__).parents[2]
-HOSTILE = Path(__file__).parent / "hostile"
 LONGEST_S = 120.0
 """Of the whole hostile run: a process per fault, and the limit of one endless kernel."""
 
@@ -27,30 +25,12 @@ HOLDS_THE_LOCK = (
 )
 
 
-def run(folder, *arguments, project=HOSTILE):
+def run(folder, *arguments):
     start = time.monotonic()
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "peakgate", "bench", "--device", "gpu", f"--out={folder}"),
-            *(f"--benchmark-storage={folder / 'saved'}", *arguments),
-        ],
-        cwd=project,
-        env=os.environ | {"PEAKGATE_CACHE": str(ROOT / ".cache"), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    done = runs.run(folder, *arguments, device="gpu")
     sys.stdout.write(f"\n$ peakgate bench {' '.join(arguments)}\n{done.stdout}{done.stderr}")
     sys.stdout.write(f"exit code {done.returncode} after {time.monotonic() - start:.1f} s\n")
     return done, time.monotonic() - start
-
-
-def judged(folder):
-    return {
-        case["case"].split(".")[1].split("-")[0]: (case["verdict"], case["reason"])
-        for case in json.loads((folder / "bench.json").read_text())["cases"]
-    }
 
 
 def beside(program):
@@ -73,7 +53,7 @@ def hostile(tmp_path_factory):
 def test_each_hostile_kernel_costs_its_own_case_and_no_other(hostile):
     done, folder, _ = hostile
     assert done.returncode == 1
-    assert {name: verdict for name, (verdict, _) in judged(folder).items()} == {
+    assert verdicts(folder) == {
         "a_copy": "NO_FLOOR",
         "claims": "IMPOSSIBLE",
         "counts": "WRONG",

@@ -31,7 +31,7 @@ def test_more_than_the_peak_is_impossible_with_and_without_a_floor(floor: float 
 def test_the_reason_of_each_verdict(golden: Callable[[str, str], None]) -> None:
     no_clock = Samples((160.0,) * 3, (None,) * 3, 0, "events")
     found = [
-        judge(Samples((), (), 9, "events"), None, 0.7),
+        judge(Samples((160.0,) * 2, (None,) * 2, 9, "events"), None, 0.7),
         judge(SAMPLES, measured(0.65432), 0.7),
         judge(no_clock, measured(0.71), 0.7),
         judge(SAMPLES, measured(0.71), 0.7, "foreign process 5"),

@@ -3,13 +3,13 @@
 import json
 import re
 import subprocess
-import sys
 
 import pytest
 from peakgate.cli import main
 from peakgate.core import config
 from peakgate.core.errors import Code
 from ruamel.yaml import YAML
+from runs import plain_pytest
 
 COMMIT = "git+https://example.org/peakgate@" + "0123456789" * 4
 
@@ -29,11 +29,6 @@ def test_a_new_project_has_a_kernel_and_a_benchmark_test_that_run(tmp_path, benc
     assert saved["benchmarks"][0]["extra_info"]["case"] == "benchmarks-bench_scale.bench_scale-1024"
     assert saved["benchmarks"][0]["extra_info"]["relative_error"] == 0.0
     assert (tmp_path / "kernels" / "scale" / "scale.cu").is_file()
-
-
-def plain_pytest(folder, *arguments):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def test_plain_pytest_collects_the_example_and_no_helper_of_other_files(tmp_path):

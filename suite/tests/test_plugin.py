@@ -1,9 +1,9 @@
 """The plug-in in a stranger's test run: there, and inert."""
 
-import subprocess
-import sys
+from functools import partial
 
 import pytest
+from runs import plain_pytest
 
 CONFTEST = """
 import pytest
@@ -44,11 +44,7 @@ def strangers(tmp_path):
     (tmp_path / "test_theirs.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    gpu: theirs\nfilterwarnings = error\n")
 
-    def run(*arguments):
-        command = [sys.executable, "-m", "pytest", "--strict-markers", "-p", "no:cacheprovider", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    return run
+    return partial(plain_pytest, tmp_path, "--strict-markers")
 
 
 def test_a_strangers_options_fixtures_and_markers_stay_theirs(strangers):

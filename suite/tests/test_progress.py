@@ -5,17 +5,13 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from peakgate.core.text import Progress, duration
 from peakgate.run.kernel_run import StatusLine
-
-ROOT = Path(__file__).parents[2]
-DEFECTS = Path(__file__).parent / "defects" / "project"
+from runs import DEFECTS, ENVIRONMENT, ROOT, command, places
 
 
 class Terminal(io.StringIO):
@@ -154,12 +150,9 @@ def run_on_a_terminal(folder, *arguments, project=ROOT, **settings):
     """What ``peakgate bench`` writes to a terminal of 80 columns, and its exit code."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "peakgate", "bench", "--device", "cpu", f"--out={folder}"),
-            *(f"--benchmark-storage={folder / 'saved'}", *arguments),
-        ],
+        command(folder, *arguments),
         cwd=project,
-        env=os.environ | {"PEAKGATE_CACHE": str(ROOT / ".cache"), "COLUMNS": "80", "NO_COLOR": "1"} | settings,
+        env=ENVIRONMENT | {"COLUMNS": "80"} | settings,
         stdin=subprocess.DEVNULL,
         stdout=theirs,
         stderr=theirs,
@@ -199,7 +192,7 @@ def test_a_run_of_an_a_b_keeps_to_pytests_own_display(tmp_path):
 
 
 def test_a_short_run_into_a_log_says_nothing_of_its_progress(tmp_path, bench):
-    done = bench(ROOT, "-k", "memcpy", f"--out={tmp_path}", f"--benchmark-storage={tmp_path / 'saved'}")
+    done = bench(ROOT, "-k", "memcpy", *places(tmp_path))
     assert done.returncode == 0
     assert "building" not in done.stdout + done.stderr
     assert "\r" not in done.stdout + done.stderr

@@ -4,15 +4,11 @@ import errno
 import json
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from peakgate.core.errors import Code
-
-ROOT = Path(__file__).parents[2]
-DEFECTS = Path(__file__).parent / "defects" / "project"
+from runs import DEFECTS, ROOT, places
+from runs import run as started
 
 
 @pytest.fixture
@@ -21,29 +17,12 @@ def run(bench):
     return lambda folder, *arguments, project=ROOT: bench(project, *places(folder), *arguments)
 
 
-def places(folder):
-    return f"--out={folder}", f"--benchmark-storage={folder / 'saved'}"
-
-
-def started(folder, *arguments, project=ROOT, device="cpu", **options):
-    """A run in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "peakgate", "bench", "--device", device, *places(folder), *arguments],
-        cwd=project,
-        env=os.environ | {"PEAKGATE_CACHE": str(ROOT / ".cache"), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        **options,
-    )
-
-
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory):
     """One small healthy run: its process and its saved file."""
     folder = tmp_path_factory.mktemp("healthy")
     json_file = folder / "run.json"
-    done = started(folder, "-k", "naive_row or memcpy", f"--benchmark-json={json_file}")
+    done = started(folder, "-k", "naive_row or memcpy", f"--benchmark-json={json_file}", project=ROOT)
     return done, json_file, folder
 
 
@@ -225,7 +204,7 @@ def limited_files(most_bytes):
 
 @pytest.mark.parametrize("most_bytes", [100, 3000])
 def test_a_full_disk_is_one_line_and_exit_2(tmp_path, most_bytes):
-    done = started(tmp_path, "-k", "memcpy", preexec_fn=limited_files(most_bytes))
+    done = started(tmp_path, "-k", "memcpy", project=ROOT, preexec_fn=limited_files(most_bytes))
     assert done.returncode == 2, done.stdout + done.stderr
     assert f"[{Code.UNWRITABLE}]" in done.stderr
     assert os.strerror(errno.EFBIG) in done.stderr

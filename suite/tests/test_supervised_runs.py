@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,35 +11,16 @@ from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.errors import Code
 from peakgate.reports.runs.runfile import load_run
 from peakgate.run import journal
-
-ROOT = Path(__file__).parents[2]
-HOSTILE = Path(__file__).parent / "hostile"
-ENVIRONMENT = os.environ | {"PEAKGATE_CACHE": str(ROOT / ".cache"), "NO_COLOR": "1"}
+from runs import ENVIRONMENT, HOSTILE, command, run, verdicts
 
 
-def command(folder, *arguments, device="cpu"):
-    fixed = (sys.executable, "-m", "peakgate", "bench", "--device", device, f"--out={folder}")
-    return [*fixed, f"--benchmark-storage={folder / 'saved'}", *arguments]
-
-
-def run(folder, *arguments, project=HOSTILE, **options):
-    return subprocess.run(
-        command(folder, *arguments),
-        cwd=project,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        **options,
-    )
-
-
-def verdicts(folder):
-    return {
-        case["case"].split(".")[1].split("-")[0]: case["verdict"]
-        for case in json.loads((folder / "bench.json").read_text())["cases"]
-    }
+def of_hostile(tmp_path, text, settings="", **given):
+    """A project beside the run's files, whose family is made of the hostile one."""
+    folder = tmp_path / "project" / "kernels" / "mine"
+    folder.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "project" / "peakgate.toml").write_text(settings)
+    (folder / "family.py").write_text(text.format(hostile=str(HOSTILE / "kernels" / "hostile"), **given))
+    return tmp_path / "project"
 
 
 @pytest.fixture(scope="module")
@@ -178,11 +158,7 @@ FAMILY = Family("hostile", "", FAMILY.stages, cases, probes)
 
 
 def test_after_ctrl_c_what_was_measured_is_saved_and_marked_partial(tmp_path):
-    folder = tmp_path / "project" / "kernels" / "stopped"
-    folder.mkdir(parents=True)
-    (tmp_path / "project" / "peakgate.toml").write_text("")
-    (folder / "family.py").write_text(SLOW_REFERENCE.format(hostile=str(HOSTILE / "kernels" / "hostile")))
-    done = run(tmp_path, f"--benchmark-json={tmp_path / 'run.json'}", project=tmp_path / "project")
+    done = run(tmp_path, f"--benchmark-json={tmp_path / 'run.json'}", project=of_hostile(tmp_path, SLOW_REFERENCE))
     assert done.returncode == 130, done.stdout + done.stderr
     about = json.loads((tmp_path / "run.json").read_text())["peakgate"]
     assert about["whole"] is False
@@ -214,11 +190,7 @@ def test_after_a_lost_context_the_verdict_is_written_and_a_supervised_run_goes_o
     """A stand-in for a GPU: the device says that its context is lost, as after an illegal address."""
     if ab:
         monkeypatch.setitem(ENVIRONMENT, "PEAKGATE_AB", ab)
-    folder = tmp_path / "project" / "kernels" / "lost"
-    folder.mkdir(parents=True)
-    (tmp_path / "project" / "peakgate.toml").write_text("")
-    (folder / "family.py").write_text(LOST_CONTEXT.format(hostile=str(HOSTILE / "kernels" / "hostile")))
-    done = run(tmp_path, project=tmp_path / "project")
+    done = run(tmp_path, project=of_hostile(tmp_path, LOST_CONTEXT))
     assert done.returncode == 1, done.stdout + done.stderr
     assert verdicts(tmp_path) == {"a_copy": "CRASHED", "z_copy": "NO_FLOOR"}
     restarts = json.loads((tmp_path / "bench.json").read_text())["restarts"]
@@ -261,19 +233,15 @@ def test_skipped(gpu_benchmark):
 
 def below_its_floor(tmp_path, fractions, *arguments, then="pass", settings=""):
     """A run whose kernels have these fractions of a pretended peak, process by process, at a floor of 0.7."""
-    folder = tmp_path / "project" / "kernels" / "below"
     floors = tmp_path / "baselines" / EMULATOR_SLUG / "floors.toml"
-    for parent in (folder, floors.parent):
-        parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / "project" / "peakgate.toml").write_text(settings)
+    floors.parent.mkdir(parents=True, exist_ok=True)
     cases = "".join(f'"hostile.{name}-1024" = 0.7\n' for name in ("a_copy", "z_copy"))
     floors.write_text(f'schema = 1\ngpu = "{EMULATOR_SLUG}"\n[floors]\n{cases}')
-    family = BELOW_ITS_FLOOR.format(
-        hostile=str(HOSTILE / "kernels" / "hostile"), taken=str(tmp_path / "taken"), fractions=fractions, then=then
+    project = of_hostile(
+        tmp_path, BELOW_ITS_FLOOR, settings, taken=str(tmp_path / "taken"), fractions=fractions, then=then
     )
-    (folder / "family.py").write_text(family)
     given = (f"--baselines={tmp_path / 'baselines'}", f"--benchmark-json={tmp_path / 'run.json'}", *arguments)
-    return run(tmp_path, *given, project=tmp_path / "project")
+    return run(tmp_path, *given, project=project)
 
 
 def test_the_median_of_three_processes_judges_a_case_below_its_floor(tmp_path):
