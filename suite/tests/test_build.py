@@ -10,7 +10,7 @@ import pytest
 from peakgate.build import cubin as cubin_module
 from peakgate.build import headers
 from peakgate.build.bounded import objection_to
-from peakgate.build.cubin import BuildError, Cubin, advice, built_before, cubin, parse_resources, source_files
+from peakgate.build.cubin import BuildError, Cubin, advice, built_before, cubin, parse_resources
 from peakgate.core.case import Buffer, Role, Stage
 from peakgate.core.errors import Code
 from refusals import refuses
@@ -31,13 +31,6 @@ def stage(tmp_path, monkeypatch):
     source = tmp_path / "twice.cu"
     source.write_text(SOURCE)
     return Stage("twice", "doubles", source)
-
-
-def test_a_kernel_becomes_machine_code_with_its_resources(stage):
-    built = cubin(stage, (), (9, 0))
-    assert built.path.read_bytes()[:4] == b"\x7fELF"
-    assert 0 < built.resources.registers < 64
-    assert built.resources.spill_bytes == 0
 
 
 def test_a_kernel_that_several_want_at_once_is_compiled_once(stage, monkeypatch):
@@ -96,12 +89,6 @@ extern "C" __global__ void twice(float* out) { asm volatile("wgmma.fence.sync.al
         cubin(replace(asking, specific=False), (), (9, 0))
 
 
-def test_a_changed_header_is_compiled_again(stage):
-    first = cubin(stage, (), (9, 0))
-    (stage.source.parent / "scale.cuh").write_text("#define SCALE 5.0f\n")
-    assert cubin(stage, (), (9, 0)).fingerprint != first.fingerprint
-
-
 def test_a_second_build_is_read_from_the_cache(stage):
     first = cubin(stage, (), (9, 0))
     notes = first.path.with_suffix(".json")
@@ -126,22 +113,9 @@ def test_a_damaged_build_in_the_cache_is_made_again(stage, damage):
     assert again == first
 
 
-def test_a_kernel_that_does_not_compile_is_named_with_its_line(stage):
-    stage.source.write_text('extern "C" __global__ void twice(float* out)\n{\n    out[0] = missing;\n}\n')
-    with pytest.raises(BuildError, match=r'twice\.cu:3: identifier "missing" is undefined'):
-        cubin(stage, (), (9, 0))
-
-
 def test_a_kernel_under_another_name_than_its_file_is_named():
     with pytest.raises(BuildError, match="no entry point `twice`"):
         parse_resources("ptxas info    : 0 bytes gmem", "twice")
-
-
-def test_included_files_are_found_through_one_another(tmp_path):
-    (tmp_path / "a.cu").write_text('#include "b.cuh"\n')
-    (tmp_path / "b.cuh").write_text('#include "c.cuh"\n#include "b.cuh"\n')
-    (tmp_path / "c.cuh").write_text("")
-    assert [path.name for path in source_files(tmp_path / "a.cu")] == ["a.cu", "b.cuh", "c.cuh"]
 
 
 KERNELS = Path(__file__).parent / "defects"
@@ -275,26 +249,10 @@ def test_what_nvcc_offers_without_an_include_is_there(tmp_path, cache):
     assert built(tmp_path / "k.cu", text).resources.registers > 0
 
 
-HOST_HEADERS = (
-    *("cstdint", "limits", "type_traits", "cassert", "float.h", "cstdlib", "algorithm", "cmath", "math.h", "stdio.h"),
-    *("cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "vector", "iostream", "string", "climits"),
-    *("cfloat", "utility", "cstdio", "string.h", "stdint.h", "stddef.h", "assert.h", "array", "tuple", "cstring"),
-)
-
-
 @needs_cccl
-def test_the_hosts_headers_are_there(tmp_path, cache):
-    text = "".join(f"#include <{name}>\n" for name in HOST_HEADERS) + (
-        "using namespace std;\n"
-        "__global__ void kernel(float* x) {\n"
-        "    const std::uint32_t wide = UINT32_MAX;\n"
-        "    x[0] = std::max(x[1], 1.0f) + max(1, 2) + sqrt(x[2]) + std::sqrt(x[3]) + std::abs(x[4]);\n"
-        "    x[2] = std::min<int>(3, 4);\n"
-        "    x[1] = FLT_MAX + INT_MAX + wide + std::numeric_limits<float>::max() + std::isnan(x[5]);\n"
-        "    assert((std::is_same<int, int32_t>::value));\n"
-        "}\n"
-    )
-    assert built(tmp_path / "k.cu", text).resources.registers > 0
+def test_the_hosts_headers_are_there(cache):
+    stage = Stage("host_headers", "", Path(__file__).parent / "cuda" / "host_headers.cu")
+    assert cubin(stage, (), (9, 0)).resources.registers > 0
 
 
 @needs_cccl
@@ -393,23 +351,14 @@ def test_two_entries_of_one_file_have_two_fingerprints_and_a_name_as_before_has_
     assert built(tmp_path / "k.cu", text).fingerprint != named.fingerprint
 
 
-def test_a_comment_changes_no_fingerprint_where_headers_have_internal_names(tmp_path):
-    source = tmp_path / "k.cu"
-    text = "namespace { __device__ int hidden; }\n__global__ void k(int* out) { *out = hidden; }\n"
-    source.write_text(text)
-    before = cubin(Stage("k", "", source), (), (9, 0)).fingerprint
-    source.write_text(f"// why\n{text}")
-    assert cubin(Stage("k", "", source), (), (9, 0)).fingerprint == before
-
-
-def test_another_file_name_changes_no_machine_code_and_stands_in_messages(tmp_path):
+def test_another_name_or_comment_changes_no_fingerprint_and_the_name_stands_in_messages(tmp_path):
     text = "namespace { __device__ int hidden; }\n__global__ void k(int* out) { *out = hidden; }\n"
     made = []
-    for name in ("k.cu", "01_k.cu"):
-        (tmp_path / name).write_text(text)
+    for name, comment in (("k.cu", ""), ("01_k.cu", ""), ("02_k.cu", "// why\n")):
+        (tmp_path / name).write_text(f"{comment}{text}")
         made.append(cubin(Stage("k", "", tmp_path / name), (), (9, 0)))
+    assert len({each.fingerprint for each in made}) == 1
     assert made[0].path.read_bytes() == made[1].path.read_bytes()
-    assert made[0].fingerprint == made[1].fingerprint
     (tmp_path / "01_k.cu").write_text(f"{text}int wrong = ;\n")
     with pytest.raises(BuildError, match=r"/01_k\.cu:3: "):
         cubin(Stage("k", "", tmp_path / "01_k.cu"), (), (9, 0))

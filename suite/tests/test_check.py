@@ -64,12 +64,6 @@ def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, 
     assert (defect["kind"], defect["where"], defect["launches"]) == ("out of bounds", "mine.cu:4", 1)
 
 
-def test_a_wrong_result_exits_1(check, mine):
-    code, _, verdict = check(mine("2 * in[i]"))
-    assert code == 1
-    assert "wrong result" in {defect["kind"] for defect in verdict["kernels"][0]["defects"]}
-
-
 def test_a_kernel_that_the_emulator_cannot_compile_exits_3_and_names_the_line(check, mine):
     code, _, verdict = check(mine("no_such_thing"))
     assert code == 3

@@ -9,7 +9,6 @@ import pytest
 from peakgate.check import emulate, report
 from peakgate.check.emulate import BuildReport, LaunchFinding, builds, check_build, check_cases
 from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
-from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.waivers import rule
 from peakgate.measure.data import PATTERNS
@@ -92,13 +91,6 @@ def test_a_result_that_depends_on_the_order_of_threads_is_found_by_a_shuffle(pro
     assert "expected" in finding.what
 
 
-def test_a_kernel_that_does_not_compile_is_not_checked_and_the_line_is_named(problem):
-    found = checked(problem("reversed", REVERSED % "__syncthreads()"))
-    assert found.broken is not None
-    assert found.broken.startswith("reversed.cu:")
-    assert whole(found).exit_code == ExitCode.UNDECIDED
-
-
 def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
     small = problem("reversed", "", cooperative=True)
     large = replace(small, launch=Launch((1000, 1, 1), (64, 1, 1)))
@@ -131,11 +123,6 @@ def test_a_build_of_the_catalogue_is_found_by_its_key_and_is_clean():
     assert found.problems == len(said)
     patterns = [case_id for case_id in said if case_id.rpartition("-")[2] in PATTERNS]
     assert found.launches == 2 * found.problems - len(patterns)  # those run in one order
-
-
-def test_a_text_in_no_case_id_is_an_error_that_names_it():
-    with pytest.raises(PeakgateError, match="-k 'no_such_kernel'"):
-        builds("no_such_kernel")
 
 
 def whole(*builds):

@@ -143,15 +143,6 @@ def test_a_missing_barrier_is_caught_as_a_race_that_names_the_line():
     assert caught.where is not None
 
 
-def test_a_barrier_that_nothing_needs_survives():
-    text = "access.shared_tile_row_row"
-    found, _ = mutation_run.targets(text)
-    (barrier,) = [mutant for mutant in found if "without" in mutant.change]
-    result = mutation_run.run_mutant(barrier, (0, 2), report)
-    assert result.survived
-    assert barrier.key in waivers.read(KERNELS.parent / "baselines" / waivers.WAIVERS_FILE).survivors
-
-
 def test_a_header_is_mutated_for_the_stages_that_include_it():
     found, unused = mutation_run.targets("transpose.smem_pad")
     assert {mutant.file for mutant in found} == {"transpose/10_smem_pad.cu", "common/tile.cuh"}

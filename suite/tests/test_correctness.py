@@ -14,7 +14,6 @@ from peakgate.core.case import Buffer, Role
 from peakgate.family import TOLERANCES, tolerance_of_sums
 from peakgate.judge import correctness
 from peakgate.judge.correctness import ExpectedOutputs, Largest, bound_of, check, compare
-from peakgate.judge.magnitudes import Rounded, estimated
 from synthetic_cases import make_case
 
 EXACT = make_case(tolerance=0.0)
@@ -31,13 +30,6 @@ def writing(case, *dtypes):
     """The case with outputs of these types."""
     buffers = tuple(Buffer(Role.OUT, (8, 4), dtype) for dtype in dtypes)
     return replace(case, arguments=buffers)
-
-
-def test_one_wrong_element_is_named_with_both_values():
-    data = np.ones((8, 4), np.float32)
-    output = data.copy()
-    output[5, 2] = 7
-    assert "2] is 7" in judged(EXACT, (output, data)).mismatch
 
 
 def test_an_error_within_its_bound_is_right_and_both_figures_are_reported():
@@ -72,16 +64,6 @@ def test_a_softmax_whose_small_elements_are_zero_is_wrong(dtype):
     limit = TOLERANCES[dtype] * reference.max()
     assert np.mean(output < limit) > 0.7
     assert not judged(case, (np.where(output < limit, 0, output).astype(dtype), reference)).right
-
-
-def test_a_wrong_row_is_found_beside_a_row_a_hundred_times_louder():
-    reference = np.random.default_rng(0).uniform(-1, 1, (256, 4096))
-    reference[0] *= 100
-    output = reference.astype(np.float32)
-    output[1:] = 0
-    result = judged(writing(make_case(tolerance=1e-2), "float32"), (output, reference))
-    assert not result.right
-    assert "last 255 rows" in result.mismatch
 
 
 @settings(deadline=None, max_examples=50)
@@ -144,13 +126,6 @@ def test_rounding_to_the_outputs_type_is_allowed_beside_the_tolerance():
         assert not judged(case, (beyond, reference)).right
 
 
-def test_a_sum_that_cancels_is_right_by_the_magnitude_of_what_is_summed():
-    reference, output = np.full((8, 4), 1e-7), np.full((8, 4), 2e-7)
-    assert not judged(NEAR, (output, reference)).right
-    assert judged(NEAR, (output, reference), magnitudes=[np.ones((8, 1))]).right
-    assert not judged(NEAR, (output, reference), magnitudes=[np.full((8, 1), 1e-2)]).right
-
-
 def test_numbers_beyond_a_types_range_are_infinite_and_small_ones_may_be_flushed_to_zero():
     case = writing(make_case(tolerance=1e-5), "float32")
     reference = np.array([[1e39, -1e39, 1e-40, 1.0]])
@@ -174,40 +149,6 @@ def test_a_result_that_an_older_rule_passed_names_both_criteria():
     output[0, 1] = 2
     assert "as before" not in judged(case, (output, reference)).mismatch
     assert "as before" not in judged(replace(case, rtol=0.1), (np.ones(1), np.array([math.inf]))).mismatch
-
-
-PLACES = {
-    "all of row 5": (slice(5, 6), slice(None)),
-    "the last 2 columns": (slice(None), slice(30, 32)),
-    "rows 8 to 15 and columns 16 to 31": (slice(8, 16), slice(16, 32)),
-    "every 8th row from 7 to 31": (slice(7, None, 8), slice(None)),
-    "the first 4 rows": (slice(0, 4), slice(None)),
-    "all of them": (slice(None), slice(None)),
-}
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_a_report_says_how_many_elements_are_wrong_and_where(place):
-    reference = np.ones((32, 33))
-    output = reference.copy()
-    output[PLACES[place]] = 2
-    mismatch = judged(NEAR, (output, reference)).mismatch
-    if "columns 16" not in place and "last 2" not in place:
-        assert place in mismatch
-    assert f"{int((output == 2).sum())} of 1056 elements" in mismatch
-
-
-@pytest.mark.parametrize("slice_bytes", [1, 32, 64, 96, 1 << 20])
-def test_the_worst_element_is_named_in_whichever_slice_it_is(monkeypatch, slice_bytes):
-    monkeypatch.setattr(correctness, "_ROWS_AT_A_TIME_BYTES", slice_bytes)
-    for row in range(8):
-        reference = np.ones((8, 4))
-        output = reference.copy()
-        output[row, 3] = 1.5
-        output[0, 0] += 1e-3
-        result = judged(NEAR, (output, reference))
-        assert f"[{row}, 3]" in result.mismatch
-        assert result.error == 0.5
 
 
 def test_no_more_rows_are_compared_at_a_time_than_memory_is_meant_for(monkeypatch):
@@ -269,33 +210,6 @@ def test_a_devices_own_comparison_changes_no_outcome(case, changed, reference):
 
 
 # Magnitudes
-
-
-def rounded(dtype="float32"):
-    return [Rounded(TOLERANCES[dtype], 2.0**-24)]
-
-
-def test_the_estimated_magnitude_of_a_sum_is_four_times_the_root_of_its_squared_terms():
-    x = np.random.default_rng(1).uniform(-1, 1, (64, 1000))
-    values = [x.sum(axis=1)]
-    (found,) = estimated(np, lambda given: [given[0].sum(axis=1)], [x], values, rounded())
-    deviation = np.sqrt((x**2).sum(axis=1))
-    assert np.all(found > deviation)
-    assert 3 < np.median(found / deviation) < 6
-
-
-def test_the_estimated_magnitude_of_a_copy_follows_the_copy():
-    x = np.random.default_rng(1).uniform(-1, 1, 4096) * 10.0 ** -np.arange(8).repeat(512)
-    (found,) = estimated(np, lambda given: [given[0]], [x], [x], rounded())
-    assert np.all(found >= np.abs(x))
-    assert np.median(found / np.abs(x)) < 8
-
-
-@pytest.mark.parametrize("reference", [lambda given: 1 / 0, lambda given: [given[0][:1]], lambda given: []])
-def test_a_reference_that_takes_no_other_inputs_falls_back_to_rows(reference):
-    x = np.random.default_rng(1).uniform(-1, 1, (8, 64))
-    (found,) = estimated(np, reference, [x], [x], rounded())
-    assert np.allclose(found, np.sqrt((x**2).mean(axis=1, keepdims=True)))
 
 
 def test_more_terms_allow_more_and_integers_none():

@@ -326,13 +326,6 @@ def test_host_code_can_be_kept_from_both_builds(source: Path) -> None:
     assert out[0] == 7
 
 
-def test_an_entry_that_is_not_there_is_answered_with_those_that_are() -> None:
-    with pytest.raises(
-        KernelBuildError, match=r"^foreign\.cu has no entry point `gone` .*: it has softmax<\.\.\.>, by_co"
-    ):
-        emulator.load(FOREIGN, "gone")
-
-
 def case_of(stage: Stage, arguments: tuple[Any, ...], reference: Any) -> Case:
     return Case("family", stage, Launch(ONE, (8, 1, 1)), arguments, Work(0), reference, tolerance=1e-6)
 
@@ -354,17 +347,3 @@ def test_a_case_passes_a_struct_by_value() -> None:
     arguments = (Buffer(Role.OUT, (8,)), Buffer(Role.IN, (8,)), line)
     stage = Stage("along", "", FOREIGN)
     assert findings(case_of(stage, arguments, lambda xp, inputs: [3 + inputs[0].astype("float64") / 2])) == []
-
-
-def test_an_output_that_a_case_never_writes_is_found_even_if_nothing_is_expected_of_it(source: Path) -> None:
-    source.write_text("__global__ void kernel(int* out) {}\n")
-    case = case_of(Stage("kernel", "", source), (Buffer(Role.OUT, (8,), "int32"),), lambda xp, inputs: [])
-    found = check_case(case, (0,))
-    assert [finding.kind for finding in found[0]] == ["unwritten output"]
-
-
-def test_input_in_half_precision_is_exact_and_fills_the_range(source: Path) -> None:
-    source.write_text("#include <cuda_fp16.h>\n__global__ void kernel(half* out, const half* in) {\n"
-                      "    out[threadIdx.x] = in[threadIdx.x] + in[threadIdx.x];\n}\n")  # fmt: skip
-    arguments = (Buffer(Role.OUT, (8,), "float16"), Buffer(Role.IN, (8,), "float16"))
-    assert findings(case_of(Stage("kernel", "", source), arguments, lambda xp, inputs: [inputs[0] * 2])) == []

@@ -22,26 +22,6 @@ SIZES = st.integers(1, 5000)
 SEEDS = st.integers(0, refill.SEEDS - 1)
 
 
-@given(size=SIZES, seed=SEEDS, itemsize=st.sampled_from([1, 2, 4, 8, 16]))
-def test_all_of_an_array_is_drawn_from_the_pool(size, seed, itemsize):
-    dtype = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}[itemsize]
-    pool = np.arange(4096).astype(dtype) if itemsize > 1 else np.arange(4096).astype("uint8") | 1
-    target = np.zeros(size, dtype) - np.ones(1, dtype)
-    again = np.zeros_like(target)
-    refill.fill(target, pool, seed)
-    refill.fill(again, pool, seed)
-    assert np.isin(target, pool).all()
-    assert np.array_equal(target, again)
-
-
-@given(size=SIZES, seed=SEEDS)
-def test_a_change_replaces_one_element_of_each_page(size, seed):
-    target, pool = np.zeros(size, "float32"), np.ones(4096, "float32")
-    refill.change(target, pool, seed)
-    pages = [target[start : start + 1024].sum() for start in range(0, size, 1024)]
-    assert pages == [1] * len(pages)
-
-
 def below(index, seed, end):
     """A whole number below ``end``, by whole numbers alone."""
     bits = (index + seed * 0x9E3779B9) % 2**32
@@ -157,28 +137,6 @@ def test_what_a_launch_was_given_is_drawn_again_whatever_kernels_wrote(roles, la
                 array[...] = launch
 
 
-def test_scratch_keeps_its_state_within_a_batch_and_is_zero_at_its_start():
-    arrays = {0: np.ones(8, "float32")}
-    tested = contents({0: Buffer(Role.SCRATCH, (8,))}, arrays)
-    tested.begin(arrays)
-    assert not arrays[0].any()
-    arrays[0][3] = 5
-    tested.next()
-    assert arrays[0][3] == 5
-
-
-def test_inputs_that_stay_are_given_back_and_outputs_are_filled_whole_beside_them():
-    buffers = {0: Buffer(Role.OUT, (4096,)), 1: Buffer(Role.IN, (4096,), data=1.0)}
-    arrays = {0: np.zeros(4096, "float32"), 1: np.ones(4096, "float32")}
-    tested = contents(buffers, arrays, saved=(1,))
-    tested.begin(arrays)
-    arrays[0][...] = 0
-    tested.next()
-    assert (arrays[0] != 0).all()
-    assert (arrays[1] == 1).all()
-    assert not tested.renewed
-
-
 class Recording(refill.HostRefiller):
     """NumPy's way, and what was asked of it: (place of the array's memory, what is done, seed)."""
 
@@ -278,13 +236,6 @@ def test_an_answer_that_was_kept_is_wrong_where_some_input_changes_or_there_is_n
 )
 def test_only_random_inputs_are_renewed(data, renewed):
     assert refill.renewable(Buffer(Role.IN, (8,), "int32", data=data)) is renewed
-
-
-@pytest.mark.parametrize("dtype", ["int4", "bfloat16", "float64"])
-def test_a_pool_holds_elements_of_the_same_kind(dtype):
-    pool = input_array(np, refill.pool_of(Buffer(Role.IN, (64, 2), dtype)), 1)
-    assert pool.dtype == dtypes.storage(dtype)
-    assert pool.size == 4096
 
 
 SIZE = 4096

@@ -109,14 +109,6 @@ def test_floors_that_name_an_unknown_case_stop_the_run_with_exit_2(tmp_path, run
     assert "transpose.gone-1" in done.stdout + done.stderr
 
 
-def test_a_file_of_case_ids_selects_exactly_those(tmp_path, run):
-    (tmp_path / "cases").write_text("roof.memcpy-256KiB\n")
-    done = run(tmp_path, f"--cases={tmp_path / 'cases'}")
-    assert done.returncode == 0
-    verdict = json.loads((tmp_path / "bench.json").read_text())
-    assert [case["case"] for case in verdict["cases"]] == ["roof.memcpy-256KiB"]
-
-
 def test_an_unknown_id_in_a_file_of_cases_is_named_with_the_nearest(tmp_path, run):
     (tmp_path / "cases").write_text("roof.memcopy-256KiB\n")
     done = run(tmp_path, f"--cases={tmp_path / 'cases'}")

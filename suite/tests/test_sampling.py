@@ -24,15 +24,6 @@ from peakgate.measure.sampling import (
 )
 
 
-def test_sampling_goes_on_until_the_batches_agree_well_enough():
-    plan = SamplingPlan(min_samples=8, max_samples=200, target_relative_error=0.001, budget_us=1e9)
-    assert not plan.done([[10.0] * 4] * 1)
-    assert not plan.done([[10.0] * 4] * 3)
-    assert plan.done([[10.0] * 4] * 4)
-    assert not plan.done([[9.0] * 4, [11.0] * 4] * 8)
-    assert plan.done([[9.0] * 4, [11.0] * 4] * 25)
-
-
 def test_samples_that_scatter_within_a_batch_alone_do_not_ask_for_more_batches():
     assert SamplingPlan(min_samples=8, budget_us=1e9).done([[8.0, 10.0, 12.0]] * 4)
 

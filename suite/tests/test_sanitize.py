@@ -216,17 +216,6 @@ def test_every_kernel_is_among_the_problems_once_a_launch_and_operations_are_not
     assert len(wanted) > len(own)  # probes are launched too
 
 
-def test_a_text_that_no_case_has_is_told(tmp_path):
-    with refuses(Code.OPTION, "no such kernel"):
-        problems("no such kernel")
-
-
-def test_a_kernel_file_that_no_family_lists_is_told_where_to_list_it(project):
-    project("mine", **{"07_fresh": ""})
-    with refuses(Code.SELECTION, r"kernels/mine/07_fresh\.cu.*kernels/mine/family\.py"):
-        problems("mine.fresh")
-
-
 def test_initcheck_sees_every_kernel_and_the_others_only_ours(tmp_path):
     lines = {
         name: command.command_line("cs", name, tmp_path / "x.xml", ["b", "a"], ["python"])
