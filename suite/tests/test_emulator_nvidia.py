@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulating import COMPILERS, finds, loaded
+from emulating import COMPILERS, ONE, finds, loaded
 from peakgate.build import headers
 from peakgate.emulator import DefectKind, KernelBuildError
-
-COPIED = {
-    "WAIT": "while (!ptx::mbarrier_try_wait_parity(&full, 0)) {}",
-    "FENCE": "ptx::fence_proxy_async(ptx::space_shared)",
-}
 
 BY_GCC = any(compiler.is_gcc for compiler in COMPILERS[:1])
 library = pytest.mark.skipif(
@@ -26,11 +21,9 @@ def has_curand() -> bool:
 curand = pytest.mark.skipif(not BY_GCC or not has_curand(), reason="g++ or nvidia-curand is not installed")
 
 
-def run_library(**macros: str) -> tuple[np.ndarray, np.ndarray]:
+def run_library(waits: int = 1, shift: int = 0) -> tuple[np.ndarray, np.ndarray]:
     given, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
-    loaded("library", {"SYNC": "__syncthreads()", "SHIFT": "0"} | macros).launch(
-        (1, 1, 1), (32, 1, 1), (out, given, np.int32(32))
-    )
+    loaded("library").launch(ONE, (32, 1, 1), (out, given, *map(np.int32, (32, waits, shift))))
     return given, out
 
 
@@ -41,22 +34,18 @@ def test_views_of_memory_casts_and_algorithms_are_those_of_cuda_std() -> None:
 
 
 @library
-@pytest.mark.parametrize(
-    ("macros", "kind"),
-    [({"SYNC": ""}, DefectKind.SHARED_RACE), ({"SHIFT": "1"}, DefectKind.OUT_OF_BOUNDS)],
-    ids=["no barrier", "a view that is left"],
-)
-def test_a_defect_behind_a_view_of_memory_is_found_at_the_kernels_line(
-    macros: dict[str, str], kind: DefectKind
-) -> None:
-    with finds(kind) as caught:
-        run_library(**macros)
-    assert "library.cu:" in str(caught.value)
+def test_a_defect_behind_a_view_of_memory_is_found_at_the_kernels_line() -> None:
+    with finds(DefectKind.SHARED_RACE) as race:
+        run_library(waits=0)
+    with finds(DefectKind.OUT_OF_BOUNDS) as outside:
+        run_library(shift=1)
+    assert all("library.cu:" in str(caught.value) for caught in (race, outside))
 
 
-def run_copies(**macros: str) -> tuple[np.ndarray, np.ndarray]:
+def run_copies(waits: int = 1, fences: int = 1) -> tuple[np.ndarray, np.ndarray]:
     given, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    loaded("copies", COPIED | macros).launch((1, 1, 1), (64, 1, 1), (out, given), outputs=[0])
+    arguments = (out, given, np.int32(waits), np.int32(fences))
+    loaded("copies").launch(ONE, (64, 1, 1), arguments, outputs=[0])
     return given, out
 
 
@@ -67,10 +56,10 @@ def test_functions_of_cuda_ptx_do_what_their_instructions_do() -> None:
 
 
 @library
-@pytest.mark.parametrize("missing", COPIED)
+@pytest.mark.parametrize("missing", ["waits", "fences"])
 def test_a_wait_or_a_fence_of_cuda_ptx_that_is_missing_is_found(missing: str) -> None:
     with finds(DefectKind.SHARED_RACE, DefectKind.UNINITIALISED_SHARED):
-        run_copies(**{missing: ""})
+        run_copies(**{missing: 0})
 
 
 def philox(counter: tuple[int, int, int, int], key: int) -> list[int]:
@@ -128,4 +117,4 @@ def test_without_the_headers_it_is_said_what_brings_them(monkeypatch: pytest.Mon
     with pytest.raises(KernelBuildError, match="nvidia-curand"):
         loaded("numbers", {"SYNC": ""}, "xorwow")
     with pytest.raises(KernelBuildError, match="extra nvrtc"):
-        loaded("library", {"SYNC": "", "SHIFT": "0"})
+        loaded("library")

@@ -7,14 +7,14 @@ import signal
 
 import pytest
 from peakgate.core.errors import Code
-from runs import DEFECTS, ROOT, places
+from runs import DEFECTS, HOSTILE, ROOT, places
 from runs import run as started
 
 
 @pytest.fixture
 def run(bench):
     """A run in the emulator whose files are in a folder."""
-    return lambda folder, *arguments, project=ROOT: bench(project, *places(folder), *arguments)
+    return lambda folder, *arguments, project=HOSTILE: bench(project, *places(folder), *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_wrong_kernels_fail_are_named_and_are_not_saved(tmp_path, run):
 
 
 def test_strict_leaves_a_run_without_floors_undecided(tmp_path, run):
-    assert run(tmp_path, "-k", "memcpy", "--strict-gate").returncode == 3
+    assert run(tmp_path, "-k", "a_copy", "--strict-gate").returncode == 3
 
 
 @pytest.mark.parametrize(
@@ -103,17 +103,17 @@ def test_a_mistake_in_the_arguments_is_one_line_and_exit_2(tmp_path, arguments, 
 def test_floors_that_name_an_unknown_case_stop_the_run_with_exit_2(tmp_path, run):
     folder = tmp_path / "baselines" / "cpu-emulator"
     folder.mkdir(parents=True)
-    (folder / "floors.toml").write_text('schema = 1\ngpu = "cpu-emulator"\n\n[floors]\n"transpose.gone-1" = 0.5\n')
-    done = run(tmp_path, "-k", "memcpy", f"--baselines={tmp_path / 'baselines'}")
+    (folder / "floors.toml").write_text('schema = 1\ngpu = "cpu-emulator"\n\n[floors]\n"hostile.gone-1" = 0.5\n')
+    done = run(tmp_path, "-k", "a_copy", f"--baselines={tmp_path / 'baselines'}")
     assert done.returncode == 2
-    assert "transpose.gone-1" in done.stdout + done.stderr
+    assert "hostile.gone-1" in done.stdout + done.stderr
 
 
 def test_an_unknown_id_in_a_file_of_cases_is_named_with_the_nearest(tmp_path, run):
-    (tmp_path / "cases").write_text("roof.memcopy-256KiB\n")
+    (tmp_path / "cases").write_text("hostile.a_copi-1024\n")
     done = run(tmp_path, f"--cases={tmp_path / 'cases'}")
     assert done.returncode == 2
-    assert "'roof.memcpy-256KiB'?" in done.stdout + done.stderr
+    assert "'hostile.a_copy-1024'?" in done.stdout + done.stderr
 
 
 FULL = """
@@ -196,7 +196,7 @@ def limited_files(most_bytes):
 
 @pytest.mark.parametrize("most_bytes", [100, 3000])
 def test_a_full_disk_is_one_line_and_exit_2(tmp_path, most_bytes):
-    done = started(tmp_path, "-k", "memcpy", project=ROOT, preexec_fn=limited_files(most_bytes))
+    done = started(tmp_path, "-k", "a_copy", preexec_fn=limited_files(most_bytes))
     assert done.returncode == 2, done.stdout + done.stderr
     assert f"[{Code.UNWRITABLE}]" in done.stderr
     assert os.strerror(errno.EFBIG) in done.stderr
@@ -207,7 +207,7 @@ def test_a_full_disk_is_one_line_and_exit_2(tmp_path, most_bytes):
 @pytest.mark.parametrize("option", ["--out={}/file/below", "--benchmark-storage={}/file/below"])
 def test_a_place_that_takes_no_files_is_one_line_and_exit_2(tmp_path, option, run):
     (tmp_path / "file").write_text("")
-    done = run(tmp_path, "-k", "memcpy", option.format(tmp_path))
+    done = run(tmp_path, "-k", "a_copy", option.format(tmp_path))
     assert done.returncode == 2
     assert f"[{Code.UNWRITABLE}]" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
