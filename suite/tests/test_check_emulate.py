@@ -5,7 +5,7 @@ from datetime import date
 from functools import partial
 
 import numpy as np
-import pytest
+from emulating import CUDA
 from peakgate.check import emulate, report
 from peakgate.check.emulate import BuildReport, LaunchFinding, builds, check_build, check_cases
 from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
@@ -14,23 +14,6 @@ from peakgate.judge.waivers import rule
 from peakgate.measure.data import PATTERNS
 
 THREADS = 64
-
-REVERSED = """
-extern "C" __global__ void reversed(float* out, const float* in, int n) {
-    __shared__ float tile[64];
-    tile[threadIdx.x] = in[threadIdx.x];
-    %s
-    out[threadIdx.x] = tile[63 - threadIdx.x];
-}
-"""
-NUMBERED = """
-extern "C" __global__ void numbered(unsigned* out, const float* in, int n) {
-    __shared__ unsigned counter;
-    if (threadIdx.x == 0) counter = 0;
-    __syncthreads();
-    out[threadIdx.x] = atomicAdd(&counter, 1u);
-}
-"""
 
 
 def mirror(xp, inputs):
@@ -41,60 +24,56 @@ def count(xp, inputs):
     return (xp.arange(THREADS, dtype="uint32"),)
 
 
-@pytest.fixture
-def problem(tmp_path):
-    """A case of one block for a kernel whose text is given."""
+def problem(name, reference=mirror, dtype="float32", **described):
+    """A case of one block of a kernel in ``cuda``."""
+    return Case(
+        family="trial",
+        stage=Stage(name, "", CUDA / f"{name}.cu"),
+        launch=Launch((1, 1, 1), (THREADS, 1, 1)),
+        arguments=(Buffer(Role.OUT, (THREADS,), dtype), Buffer(Role.IN, (THREADS,)), Scalar(THREADS)),
+        work=Work(0),
+        reference=reference,
+        **described,
+    )
 
-    def make(name, text, reference=mirror, dtype="float32", cooperative=False):
-        source = tmp_path / f"{name}.cu"
-        source.write_text(text)
-        return Case(
-            family="trial",
-            stage=Stage(name, "", source, cooperative=cooperative),
-            launch=Launch((1, 1, 1), (THREADS, 1, 1)),
-            arguments=(Buffer(Role.OUT, (THREADS,), dtype), Buffer(Role.IN, (THREADS,)), Scalar(THREADS)),
-            work=Work(0),
-            reference=reference,
-        )
 
-    return make
+RACY, SOUND = (problem("reversed", defines=(("BARRIER", barrier),)) for barrier in ("", "__syncthreads()"))
 
 
 def checked(case, orders=(0, 2), **options):
     return check_cases([case], orders, lambda _: None, **options)
 
 
-def test_a_kernel_that_is_right_is_launched_once_in_each_order(problem):
-    found = checked(problem("reversed", REVERSED % "__syncthreads();"))
+def test_a_kernel_that_is_right_is_launched_once_in_each_order():
+    found = checked(SOUND)
     assert found == BuildReport("trial.reversed", problems=1, launches=2, sizes={"trial.reversed": ""})
 
 
-def test_a_race_is_told_with_file_line_thread_and_block(problem):
-    (finding,) = checked(problem("reversed", REVERSED % "")).findings[:1]
+def test_a_race_is_told_with_file_line_thread_and_block():
+    (finding,) = checked(RACY).findings[:1]
     assert finding.kind == "shared race"
-    assert finding.where == "reversed.cu:6"
+    assert finding.where == "reversed.cu:5"
     assert "(0, 0, 0)" in finding.what
-    assert "at reversed.cu:4" in finding.what
+    assert "at reversed.cu:3" in finding.what
 
 
-def test_nothing_more_is_launched_after_a_defect(problem):
-    found = checked(problem("reversed", REVERSED % ""), orders=(0, 2, 3))
+def test_nothing_more_is_launched_after_a_defect():
+    found = checked(RACY, orders=(0, 2, 3))
     assert {finding.schedule for finding in found.findings} == {0}
     assert found.launches == 1
 
 
-def test_a_result_that_depends_on_the_order_of_threads_is_found_by_a_shuffle(problem):
-    case = problem("numbered", NUMBERED, count, "uint32")
+def test_a_result_that_depends_on_the_order_of_threads_is_found_by_a_shuffle():
+    case = problem("numbered", count, "uint32")
     assert checked(case, orders=(0,)).findings == ()
     (finding,) = checked(case, orders=(0, 2)).findings
     assert (finding.kind, finding.schedule) == ("wrong result", 2)
     assert "expected" in finding.what
 
 
-def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason(problem):
-    small = problem("reversed", "", cooperative=True)
-    large = replace(small, launch=Launch((1000, 1, 1), (64, 1, 1)))
-    found = checked(large)
+def test_a_stage_for_the_gpu_alone_is_skipped_with_its_reason():
+    cooperative = replace(SOUND.stage, cooperative=True)
+    found = checked(replace(SOUND, stage=cooperative, launch=Launch((1000, 1, 1), (64, 1, 1))))
     assert found.skipped is not None
     assert "64000 threads" in found.skipped
     assert found.launches == 0
@@ -165,7 +144,7 @@ def test_the_last_line_says_how_much_was_checked():
     assert len(found.sentences) == 1
 
 
-def test_scratch_that_a_defect_left_behind_is_not_held_against_the_next_problem(problem):
-    case = problem("numbered", NUMBERED, lambda xp, inputs: (np.zeros(THREADS, "uint32"),), "uint32")
+def test_scratch_that_a_defect_left_behind_is_not_held_against_the_next_problem():
+    case = problem("numbered", lambda xp, inputs: (np.zeros(THREADS, "uint32"),), "uint32")
     found = check_cases([case, case], (0, 2), lambda _: None)
     assert [finding.schedule for finding in found.findings] == [0, 0]

@@ -8,19 +8,10 @@ import subprocess
 import sys
 
 import pytest
+from emulating import CUDA
 from peakgate.cli import main
 from peakgate.core.errors import Code
 from peakgate.core.help import text_of
-
-RACE = """extern "C" __global__ void scale(float* out, const float* in, int n)
-{
-    __shared__ float tile[256];
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    tile[threadIdx.x] = i < n ? in[i] : 0.0f;
-    const float other = tile[threadIdx.x ^ 32];
-    if (i < n) out[i] = 2.0f * tile[threadIdx.x] + 0.0f * other;
-}
-"""
 
 
 @pytest.fixture
@@ -52,11 +43,11 @@ def defects(found):
 
 
 def test_a_race_has_the_two_accesses_their_threads_and_the_command_that_repeats_it(kernel):
-    kernel.write_text(RACE)
+    kernel.write_text(raced := (CUDA / "raced_scale.cu").read_text())
     code, found = answer("check", "kernels/scale/family.py")
     assert (code, found["gpu_s"]) == (1, 0.0)
     race = next(each for each in defects(found) if each["kind"] == "shared race")
-    assert (race["file"], race["line"], race["text"]) == ("scale.cu", 6, RACE.splitlines()[5].strip())
+    assert (race["file"], race["line"], race["text"]) == ("scale.cu", 6, raced.splitlines()[5].strip())
     assert {step["line"] for step in race["order"]} == {5, 6}
     assert all(len(step["thread"]) == 3 for step in race["order"])
     again, repeated = answer(*race["repeat"][1:])

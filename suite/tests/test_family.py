@@ -125,7 +125,8 @@ def test_what_an_earlier_launch_left_unwritten_is_not_zero_by_luck(check):
 def test_a_defect_of_a_reference_kernel_is_reported_as_its_own(check):
     code, verdict = check("sum", SUM.replace("i < n; ++i", "i <= n; ++i"), SUM_FAMILY)
     assert code == 1
-    assert "sum.cu:14: out of bounds" in verdict["kernels"][0]["defects"][0]["what"]
+    (defect, *_) = verdict["kernels"][0]["defects"]
+    assert (defect["kind"], defect["where"]) == ("out of bounds", "sum.cu:14")
 
 
 @pytest.mark.parametrize(

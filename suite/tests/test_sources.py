@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from emulating import CUDA
 from peakgate.build.sources import device_only, device_texts, entry_of, host_code, kernels, read_sources
 from peakgate.core.errors import Code
 from refusals import refuses
@@ -175,29 +176,15 @@ def test_a_source_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_sources(tmp_path / "gone.cu")
 
 
-PROTOTYPES = """void launch(float* out);
-template <class T> T once(T a);
-int table(int a);
-INSTANTIATE(float);
-static_assert(sizeof(int) == 4);
-int table(int a) { return lookup_of_the_host(a); }
-__device__ float scaled(float a);
-struct Line { float a; };
-__global__ void kernel(float* out) {
-    cudaGridDependencySynchronize();
-    out[0] = once(scaled(1));
-}
-template <class T> T once(T a) { return a; }
-__global__ void other(float* out) { out[0] = 2; }
-void launch(float* out) { kernel<<<1, 1>>>(out); }
-"""
+def device_text(file: str, *wanted: str) -> str:
+    """What is compiled of a file of ``cuda``, in as many characters as it has."""
+    (text,) = device_texts(read_sources(CUDA / file), wanted or None)
+    assert len(text) == len((CUDA / file).read_text())
+    return text
 
 
-def test_a_prototype_does_not_keep_host_code_alive(tmp_path: Path) -> None:
-    source = tmp_path / "k.cu"
-    source.write_text(PROTOTYPES)
-    (text,) = device_texts(read_sources(source))
-    assert len(text) == len(PROTOTYPES)
+def test_a_prototype_does_not_keep_host_code_alive() -> None:
+    text = device_text("prototypes.cu")
     assert [word for word in ("launch", "table", "<<<") if word in text] == []
     kept = (
         "INSTANTIATE(float);",
@@ -211,10 +198,8 @@ def test_a_prototype_does_not_keep_host_code_alive(tmp_path: Path) -> None:
     assert [word for word in kept if word not in text] == []
 
 
-def test_kernels_that_are_not_named_are_left_out_where_some_are(tmp_path: Path) -> None:
-    source = tmp_path / "k.cu"
-    source.write_text(PROTOTYPES)
-    (text,) = device_texts(read_sources(source), ["kernel"])
+def test_kernels_that_are_not_named_are_left_out_where_some_are() -> None:
+    text = device_text("prototypes.cu", "kernel")
     assert "void kernel" in text
     assert "void other" not in text
 
@@ -234,24 +219,6 @@ def test_a_source_in_latin_1_is_read_and_a_binary_one_named(tmp_path: Path) -> N
     source.write_bytes(b"int a;\0")
     with refuses(Code.SOURCE, r"k\.cu"):
         read_sources(source)
-
-
-HOST_TYPES = """#include <functional>
-using std::generate;
-using namespace std;
-struct Managed {
-    void* operator new(size_t bytes) { void* p; cudaMallocManaged(&p, bytes); return p; }
-};
-struct Element : Managed {
-    int value;
-    Element() { cudaDeviceSynchronize(); }
-    __device__ int twice() const { return 2 * value; }
-};
-struct Result { string name; static constexpr int size = 3; };
-template <class T> void launched(T* x) { kernel<<<1, 2>>>(x); }
-int calls(int* x) { launched<int>(x); return 1; }
-__global__ void kernel(Element* e) { e->value = e->twice(); }
-"""
 
 
 def test_bindings_of_an_extension_of_pytorch_are_host_code(tmp_path: Path) -> None:
@@ -281,11 +248,8 @@ def test_a_using_declaration_goes_with_its_host_function(tmp_path: Path) -> None
     assert "run" not in text
 
 
-def test_a_type_that_a_kernel_uses_stays_without_its_functions_for_the_host(tmp_path: Path) -> None:
-    source = tmp_path / "k.cu"
-    source.write_text(HOST_TYPES)
-    (text,) = device_texts(read_sources(source))
-    assert len(text) == len(HOST_TYPES)
+def test_a_type_that_a_kernel_uses_stays_without_its_functions_for_the_host() -> None:
+    text = device_text("host_types.cu")
     assert [
         word for word in ("cudaMalloc", "cudaDevice", "string", "generate", "launched", "<<<") if word in text
     ] == []
