@@ -107,6 +107,19 @@ def test_each_output_has_its_own_tolerance_where_several_are_given():
         replace(case, tolerance=(1e-3,))
 
 
+def test_a_sum_that_cancels_is_right_by_the_magnitude_of_what_is_summed():
+    reference, output = np.full((8, 4), 1e-7), np.full((8, 4), 2e-7)
+    assert not judged(NEAR, (output, reference)).right
+    assert judged(NEAR, (output, reference), magnitudes=[np.ones((8, 1))]).right
+    assert not judged(NEAR, (output, reference), magnitudes=[np.full((8, 1), 1e-2)]).right
+
+
+def test_an_output_that_has_to_be_equal_is_infinitely_off_where_it_is_not():
+    result = compare(np, np.ones(3), np.array([1.0, 1.0, 2.0]), correctness.ErrorBound())
+    assert (result.error, result.ratio) == (math.inf, math.inf)
+    assert "allowed" not in result.mismatch
+
+
 def test_atol_and_rtol_are_numpys():
     case = replace(writing(make_case(), "float32"), atol=0.5, rtol=0.25)
     reference = np.array([[0.0, 2.0], [4.0, -4.0]])
