@@ -4,9 +4,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from expecting import refuses
 from peakgate.core.errors import Code
 from peakgate.run.inputs import floors_at
-from refusals import refuses
 
 TEXT = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"a.b" = 0.7\n'
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from expecting import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.floors import Origin, load_floors, origin_comment, revise_floors
-from refusals import refuses
 
 HEAD = 'schema = 1\ngpu = "nvidia-h200"\n\n[floors]\n'
 ORIGIN = origin_comment(Origin(5, 1, 0.725, 0.12, "580.159.04", "2026-11-20", 6.6))

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from expecting import refuses
 from peakgate.build import cubin as cubin_module
 from peakgate.build import headers
 from peakgate.build.bounded import objection_to
 from peakgate.build.cubin import BuildError, Cubin, advice, built_before, cubin, parse_resources
 from peakgate.core.case import Buffer, Role, Stage
 from peakgate.core.errors import Code
-from refusals import refuses
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
 from peakgate.build import nvrtc

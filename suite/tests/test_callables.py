@@ -8,6 +8,7 @@ from itertools import starmap
 import ml_dtypes
 import numpy as np
 import pytest
+from expecting import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.core.case import ID_PATTERN, Work
@@ -22,7 +23,6 @@ from peakgate.run.callables import CpuCall, sized_input
 from peakgate.run.marker import Given, Proving
 from peakgate.run.results import case_of, case_parts
 from peakgate.run.session import WrongResult
-from refusals import refuses
 from runs import plain_pytest
 
 

@@ -3,12 +3,12 @@
 import json
 
 import pytest
+from expecting import refuses
 from peakgate.cli import main
 from peakgate.core import catalogue, config
 from peakgate.core.case import Scale, Tier
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.selection import selector
-from refusals import refuses
 
 FAMILY_FILE = """
 from peakgate.case import Family

@@ -4,11 +4,11 @@ import json
 import re
 
 import pytest
+from expecting import refuses
 from peakgate import emulator
 from peakgate.check import command
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge import waivers
-from refusals import refuses
 
 KERNEL = """
 extern "C" __global__ void mine(float* out, const float* in, int n) {

@@ -1,11 +1,11 @@
 """``check`` compiles each kernel as for a GPU, and finds launches that CUDA would refuse."""
 
 import pytest
+from expecting import refuses
 from peakgate.check import gpu_build
 from peakgate.core.case import Launch
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge.occupancy import launch_refusal
-from refusals import refuses
 
 SOURCE = """
 %(host)s

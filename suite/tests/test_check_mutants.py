@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from expecting import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.check import mutation_run
 from peakgate.check.mutants import mutants
 from peakgate.core.errors import Code
 from peakgate.judge import waivers
-from refusals import refuses
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 from emulating import COMPILERS, every_compiler
+from expecting import refuses
 from peakgate import emulator
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.emulator import Compiler, KernelBuildError
 from peakgate.emulator import build as build_module
 from peakgate.emulator import compiler as compiler_module
 from peakgate.emulator import launch as launch_module
-from refusals import refuses
 
 STORE = 'extern "C" __global__ void store(int* out) { out[threadIdx.x] = VALUE; }\n'
 

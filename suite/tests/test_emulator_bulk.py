@@ -51,7 +51,7 @@ def doubled(changes: dict[str, str], shape: tuple[int, int] = (48, 64), schedule
     read_only.flags.writeable = False
     maps = [TileArray(each, described, "uint16") for each in (result, read_only)]
     blocks = (-(-shape[1] // columns), 1, 1)
-    launched = {"shared_bytes": 96 * columns, "schedule": schedule, "outputs": [0]}
+    launched: dict[str, Any] = {"shared_bytes": 96 * columns, "schedule": schedule, "outputs": [0]}
     loaded("doubled", given).launch(blocks, (64, 1, 1), (*maps, np.int32(shape[0])), **launched)
     return array, result
 
@@ -142,7 +142,7 @@ WRONG: dict[str, tuple[str, dict[str, str], DefectKind]] = {
 def test_what_no_copy_can_be_made_of_is_found(what: str) -> None:
     tile, macros, kind = WRONG[what]
     with finds(kind):
-        boxed(np.ones((4, 16), np.float32), (4, 16), tile, **macros)
+        boxed(np.ones((4, 16), np.float32), (4, 16), tile, at=(0, 0, 0), **macros)
 
 
 @pytest.mark.parametrize("schedule", [0, 1, 2])

@@ -89,7 +89,7 @@ def ring(changes: dict[str, str], schedule: int) -> tuple[np.ndarray, np.ndarray
             slices += [tile[row, np.arange(8) ^ row % 8] for row in range(len(tile))]
     c = np.zeros((64, 8), np.float32)
     given = np.concatenate(slices).reshape(-1).view(np.uint32)
-    launched = {"shared_bytes": 2 * 72 * 128, "schedule": schedule, "outputs": [0]}
+    launched: dict[str, Any] = {"shared_bytes": 2 * 72 * 128, "schedule": schedule, "outputs": [0]}
     loaded("slots", SOUND | changes).launch((1, 1, 1), (160, 1, 1), (c, given, np.int32(5)), **launched)
     return c, a.astype(np.float64) @ b.astype(np.float64).T
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from peakgate.check.resources import command, survey
 from emulating import CUDA
+from expecting import refuses
+from peakgate.check.resources import survey
 from peakgate.cli import main
 from peakgate.core import catalogue
 from peakgate.core.case import Scale
@@ -18,7 +20,6 @@ from peakgate.measure.data import PATTERNS
 from peakgate.run.identity import identities
 from peakgate.run.listing import Listed
 from peakgate.run.terms import changes, stated
-from refusals import refuses
 
 SOFTMAX, HISTOGRAM, SUM, RAMP = ((CUDA / f"{name}.cu").read_text() for name in ("softmax", "histogram", "sum", "ramp"))
 SOFTMAX_FAMILY = """

@@ -1,12 +1,12 @@
 import json
 
 import pytest
+from expecting import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.core.errors import Code
 from peakgate.run import journal as journal_file
 from peakgate.run.journal import Journal, Lines, Link, finished
-from refusals import refuses
 
 KEY = {"commit": "abc", "changes": "def", "driver": "580"}
 FIRST = {"case": "mine.first", "extra_info": {"verdict": "PASS"}, "times_us": [1.5, 0.1]}

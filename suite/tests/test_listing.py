@@ -6,12 +6,12 @@ import sys
 
 import numpy as np
 import pytest
+from expecting import refuses
 from peakgate.core import config
 from peakgate.core.case import Scale
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.measure.data import input_array, inputs_of
 from peakgate.run import listing
-from refusals import refuses
 
 FAMILY = """
 import sys

@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from expecting import refuses
 from peakgate.core.errors import CannotDecide, Code, refused
 from peakgate.core.verdict import ExitCode
 from peakgate.run import lock
 from peakgate.run.lock import HELD_VARIABLE, device_uuid, inherited, locked
-from refusals import refuses
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from expecting import refuses
 from peakgate.check.resources import baseline, command
 from peakgate.check.resources.baseline import BuildTarget
 from peakgate.check.resources.command import builds, survey
@@ -12,7 +13,6 @@ from peakgate.core import catalogue
 from peakgate.core.case import Launch, Stage, Tier
 from peakgate.core.errors import Code
 from peakgate.core.verdict import ExitCode
-from refusals import refuses
 from synthetic_cases import make_case
 
 pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")

@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from expecting import refuses
 from peakgate.check.sanitize import command
 from peakgate.check.sanitize.report import (
     NO_KERNEL,
@@ -25,7 +26,6 @@ from peakgate.core.processes import run_in_group
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.waivers import rule
 from peakgate.judge.defects import rule
-from refusals import refuses
 
 KERNELS = {name: [f"injected.{name}"] for name in ("past_end", "racing", "unwritten")}
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from emulating import CUDA
+from expecting import refuses
 from peakgate.build.sources import device_only, device_texts, entry_of, host_code, kernels, read_sources
 from peakgate.core.errors import Code
-from refusals import refuses
 
 
 def left_of(tmp_path: Path, text: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from emulating import CUDA
+from expecting import refuses
 from peakgate.check.emulate import builds, check_build
 from peakgate.check.mutation_run import targets
 from peakgate.core.arguments import StridedMapArgument, TensorMapArgument
@@ -16,7 +17,6 @@ from peakgate.device import driver
 from peakgate.device.tensor_maps import encoded
 from peakgate.family import In, Out, Temp, TensorMap, Value, kernel, launch
 from peakgate.run.case_data import as_data, as_record
-from refusals import refuses
 from synthetic_cases import make_case
 
 BOX = (128, 64)

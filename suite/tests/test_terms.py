@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from expecting import refuses
 from peakgate.build.cubin import BuildError
 from peakgate.core.arguments import TensorMapArgument
 from peakgate.core.case import (
@@ -25,7 +26,6 @@ from peakgate.run import identity
 from peakgate.run.identity import terms
 from peakgate.run.listing import Listed
 from peakgate.run.terms import EVALUATED, KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, named, stated, summary
-from refusals import refuses
 
 ONE = Launch((1, 1, 1), (32, 1, 1))
 
