@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -72,30 +73,23 @@ def flushed(value: float, kind: str) -> float:
     return math.copysign(0.0, value) if abs(value) < 2.0 ** _LEAST[kind] else value
 
 
+_FORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "add": lambda a, b, c: a + b,
+    "sub": lambda a, b, c: a - b,
+    "mul": lambda a, b, c: a * b,
+    "div": lambda a, b, c: a / b,
+    "rcp": lambda a, b, c: 1 / a,
+    "fma": lambda a, b, c: a * b + c,
+}
+
+
 def arithmetic(name: str, values: Sequence[float], mode: str = "rn") -> Any:
     """A sum, product or quotient, exact where it is finite; a float where it is a zero, an infinity or a NaN."""
     a, b, c = (*values, 0.0, 0.0)[:3]
-    plain: dict[str, Callable[[], float]] = {
-        "add": lambda: a + b,
-        "sub": lambda: a - b,
-        "mul": lambda: a * b,
-        "div": lambda: a / b if b else _quotient(a, b),
-        "rcp": lambda: 1 / a if a else math.copysign(math.inf, a),
-        "fma": lambda: a * b + c,
-    }
     if not all(map(math.isfinite, values)) or (name in ("div", "rcp") and not values[-1]):
         with np.errstate(all="ignore"):
-            return float(plain[name]())
-    exact = [Fraction(value) for value in values]
-    result = {
-        "add": lambda: exact[0] + exact[1],
-        "sub": lambda: exact[0] - exact[1],
-        "mul": lambda: exact[0] * exact[1],
-        "div": lambda: exact[0] / exact[1],
-        "rcp": lambda: 1 / exact[0],
-        "fma": lambda: exact[0] * exact[1] + exact[2],
-    }[name]()
-    return result or _zero(name, values, mode)
+            return float(_FORMS[name](a, b, c)) if values[-1] or name not in ("div", "rcp") else _quotient(a, b, name)
+    return _FORMS[name](*map(Fraction, (a, b, c))) or _zero(name, values, mode)
 
 
 def _zero(name: str, values: Sequence[float], mode: str) -> float:
@@ -109,7 +103,10 @@ def _zero(name: str, values: Sequence[float], mode: str) -> float:
     return math.copysign(0.0, signs[0] if signs[0] == signs[1] else -1 if mode == "rm" else 1)
 
 
-def _quotient(a: float, b: float) -> float:
+def _quotient(a: float, b: float, name: str) -> float:
+    """By zero."""
+    if name == "rcp":
+        return math.copysign(math.inf, a)
     return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)
 
 
@@ -160,22 +157,10 @@ _APPROXIMATE: dict[str, Callable[[float], float]] = {
     "lg2": lambda a: math.log2(a) if a > 0 else (-math.inf if a == 0 else math.nan),
     "rsqrt": lambda a: 1 / math.sqrt(a) if a > 0 else (math.copysign(math.inf, a) if a == 0 else math.nan),
 }
-_LOGIC: dict[str, Callable[[int, int], int]] = {
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-}
+_LOGIC: dict[str, Callable[[int, int], int]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+_UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _ORDERED: dict[str, Callable[[Any, Any], bool]] = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "lo": lambda a, b: a < b,
-    "ls": lambda a, b: a <= b,
-    "hi": lambda a, b: a > b,
-    "hs": lambda a, b: a >= b,
+    **{name: getattr(operator, _UNSIGNED.get(name, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge", *_UNSIGNED)},
     "num": lambda a, b: True,
     "nan": lambda a, b: False,
 }
@@ -336,9 +321,8 @@ def _of_integers(name: str, modifiers: Sequence[str], values: Sequence[Any], giv
             decoded(given[0] >> size * at, f"{signs[0]}{size}") * decoded(given[1] >> 8 * (at + first), f"{signs[1]}8")
             for at in range(steps)
         )
-    high = {"bfind": lambda: (~a if a < 0 else a).bit_length() - 1}
     if name == "bfind":
-        found = high[name]()
+        found = (~a if a < 0 else a).bit_length() - 1
         return found if found < 0 or "shiftamt" not in modifiers else width - 1 - found
     funnel = (given[1] << 32 | given[0]) if name == "shf" else 0
     amount = (min(c, 32) if "clamp" in modifiers else c & 31) if name == "shf" else 0

@@ -141,15 +141,6 @@ def test_every_clean_kernel_has_an_expected_result() -> None:
     assert {source.stem for source in (KERNELS / "clean").glob("*.cu")} == set(CLEAN)
 
 
-def test_a_race_names_both_threads_and_both_lines() -> None:
-    with pytest.raises(KernelDefect) as caught:
-        run(KERNELS / "injected" / "missing_barrier.cu", emulator.find_compiler())
-    places = {(defect.kind, defect.location, defect.other_location): defect for defect in caught.value.defects}
-    race = places[DefectKind.SHARED_RACE, "missing_barrier.cu:6", "missing_barrier.cu:5"]
-    assert race.other_thread == (63 - race.thread[0], 0, 0)
-    assert race.block == (0, 0, 0)
-
-
 def races(name: str) -> list[EmulatorDefect]:
     with pytest.raises(KernelDefect) as caught:
         run(KERNELS / "injected" / f"{name}.cu", emulator.find_compiler())
@@ -203,22 +194,16 @@ def test_a_defect_that_repeats_is_told_once_with_its_count() -> None:
     assert str(caught.value).endswith(", 64 times")
 
 
-def test_the_exception_carries_the_first_defect() -> None:
+@pytest.mark.parametrize("place", ["read_out_of_bounds.cu:4", "async_copy_out_of_bounds_without_wait.cu:5"])
+def test_an_access_out_of_bounds_is_told_with_its_line_and_thread_also_of_a_copy_that_nobody_waits_for(
+    place: str,
+) -> None:
     with pytest.raises(KernelDefect) as caught:
-        run(KERNELS / "injected" / "read_out_of_bounds.cu", emulator.find_compiler())
-    (defect,) = caught.value.defects
-    assert (defect.kind, defect.location) == (DefectKind.OUT_OF_BOUNDS, "read_out_of_bounds.cu:4")
-    assert (defect.thread, defect.block) == ((63, 0, 0), (1, 0, 0))
-    assert "byte 512" in defect.message
-    assert (defect.other_location, defect.other_thread) == (None, None)
-
-
-def test_a_copy_that_nobody_waits_for_is_told_with_the_line_and_the_thread_that_issued_it() -> None:
-    with pytest.raises(KernelDefect) as caught:
-        run(KERNELS / "injected" / "async_copy_out_of_bounds_without_wait.cu", emulator.find_compiler())
-    defect = caught.value.defects[0]
-    assert (defect.kind, defect.location) == (DefectKind.OUT_OF_BOUNDS, "async_copy_out_of_bounds_without_wait.cu:5")
+        run(KERNELS / "injected" / place.partition(":")[0], emulator.find_compiler())
+    (defect, *_) = caught.value.defects
+    assert (defect.kind, defect.location) == (DefectKind.OUT_OF_BOUNDS, place)
     assert (defect.thread, defect.block, "byte 512" in defect.message) == ((63, 0, 0), (1, 0, 0), True)
+    assert (defect.other_location, defect.other_thread) == (None, None)
 
 
 def test_a_race_is_told_before_the_early_read_that_comes_with_it() -> None:

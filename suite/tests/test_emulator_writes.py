@@ -23,25 +23,30 @@ def kernel_of(source: Path, body: str) -> EmulatedKernel:
     return emulator.load(source, "kernel")
 
 
-def test_a_race_names_both_values(source: Path) -> None:
-    kernel = kernel_of(source, "out[0] = in[threadIdx.x];")
-    with pytest.raises(KernelDefect, match="nothing orders the two: the bits 0x40000000 replace 0x3f800000") as caught:
-        kernel.launch(ONE, (2, 1, 1), (np.zeros(1, np.float32), np.array([1, 2], np.float32)))
-    assert caught.value.kind is DefectKind.GLOBAL_RACE
+GLOBAL_RACE, SAME = DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE
 
 
-def test_a_race_of_equal_values_is_a_kind_of_its_own_also_between_blocks(source: Path) -> None:
-    kernel = kernel_of(source, "out[0] = in[0];")
-    with pytest.raises(KernelDefect, match="by another block") as caught:
-        kernel.launch((2, 1, 1), ONE, (np.zeros(1, np.float32), np.ones(1, np.float32)))
-    assert caught.value.kind is DefectKind.SAME_VALUE_RACE
-
-
-def test_a_race_just_before_a_defect_that_ends_the_launch_is_reported_too(source: Path) -> None:
-    kernel = kernel_of(source, "out[0] = in[threadIdx.x];\nout[9 * threadIdx.x] = 1;")
-    with pytest.raises(KernelDefect) as caught:
-        kernel.launch(ONE, (2, 1, 1), (np.zeros(1, np.float32), np.array([1, 2], np.float32)))
-    assert {defect.kind for defect in caught.value.defects} == {DefectKind.GLOBAL_RACE, DefectKind.OUT_OF_BOUNDS}
+@pytest.mark.parametrize(
+    ("body", "grid", "said", "kinds"),
+    [
+        ("out[0] = in[threadIdx.x];", ONE, "the bits 0x40000000 replace 0x3f800000", {GLOBAL_RACE}),
+        ("out[0] = in[0];", (2, 1, 1), "by another block", {SAME}),
+        (
+            "out[0] = in[threadIdx.x];\nout[9 * threadIdx.x] = 1;",
+            ONE,
+            "1 more",
+            {GLOBAL_RACE, DefectKind.OUT_OF_BOUNDS},
+        ),
+    ],
+    ids=["values that differ", "equal values of two blocks", "a race just before what ends the launch"],
+)
+def test_a_race_for_global_memory_is_named_with_its_values(
+    source: Path, body: str, grid: tuple[int, int, int], said: str, kinds: set[DefectKind]
+) -> None:
+    block = (2 if grid == ONE else 1, 1, 1)
+    with pytest.raises(KernelDefect, match=said) as caught:
+        kernel_of(source, body).launch(grid, block, (np.zeros(1, np.float32), np.array([1, 2], np.float32)))
+    assert {defect.kind for defect in caught.value.defects} == kinds
 
 
 def test_an_output_that_is_written_in_part_says_how_much_is_missing(source: Path) -> None:

@@ -67,24 +67,43 @@ def test_a_file_of_as_much_as_the_limit_is_read_and_a_larger_one_is_not(tmp_path
         read_limited(path, LIMIT_BYTES - 1)
 
 
+@pytest.fixture
+def odd(tmp_path):
+    """The path of what is no regular file of a bounded size, by its kind."""
+
+    def made(kind):
+        path = tmp_path / {"NUL": "a\0b", "long": "x" * 300}.get(kind, "file")
+        if kind == "folder":
+            path.mkdir()
+        elif kind == "FIFO":
+            os.mkfifo(path)
+        elif kind in ("endless", "grows", "itself"):
+            path.symlink_to({"endless": "/dev/zero", "grows": "/proc/self/smaps", "itself": path.name}[kind])
+        elif kind == "socket":
+            with socket.socket(socket.AF_UNIX) as opened:
+                opened.bind(os.path.relpath(path))
+        return path
+
+    return made
+
+
 @pytest.mark.parametrize("kind", ["none", "folder", "FIFO", "endless", "grows", "itself", "NUL", "long", "socket"])
-def test_what_is_no_regular_file_is_one_line_and_never_waited_for(tmp_path, kind):
-    path = tmp_path / "file"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "FIFO":
-        os.mkfifo(path)
-    elif kind in ("endless", "grows", "itself"):
-        path.symlink_to({"endless": "/dev/zero", "grows": "/proc/self/smaps", "itself": path.name}[kind])
-    elif kind in ("NUL", "long"):
-        path = tmp_path / {"NUL": "a\0b", "long": "x" * 300}[kind]
-    elif kind == "socket":
-        with socket.socket(socket.AF_UNIX) as opened:
-            opened.bind(os.path.relpath(path))
+def test_what_is_no_regular_file_is_one_line_and_never_waited_for(odd, kind):
     with pytest.raises(UnreadableFile) as refused:
-        read_limited(path, LIMIT_BYTES)
+        read_limited(odd(kind), LIMIT_BYTES)
     assert refused.value.missing == (kind == "none")
     assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["endless", "FIFO", "none", "folder"])
+def test_what_has_no_end_has_no_digest_and_is_not_waited_for(odd, kind):
+    assert file_digest(odd(kind)) is None
+
+
+def test_a_large_file_has_no_digest(tmp_path, monkeypatch):
+    monkeypatch.setattr("peakgate.core.files.LARGEST_DIGESTED_BYTES", 2)
+    (tmp_path / "file").write_bytes(b"abc")
+    assert file_digest(tmp_path / "file") is None
 
 
 @pytest.mark.parametrize("link", ["file", "folder", "above"])
@@ -102,21 +121,6 @@ def test_a_file_that_a_link_places_outside_the_folder_is_refused(tmp_path, link)
     with pytest.raises(UnreadableFile):
         read_limited(path[link], LIMIT_BYTES, inside=inside)
     assert read_limited(inside / "alias", LIMIT_BYTES, inside=inside) == b"own"
-
-
-@pytest.mark.parametrize("kind", ["endless", "FIFO", "none", "folder", "large"])
-def test_what_has_no_end_has_no_digest_and_is_not_waited_for(tmp_path, monkeypatch, kind):
-    path = tmp_path / "file"
-    if kind == "endless":
-        path.symlink_to("/dev/zero")
-    elif kind == "FIFO":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "large":
-        monkeypatch.setattr("peakgate.core.files.LARGEST_DIGESTED_BYTES", 2)
-        path.write_bytes(b"abc")
-    assert file_digest(path) is None
 
 
 @pytest.mark.parametrize("at", [0, 1, 499, 998, 999])

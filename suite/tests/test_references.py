@@ -1,6 +1,5 @@
 """Which references are compiled ahead on a GPU, and when."""
 
-import io
 import os
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,24 @@ from synthetic_cases import make_case
 
 NOBODYS = 1 << 30
 """An id that no process has: Linux counts to 2^22."""
+
+
+class Process:
+    """A process that was started to compile references, and what it is sent."""
+
+    pid = NOBODYS
+
+    def __init__(self, code=0):
+        self.code = code
+        read, other = os.pipe()
+        self.received, self.stdin = os.fdopen(read), os.fdopen(other, "wb")
+
+    def wait(self, _seconds=0.0):
+        self.received.close()
+        return self.code
+
+    def poll(self):
+        return None
 
 
 def doubled(xp, inputs):
@@ -48,17 +65,9 @@ def test_what_was_compiled_ahead_once_starts_no_process_again(tmp_path, monkeypa
     monkeypatch.setattr(references.os, "cpu_count", lambda: 4)
     started = []
 
-    class Process:
-        pid = NOBODYS
-
-        def wait(self, _seconds=0.0):
-            return 0
-
     def start(index):
         started.append(index)
-        process = Process()
-        process.stdin = io.BytesIO()
-        return process
+        return Process()
 
     monkeypatch.setattr(references, "_started", start)
     cases = [given(doubled, 8), given(doubled, 8, 8)]
@@ -82,20 +91,7 @@ def test_processes_begin_before_the_cases_are_known_only_where_nothing_is_compil
 
 
 def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_and_the_cases(tmp_path, monkeypatch):
-    class Begun:
-        pid = NOBODYS
-
-        def __init__(self):
-            read, other = os.pipe()
-            self.received, self.stdin = os.fdopen(read), os.fdopen(other, "wb")
-
-        def wait(self, _seconds=0.0):
-            return 0
-
-        def poll(self):
-            return None
-
-    begun = [Begun(), Begun()]
+    begun = [Process(), Process()]
     ends = [process.received for process in begun]
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(references.os, "cpu_count", lambda: 4)
@@ -113,18 +109,9 @@ def test_what_began_early_makes_its_context_when_it_may_and_is_given_a_folder_an
 
 
 def test_a_process_that_fails_leaves_no_mark_that_all_is_compiled(tmp_path, monkeypatch):
-    class Failing:
-        pid = NOBODYS
-
-        def __init__(self):
-            self.stdin = io.BytesIO()
-
-        def wait(self, _seconds=0.0):
-            return 1
-
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(references.os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(references, "_started", lambda *_: Failing())
+    monkeypatch.setattr(references, "_started", lambda *_: Process(code=1))
     with references.compiled_ahead([given(doubled, 8), given(doubled, 8, 8)], 0, ()):
         pass
     assert not list(tmp_path.iterdir())

@@ -62,22 +62,6 @@ def test_a_folder_of_somebody_else_stays(place, monkeypatch):
         assert other.exists()
 
 
-def test_a_folder_that_went_before_it_was_locked_is_made_again(place, monkeypatch):
-    lock = __import__("fcntl").flock
-    taken = []
-
-    def late(descriptor, how):
-        taken.extend(place.iterdir() if not taken else [])
-        if len(taken) == 1 and taken[0].exists():
-            taken[0].rmdir()
-        lock(descriptor, how)
-
-    monkeypatch.setattr("peakgate.core.files.fcntl.flock", late)
-    with scratch_folder("mine") as folder:
-        assert folder.exists()
-        assert folder not in taken
-
-
 def test_what_a_killed_process_left_elsewhere_is_removed_by_the_next_there(place):
     (builds := place / "builds").mkdir()
     (left := builds / "peakgate.build.killed").mkdir()
