@@ -48,18 +48,6 @@ def test_clocks_that_differ_leave_a_doubt_with_both_figures(times_us):
     assert "100.00" in found.doubt
 
 
-def test_work_that_began_before_its_sample_on_another_stream_is_a_doubt():
-    early = [*batch(), Activity("other", 2000, 3000, 13), Activity("other", 200_000, 201_000, 13)]
-    begins_between = next(each for each in batch()[5:] if not each.name)
-    early.append(replace(begins_between, name="other", stream=13))
-    assert "other streams" in second_clock(TIMES_US, early).doubt
-
-
-def test_work_that_goes_on_after_its_sample_is_a_doubt():
-    work = next(each for each in batch() if each.name == "work")
-    assert "other streams" in second_clock(TIMES_US, changed(end_ns=work.end_ns + 50_000, stream=13)).doubt
-
-
 def test_work_on_a_stream_that_the_sample_waits_for_is_none():
     assert second_clock(TIMES_US, changed(stream=13)).doubt is None
 
@@ -79,13 +67,6 @@ def test_events_may_take_ten_microseconds_and_two_percent_longer_and_one_less():
     assert set(doubts.values()) == {None}
     assert second_clock([least_us - 0.1] * 3, batch()).doubt is not None
     assert second_clock([most_us + 0.1] * 3, batch()).doubt is not None
-
-
-def test_work_that_begins_with_the_end_of_its_stamp_belongs_to_the_sample():
-    found = batch()
-    at = next(index for index, each in enumerate(found) if each.name == "stamp")
-    found[at + 1] = replace(found[at + 1], start_ns=found[at].end_ns)
-    assert second_clock(TIMES_US, found).median_us == pytest.approx(WORK_US)
 
 
 def at(*spans):

@@ -11,7 +11,6 @@ from emulating import finds, loaded
 from matrix_forms import WarpForm, drawn, warp_source
 from peakgate import emulator
 from peakgate.emulator import DefectKind
-from peakgate.emulator.ptx import translated
 
 FORMS = [
     *(WarpForm(16, 16, "f32", kind, kind) for kind in ("f16", "bf16")),
@@ -82,22 +81,6 @@ def test_a_matrix_of_rows_that_are_not_there_yet_is_found(what: str) -> None:
     changes, kind = BROKEN[what]
     with finds(kind):
         moved(changes)
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        "mma.sync.aligned.m16n8k16.row.row.f32.bf16.bf16.f32 {%0}, {%1}, {%2}, {%3}",
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.f16.f32 {%0}, {%1}, {%2}, {%3}",
-        "mma.sync.aligned.m16n8k16.row.col.f16.bf16.bf16.f16 {%0}, {%1}, {%2}, {%3}",
-        "mma.sync.aligned.m16n8k12.row.col.f32.bf16.bf16.f32 {%0}, {%1}, {%2}, {%3}",
-        "mma.sp.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0}, {%1}, {%2}, {%3}",
-        "ldmatrix.sync.aligned.m8n16.x1.shared.b8 {%0}, [%1]",
-    ],
-)
-def test_a_form_that_is_not_known_is_refused_by_name(written: str) -> None:
-    done = translated(f'void f() {{ asm("{written};" : "=r"(a) : "r"(b), "r"(c), "r"(d)); }}')
-    assert "peakgate_not_emulated" in done
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(16, 16), (32, 8), (8, 32)])

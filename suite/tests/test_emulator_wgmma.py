@@ -11,7 +11,6 @@ from emulating import finds, loaded
 from matrix_forms import SPANS, TYPES, GroupForm, drawn, group_source
 from peakgate import emulator
 from peakgate.emulator import DefectKind
-from peakgate.emulator.ptx import translated
 
 FORMS = [
     *(GroupForm(columns, "f32", "bf16", "bf16") for columns in (8, 24, 128, 256)),
@@ -106,23 +105,6 @@ def test_a_ring_without_a_wait_a_fence_or_a_commit_is_found(what: str, schedule:
     changes, kinds = BROKEN[what]
     with finds(*kinds):
         ring(changes, schedule)
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
-        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, %6, 0, 1, 1, 1, 0, 0",
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0",
-        "wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0",
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1",
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0",
-        "wgmma.wait_group.aligned 0",
-    ],
-)
-def test_a_product_that_is_not_known_is_refused_by_name(written: str) -> None:
-    sums = ", ".join(f'"+f"(s[{i}])' for i in range(4))
-    done = translated(f'void f() {{ asm("{written};" : {sums} : "l"(a), "l"(b), "r"(e)); }}')
-    assert f'peakgate_not_emulated("PTX instruction {written.split(maxsplit=1)[0]}' in done
 
 
 @pytest.mark.parametrize(("who", "found"), [("threadIdx.x >= 32", False), ("threadIdx.x % 2", True)])
