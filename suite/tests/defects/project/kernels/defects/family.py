@@ -4,56 +4,46 @@
 with its padding taken away, right and slow.
 """
 
-from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
 
-from peakgate.case import Buffer, Case, Family, Launch, Role, Scalar, Scale, Stage, Tier, Work
+from peakgate.family import In, Out, Value, family, kernel
 
-HERE = Path(__file__).parent
-COPIES = tuple(Stage(name, "wrong on purpose", HERE / f"{name}.cu") for name in ("shifted", "unguarded"))
-UNPADDED = Stage("smem_pad", "slow on purpose: PAD=0", HERE.parents[5] / "kernels" / "transpose" / "10_smem_pad.cu")
-BLOCK = 128
+PADDED = Path(__file__).parents[6] / "kernels" / "transpose" / "10_smem_pad.cu"
 
 
-def _copy(stage: Stage, n: int) -> Case:
-    return Case(
-        family="defects",
-        stage=stage,
-        launch=Launch((ceil(n / BLOCK), 1, 1), (BLOCK, 1, 1)),
-        arguments=(Buffer(Role.OUT, (n,)), Buffer(Role.IN, (n,)), Scalar(n)),
-        work=Work(2 * 4 * n),
-        reference=lambda xp, inputs: inputs,
-        size=str(n),
-        tier=Tier.GATE,
+def copy(name):
+    return kernel(
+        f"{name}.cu",
+        arguments=lambda n: [Out(n), In(n), Value(n)],
+        grid=lambda n: ceil(n / 128),
+        block=128,
+        bytes=lambda n: 8 * n,
+        reference=lambda xp, x: x,
+        sizes=[1024],
+        small_sizes=[1024],
+        edges=[1000],
+        tolerance=0.0,
     )
 
 
-def _unpadded(side: int) -> Case:
-    tiles = ceil(side / 32)
-    return Case(
-        family="defects",
-        stage=UNPADDED,
-        launch=Launch((tiles, tiles, 1), (32, 8, 1)),
-        arguments=(Buffer(Role.OUT, (side, side)), Buffer(Role.IN, (side, side)), Scalar(side), Scalar(side)),
-        work=Work(2 * 4 * side * side),
-        reference=lambda xp, inputs: [inputs[0].T],
-        size=str(side),
-        block="32x8",
+FAMILY = family(
+    copy("shifted"),
+    copy("unguarded"),
+    kernel(
+        str(PADDED),
+        name="smem_pad",
+        arguments=lambda side: [Out(side, side), In(side, side), Value(side), Value(side)],
+        grid=lambda side: (ceil(side / 32), ceil(side / 32)),
+        block=(32, 8),
+        block_in_id=True,
         variant="unpadded",
-        defines=(("BLOCK_X", "32"), ("BLOCK_Y", "8"), ("PAD", "0")),
-        tier=Tier.GATE,
-    )
-
-
-def cases(scale: Scale) -> Iterator[Case]:
-    for stage in COPIES:
-        yield _copy(stage, 1024)
-    yield _unpadded(8192 if scale is Scale.BENCH else 64)
-
-
-def probes(case: Case) -> Iterator[Case]:
-    yield _unpadded(33) if case.stage is UNPADDED else _copy(case.stage, 1000)
-
-
-FAMILY = Family("defects", "injected defects", (*COPIES, UNPADDED), cases, probes)
+        defines={"BLOCK_X": 32, "BLOCK_Y": 8, "PAD": 0},
+        bytes=lambda side: 8 * side * side,
+        reference=lambda xp, x: x.T,
+        sizes=[8192],
+        small_sizes=[64],
+        edges=[33],
+        tolerance=0.0,
+    ),
+)
