@@ -3,34 +3,29 @@
 import json
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 from peakgate.core.case import TunedChoice
 from peakgate.core.help import page
 from peakgate.device import call
 
-TRACE = {
-    "traceEvents": [
-        {"name": "aten::mm", "cat": "cpu_op", "args": {}},
-        {
-            "name": "triton_poi_fused_add_0",
-            "cat": "cpu_op",
-            "args": {
-                "kernel_backend": "triton",
-                "kernel_kwargs": "XBLOCK=1024",
-                "num_warps": 8,
-                "num_stages": 1,
-                "kernel_hash": "0123456789abcdef",
-            },
-        },
-        {"name": "triton_poi_fused_add_0", "cat": "kernel", "args": {"device": 0}},
-        {"name": "nvjet_hsh_128x256", "cat": "kernel", "args": {"device": 0}},
-    ]
-}
+
+def event(name, category, **arguments):
+    return {"name": name, "cat": category, "args": arguments}
+
+
+GENERATED = {"kernel_backend": "triton", "kernel_kwargs": "XBLOCK=1024", "num_warps": 8, "num_stages": 1}
+TRACE = [
+    event("aten::mm", "cpu_op"),
+    event("triton_poi_fused_add_0", "cpu_op", kernel_hash="0123456789abcdef", **GENERATED),
+    event("triton_poi_fused_add_0", "kernel", device=0),
+    event("nvjet_hsh_128x256", "kernel", device=0),
+]
 
 
 def test_a_trace_has_each_generated_kernel_with_its_configuration_and_the_librarys_by_name():
-    assert list(call.of_trace(TRACE)) == [
+    assert list(call.of_trace({"traceEvents": TRACE})) == [
         TunedChoice("triton_poi_fused_add_0", "XBLOCK=1024, num_warps=8, num_stages=1", "0123456789ab"),
         TunedChoice("nvjet_hsh_128x256", "not tuned here"),
     ]
@@ -42,15 +37,8 @@ def test_without_a_tuner_nothing_is_run_again(monkeypatch):
     assert call.choices(lambda: pytest.fail("ran")) == ()
 
 
-class Hook:
-    def __init__(self):
-        self.notes = []
-
-    def add(self, note):
-        self.notes.append(note)
-
-    def remove(self, note):
-        self.notes.remove(note)
+class Hook(list):
+    add = list.append
 
 
 class CompiledKernel:
@@ -64,35 +52,26 @@ class Autotuner:
 
 
 def test_a_launched_kernel_with_a_tuner_has_its_configuration_and_the_digest_of_its_code(monkeypatch):
-    def scale():
-        pass
+    def scale(): ...
 
-    def never_launched():
-        pass
+    def never_launched(): ...
 
     hook = Hook()
-    runtime = type("runtime", (), {"launch_enter_hook": hook, "Autotuner": Autotuner})
-    triton = type(
-        "triton",
-        (),
-        {
-            "knobs": type("knobs", (), {"runtime": runtime}),
-            "runtime": runtime,
-            "compiler": type("compiler", (), {"CompiledKernel": CompiledKernel}),
-        },
-    )
+    runtime = SimpleNamespace(launch_enter_hook=hook, Autotuner=Autotuner)
+    compiler = SimpleNamespace(CompiledKernel=CompiledKernel)
+    triton = SimpleNamespace(knobs=SimpleNamespace(runtime=runtime), runtime=runtime, compiler=compiler)
     monkeypatch.setitem(sys.modules, "triton", triton)
     monkeypatch.delitem(sys.modules, "torch._inductor.compile_fx", raising=False)
     kept = [Autotuner(scale, "BLOCK: 256"), Autotuner(never_launched, "BLOCK: 1"), CompiledKernel(7, b"code")]
 
     def run():
         for handle, name in ((7, "scale"), (8, "untuned")):
-            for note in hook.notes:
-                note(type("lazy", (), {"get": lambda self, h=handle, n=name: {"function": h, "name": n}})())
+            for note in hook:
+                note(SimpleNamespace(get=lambda h=handle, n=name: {"function": h, "name": n}))
 
     (found,) = call.choices(run)
     assert (found.kernel, found.configuration, len(found.code)) == ("scale", "BLOCK: 256", call.CODE_DIGITS)
-    assert (hook.notes, len(kept)) == ([], 3)
+    assert (hook, len(kept)) == ([], 3)
 
 
 @pytest.fixture
