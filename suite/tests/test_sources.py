@@ -74,68 +74,12 @@ def test_an_entry_without_namespaces_means_the_only_kernel_of_its_name(
     assert entry_of(written, read_sources(source)).expression == expression
 
 
-def test_host_functions_go_and_lines_stay(tmp_path: Path) -> None:
-    text = (
-        "int main() {\n  cudaFree(0);\n}\n"
-        "float used(float x) { return x; }\n"
-        "float unused(float x) { return x; }\n"
-        "__device__ float called(float x) { return used(x); }\n"
-        "__global__ void k(float* x) { x[0] = called(x[0]); }\n"
-    )
-    left = left_of(tmp_path, text)
-    assert left.count("\n") == text.count("\n")
-    assert [line.strip() for line in left.splitlines()] == [*[""] * 3, text.splitlines()[3], "", *text.splitlines()[5:]]
-
-
-def test_an_explicit_instantiation_goes_with_its_function(tmp_path: Path) -> None:
-    text = (
-        "template <class T> void sum(T* x) { k<T><<<1, 2>>>(x); }\ntemplate void sum<int>(int* x);\n"
-        "namespace a { template <class T> __device__ T sum(T x) { return x; } }\n"
-        "template <class T> __global__ void k(T* x) { x[0] = a::sum(x[1]); }\ntemplate __global__ void k<int>(int*);\n"
-    )
-    assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == text.splitlines()[2:]
-
-
-def test_directives_inside_host_functions_stay_balanced(tmp_path: Path) -> None:
-    text = "#define N 3\nint main() {\n#ifdef A\n  cudaFree(0);\n#endif\n}\n__global__ void k() {}\n"
-    assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == [
-        "#define N 3",
-        "#ifdef A",
-        "#endif",
-        "__global__ void k() {}",
-    ]
-
-
-def test_braces_in_comments_and_literals_do_not_count(tmp_path: Path) -> None:
-    text = (
-        "__device__ const char* s = \"}\"; // }\n/* { */ __device__ char c = '{';\n"
-        'int main() { printf("}"); cudaFree(0); /* } */ }\nnamespace a { __global__ void k() {} }\n'
-    )
-    assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == [
-        *text.splitlines()[:2],
-        "namespace a { __global__ void k() {} }",
-    ]
-
-
-def test_a_function_that_a_condition_divides_is_left_to_the_compiler(tmp_path: Path) -> None:
-    text = "#if A\nint main() {\n#else\nint other() {\n#endif\n  cudaFree(0);\n}\n__global__ void k() {}\n"
-    assert left_of(tmp_path, text) == text
-
-
-def test_macros_that_stand_for_device_code_are_known(tmp_path: Path) -> None:
-    text = (
-        '#define HD __host__ __device__ inline\n#define KERNEL extern "C" __global__\n'
-        "HD int called(cudaError_t e) { return 1; }\nKERNEL void k() {}\nint main() { cudaFree(0); }\n"
-    )
-    assert left_of(tmp_path, text).splitlines()[2:4] == text.splitlines()[2:4]
-
-
-def test_types_and_variables_of_the_hosts_libraries_go(tmp_path: Path) -> None:
-    text = (
-        "struct Timer { cudaEvent_t start; };\nstatic cublasHandle_t handle;\nvoid declared(cudaStream_t);\n"
-        "struct Kept { int a; };\n__constant__ float table[3];\n__global__ void k(Kept a) {}\n"
-    )
-    assert [line for line in left_of(tmp_path, text).splitlines() if line.strip()] == text.splitlines()[3:]
+@pytest.mark.parametrize("source", sorted((CUDA / "host_code").glob("*.cu")), ids=lambda source: source.stem)
+def test_what_is_the_hosts_goes_and_every_other_line_stays(tmp_path: Path, source: Path) -> None:
+    """What is the host's is marked."""
+    left = [line.partition("  // HOST")[0].strip() for line in left_of(tmp_path, source.read_text()).splitlines()]
+    lines = source.read_text().splitlines()
+    assert left == ["" if line.endswith("// HOST") else line.strip() for line in lines]
 
 
 def test_included_files_lose_their_host_code_too_and_the_copies_include_each_other(tmp_path: Path) -> None:

@@ -1,0 +1,8 @@
+#if A
+int main() {
+#else
+int other() {
+#endif
+  cudaFree(0);
+}
+__global__ void k() {}

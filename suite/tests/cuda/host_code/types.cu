@@ -1,0 +1,6 @@
+struct Timer { cudaEvent_t start; };  // HOST
+static cublasHandle_t handle;  // HOST
+void declared(cudaStream_t);  // HOST
+struct Kept { int a; };
+__constant__ float table[3];
+__global__ void k(Kept a) {}
