@@ -75,16 +75,9 @@ def test_a_kernel_runs_beside_one_that_does_not_compile(source: Path) -> None:
 
 
 @every_compiler
-def test_shared_arrays_of_half_are_read_by_vectors(compiler: Compiler, source: Path) -> None:
-    text = (
-        "#include <cuda_fp16.h>\n__global__ void kernel(float4* out, const float4* in) {\n"
-        "    __shared__ half a[64], b[64], c[64];\n    const int t = threadIdx.x;\n"
-        "    reinterpret_cast<float4*>(a)[t] = in[t];\n    reinterpret_cast<float4*>(b)[t] = in[t];\n"
-        "    reinterpret_cast<float4*>(c)[t] = in[t];\n"
-        "    out[t] = reinterpret_cast<float4*>(b)[t];\n}\n"
-    )
+def test_shared_arrays_of_half_are_read_by_vectors(compiler: Compiler) -> None:
     out, given = np.zeros(32, np.float32), np.arange(32, dtype=np.float32)
-    kernel_of(source, text, compiler=compiler).launch(ONE, (8, 1, 1), (out, given))
+    loaded("half_vectors", compiler=compiler).launch(ONE, (8, 1, 1), (out, given))
     np.testing.assert_array_equal(out, given)
 
 
@@ -128,26 +121,15 @@ def test_a_struct_is_passed_by_value_and_a_body_for_newer_architectures_runs(as_
     np.testing.assert_array_equal(out, 3 + values / 2)
 
 
-@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
-def test_the_architecture_is_the_one_asked_for(source: Path, capability: tuple[int, int]) -> None:
-    text = "__global__ void kernel(int* out) { out[0] = __CUDA_ARCH__; }\n#ifndef __CUDACC_RTC__\n#error\n#endif\n"
-    out = np.zeros(1, np.int32)
-    kernel_of(source, text, capability=capability).launch(ONE, ONE, (out,))
-    assert out[0] == capability[0] * 100 + capability[1] * 10
-
-
-@pytest.mark.parametrize("specific", [False, True])
-def test_a_specific_build_has_the_macros_of_its_features(source: Path, specific: bool) -> None:
-    text = """#ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#define FEATURES __CUDA_ARCH_SPECIFIC__, __CUDA_ARCH_FAMILY_SPECIFIC__
-#elif !defined __CUDA_ARCH_SPECIFIC__ && !defined __CUDA_ARCH_FAMILY_SPECIFIC__
-#define FEATURES 0, 0
-#endif
-__global__ void kernel(int* out) { const int found[] = {FEATURES}; out[0] = found[0], out[1] = found[1]; }
-"""
-    out = np.full(2, -1, np.int32)
-    kernel_of(source, text, specific=specific).launch(ONE, ONE, (out,))
-    np.testing.assert_array_equal(out, 900 * specific)
+@pytest.mark.parametrize(
+    ("capability", "specific"), [((7, 5), False), ((9, 0), False), ((9, 0), True), ((12, 0), False)]
+)
+def test_the_architecture_is_the_one_asked_for_and_a_specific_build_has_the_macros_of_its_features(
+    capability: tuple[int, int], specific: bool
+) -> None:
+    out = np.full(3, -1, np.int32)
+    loaded("arch", capability=capability, specific=specific).launch(ONE, ONE, (out,))
+    assert out.tolist() == [900 * specific] * 2 + [capability[0] * 100 + capability[1] * 10]
 
 
 def test_of_the_options_for_nvrtc_macros_count_and_the_rest_is_ignored(source: Path) -> None:
@@ -196,12 +178,8 @@ def test_half_arithmetic_rounds_as_numpys_does(compiler: Compiler) -> None:
         same(out[:, at], column)
 
 
-def test_a_fused_multiply_add_rounds_once(source: Path) -> None:
-    text = (
-        "#include <cuda_bf16.h>\n__global__ void kernel(__nv_bfloat16* out, const __nv_bfloat16* in) {\n"
-        "    out[0] = __hfma(in[0], in[1], in[2]);\n}\n"
-    )
-    kernel = kernel_of(source, text)
+def test_a_fused_multiply_add_rounds_once() -> None:
+    kernel = loaded("fused")
     # a * b is a tie; c, too small for a double beside it, decides.
     for a, b, c, expected in ((7, 37 / 256, -(2**-70), 129 / 128), (9, 29 / 256, 2**-70, 131 / 128)):
         bits = (np.array([a, b, c], np.float32).view(np.uint32) >> 16).astype(np.uint16)

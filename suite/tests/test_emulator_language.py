@@ -37,18 +37,9 @@ def test_shared_objects_with_a_constructor_have_no_guard_that_counts_as_shared_m
 
 
 @every_compiler
-def test_a_threads_own_array_is_aligned_for_the_accesses_to_it(source: Path, compiler: Compiler) -> None:
-    text = """#include <cuda_fp16.h>
-__global__ void kernel(float* out, const float2* in, int n) {
-    char before[3];
-    half r[4];
-    *reinterpret_cast<float2*>(r) = in[0];
-    before[n % 3] = 1;
-    out[0] = __half2float(r[n]) + before[n % 3];
-}
-"""
+def test_a_threads_own_array_is_aligned_for_the_accesses_to_it(compiler: Compiler) -> None:
     out, halves = np.zeros(1, np.float32), np.array([1, 2, 3, 4], np.float16)
-    kernel_of(source, text, compiler=compiler).launch(ONE, ONE, (out, halves.view(np.float32), np.int32(2)))
+    loaded("own_array", compiler=compiler).launch(ONE, ONE, (out, halves.view(np.float32), np.int32(2)))
     assert out[0] == 4
 
 
@@ -68,18 +59,9 @@ def test_nvrtc_gets_the_parts_of_cub_for_blocks_and_warps() -> None:
     assert [name for name in names if not any((folder / name).is_file() for folder in folders)] == []
 
 
-def test_a_const_atomic_is_read(source: Path) -> None:
-    text = """#include <cuda/atomic>
-struct Counter { cuda::atomic<int, cuda::thread_scope_device> value; };
-__device__ int read(const Counter& counter) { return counter.value.load(cuda::memory_order_relaxed) + counter.value; }
-__global__ void kernel(Counter* counter, int* out) {
-    counter->value.fetch_add(1);
-    out[threadIdx.x] = 0;
-    if (threadIdx.x == 0) out[0] = read(*counter) > 0;
-}
-"""
+def test_a_const_atomic_is_read() -> None:
     out = np.zeros(2, np.int32)
-    kernel_of(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32), out))
+    loaded("const_atomic").launch(ONE, (2, 1, 1), (np.zeros(1, np.int32), out))
     assert list(out) == [1, 0]
 
 
