@@ -1,7 +1,5 @@
 """A second clock's records against the events of the same launches."""
 
-from dataclasses import replace
-
 import pytest
 from peakgate.judge.activity import Activity, second_clock
 
@@ -28,13 +26,6 @@ def batch(launches=3):
     return found
 
 
-def changed(**fields):
-    found = batch()
-    at = next(index for index, each in enumerate(found) if each.name == "work")
-    found[at] = replace(found[at], **fields)
-    return found
-
-
 def test_clocks_that_agree_give_the_time_of_the_work():
     found = second_clock(TIMES_US, batch())
     assert found.doubt is None
@@ -46,10 +37,6 @@ def test_clocks_that_differ_leave_a_doubt_with_both_figures(times_us):
     found = second_clock(times_us, batch())
     assert f"{times_us[0]:.2f}" in found.doubt
     assert "100.00" in found.doubt
-
-
-def test_work_on_a_stream_that_the_sample_waits_for_is_none():
-    assert second_clock(TIMES_US, changed(stream=13)).doubt is None
 
 
 def test_a_sample_without_work_is_a_doubt():
@@ -94,11 +81,3 @@ STAMPS = (("stamp", 0, 10, 7), ("stamp", 1000, 1010, 7), ("stamp", 2000, 2010, 7
 )
 def test_what_begins_from_a_stamps_end_to_before_the_next_ones_begin_is_work_of_that_sample(others, median_us):
     assert second_clock([1.0], at(*STAMPS, *others)).median_us == median_us
-
-
-def test_work_on_another_stream_that_begins_with_a_stamp_is_in_no_sample_and_between_none():
-    launches = [("stamp", 3000, 3010, 7), ("stamp", 4000, 4010, 7)]
-    work = [
-        (name, first + at, last + at, 7) for at in (0, 2000) for name, first, last in (("", 10, 100), ("", 200, 700))
-    ]
-    assert second_clock([1.0, 1.0], at(*STAMPS, *launches, *work, ("", 2000, 2005, 8))).median_us == 0.5

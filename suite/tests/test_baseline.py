@@ -91,12 +91,6 @@ def test_floors_of_imported_cases_stand_beside_those_of_a_run(tmp_path: Path) ->
     assert set(load_floors(path, {"a.b"}).by_case) == {*imported, "a.b"}
 
 
-def test_a_case_like_no_other_is_named_without_a_guess(tmp_path: Path) -> None:
-    message = refused(tmp_path, HEAD + '"zzz" = 0.7\n', {"transpose.smem"})
-    assert message.startswith(":5: ")
-    assert "transpose.smem" not in message
-
-
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "floors.toml"
     path.write_bytes(b"\xff\xfe")

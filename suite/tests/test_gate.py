@@ -66,12 +66,6 @@ def test_the_clock_may_account_for_two_percent_over_the_peak() -> None:
     assert judge(SAMPLES, measured(1.0201), 0.7).verdict is Verdict.IMPOSSIBLE
 
 
-def test_a_transfer_passes_without_a_floor_and_is_judged_by_one_that_is_set() -> None:
-    assert judge(SAMPLES, measured(0.2, "link"), None).verdict is Verdict.PASS
-    assert judge(SAMPLES, measured(0.2, "link"), 0.5).verdict is Verdict.BELOW_FLOOR
-    assert judge(SAMPLES, measured(0.2), None).verdict is Verdict.NO_FLOOR
-
-
 @given(st.lists(st.floats(0.01, 1.0), min_size=3, max_size=3), st.floats(0.01, 1.0))
 def test_a_case_measured_again_is_below_its_floor_where_two_of_three_processes_are(
     fractions: list[float], floor: float
@@ -79,11 +73,6 @@ def test_a_case_measured_again_is_below_its_floor_where_two_of_three_processes_a
     below = sum(fraction < floor for fraction in fractions)
     expected = Verdict.BELOW_FLOOR if below >= 2 else Verdict.PASS
     assert judge_again(fractions, floor).verdict is expected
-
-
-def test_two_processes_that_could_decide_are_too_few_to_pass_or_fail() -> None:
-    judgement = judge_again([0.6, None, 0.9], 0.7)
-    assert judgement.verdict is Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize("fraction", [0.71, OVER_PEAK])

@@ -104,15 +104,6 @@ def test_the_limits_of_each_capability_are_those_of_cudas_table() -> None:
     } == CUDA_TABLE
 
 
-@given(capabilities, st.integers(1, 228 * KIB))
-def test_a_block_fits_if_and_only_if_it_asks_for_no_more_shared_memory_than_it_may(
-    capability: Capability, bytes_: int
-) -> None:
-    for asked in (bytes_, LIMITS[capability].shared_per_block_bytes, LIMITS[capability].shared_per_block_bytes + 1):
-        fits = occupancy(capability, 32, 0, 0, asked).blocks_per_sm > 0
-        assert fits == (asked <= LIMITS[capability].shared_per_block_bytes)
-
-
 def test_static_and_dynamic_shared_memory_add_up() -> None:
     assert occupancy(HOPPER, 256, 32, 60 * KIB, 40 * KIB) == occupancy(HOPPER, 256, 32, 0, 100 * KIB)
     assert occupancy(HOPPER, 256, 32, 50 * KIB, 50 * KIB).limiters == ("shared",)
@@ -168,16 +159,6 @@ def test_occupancy_never_passes_a_limit(capability: Capability, block: int, per_
     assert found.blocks_per_sm * bytes_ <= limits.shared_per_sm_bytes
     assert set(found.limiters) <= {"warps", "blocks", "registers", "shared"}
     assert found.limiters
-
-
-@given(capabilities, st.integers(1, 1023), st.integers(0, 254), shared, st.integers(0, 64 * KIB))
-def test_more_threads_registers_or_shared_memory_never_add_a_block(
-    capability: Capability, block: int, per_thread: int, bytes_: int, extra: int
-) -> None:
-    fewest = occupancy(capability, block, per_thread, 0, bytes_).blocks_per_sm
-    assert occupancy(capability, block + 1, per_thread, 0, bytes_).blocks_per_sm <= fewest
-    assert occupancy(capability, block, per_thread + 1, 0, bytes_).blocks_per_sm <= fewest
-    assert occupancy(capability, block, per_thread, 0, bytes_ + extra).blocks_per_sm <= fewest
 
 
 @given(capabilities, threads, st.integers(1, 255), st.integers(1, 60 * KIB))
