@@ -18,7 +18,7 @@ from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunch, Unmeasurable, Witness
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
-from peakgate.device.stream import SampleStream, StreamHandle, Trial
+from peakgate.device.stream import SampleStream, StreamHandle
 from peakgate.measure.energy import Energy
 from peakgate.measure.refill import SEEDS
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover

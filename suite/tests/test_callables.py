@@ -16,9 +16,6 @@ from peakgate.core.errors import Code, PeakgateError
 from peakgate.device import arrays
 from peakgate.device.call import Call, NotAnArray
 from peakgate.family import TOLERANCES
-from peakgate.judge.metrics import metrics
-from peakgate.judge.peaks import Peaks
-from peakgate.measure.sampling import Samples
 from peakgate.run.callables import CpuCall, sized_input
 from peakgate.run.marker import Given, Proving
 from peakgate.run.results import case_of, case_parts

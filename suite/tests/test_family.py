@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from peakgate.check.resources import command, survey
 from emulating import CUDA
 from expecting import refuses
-from peakgate.check.resources import survey
+from peakgate.check.resources import command
 from peakgate.cli import main
 from peakgate.core import catalogue
 from peakgate.core.case import Scale
