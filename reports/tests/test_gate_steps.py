@@ -295,6 +295,7 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
     def judged(options: argparse.Namespace, refs: Refs, home: Path, projects: tuple[Path, Path]) -> object:
         assert projects == (home / "base" / "inside", home / "head" / "inside")
         assert (refs, options.base, options.head) == (REFS, "main", "change")
+        assert options.no_benchmark_tests is not named
         (verdict := home / "out" / "bench.json").write_text("{}")
         (home / "out" / "dangling").symlink_to("nowhere")
         return {"protect": ends[0], "bench": replace(ends[1], verdict=verdict, reason="why")}, {"base": "b"}
@@ -307,7 +308,7 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
     monkeypatch.setattr(gate, "_judged", judged)
     monkeypatch.setattr(branch, "refs", refs)
     home, out = tmp_path / "own", tmp_path / "out"
-    more = ["--home", str(home), "--out", str(out)] if named else []
+    more = ["--home", str(home), "--out", str(out)] if named else ["--no-benchmark-tests"]
     assert gate.main("gate", ["main", "change", "--repository", str(inside), "--branch", "origin/main", *more]) == code
     top = inside.parent.resolve()
     assert asked == [
