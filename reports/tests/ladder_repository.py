@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -25,9 +25,10 @@ RUNS = Path("baselines/nvidia-h200/runs")
 TRANSPOSE_NOTE = Path("kernels/transpose/README.md")
 
 
-def cases(tier: Tier = Tier.GATE) -> Iterator[Case]:
-    for family in FAMILIES:
-        yield from (case for case in family.cases(Scale.BENCH) if tier is Tier.FULL or case.tier is tier)
+@functools.cache
+def cases(tier: Tier = Tier.GATE) -> tuple[Case, ...]:
+    listed = (case for family in FAMILIES for case in family.cases(Scale.BENCH))
+    return tuple(case for case in listed if tier is Tier.FULL or case.tier is tier)
 
 
 def entry(case: Case, **reported: Any) -> dict[str, Any]:

@@ -155,14 +155,14 @@ def test_the_version_of_a_package_that_made_a_case_slower_is_named(
     slowed = f"        import tiny\n        slower = benchmark['extra_info']['case'] == {PAD!r} and tiny.VALUE >= '3'\n"
     bench.write_text(text.replace(line, f"{line}{slowed}        factor *= 1.2 if slower else 1.0\n"))
     assert commit(repository, "follow the package") != commit_of
-    for version in ("1.0", "2.0", "3.0", "4.0"):
+    for version in ("1.0", "2.0", "3.0"):
         wheels(found / version, version)
     monkeypatch.setenv("UV_FIND_LINKS", ",".join(str(each) for each in found.iterdir()))
     monkeypatch.setenv("UV_NO_INDEX", "1")
-    between = ["--package", "tiny", "--between", "2.0,3.0"]
-    assert bisect(tmp_path, "1.0", "4.0", *between) == 1
+    between = ["--package", "tiny", "--between", "2.0"]
+    assert bisect(tmp_path, "1.0", "3.0", *between) == 1
     assert [each["commit"] for each in answer(tmp_path)["commits"]] == ["3.0"]
     assert "tiny 3.0" in capsys.readouterr().out
     assert bisect(tmp_path, "1.0", "9.0", *between) == 2
     assert refusal(capsys) is Code.SIDE
-    assert main(["bisect", "1.0", "4.0", "--package", "tiny"]) == 2
+    assert main(["bisect", "1.0", "3.0", "--package", "tiny"]) == 2

@@ -245,17 +245,17 @@ def test_what_is_slower_is_faster_in_the_mirror(seed: int) -> None:
 
 
 def test_false_positives_and_power_are_what_the_page_promises() -> None:
-    """Ten histories of 195 unchanged cases (under 1 % of them have a false positive) and 5 that are 2 % slower."""
+    """Five histories of 95 unchanged cases (under 1 % of them have a false positive) and 5 that are 2 % slower."""
     wrong, hits = 0, 0
     rng = np.random.default_rng(11)
     changed = {f"a.stage{row:03d}" for row in range(5)}
-    for _ in range(10):
-        sd = rng.uniform(0.003, 0.007, (200, 1))
-        noise = sd * rng.standard_normal((200, 36)) + 0.03 * (rng.random((200, 36)) < 0.02)
-        log_time = rng.uniform(1, 8, (200, 1)) + noise
+    for _ in range(5):
+        sd = rng.uniform(0.003, 0.007, (100, 1))
+        noise = sd * rng.standard_normal((100, 36)) + 0.03 * (rng.random((100, 36)) < 0.02)
+        log_time = rng.uniform(1, 8, (100, 1)) + noise
         log_time[:5, -8:] += np.log1p(0.02)
         flagged = {case for case, verdict in verdicts(log_time).items() if verdict is not Verdict.UNCONFIRMED}
         wrong += bool(flagged - changed)
         hits += len(flagged & changed)
     assert wrong <= 1
-    assert hits >= 0.85 * 50
+    assert hits >= 0.85 * 25

@@ -94,7 +94,7 @@ def test_simulated_gpus_of_the_expected_spread_stay_above_the_floor() -> None:
     random = np.random.default_rng(7)
     sd_gpu, sd_session = BETWEEN_SD[LONG], 0.002
     failures = 0
-    for _ in range(300):
+    for _ in range(60):
         gpus = 0.7 * np.exp(random.normal(0, sd_gpu, (3, 1)) + random.normal(0, sd_session, (3, 5)))
         floor = bound(case(*gpus[:2].tolist()))["floor"]
         failures += bool((gpus[2] < floor).any())

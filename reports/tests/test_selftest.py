@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from peakgate.cli import main
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.reports.comparison import resample
 from peakgate.reports.comparison import selftest as measuring
-from peakgate.reports.comparison.resample import (
-    Design,
-    measure,
-)
+from peakgate.reports.comparison.resample import Design, measure
 from peakgate.reports.runs.runfile import Run, load_run
 from refusals import refusal
 from synthetic_runs import LADDER, document, save
@@ -55,7 +53,8 @@ def test_one_odd_session_is_found_and_named(tmp_path: Path) -> None:
     assert next(iter(found.flagged_sessions.items())) == (2, 5)
 
 
-def test_more_sessions_on_a_side_see_smaller_changes(tmp_path: Path) -> None:
+def test_more_sessions_on_a_side_see_smaller_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
     runs = load(unchanged(tmp_path, sessions=10))
     seen = [measure(design, runs).detectable_percent[PAD] for design in Design]
     assert seen[0] > seen[1] > seen[2]
@@ -92,7 +91,7 @@ def test_too_many_false_positives_exit_3_and_name_case_and_session(
 
 
 def test_a_floor_tighter_than_the_runner_exits_3_and_is_named(tmp_path: Path, capsys: Captured) -> None:
-    fraction = load(unchanged(tmp_path / "aa"))[0].cases[PAD].peak_fraction
+    fraction = load(unchanged(tmp_path / "aa", sessions=5))[0].cases[PAD].peak_fraction
     folder = tmp_path / "baselines" / "nvidia-h200"
     folder.mkdir(parents=True)
     (folder / "floors.toml").write_text(f'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"{PAD}" = {fraction}\n')
@@ -102,9 +101,9 @@ def test_a_floor_tighter_than_the_runner_exits_3_and_is_named(tmp_path: Path, ca
 
 
 def test_the_newest_sessions_are_used_when_fewer_are_asked_for(tmp_path: Path, capsys: Captured) -> None:
-    unchanged(tmp_path / "aa", sessions=8, odd=1, by=0.06)
-    assert main(["selftest", "aa", "--sessions", "7"]) == 0
-    assert len(json.loads(Path(".peakgate/out/selftest.json").read_text())["sessions"]) == 7
+    unchanged(tmp_path / "aa", odd=1, by=0.06)
+    assert main(["selftest", "aa", "--sessions", "5"]) == 0
+    assert len(json.loads(Path(".peakgate/out/selftest.json").read_text())["sessions"]) == 5
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_sessions_without_a_common_case_are_refused(tmp_path: Path, capsys: Capt
 
 
 def test_a_later_comparison_quotes_the_selftest_in_one_note(tmp_path: Path, capsys: Captured) -> None:
-    unchanged(tmp_path / "aa")
+    unchanged(tmp_path / "aa", sessions=5)
     assert main(["selftest", "aa", "--save"]) == 0
     run = save(tmp_path, "run", document(driver="590.1"))
     capsys.readouterr()
@@ -169,7 +168,7 @@ def test_a_broken_selftest_record_is_named(tmp_path: Path, capsys: Captured, tex
 
 
 def test_a_record_of_another_schema_is_named(tmp_path: Path, capsys: Captured) -> None:
-    unchanged(tmp_path / "aa")
+    unchanged(tmp_path / "aa", sessions=5)
     assert main(["selftest", "aa"]) == 0
     path = tmp_path / ".peakgate" / "out" / "selftest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema": 9}))
