@@ -25,7 +25,7 @@ CASES = {"access.one_per_thread-f32", "transpose.ordered-8192-256x1", "transpose
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(DATA / "v0.2", tmp_path / "project")
+    shutil.unpack_archive(DATA / "v0.2.zip", tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
     return tmp_path / "project"
 

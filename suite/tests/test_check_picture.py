@@ -11,7 +11,6 @@ from peakgate.check.picture import MOST_ROWS, PICTURE_COLUMNS, picture_of
 from peakgate.core.errors import Code
 from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect
 from peakgate.emulator.defects import SharedAccess, Trace
-from peakgate.emulator.trace import SharedAccess, Trace
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from peakgate.core.catalogue import kernel_name, problems
 from peakgate.core.errors import Code
 from peakgate.core.processes import run_in_group
 from peakgate.core.verdict import ExitCode
-from peakgate.judge.defects import rule
 from peakgate.judge.waivers import rule
 
 KERNELS = {name: [f"injected.{name}"] for name in ("past_end", "racing", "unwritten")}

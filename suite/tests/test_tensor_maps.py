@@ -12,7 +12,6 @@ from peakgate.check.mutation_run import targets
 from peakgate.core.arguments import StridedMapArgument, TensorMapArgument
 from peakgate.core.case import Buffer, KernelLaunch, Role, Scalar, Scale, Stage
 from peakgate.core.errors import Code
-from peakgate.core.family import In, Out, Temp, TensorMap, Value, kernel, launch
 from peakgate.device import driver
 from peakgate.device.tensor_maps import encoded
 from peakgate.family import In, Out, Temp, TensorMap, Value, kernel, launch
