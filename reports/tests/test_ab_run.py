@@ -135,18 +135,6 @@ def test_a_family_that_only_head_describes_is_new_and_one_that_only_base_describ
     assert "family.py:3" in row(tmp_path, undescribed)["reason"]
 
 
-def test_equal_machine_code_under_another_contract_is_measured(tmp_path: Path) -> None:
-    """The same machine code launched in another shape is another case."""
-    assert ab(tmp_path, FakeSide(), FakeSide(launches={PAD: "another grid"}), "--sentinels", "0") == 0
-    assert all(cases == [PAD] for _, _, *cases in ran(tmp_path))
-
-
-def test_what_has_no_machine_code_of_ours_is_always_measured(tmp_path: Path) -> None:
-    sides = (FakeSide(operations=(SMEM,)), FakeSide(operations=(SMEM,)))
-    assert ab(tmp_path, *sides, "--sentinels", "0") == 0
-    assert all(cases == [SMEM] for _, _, *cases in ran(tmp_path))
-
-
 def test_where_nothing_changed_and_nothing_is_watched_nothing_is_measured(tmp_path: Path) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(), "--sentinels", "0") == 0
     assert not (tmp_path / "runs.log").exists()
@@ -160,13 +148,6 @@ def test_a_case_that_the_gpu_refuses_on_both_sides_is_left_out_and_on_one_side_i
     assert any("on either side" in note for note in reported(tmp_path)["notes"])
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, without_pad)) == 1
     assert row(tmp_path, PAD)["verdict"] == "MISSING"
-
-
-@pytest.mark.parametrize("verdict", ["CRASHED", "IMPOSSIBLE"])
-def test_a_case_at_fault_keeps_its_verdict(tmp_path: Path, verdict: str) -> None:
-    head = FakeSide(CHANGED, refused={PAD: (verdict, "cudaErrorIllegalAddress")})
-    assert ab(tmp_path, FakeSide(), head) == 1
-    assert (row(tmp_path, PAD)["verdict"], row(tmp_path, PAD)["reason"]) == (verdict, "cudaErrorIllegalAddress")
 
 
 @pytest.mark.parametrize("launch", ["as usual", "otherwise"])

@@ -86,16 +86,6 @@ def test_an_ambiguous_commit_lists_the_matches(runs: Path) -> None:
     assert "a2a2bbbbbbbb" in message
 
 
-def test_an_unknown_commit_names_where_it_was_looked_for(runs: Path) -> None:
-    assert str(runs) in refused("ffff", Archive([runs]))
-
-
-def test_many_commits_are_not_all_listed(tmp_path: Path) -> None:
-    for number in range(8):
-        save(tmp_path, str(number), document({"a.b": 10.0}, commit=f"{number:040x}", day=number + 1))
-    assert "and 3 more" in refused("ffff", Archive([tmp_path]))
-
-
 def test_nothing_saved_is_told_so(tmp_path: Path) -> None:
     assert "no saved run" in refused("abcd", Archive([tmp_path]))
     assert "0 saved runs" in refused("latest", Archive([tmp_path]))

@@ -93,12 +93,6 @@ def test_the_best_of_a_size_is_bold_and_ours_are_held_against_cublas(repository:
     assert row(table, "best of ours / cuBLAS")[1:] == ["2.00", "–", "0.89"]
 
 
-def test_a_full_run_fills_fifteen_sizes(repository: Path) -> None:
-    table = block(shown(whole_run(tier=Tier.FULL), repository), OVERVIEW.parent, "sgemm-sizes")
-    assert row(table, "stage")[1:] == [str(side) for side in sorted(int(size) for size in row(table, "stage")[1:])]
-    assert len(row(table, "stage")[1:]) == 15
-
-
 def test_a_block_names_run_file_gpu_driver_and_date(repository: Path) -> None:
     first = block(shown(whole_run(), repository), TRANSPOSE_NOTE.parent, "transpose").splitlines()[0]
     facts = ["NVIDIA H200", "driver 580.159.04", "2026-11-01", "NVRTC 13.0", "tier full", "commit a1b2c3d4e5f6"]

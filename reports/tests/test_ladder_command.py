@@ -11,8 +11,7 @@ import pytest
 from ladder_repository import NAMES, RUNS, TRANSPOSE_NOTE, charts, lay_out, whole_run
 from peakgate.cli import main
 from peakgate.core.errors import Code
-from peakgate.reports.pages.ladder import FOLDER as PICTURES
-from peakgate.reports.pages.markers import find_blocks, inside
+from peakgate.reports.pages.markers import inside
 from peakgate.reports.pages.tables import OVERVIEW
 from refusals import refusal
 from synthetic_runs import document, save
@@ -87,14 +86,6 @@ def test_a_run_that_measured_something_else_makes_document_and_picture_stale(cap
     assert "4185 GB/s" in reported
     assert "kernels/pictures/transpose.svg: differs" in reported
     assert "sgemm.svg" not in reported
-
-
-def test_a_picture_that_was_deleted_is_missed(capsys: Captured) -> None:
-    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
-    (PICTURES / "occupancy.svg").unlink()
-    capsys.readouterr()
-    assert main(["ladder"]) == 1
-    assert capsys.readouterr().out == "kernels/pictures/occupancy.svg: missing\n"
 
 
 def test_checking_does_not_load_what_only_drawing_needs(repository: Path) -> None:
@@ -185,10 +176,3 @@ def test_text_from_a_run_file_cannot_break_out_of_its_place(repository: Path) ->
     assert main(["ladder"]) == 0
     assert "<b>" not in OVERVIEW.read_text()
     assert inside(OVERVIEW.read_text(), OVERVIEW).keys() == set(NAMES)
-
-
-def test_the_documents_of_this_repository_have_the_blocks() -> None:
-    overview = (ROOT / OVERVIEW).read_text(encoding="utf-8")
-    assert {"roof", "sgemm"} < {found.name for found in find_blocks(overview, OVERVIEW)} <= {*NAMES, "hgemm-sizes"}
-    note = (ROOT / TRANSPOSE_NOTE).read_text(encoding="utf-8")
-    assert [found.name for found in find_blocks(note, TRANSPOSE_NOTE)] == ["transpose"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -47,6 +46,7 @@ ABSURD = {
     "a slug with a separator": document(slug="a/b"),
     "a slug of dots": document(slug=".."),
     "a slug of ages": document(slug="a" * 300),
+    "a driver of ages": document(driver="9" * 50_000),
     "an empty slug": document(slug=""),
     "a fingerprint that is a list": with_extra(fingerprint=[1]),
     "a date to come": document() | {"datetime": "2099-01-01T00:00:00+00:00"},
@@ -77,17 +77,6 @@ def test_it_is_refused_in_one_line_by_every_reader(content: dict[str, Any], caps
         assert main(arguments) == 2, arguments
         assert len(capsys.readouterr().err.splitlines()) == 1
     assert not list(Path().glob("**/evil*"))
-
-
-def test_a_history_is_given_nothing_that_would_break_its_frame(tmp_path: Path) -> None:
-    for name in (
-        "a fingerprint that is a list",
-        "a tier that is a list",
-        "a slug that climbs",
-        "a GPU name that is a list",
-    ):
-        with pytest.raises(PeakgateError):
-            load_run(save(tmp_path, "run", ABSURD[name]))
 
 
 def test_samples_that_scatter_absurdly_decide_nothing_and_break_nothing(tmp_path: Path, capsys: Captured) -> None:
@@ -134,20 +123,3 @@ def test_a_forged_future_does_not_steady_a_regression_away(tmp_path: Path, capsy
         save(tmp_path / "runs", f"forged{number}", forged)
     assert main(["compare", "runs/base.json", "runs/new.json", "--runs", "runs", "--no-files"]) == 1
     assert "SLOWER" in capsys.readouterr().out
-
-
-def test_nested_toml_floors_and_acknowledgements_are_one_line(capsys: Captured) -> None:
-    run = str(save(Path("runs"), "run", document()))
-    floors = Path("baselines/nvidia-h200/floors.toml")
-    floors.parent.mkdir(parents=True)
-    floors.write_text("a = " + "[" * 10_000)
-    assert main(["floors", run, run]) == 2
-    assert "not TOML" in capsys.readouterr().err
-
-
-def test_the_message_of_a_long_value_is_short(tmp_path: Path) -> None:
-    content = document(driver="9" * 50_000)
-    with pytest.raises(PeakgateError) as caught:
-        load_run(save(tmp_path, "run", content))
-    assert len(str(caught.value)) < 400
-    assert json.loads((tmp_path / "run.json").read_text())

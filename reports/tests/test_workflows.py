@@ -112,15 +112,6 @@ def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
     assert workflow.git(change, "status", "--porcelain", "--ignored") == ""
 
 
-def test_a_gate_that_cannot_decide_ends_with_3(
-    origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
-) -> None:
-    head = changing(origin[0], {"kernels/note": "other"})
-    job = judge(origin, tmp_path, head, experiments["same"])
-    assert job["Verdict"].exit_code == 3, said(job)
-    assert "ab: pass\n" in job["Judge"].output
-
-
 def test_a_gate_whose_run_never_began_ends_with_2_whatever_verdicts_head_has_committed(
     origin: tuple[Path, str, str], tmp_path: Path
 ) -> None:
