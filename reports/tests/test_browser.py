@@ -6,7 +6,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+    Visit = Callable[..., Page]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHOSEN = os.environ.get("PEAKGATE_BROWSER")
@@ -76,20 +78,31 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def opened(browser: Browser, report: Path) -> Iterator[Page]:
-    """The page, opened from its file; no test may leave an error or a request behind."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+def visit(browser: Browser) -> Iterator[Visit]:
+    """Open a page from its file; no test may leave an error behind, or ask for anything but pages beside it."""
+    pages: list[Page] = []
     asked, errors = [], []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: errors.append(message.text))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("dialog", lambda dialog: errors.append(dialog.message))
-    page.goto(report.as_uri())
-    page.wait_for_selector("html[data-ready]")
-    yield page
-    page.close()
-    assert set(asked) == {report.as_uri()}
+
+    def opened(path: Path, width: int = 1280, **how: Any) -> Page:
+        pages.append(page := browser.new_page(viewport={"width": width, "height": 800}, **how))
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: errors.append(dialog.message))
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    assert all(url.startswith("file:") and url.endswith(".html") for url in asked)
     assert errors == []
+
+
+@pytest.fixture
+def opened(visit: Visit, report: Path) -> Page:
+    return visit(report, color_scheme="light")
 
 
 @pytest.fixture(scope="module")
@@ -110,23 +123,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site" / "index.html"
 
 
-@pytest.mark.parametrize("width", [360, 800, 1400])
+@pytest.mark.parametrize("width", [360, 1400])
 def test_every_kind_of_page_of_a_site_fits_the_screen_and_is_reached_by_keyboard(
-    browser: Browser, site: Path, width: int
+    visit: Visit, site: Path, width: int
 ) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 800})
-    errors: list[str] = []
-    page.on("console", lambda message: errors.append(message.text))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(site.as_uri())
+    page = visit(site, width)
     for name in ("nvidia-h200", PAD, "2026-11-01 12:00", "Runs", "nvidia-h200"):
         follow(page, name)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert page.evaluate("getComputedStyle(document.body).color") not in {"", BACKGROUNDS[scheme]}
-    page.close()
-    assert errors == []
 
 
 def follow(page: Page, name: str) -> None:
@@ -140,10 +147,8 @@ def follow(page: Page, name: str) -> None:
     pytest.fail(f"no link {name!r} has the focus after 200 Tabs on {page.url}")
 
 
-def test_a_history_is_filtered_and_sorted_by_keyboard(browser: Browser, site: Path) -> None:
-    page = browser.new_page()
-    page.goto((site.parent / "nvidia-h200" / "index.html").as_uri())
-    page.wait_for_selector("html[data-ready]")
+def test_a_history_is_filtered_and_sorted_by_keyboard(visit: Visit, site: Path) -> None:
+    page = visit(site.parent / "nvidia-h200" / "index.html")
     assert cases(page)[0] == PAD
     assert page.locator("#table tbody tr .series .bad").count() >= 1
     assert page.locator("#table tbody tr .series .environment").count() >= len(LADDER)
@@ -158,7 +163,6 @@ def test_a_history_is_filtered_and_sorted_by_keyboard(browser: Browser, site: Pa
     page.keyboard.press("Enter")
     assert page.locator("#table thead th.case").get_attribute("aria-sort") == "ascending"
     assert cases(page)[0] == HOSTILE[0]
-    page.close()
 
 
 def cases(page: Page) -> list[str]:
@@ -308,25 +312,21 @@ LABELS = ".large i, .large em"
 
 
 @pytest.mark.parametrize("width", [400, 1280])
-def test_the_first_screen_has_the_verdict_and_the_worst_case(browser: Browser, site: Path, width: int) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 800})
+def test_the_first_screen_has_the_verdict_and_the_worst_case(visit: Visit, site: Path, width: int) -> None:
     for name in ("index.html", "nvidia-h200/index.html"):
-        page.goto((site.parent / name).as_uri())
+        page = visit(site.parent / name, width)
         for text in ("h1 .verdict", ".worst"):
             box = page.locator(text).bounding_box()
             assert box
             assert box["y"] + box["height"] < 400
         assert PAD in page.inner_text(".worst")
-    page.close()
 
 
 @pytest.mark.parametrize("width", [400, 1280])
 def test_a_chart_of_a_case_is_zoomed_has_more_dates_then_and_leads_to_runs(
-    browser: Browser, site: Path, width: int
+    visit: Visit, site: Path, width: int
 ) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 800})
-    page.goto((site.parent / "nvidia-h200" / "cases" / f"{PAD}.html").as_uri())
-    page.wait_for_selector("html[data-ready]")
+    page = visit(site.parent / "nvidia-h200" / "cases" / f"{PAD}.html", width)
     plot, dates = page.locator(".large .plot"), page.locator(".large .plot i:visible")
     narrow, few = plot.evaluate("element => element.clientWidth"), dates.count()
     assert page.evaluate(OVERLAPS, f"{LABELS}, .large b") == 0
@@ -343,76 +343,52 @@ def test_a_chart_of_a_case_is_zoomed_has_more_dates_then_and_leads_to_runs(
     with page.expect_navigation():
         page.locator(".large a").last.click(force=True)
     assert page.inner_text("h1").startswith(f"Run of {newest[:16]}")
-    page.close()
 
 
-def test_an_open_regression_leads_to_its_case(browser: Browser, site: Path) -> None:
-    page = browser.new_page()
-    page.goto((site.parent / "nvidia-h200" / "index.html").as_uri())
+def test_an_open_regression_leads_to_its_case(visit: Visit, site: Path) -> None:
+    page = visit(site.parent / "nvidia-h200" / "index.html")
+    table = page.locator("details table", has_text="0d0d0d0d0d0d").first
+    assert not table.is_visible()
+    page.get_by_role("link", name="Commits and environments").click()  # a link to a folded table opens it
+    assert table.is_visible()
     with page.expect_navigation():
         page.get_by_role("link", name=f"{PAD} +5").first.click()
     assert page.inner_text("h1").startswith(f"{PAD}: SLOWER")
-    page.close()
 
 
-def test_a_link_to_a_folded_table_opens_it(browser: Browser, site: Path) -> None:
-    page = browser.new_page()
-    page.goto((site.parent / "nvidia-h200" / "index.html").as_uri())
-    page.wait_for_selector("html[data-ready]")
-    table = page.locator("details table", has_text="0d0d0d0d0d0d").first
-    assert not table.is_visible()
-    page.get_by_role("link", name="Commits and environments").click()
-    assert table.is_visible()
-    page.close()
-
-
-def test_a_commit_has_all_cases_that_moved_with_it(browser: Browser, site: Path) -> None:
-    page = browser.new_page()
-    page.goto((site.parent / "nvidia-h200" / "changes.html").as_uri())
-    page.wait_for_selector("html[data-ready]")
+def test_a_commit_has_all_cases_that_moved_with_it(visit: Visit, site: Path) -> None:
+    page = visit(site.parent / "nvidia-h200" / "changes.html")
     with page.expect_navigation():
         page.get_by_role("link", name="0d0d0d0d0d0d").last.click()
     assert page.inner_text("h1").startswith("Commit 0d0d0d0d0d0d: SLOWER")
     assert cases(page) == [PAD]
     assert page.get_by_role("link", name="2026-11-13 12:00").count() == 1
-    page.close()
 
 
-def test_a_run_of_900_cases_is_one_file_below_a_megabyte_that_asks_for_nothing(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_a_run_of_900_cases_is_one_file_below_a_megabyte_that_asks_for_nothing(visit: Visit, tmp_path: Path) -> None:
     times = {f"family{at % 9}.stage{at}_with_a_name-8192-32x8": 10.0 + at for at in range(900)}
     run = load_run(save(tmp_path, "run", document(times, peak_tflops=67.0)))
     path = tmp_path / "show.html"
     path.write_text(page_text(show.report(run)), encoding="utf-8")
     assert path.stat().st_size < 1_000_000
-    page, asked = browser.new_page(), []
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-ready]")
+    page = visit(path)
+    page.on("request", lambda request: pytest.fail(request.url))
     page.fill("#text", "stage899")
     assert len(cases(page)) == 1
     page.fill("#text", "")
     page.click("#table thead th:nth-child(3) button")
     page.click("#table thead th:nth-child(3) button")
     assert cases(page)[0] == "family8.stage899_with_a_name-8192-32x8"
-    assert asked == [path.as_uri()]
-    page.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_fleet_on_a_narrow_screen_has_its_outliers_before_its_pictures(
-    browser: Browser, tmp_path: Path, scheme: Any
-) -> None:
+def test_a_fleet_on_a_narrow_screen_has_its_outliers_before_its_pictures(visit: Visit, tmp_path: Path) -> None:
     slow = fleet_rows("GPU-3", 3, slow=0.06)
     again = fleet_rows("GPU-3", 30, slow=0.06, mode="again")
     others = [row for at in range(16) if at != 3 for row in fleet_rows(f"GPU-{at}", at)]
     path = tmp_path / "fleet.html"
     found = fleet_report.of_fleet(analysis.analyse(dataset.frame([*slow, *others, *again])))
     path.write_text(page_text(found), encoding="utf-8")
-    page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme=scheme)
-    page.goto(path.as_uri())
-    page.wait_for_selector("html[data-ready]")
+    page = visit(path, 400, color_scheme="dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     assert page.inner_text("h1 .verdict") == "OUTLIER"
     assert cases(page)[0] == "GPU-3"
@@ -421,4 +397,3 @@ def test_a_fleet_on_a_narrow_screen_has_its_outliers_before_its_pictures(
     letters = page.locator(".picture svg text").first.bounding_box()
     assert letters
     assert letters["height"] >= 8
-    page.close()

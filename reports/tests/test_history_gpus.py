@@ -120,14 +120,6 @@ def test_sessions_of_an_unknown_gpu_are_of_a_gpu_of_their_own() -> None:
     assert all("an unknown GPU" in each.reason for each in found.findings)
 
 
-def test_the_suite_is_judged_on_the_gpu_of_the_newest_whole_session() -> None:
-    gpus = [A] * 40 + [B]
-    sessions = [session(number, uuid=gpu, whole=gpu == A) for number, gpu in enumerate(gpus)]
-    together = find_trend(history(on(quiet(sessions=41), gpus), sessions)).together
-    assert together is not None
-    assert "GPU-0001" in together.reason
-
-
 @pytest.mark.parametrize("uuid", [A, None])
 def test_a_history_of_one_gpu_names_none(uuid: str | None) -> None:
     found = of_gpus(slowed(quiet(), 7, 5, 0.03), [uuid] * 40)
