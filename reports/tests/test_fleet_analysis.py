@@ -107,7 +107,7 @@ def test_a_gate_that_fails_in_either_pass_decides_the_exit_code_and_is_reported(
     written = report.of_fleet(found)
     assert counted in written.counts_text
     assert dict(found.failing) == ({"case7": 1} if status is GpuStatus.FAILED else {})
-    assert not any("scontrol" in each for each in written.sentences)
+    assert drained(written) == set()
 
 
 def test_a_gate_that_exits_1_fails_whatever_its_cases_are():
@@ -149,15 +149,20 @@ def test_gpus_of_other_machine_code_are_not_compared_with():
     assert analysis.analyse(now, fleet(8).assign(fingerprint="old")).counts == {GpuStatus.OK: 1}
 
 
-@pytest.mark.parametrize(("dead", "nodes", "drained"), [(0, 0, set()), (1, 1, {"node9"}), (1, 3, set())])
-def test_only_a_node_whose_workers_died_under_its_gates_while_others_lived_is_drained(dead, nodes, drained):
+def drained(written):
+    """The nodes that the report's commands take out of service."""
+    return {name for each in written.sentences for name in re.findall(r"NodeName=(\w+)", each)}
+
+
+@pytest.mark.parametrize(("dead", "nodes", "nodes_drained"), [(0, 0, set()), (1, 1, {"node9"}), (1, 3, set())])
+def test_only_a_node_whose_workers_died_under_its_gates_while_others_lived_is_drained(dead, nodes, nodes_drained):
     lost = [
         lone(f"GPU-lost{at}", "lost") | {"node": f"node{9 + at}", "workers_lost": 2 * dead}
         for at in range(max(1, nodes))
     ]
     written = report.of_fleet(analysis.analyse(fleet(16, more=lost)))
     assert written.exit_code == ExitCode.UNDECIDED
-    assert {name for each in written.sentences for name in re.findall(r"NodeName=(\w+)", each)} == drained
+    assert drained(written) == nodes_drained
 
 
 def test_gpus_of_another_driver_are_not_compared():
@@ -207,7 +212,7 @@ def test_reports_name_the_bad_gpu_first_and_are_whole(tmp_path, shown):
     assert "`GPU-3`" in paths[".md"]
     assert paths[".html"].index("GPU-3<") < paths[".html"].index("GPU-1<")
     assert [each.title for each in written.pictures] == ["GPUs and cases", "Spread per case"]
-    assert any("scontrol update NodeName=node0 State=DRAIN" in each for each in written.sentences)
+    assert drained(written) == {"node0"}
     shown("fleet.txt", replace(written, sentences=[each for each in written.sentences if "spread" not in each]))
 
 
@@ -246,7 +251,7 @@ def test_a_gpu_without_a_measurement_keeps_a_fleet_from_passing(tmp_path, outcom
 
 def test_a_node_name_that_a_shell_would_take_apart_is_in_no_command():
     about = lone("GPU-x", "lost") | {"node": "a; rm -rf /"}
-    assert not any("rm -rf" in each for each in report.of_fleet(analysis.analyse(dataset.frame([about]))).sentences)
+    assert not any("rm -" in each for each in report.of_fleet(analysis.analyse(dataset.frame([about]))).sentences)
 
 
 def measured_fleet(folder, count=3):

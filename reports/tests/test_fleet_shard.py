@@ -117,7 +117,6 @@ def test_one_failed_case_fails_the_tier_and_is_reported_with_its_gpu():
     row = next(each for each in document["cases"] if each["case"] == case)
     assert row["verdict"] == Verdict.BELOW_FLOOR
     assert row["uuids"] in GPUS
-    assert f"| `{case}` | BELOW_FLOOR | {row['uuids']} |" in files.text(report.of_tier(found), "md")
     assert len(files.text(report.of_tier(found), "csv").splitlines()) == 101
 
 

@@ -192,13 +192,6 @@ def test_the_token_is_not_sent_to_where_an_artifact_is_stored(monkeypatch: pytes
     assert (storage.refused, storage.asked) == (1, [])  # it came, and without the token
 
 
-def test_a_token_that_the_interface_does_not_know_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEAKGATE_TOKEN", "another")
-    with serving(project()) as gitlab:
-        assert commented(gitlab, monkeypatch) == 2
-    assert gitlab.refused == 1
-
-
 REFERENCE = re.compile(r"[@#$~%^!](?=[\w\"{])|&amp;(?=\w)|:\w+:")
 COMMANDS = "/close\n/assign @root $1 ~bug %2 &3 !4 #5 ^6 :tada: kernels!7 group/project#8"
 

@@ -265,21 +265,6 @@ def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path,
     assert "bench.json" in job.artifacts
 
 
-@pytest.mark.parametrize(
-    ("expression", "context", "value"),
-    [
-        ("inputs.head || github.sha", {"github.sha": "abc"}, "abc"),
-        ("format('{0}^1', github.sha)", {"github.sha": "abc"}, "abc^1"),
-        ("inputs.step == 'compare' && 'compare' || 'bench'", {"inputs.step": "after"}, "bench"),
-        ("fromJSON(vars.RUNNERS || '[\"a\"]')", {}, ["a"]),
-        ("always()", {}, True),
-        ("!inputs.dry", {"inputs.dry": True}, False),
-    ],
-)
-def test_expressions_mean_here_what_they_mean_at_github(expression: str, context: dict[str, Any], value: Any) -> None:
-    assert workflow.evaluate(expression, context) == value
-
-
 def completed(number: int | str, **more: str) -> dict[str, Any]:
     """What GitHub says of a gate that ended."""
     run = "github.event.workflow_run"
