@@ -10,6 +10,7 @@ import pytest
 from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
 from peakgate.reports.ab import command, process
+from peakgate.reports.write import pictures
 from synthetic_runs import LADDER
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -18,8 +19,9 @@ CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}
 
 
 def start_quickly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Import nothing before a fork, and stand where there are no saved runs to find."""
+    """Import nothing before a fork, draw nothing, and stand where there are no saved runs to find."""
     monkeypatch.setattr(process, "PRELOAD", ())
+    monkeypatch.setattr(pictures, "pictures", lambda *_, **__: [])
     monkeypatch.setattr(process, "HARNESS", HARNESS)
     monkeypatch.setattr(command, "device_uuid", lambda _device: f"GPU-{folder.name}")
     (folder / "cwd").mkdir()

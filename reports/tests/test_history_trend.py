@@ -162,6 +162,16 @@ def test_the_suite_is_the_median_of_what_each_case_differs_from_its_own_median()
     assert unchanged.verdict is Verdict.SAME
 
 
+def test_sessions_and_cases_that_are_seldom_there_do_not_count_for_the_suite() -> None:
+    log_time = quiet(cases=13, sessions=20)
+    log_time[12, :10] = np.nan  # in half of the sessions
+    log_time[:6, 3] = np.nan  # 6 of 12 cases
+    log_time[:5, 4] = np.nan  # 7 of 12
+    together = find_trend(history(log_time)).together
+    assert together is not None
+    assert len(together.recent_us) == 19
+
+
 @settings(max_examples=5)
 @given(st.permutations(range(CASES)))
 def test_the_order_of_the_cases_changes_nothing(order: list[int]) -> None:
