@@ -49,7 +49,7 @@ def ten(pattern: str) -> list[Run]:
     return [load_run(path) for path in sorted(KEPT.glob(pattern))]
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(TENS)))
+@pytest.mark.parametrize("order", [(*TENS[at:], *TENS[:at]) for at in range(len(TENS))])
 def test_whichever_of_the_kept_gpus_comes_last_nothing_got_slower(order: Sequence[str]) -> None:
     sessions = [each for pattern in order for each in ten(pattern)]
     start = sessions[0].taken
