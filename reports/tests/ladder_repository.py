@@ -59,13 +59,23 @@ def charts() -> ModuleType:
 
 
 def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Enter the folder: documents with empty blocks, one saved run of the gate; pictures are sketched, not drawn."""
-    monkeypatch.chdir(folder)
-    shutil.copytree(ROOT / "kernels", "kernels", ignore=shutil.ignore_patterns("*.md", "*.svg", "tests", "__pycache__"))
+    """Enter a folder beside this one: documents with empty blocks, one saved run of the gate, pictures are sketched.
+
+    Its kernels are copied, and their families imported, once for all tests; what a test leaves is deleted.
+    """
+    home = folder.parent / "ladder"
+    if not home.exists():
+        left_out = shutil.ignore_patterns("*.md", "*.svg", "tests", "__pycache__")
+        shutil.copytree(ROOT / "kernels", home / "kernels", ignore=left_out)
+    monkeypatch.chdir(home)
+    for path in [*Path().glob("*.*"), *Path("kernels").rglob("*.md")]:
+        path.unlink()
+    for left in ("baselines", "kernels/pictures"):
+        shutil.rmtree(left, ignore_errors=True)
     Path("peakgate.toml").write_text("")
     monkeypatch.setattr(charts(), "svg", functools.wraps(charts().svg)(lambda picture: f"{charts().digest(picture)}\n"))
     TRANSPOSE_NOTE.write_text("<!-- ladder:transpose -->\n<!-- /ladder:transpose -->\n")
     blocks = [f"Before.\n<!-- ladder:{name} -->\n<!-- /ladder:{name} -->\nAfter.\n" for name in NAMES]
     OVERVIEW.write_text("# The ladder\n\n" + "\n".join(blocks))
     save(RUNS, "gate", whole_run())
-    return folder
+    return home

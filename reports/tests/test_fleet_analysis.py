@@ -13,7 +13,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.reports.fleet import analysis, command, dataset, report
 from peakgate.reports.fleet.analysis import GpuStatus
-from peakgate.reports.fleet.pictures import _spaced, heat_map
+from peakgate.reports.fleet.pictures import heat_map
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import FleetPlan, Store, newest
 from peakgate.reports.runs.runfile import load_run
@@ -331,11 +331,6 @@ def test_the_heat_map_names_the_outliers_first_and_every_group():
     assert len(named) < 200
     assert {"compute (5)", "memory (20)"} <= set(re.findall(r">(\w+ \(\d+\))<", drawn))
     assert "case7" in drawn
-
-
-def test_names_on_an_axis_are_taken_as_they_are_wanted_and_do_not_overlap():
-    assert _spaced(np.array([5, 0, 6, 9, 4, 2]), 2) == [0, 2, 5, 9]
-    assert _spaced(np.arange(4), 1) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from refusals import refusal
 from synthetic_runs import document, save
 
 Captured = pytest.CaptureFixture[str]
+GATE = str(RUNS / "gate.json")
 ROOT = Path(__file__).parents[2]
 
 
@@ -34,11 +35,11 @@ def test_what_was_written_is_found_right_and_not_written_again(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(charts(), "svg", charts().svg.__wrapped__)
-    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert main(["ladder", GATE, "--write"]) == 0
     assert capsys.readouterr().out.count("written: ") == 2 + 11
     written = everything()
-    assert main(["ladder", str(RUNS / "gate.json")]) == 0
-    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert main(["ladder", GATE]) == 0
+    assert main(["ladder", GATE, "--write"]) == 0
     assert "written: " not in capsys.readouterr().out
     assert everything() == written
     assert OVERVIEW.read_text().count("Before.\n<!-- ladder:") == len(NAMES)
@@ -46,7 +47,7 @@ def test_what_was_written_is_found_right_and_not_written_again(
 
 def test_stale_documents_are_shown_as_a_diff_and_exit_1_with_nothing_changed(capsys: Captured) -> None:
     before = everything()
-    assert main(["ladder", str(RUNS / "gate.json")]) == 1
+    assert main(["ladder", GATE]) == 1
     reported = capsys.readouterr().out
     assert "--- kernels/README.md" in reported
     assert "+| [smem_pad](transpose/10_smem_pad.cu) |" in reported
@@ -55,7 +56,7 @@ def test_stale_documents_are_shown_as_a_diff_and_exit_1_with_nothing_changed(cap
 
 
 def test_without_a_run_the_one_that_the_documents_name_is_checked(capsys: Captured) -> None:
-    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert main(["ladder", GATE, "--write"]) == 0
     assert main(["ladder"]) == 0
     text = OVERVIEW.read_text()
     OVERVIEW.write_text(text.replace("2000 GB/s", "9000 GB/s", 1))
@@ -67,7 +68,7 @@ def test_the_terminal_output_may_come_from_another_run_which_its_block_names(cap
     Path("README.md").write_text("<!-- ladder:bench -->\n<!-- /ladder:bench -->\n")
     gated = whole_run({"transpose.copy_row-8192-32x8": {"gbs": 4103.0}})
     save(RUNS, "gated", gated)
-    arguments = ["ladder", str(RUNS / "gate.json"), "--bench", str(RUNS / "gated.json"), "--write"]
+    arguments = ["ladder", GATE, "--bench", str(RUNS / "gated.json"), "--write"]
     assert main(arguments) == 0
     assert "4103 GB/s" in Path("README.md").read_text()
     assert "baselines/nvidia-h200/runs/gated.json" in Path("README.md").read_text()
@@ -77,7 +78,7 @@ def test_the_terminal_output_may_come_from_another_run_which_its_block_names(cap
 
 
 def test_a_run_that_measured_something_else_makes_document_and_picture_stale(capsys: Captured) -> None:
-    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert main(["ladder", GATE, "--write"]) == 0
     faster = whole_run({"transpose.hinted-16384-256x1": {"gbs": 4185.0}})
     save(RUNS, "gate", faster)
     capsys.readouterr()
@@ -89,7 +90,7 @@ def test_a_run_that_measured_something_else_makes_document_and_picture_stale(cap
 
 
 def test_checking_does_not_load_what_only_drawing_needs(repository: Path) -> None:
-    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert main(["ladder", GATE, "--write"]) == 0
     script = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "from peakgate.cli import main\n"
@@ -105,11 +106,11 @@ def test_checking_does_not_load_what_only_drawing_needs(repository: Path) -> Non
 @pytest.mark.parametrize(
     ("spoil", "arguments", "complaint"),
     [
-        (OVERVIEW.unlink, [str(RUNS / "gate.json")], "kernels/README.md: no such file; write one with"),
-        (lambda: OVERVIEW.write_text("# Empty\n"), [str(RUNS / "gate.json")], "kernels/README.md: no block for access"),
+        (OVERVIEW.unlink, [GATE], "kernels/README.md: no such file; write one with"),
+        (lambda: OVERVIEW.write_text("# Empty\n"), [GATE], "kernels/README.md: no block for access"),
         (
             lambda: TRANSPOSE_NOTE.write_text("<!-- ladder:a -->\n"),
-            [str(RUNS / "gate.json")],
+            [GATE],
             "README.md:1: ladder:a is",
         ),
         (lambda: None, [], "kernels/README.md: no ladder names a run yet"),
@@ -141,7 +142,7 @@ def test_a_new_family_that_no_run_has_and_no_page_names_is_left_out() -> None:
     text = OVERVIEW.read_text()
     start, end = text.index("<!-- ladder:hgemm -->"), text.index("<!-- /ladder:hgemm -->")
     OVERVIEW.write_text(text[:start] + text[end + len("<!-- /ladder:hgemm -->") :])
-    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert main(["ladder", GATE, "--write"]) == 0
     assert "hgemm" not in OVERVIEW.read_text()
 
 
@@ -161,7 +162,7 @@ def test_a_run_without_what_a_picture_shows_is_refused(capsys: Captured) -> None
 
 def test_documents_that_name_two_runs_ask_for_one(capsys: Captured) -> None:
     save(RUNS, "other", whole_run())
-    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert main(["ladder", GATE, "--write"]) == 0
     text = TRANSPOSE_NOTE.read_text()
     TRANSPOSE_NOTE.write_text(text.replace("runs/gate.json", "runs/other.json"))
     assert main(["ladder"]) == 2
@@ -172,7 +173,7 @@ def test_text_from_a_run_file_cannot_break_out_of_its_place(repository: Path) ->
     content = whole_run()
     content["machine_info"]["gpu"]["name"] = "<b>|$x$\n<!-- /ladder:transpose -->"
     save(RUNS, "gate", content)
-    assert main(["ladder", str(RUNS / "gate.json"), "--write"]) == 0
+    assert main(["ladder", GATE, "--write"]) == 0
     assert main(["ladder"]) == 0
     assert "<b>" not in OVERVIEW.read_text()
     assert inside(OVERVIEW.read_text(), OVERVIEW).keys() == set(NAMES)
