@@ -13,7 +13,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.reports.fleet import analysis, command, dataset, report
 from peakgate.reports.fleet.analysis import GpuStatus
-from peakgate.reports.fleet.pictures import heat_map
+from peakgate.reports.fleet.pictures import heat_map, pictures
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import FleetPlan, Store, newest
 from peakgate.reports.runs.runfile import load_run
@@ -21,6 +21,12 @@ from peakgate.reports.write import files
 from synthetic_runs import LADDER, document
 
 BOUND = ["memory"] * 20 + ["compute"] * 5
+
+
+@pytest.fixture(autouse=True)
+def without_pictures(monkeypatch):
+    """Reports without their pictures, a third of a second each."""
+    monkeypatch.setattr(report, "pictures", lambda _: ())
 
 
 def rows(uuid, seed, *, slow=0.0, mode="exclusive", driver="580", started="2026-11-22T00:00:00", verdicts=()):
@@ -200,7 +206,8 @@ def test_a_gpu_that_became_slower_than_its_own_past_is_named_and_a_roll_out_is_n
     assert rollout.groups.loc["memory", "shift_percent"] == pytest.approx(2.0, abs=0.1)
 
 
-def test_reports_name_the_bad_gpu_first_and_are_whole(tmp_path, shown):
+def test_reports_name_the_bad_gpu_first_and_are_whole(tmp_path, shown, monkeypatch):
+    monkeypatch.setattr(report, "pictures", pictures)
     first = fleet(slow={3: 0.06})
     found = analysis.analyse(dataset.frame([*first.to_dict("records"), *rows("GPU-3", 30, slow=0.06, mode="again")]))
     written = report.of_fleet(found)
