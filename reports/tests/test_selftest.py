@@ -141,7 +141,10 @@ def test_sessions_without_a_common_case_are_refused(tmp_path: Path, capsys: Capt
     assert refusal(capsys) is Code.NOT_ALIKE
 
 
-def test_a_later_comparison_quotes_the_selftest_in_one_note(tmp_path: Path, capsys: Captured) -> None:
+def test_a_later_comparison_quotes_the_selftest_in_one_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 2)
     unchanged(tmp_path / "aa", sessions=5)
     assert main(["selftest", "aa", "--save"]) == 0
     run = save(tmp_path, "run", document(driver="590.1"))
@@ -167,7 +170,8 @@ def test_a_broken_selftest_record_is_named(tmp_path: Path, capsys: Captured, tex
     assert "selftest.json: " in reported
 
 
-def test_a_record_of_another_schema_is_named(tmp_path: Path, capsys: Captured) -> None:
+def test_a_record_of_another_schema_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 2)
     unchanged(tmp_path / "aa", sessions=5)
     assert main(["selftest", "aa"]) == 0
     path = tmp_path / ".peakgate" / "out" / "selftest.json"
@@ -202,6 +206,7 @@ def fake_suite(tmp_path: Path, code: int = 1, broken: int = 0, **content: Any) -
 def test_sessions_are_fresh_processes_whose_own_verdict_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 2)
     monkeypatch.setattr(measuring, "BENCH_COMMAND", fake_suite(tmp_path))
     assert main(["selftest", "--sessions", "5", "--save", "--tier", "full"]) == 0
     calls = (tmp_path / "calls").read_text().splitlines()
