@@ -21,6 +21,8 @@ from typing import Any
 
 from peakgate.device.driver import gpu_count, gpu_name
 
+from lab.growth.growth import commit
+
 TESTS = Path(__file__).with_name("tests")
 PACKAGES = (
     *("cupy-cuda13x", "torch", "triton", "jax", "jax-cuda13-plugin", "numba", "numba-cuda", "warp-lang"),
@@ -72,6 +74,7 @@ def main(out: Path, names: list[str]) -> None:
     """Measure, and write the record after each file."""
     every = sorted(path.stem.removeprefix("bench_") for path in TESTS.glob("bench_*.py"))
     record: dict[str, Any] = {
+        "commit": commit(),
         "gpu": gpu_name(0) if gpu_count() else None,
         "python": sys.version.split()[0],
         "versions": versions(),

@@ -1,4 +1,4 @@
-"""Tables of frameworks, states and energy, of ``lab.frameworks.measure``: ``python -m lab.frameworks.page``.
+"""Tables of frameworks, states, energy and tuners, of ``lab.frameworks.measure``: ``python -m lab.frameworks.page``.
 
 Records are ``cpu.json``, of a machine without a GPU, and ``h200-*.json``.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED
+from peakgate.device.call import NOT_TUNED
 from peakgate.reports.write.files import table_line
 
 from lab.pages import ROOT, fill_page
@@ -20,7 +21,7 @@ HERE = Path(__file__).parent
 HOW_TO = ROOT / "docs" / "how-to"
 PAGES = {
     name: HOW_TO / f"{page}.md"
-    for name, page in (("frameworks", "frameworks"), ("states", "state"), ("energy", "energy"))
+    for name, page in (("frameworks", "frameworks"), ("states", "state"), ("energy", "energy"), ("tuners", "tuners"))
 }
 """Block to its page."""
 
@@ -38,6 +39,9 @@ FRAMEWORKS: Mapping[str, tuple[str, str]] = {
 
 ELSEWHERE = {"numba": "numba"}
 """The package that stands for a framework without a GPU."""
+
+TUNED = ("tuners", "max_autotune")
+"""The files of benchmark tests that a tuner chooses for."""
 
 Record = Mapping[str, Any]
 
@@ -121,6 +125,18 @@ def energy(gpus: Sequence[Record]) -> Iterator[str]:
         )
 
 
+def tuners(gpus: Sequence[Record]) -> Iterator[str]:
+    """A row for each kernel that a tuner chose: its configuration, and the digest of its code where that was seen."""
+    yield table_line(("call", "kernel", "chosen", "code"))
+    yield table_line(("---", "---", "---", "---"))
+    cases = [each for gpu in gpus for name in TUNED for each in gpu["files"].get(name, {}).get("cases", ())]
+    for each in cases:
+        for choice in each.get("tuned") or ():
+            if choice["configuration"] != NOT_TUNED:
+                call = each["case"].rpartition(".")[2]
+                yield table_line((call, choice["kernel"], choice["configuration"], choice["code"] or "not seen"))
+
+
 def blocks() -> dict[str, str]:
     """The tables by the name of their block, of those that there are records of."""
     cpu, gpus = records()
@@ -128,6 +144,7 @@ def blocks() -> dict[str, str]:
     found = {"frameworks": frameworks(cpu, gpus)}
     found |= {"states": states(gpus)} if "states" in measured else {}
     found |= {"energy": energy(gpus)} if "energy" in measured else {}
+    found |= {"tuners": tuners(gpus)} if measured & set(TUNED) else {}
     return {name: "\n".join(lines) for name, lines in found.items()}
 
 

@@ -46,6 +46,7 @@ ALIGNMENT_BYTES = 64
 """Where the host's memory is not aligned so, XLA copies it."""
 
 
+NOT_TUNED = "not tuned here"
 CODE_DIGITS = 12
 
 
@@ -338,4 +339,4 @@ def of_trace(trace: Mapping[str, Any]) -> Iterable[TunedChoice]:
             )
     for event in trace.get("traceEvents", ()):
         if event.get("cat") == "kernel" and str(event["name"]) not in generated:
-            yield TunedChoice(str(event["name"])[:120], "not tuned here", None)
+            yield TunedChoice(str(event["name"])[:120], NOT_TUNED, None)
