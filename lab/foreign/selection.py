@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from peakgate.build.headers import cuda_folders, emulator_headers, nvrtc_headers
+from peakgate.build.compilers import cuda_folders, emulator_headers, nvrtc_headers
 from peakgate.build.sources import masked, source_text
 from peakgate.core.errors import PeakgateError
 

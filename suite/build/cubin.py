@@ -17,8 +17,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 from msgspec.json import encode
-from peakgate.build import headers
-from peakgate.build.bounded import objection_to
+from peakgate.build import compilers
+from peakgate.build.compilers import objection_to
 from peakgate.build.sources import MACRO, SourceFile, device_only, entry_of, host_code, no_such_kernel, read_sources
 from peakgate.core import records
 from peakgate.core.case import Launch, Stage
@@ -232,8 +232,8 @@ class _Unit:
         for file in self.files:
             digest.update(file.text.encode() + b"\0")
         # Stand-ins and CUDA's own headers matter to those that include any.
-        foreign = (headers.nvrtc_headers(), headers.cuda_version(_major())) if self._includes_foreign else ""
-        prelude = headers.nvrtc_headers()[headers.PRELUDE]
+        foreign = (compilers.nvrtc_headers(), compilers.cuda_version(_major())) if self._includes_foreign else ""
+        prelude = compilers.nvrtc_headers()[compilers.PRELUDE]
         built = (self.file_name, self.names, self.stage.constants, self.options)
         digest.update(repr((_NOTES, built, nvrtc.version(), prelude, foreign)).encode())
         return digest.hexdigest()[:20]
@@ -247,11 +247,11 @@ class _Unit:
         nvrtc = installed_nvrtc()
         source = self.files[0].path
         own = {name for file in self.files for name in file.includes}
-        given = {name: text for name, text in headers.nvrtc_headers().items() if name not in own}
-        folders = (source.parent, *self.stage.include, *headers.cuda_folders(_major()))
+        given = {name: text for name, text in compilers.nvrtc_headers().items() if name not in own}
+        folders = (source.parent, *self.stage.include, *compilers.cuda_folders(_major()))
         options = (
             *self.options,
-            f"--pre-include={headers.PRELUDE}",
+            f"--pre-include={compilers.PRELUDE}",
             *(f"--include-path={folder}" for folder in folders),
         )
         refused = ""
@@ -345,16 +345,18 @@ def _first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entrie
 
 def _where_headers_are() -> str:
     """The remedy for a header of CUDA that NVRTC does not find."""
-    if headers.cuda_folders(_major()):
+    if compilers.cuda_folders(_major()):
         return " that its wheels do not have: set CUDA_HOME to a toolkit"
-    return f": {headers.INSTALL}"
+    return f": {compilers.INSTALL}"
 
 
 def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
     """The remedy for a compiler's error as "; do this"; empty if none is known."""
     if missing := _MISSING_FILE.search(message):
         header = missing[1] or missing[2]
-        if wheel := next((wheel for start, wheel in headers.FURTHER_WHEELS.items() if header.startswith(start)), None):
+        if wheel := next(
+            (wheel for start, wheel in compilers.FURTHER_WHEELS.items() if header.startswith(start)), None
+        ):
             return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"
         if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma")):
             return f"; a header of CUDA{_where_headers_are()}"

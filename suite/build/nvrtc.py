@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from cuda.bindings import nvrtc as bindings
-from peakgate.build import bounded
+from peakgate.build import compilers
 from peakgate.core.files import cache_folder
 
 MOST_IDLE = os.cpu_count() or 1
@@ -130,21 +130,21 @@ def compile_to_cubin(
     ``headers`` are texts that an include of that name means; ``names`` are C++ expressions (``softmax<float, 256>``,
     ``&coefficients``) that name kernels and variables, which are instantiated and whose lowered names are given.
 
-    In a process that may not exceed the limits of ``bounded``; a source that did is not compiled a second time. Any
+    In a process that may not exceed the limits of ``compilers``; a source that did is not compiled a second time. Any
     number of threads may call this at once.
     """
     request = json.dumps([source, name, list(options), dict(headers), list(names)])
     if request in _exceeded:
-        raise CompilationFailed(bounded.why())
+        raise CompilationFailed(compilers.why())
     with _lock:
         worker = _idle.pop() if _idle else None
     worker = worker or _Worker()
     answer = worker.ask(request.encode())
     if answer is None:
         _exceeded.add(request)
-        raise CompilationFailed(bounded.why())
+        raise CompilationFailed(compilers.why())
     with _lock:
-        keep = len(_idle) < MOST_IDLE and answer["used_s"] < bounded.CPU_S / 4
+        keep = len(_idle) < MOST_IDLE and answer["used_s"] < compilers.CPU_S / 4
         if keep:
             _idle.append(worker)
     if not keep:
@@ -161,7 +161,7 @@ class _Worker:
         self._connection, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "peakgate.build.nvrtc", str(theirs.fileno()), str(bounded.CPU_S)],
+                [sys.executable, "-P", "-m", "peakgate.build.nvrtc", str(theirs.fileno()), str(compilers.CPU_S)],
                 stdin=subprocess.DEVNULL,
                 stdout=sys.__stderr__,  # what the compiler prints
                 pass_fds=(theirs.fileno(),),
@@ -174,7 +174,7 @@ class _Worker:
         found: dict[str, Any] | None = None
         try:
             self._connection.send_bytes(request)
-            if self._connection.poll(bounded.WALL_S):
+            if self._connection.poll(compilers.WALL_S):
                 found = json.loads(self._connection.recv_bytes())
                 found["machine_code"] = self._connection.recv_bytes()
         except (EOFError, OSError):
@@ -207,7 +207,7 @@ def end_all() -> None:
 
 def main(descriptor: int, cpu_s: int) -> None:
     """Compile what is asked for until nobody asks any more, or our parent is gone."""
-    resource.setrlimit(resource.RLIMIT_AS, (bounded.MEMORY_BYTES, bounded.MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (compilers.MEMORY_BYTES, compilers.MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # For all that it compiles. The hard limit too, since NVRTC lifts the soft one.
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))

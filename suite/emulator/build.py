@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from peakgate.build import headers
-from peakgate.build.bounded import objection_to
+from peakgate.build import compilers
+from peakgate.build.compilers import objection_to
 from peakgate.build.sources import KernelEntry, SourceFile, device_only, entry_of, kernels, read_sources
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import CACHE_VARIABLE, cache_folder, scratch_folder
@@ -115,7 +115,7 @@ def build_kernel(
     files = read_sources(source, folders)
     entry = entry_of(kernel, files)
     runtime = build_runtime(compiler)
-    of_nvidia = headers.needs_nvidia(file.text for file in files)
+    of_nvidia = compilers.needs_nvidia(file.text for file in files)
     stand_ins = _stand_ins(beside_nvidia=of_nvidia)
     texts = tuple((file.path.name, file.text) for file in files)
     key = _digest(
@@ -127,7 +127,7 @@ def build_kernel(
             runtime.name,
             _own_digest((*KERNEL_HEADERS, *REWRITERS)),
             stand_ins.name,
-            headers.nvidia_version() if of_nvidia else "",
+            compilers.nvidia_version() if of_nvidia else "",
             texts,
         )
     )
@@ -138,18 +138,18 @@ def build_kernel(
         wrapper = scratch / "kernel.cpp"
         written = (*macros, *(file.text for file in files))
         by_macros = of_nvidia or any(map(put_together, written)) or collides(written)
-        included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
+        included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / compilers.PRELUDE]
         included += [RUNTIME_FOLDER / name for name in ("cuda_library.h", "cuda_ptx_values.h") if of_nvidia]
         included += [
             RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(text) for text in written)
         ]
         kernel_object = scratch / "kernel.o"
         searched = [f"-I{folder}" for folder in (*folders, stand_ins, RUNTIME_FOLDER)]
-        searched += [f"-idirafter{folder}" for folder in headers.nvidia_folders() if of_nvidia]
+        searched += [f"-idirafter{folder}" for folder in compilers.nvidia_folders() if of_nvidia]
         command = [*compiler.command, *flags, *searched]
         unit = scratch / "unit.cpp" if by_macros else wrapper
         with_ptx = {file.path.name for file in files}
-        with_ptx |= headers.headers_with_ptx(written) if of_nvidia else set()
+        with_ptx |= compilers.headers_with_ptx(written) if of_nvidia else set()
         rewritten = _watched if by_macros else _checked
         for compiled in device_only(files, [entry.name], cache_folder() / "sources", rewritten):
             wrapper.write_text(_wrapper(compiled, included, macros, entry), encoding="utf-8")
@@ -171,7 +171,7 @@ def build_kernel(
 
 def _stand_ins(*, beside_nvidia: bool) -> Path:
     """The folder of the stand-ins; written unless it is there already."""
-    texts = headers.headers_beside_nvidia() if beside_nvidia else headers.emulator_headers()
+    texts = compilers.headers_beside_nvidia() if beside_nvidia else compilers.emulator_headers()
     folder = builds_folder() / f"headers-{_digest(texts)}"
     if not folder.is_dir():
         with scratch_folder("build", builds_folder()) as scratch:

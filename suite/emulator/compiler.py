@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from peakgate.build import bounded, headers
+from peakgate.build import compilers
 from peakgate.build.cubin import BuildError, advice
 from peakgate.build.sources import SourceFile, no_such_kernel
 from peakgate.core.errors import Code, PeakgateError
@@ -231,8 +231,8 @@ def _environment() -> dict[str, str]:
 
 
 def run(command: Iterable[str | Path]) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler, under the limits of ``bounded``; the caller looks at the exit code."""
-    return bounded.run([str(part) for part in command], _environment())
+    """Runs a compiler, under the limits of ``compilers``; the caller looks at the exit code."""
+    return compilers.run([str(part) for part in command], _environment())
 
 
 def must_run(command: Iterable[str | Path]) -> None:
@@ -248,8 +248,8 @@ def failed(
     done: subprocess.CompletedProcess[str], files: Sequence[SourceFile], kernel: str, wrapper: Path
 ) -> KernelBuildError:
     """Why a kernel did not compile, in one line: a limit that was exceeded, else the compiler's first error."""
-    if bounded.exceeded(done):
-        return KernelBuildError(f"{files[0].path.name}: {bounded.why()}", done.stderr)
+    if compilers.exceeded(done):
+        return KernelBuildError(f"{files[0].path.name}: {compilers.why()}", done.stderr)
     return first_error(done.stderr, files, kernel, wrapper)
 
 
@@ -284,9 +284,9 @@ def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> 
         if re.search(pattern, f"{written} {message}"):
             return f"; {feature}{NEEDS_TWIN}"
     missing = _CUDA_HEADER.search(message)
-    if missing and headers.NVIDIA_HEADER.fullmatch(missing[1]):
-        wheel = headers.FURTHER_WHEELS["curand"] if missing[1].startswith("curand") else ""
-        return f"; {missing[1]} is NVIDIA's own: {f'pip install {wheel}' if wheel else headers.INSTALL}"
+    if missing and compilers.NVIDIA_HEADER.fullmatch(missing[1]):
+        wheel = compilers.FURTHER_WHEELS["curand"] if missing[1].startswith("curand") else ""
+        return f"; {missing[1]} is NVIDIA's own: {f'pip install {wheel}' if wheel else compilers.INSTALL}"
     if missing:
         return f"; {missing[1]}{NEEDS_TWIN}"
     return advice(files, name, line, message)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from peakgate import emulator
-from peakgate.build import bounded
+from peakgate.build import compilers
 from peakgate.build.cubin import BuildError, cubin
 from peakgate.core.case import Stage
 from peakgate.emulator.build import build_runtime
@@ -50,7 +50,7 @@ def folder(tmp_path):
 )
 def test_a_compile_bomb_is_one_line_for_the_emulator(folder, monkeypatch, text, limits):
     for name, limit in limits.items():
-        monkeypatch.setattr(bounded, name, limit)
+        monkeypatch.setattr(compilers, name, limit)
     source = folder / "bomb.cu"
     source.write_text(text.replace("PIPE", str(folder / "pipe")))
     with pytest.raises(emulator.KernelBuildError, match=r"^bomb.cu: the compiler was ended: more than ") as caught:
@@ -64,7 +64,7 @@ def test_a_compile_bomb_is_one_line_for_nvrtc_and_other_kernels_are_still_built(
     from peakgate.build import nvrtc  # noqa: PLC0415
 
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(bounded, "CPU_S", 2)
+    monkeypatch.setattr(compilers, "CPU_S", 2)
     nvrtc.end_all()
     stages = {name: Stage(name, "", tmp_path / f"{name}.cu") for name in ("bomb", "right")}
     stages["bomb"].source.write_text(TEMPLATES)

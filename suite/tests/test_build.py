@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from expecting import refuses
+from peakgate.build import compilers
 from peakgate.build import cubin as cubin_module
-from peakgate.build import headers
-from peakgate.build.bounded import objection_to
+from peakgate.build.compilers import objection_to
 from peakgate.build.cubin import BuildError, Cubin, advice, built_before, cubin, parse_resources
 from peakgate.core.case import Buffer, Role, Stage
 from peakgate.core.errors import Code
@@ -147,17 +147,17 @@ def test_cccl_comes_from_the_toolkit_where_the_wheels_lack_it(tmp_path, monkeypa
     names = ("cuda_fp16.h", "cccl/cuda/std/limits", "cccl/nv/target")
     toolkit = laid_out(tmp_path / "toolkit", *(f"include/{name}" for name in names))
     spec = SimpleNamespace(submodule_search_locations=[str(wheels)])
-    monkeypatch.setattr(headers.importlib.util, "find_spec", lambda _: spec)
+    monkeypatch.setattr(compilers.importlib.util, "find_spec", lambda _: spec)
     monkeypatch.setenv("CUDA_HOME", str(toolkit))
 
-    found = headers.cuda_folders.__wrapped__(13)
+    found = compilers.cuda_folders.__wrapped__(13)
 
     assert found == (wheels / "cu13/include", toolkit / "include/cccl")
 
 
 needs_cccl = pytest.mark.skipif(
     not any(
-        (folder / "cuda/std/limits").exists() for folder in headers.cuda_folders(int(nvrtc.version().split(".")[0]))
+        (folder / "cuda/std/limits").exists() for folder in compilers.cuda_folders(int(nvrtc.version().split(".")[0]))
     ),
     reason="CUDA's own headers are not installed: extras cudart and cccl of cuda-toolkit",
 )
@@ -217,13 +217,13 @@ def test_a_missing_file_is_one_line_with_its_place(tmp_path, cache):
     [("crt/mma.h", "nvidia-cuda-crt"), ("curand_kernel.h", "nvidia-curand"), ("cuda/barrier", "the extra nvrtc")],
 )
 def test_a_header_of_cuda_that_is_missing_says_what_to_install(header, install, monkeypatch):
-    monkeypatch.setattr(headers, "cuda_folders", lambda major: ())
+    monkeypatch.setattr(compilers, "cuda_folders", lambda major: ())
     message = f'cannot open source file "{header}"'
     assert f"install {install}," in advice((), "k.cu", 1, message)
 
 
 def test_what_is_installed_is_not_offered_for_installation(monkeypatch):
-    monkeypatch.setattr(headers, "cuda_folders", lambda major: (Path("include"),))
+    monkeypatch.setattr(compilers, "cuda_folders", lambda major: (Path("include"),))
     said = advice((), "k.cu", 1, 'cannot open source file "cuda/new_in_14"')
     assert "CUDA_HOME" in said
     assert "extra" not in said

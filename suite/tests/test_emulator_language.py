@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from emulating import ONE, every_compiler, loaded
 from peakgate import emulator
-from peakgate.build import headers
+from peakgate.build import compilers
 from peakgate.core.errors import PeakgateError
 from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelDefect, Pointing
 
@@ -51,10 +51,10 @@ def test_headers_and_macros_are_those_that_nvrtc_has(compiler: Compiler) -> None
 
 
 def test_nvrtc_gets_the_parts_of_cub_for_blocks_and_warps() -> None:
-    folders = headers.cuda_folders(13)
+    folders = compilers.cuda_folders(13)
     if not folders:
         pytest.skip("CUDA's headers are not installed")
-    names = re.findall(r"#include <(cub/[^>]*)>", headers.nvrtc_headers()["cub/cub.cuh"])
+    names = re.findall(r"#include <(cub/[^>]*)>", compilers.nvrtc_headers()["cub/cub.cuh"])
     assert {"cub/block/block_reduce.cuh", "cub/warp/warp_scan.cuh"} <= {*names}
     assert [name for name in names if not any((folder / name).is_file() for folder in folders)] == []
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from emulating import COMPILERS, ONE, finds, loaded
-from peakgate.build import headers
+from peakgate.build import compilers
 from peakgate.emulator import DefectKind, KernelBuildError
 
 BY_GCC = any(compiler.is_gcc for compiler in COMPILERS[:1])
 library = pytest.mark.skipif(
-    not BY_GCC or not headers.nvidia_folders(), reason="g++ or CUDA's headers are not installed"
+    not BY_GCC or not compilers.nvidia_folders(), reason="g++ or CUDA's headers are not installed"
 )
 
 
 def has_curand() -> bool:
-    return any((folder / "curand_kernel.h").is_file() for folder in headers.nvidia_folders())
+    return any((folder / "curand_kernel.h").is_file() for folder in compilers.nvidia_folders())
 
 
 curand = pytest.mark.skipif(not BY_GCC or not has_curand(), reason="g++ or nvidia-curand is not installed")
@@ -113,7 +113,7 @@ def test_threads_that_draw_from_one_state_race() -> None:
 
 
 def test_without_the_headers_it_is_said_what_brings_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headers, "nvidia_folders", lambda: ())
+    monkeypatch.setattr(compilers, "nvidia_folders", lambda: ())
     with pytest.raises(KernelBuildError, match="nvidia-curand"):
         loaded("numbers", {"SYNC": ""}, "xorwow")
     with pytest.raises(KernelBuildError, match="extra nvrtc"):
