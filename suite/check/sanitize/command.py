@@ -2,36 +2,52 @@
 
 Exits 0 when no tool found an error, 1 when one did, 2 on bad arguments, 3 when the check could not be made or did not
 reach its end. The findings are left in ``sanitize.json``, the tools' own records beside it.
+
+``python -m peakgate.check.sanitize.command JOURNAL`` is what runs under the sanitizer. Each small problem is launched
+once, nothing is timed and nothing compared: the sanitizer watches. The journal, a JSON object a line, records what was
+launched even when a kernel takes the process with it: first the machine, then each problem before its launch, each
+fault after it, at last ``{"done": true}``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from peakgate.build.cubin import BuildError
 from peakgate.check.sanitize.report import ToolReport, read_report, report
 from peakgate.core import config, terminal
-from peakgate.core.catalogue import problems
-from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.case import Case, Role
+from peakgate.core.catalogue import kernel_name, problems
+from peakgate.core.errors import Code, PeakgateError, refused
 from peakgate.core.processes import run_in_group
 from peakgate.core.report import Report, leave_verdict
 from peakgate.core.selection import add_selection
 from peakgate.core.text import counted, say
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
+from peakgate.device.interface import KernelFault
 from peakgate.judge import waivers
+
+if TYPE_CHECKING:
+    from peakgate.device.gpu import GpuDevice
+    from peakgate.device.launchable import GpuLaunchable
 
 SANITIZE_FILE = "sanitize.json"
 SANITIZER = "compute-sanitizer"
 SANITIZER_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+
+Note = Callable[[dict[str, Any]], None]
 
 _PADDING_BYTES = 64
 """Kept free behind every allocation, so that an overrun cannot land in a neighbour and look legal."""
@@ -94,15 +110,7 @@ def _check(program: str, name: str, functions: Iterable[str], folder: Path, chos
     records, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
     for left_over in (records, log, journal):
         left_over.unlink(missing_ok=True)
-    target = [
-        sys.executable,
-        "-P",
-        "-m",
-        "peakgate.check.sanitize.launches",
-        str(journal),
-        "--index",
-        str(chosen.index),
-    ]
+    target = [sys.executable, "-P", "-m", "peakgate.check.sanitize.command", str(journal), "--index", str(chosen.index)]
     target += ["-k", chosen.text] if chosen.text else []
     with log.open("wb") as stream:
         line = command_line(program, name, records, sorted(functions), target)
@@ -137,3 +145,67 @@ def command_line(program: str, tool: str, records: Path, functions: Sequence[str
     if tool != "initcheck":
         line += ["--kernel-name", f"regex=(^|[^A-Za-z_])({'|'.join(sorted(set(functions)))})"]
     return [*line, *target]
+
+
+def _launch_all(device: GpuDevice, wanted: Iterable[Case], note: Note) -> None:
+    """Launch each problem the device takes; a fault is noted, and ends the walk when the device is lost to it."""
+    from peakgate.device.launchable import FAULTS  # noqa: PLC0415  (it needs CuPy, the command does not)
+
+    for case in wanted:
+        if device.refusal(case) is not None:
+            continue
+        named = {"case": case.id, "kernel": kernel_name(case), "functions": case.stage.functions}
+        note(named)
+        try:
+            _launch(device.prepare(case))
+        except (BuildError, KernelFault) as error:
+            note({**named, "fault": str(error)})
+        except FAULTS as fault:
+            note({**named, "fault": str(device.faulted(case, fault))})
+        if device.lost:
+            return
+
+
+def _launch(launchable: GpuLaunchable) -> None:
+    """Launch once and wait; outputs are left unwritten, so that a kernel that reads what it should write is seen."""
+    import cupy  # noqa: PLC0415  (as above)
+
+    if any(buffer.role is Role.INOUT for buffer in launchable.case.buffers):
+        launchable.run()
+    else:
+        launchable.launch()
+        cupy.cuda.get_current_stream().synchronize()
+
+
+def launched(arguments: Sequence[str]) -> int:
+    """Launch what was asked for, under the sanitizer; 0 when the journal is complete, whatever it says."""
+    import cupy  # noqa: PLC0415  (as above)
+    from peakgate.device.gpu import GpuDevice  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser(prog="python -m peakgate.check.sanitize.command")
+    parser.add_argument("journal", type=Path)
+    add_selection(parser, default="")
+    parser.add_argument("--index", type=int, default=0, help="the CUDA device index")
+    chosen = parser.parse_args(arguments)
+    with chosen.journal.open("w", encoding="utf-8") as journal:
+
+        def note(entry: dict[str, Any]) -> None:
+            journal.write(json.dumps(entry) + "\n")
+            journal.flush()
+
+        # Without a pool every buffer is an allocation of its own, and memory past its end is unallocated.
+        cupy.cuda.set_allocator(None)
+        device = GpuDevice(chosen.index, guarded=False)
+        note({"machine": device.describe()})
+        wanted = problems(chosen.text)
+        device.prebuild(wanted, checked=False)
+        _launch_all(device, wanted, note)
+        note({"done": True})
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(launched(sys.argv[1:]))
+    except PeakgateError as error:
+        sys.exit(refused(error))
