@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.reports.ab.decide import (
-    HOPELESS_PAIRS,
-    SMALLEST_PAIRS_SHIFT,
     CaseStatus,
     decide,
     estimates,
     hodges_lehmann,
     moved_together,
     p_value,
-    suspects,
 )
 from peakgate.reports.ab.schedule import PAIRS_ALPHA, looks
 from peakgate.reports.comparison.noise import Floats
@@ -119,14 +116,6 @@ def test_a_suspect_whose_fresh_pairs_say_nothing_is_cleared() -> None:
     assert outcome(decided(screen, confirm)[5]) == (CaseStatus.CLEARED, 1)
 
 
-def test_a_suspect_that_does_not_lean_its_way_after_ten_fresh_pairs_is_given_up() -> None:
-    screen, confirm = experiment(2)
-    screen[5] += 0.02
-    confirm[5] = np.tile([0.02, -0.0195], LOOKS[-1].pairs // 2)
-    found = decided(screen, confirm)[5]
-    assert (found.status, found.pairs) == (CaseStatus.CLEARED, HOPELESS_PAIRS)
-
-
 def test_a_slowdown_whose_first_fresh_pairs_come_out_low_is_measured_further_and_found() -> None:
     screen, confirm = experiment(2)
     screen[5] += 0.006
@@ -150,11 +139,6 @@ def test_a_suspect_whose_fresh_pairs_say_the_opposite_is_not_flagged() -> None:
     screen, confirm = experiment(2)
     screen[5] += 0.02
     confirm[5] -= 0.02
-    assert decided(screen, confirm)[5].status == CaseStatus.CLEARED
-
-
-def test_a_sure_shift_below_the_smallest_that_counts_is_not_flagged() -> None:
-    screen, confirm = experiment(3, {5: 0.8 * SMALLEST_PAIRS_SHIFT}, noise=0.0002)
     assert decided(screen, confirm)[5].status == CaseStatus.CLEARED
 
 
@@ -215,11 +199,6 @@ def test_one_odd_case_does_not_move_the_suite() -> None:
     assert not together.moved
 
 
-def test_two_cases_are_too_few_to_have_moved_together() -> None:
-    assert moved_together(np.full((2, 10), 0.05)) is None
-    assert moved_together(np.empty((5, 0))) is None
-
-
 def test_only_pairs_that_measured_nine_in_ten_cases_say_whether_all_moved() -> None:
     pairs = np.tile([0.001, 0.002, 0.003, 0.5], (10, 1))
     pairs[0, 2], pairs[:7, 3] = np.nan, np.nan
@@ -239,9 +218,3 @@ def test_pairs_that_only_tell_of_noise_count_by_their_degrees_of_freedom() -> No
     (found,) = records(estimates(own, np.array([5.0]), other_pairs=other))
     squares = np.var(own) * own.size + np.var(other) * other.size
     assert found.standard_error == pytest.approx(math.sqrt(squares / 4 / 2))
-
-
-def test_both_directions_are_suspected_alike() -> None:
-    screen, _ = experiment(11, {5: 0.02, 6: -0.02})
-    found = suspects(estimates(screen, LOG_TIME))
-    assert (found[5], found[6]) == (1, -1)

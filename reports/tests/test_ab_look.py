@@ -318,3 +318,4 @@ def test_three_cases_and_two_pairs_are_enough_and_fewer_are_not() -> None:
     assert moved_together(np.array([[0.1, 0.2]] * 3)) is not None
     assert moved_together(np.array([[0.1, 0.2]] * 2)) is None
     assert moved_together(np.array([[0.1, math.nan]] * 3)) is None
+    assert moved_together(np.empty((5, 0))) is None
