@@ -74,6 +74,7 @@ def judged(run: pd.DataFrame, base: Kind, new: Kind) -> pd.DataFrame:
         (WRONG, TIMED, Verdict.NEW, "wrong in base (nan)"),
         (TIMED, OTHER_MODEL, Verdict.INCOMPARABLE, ""),
         (EMULATED, EMULATED, Verdict.INCOMPARABLE, ""),
+        (ABSENT | EMULATED, EMULATED, Verdict.NEW, ""),
         (FEW_SAMPLES, TIMED, Verdict.INCONCLUSIVE, "base: "),
         (TIMED, FEW_SAMPLES, Verdict.INCONCLUSIVE, "new: "),
         (FEW_SAMPLES, FEW_SAMPLES, Verdict.INCONCLUSIVE, "base and new: "),
