@@ -270,6 +270,7 @@ def test_frames_have_the_verdict_of_the_suite_and_compare_two_models_only_where_
     other = saved.side(slug="nvidia-l4", uuid="GPU-0002").frame
     refused = peakgate.reports.compare(base, other)
     assert set(refused["verdict"]) == {"INCOMPARABLE"}
+    assert refused["reason"].str.startswith("nvidia-l4 against nvidia-h200: ").all()
     assert refused.attrs["suite_wide"] is None
     assert set(peakgate.reports.compare(base, other, across_gpus=True)["verdict"]) == {"SAME"}
 
