@@ -84,8 +84,8 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
         return pd.Series(found, cases, dtype="string")
 
     often_below = below & (2 * total(below) >= total(timed))[place]
-    last = (_latest(place, among, count) for among in (~timed & ~faulty, faulty, timed, often_below))
-    open_, wrong, timed_last, below_last = last
+    kinds = ~timed & ~faulty, faulty, timed, often_below
+    open_, wrong, timed_last, below_last = (_latest(place, among, count) for among in kinds)
     found = rows[list(REPORTED)].reindex(timed_last).set_axis(cases)
     sessions, errors = total(timed), rows["sampling_error"].to_numpy()
     with np.errstate(invalid="ignore"):  # where no session timed the case
