@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from expecting import refuses
+from expecting import refuses, rows
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.check import mutation_run
@@ -20,66 +20,22 @@ def changes(text):
     return [(mutant.change, mutant.applied(text)) for mutant in mutants("k.cu", text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "mutated"),
-    [
-        ("__syncthreads();", [";"]),
-        ("__syncwarp(0xffu);", [";"]),
-        ("copy_async_wait<SLOTS - 2>();", [";"]),
-        ("copy_async_commit();", [";"]),
-        ("split_barrier_wait(ring.barrier(0), slice);", [";"]),
-        ("__threadfence();", [";"]),
-        ("if (last) cluster.sync();", ["if (last) ;"]),
-        ("full[slot]->f(); bar.arriveAndWait(token); fence_proxy<X>(a, f(b));", None),
-        ('asm volatile("wgmma.fence.sync.aligned;" ::: "memory");', [";"]),
-        ('{ asm volatile("{\\nbar.sync %0;\\n}" ::"r"(name)); }', ["{ ; }"]),
-        ("turn ^= 1;", ["turn ^= 0;"]),
-        ("wait(empty, turn ^ 1);", [";", "wait(empty, turn);"]),
-        ("if (!__syncthreads_or(more)) {}", ["if (!(more)) {}"]),
-        ("if (i < n) {\n}", ["if (true) {\n}"]),
-        ("if (x < nx && y + k < ny) {}", ["if (true && y + k < ny) {}", "if (x < nx && true) {}"]),
-        (
-            "if (row >= M || col >= N) {\n return;\n}",
-            ["if (false || col >= N) {\n return;\n}", "if (row >= M || false) {\n return;\n}"],
-        ),
-        ("if (i >= n) return;", ["if (false) return;"]),
-        ("a[j] = i < n ? in[i] : 0;", ["a[j] = true ? in[i] : 0;"]),
-        ("return row < rows && col < cols ? m[at(row, col)] : 0.0f;", None),
-        ("const bool inside = (i + 1) * TILE <= n;", ["const bool inside = true;"]),
-        ("const bool fits = (size_t)p % sizeof(float4) == 0;", ["const bool fits = true;"]),
-        ("f(i < n ? 16 : 0, 1);", ["f(true ? 16 : 0, 1);"]),
-        ("load(min(tile + 1, tiles - 1));", ["load((tile + 1));", "load((tiles - 1));"]),
-        ("int n = max(f(a, b), 0);", ["int n = (f(a, b));", "int n = (0);"]),
-    ],
-)
-def test_a_barrier_a_guard_or_a_clamp_is_taken_away(text, mutated):
-    found = [applied for _, applied in changes(text)]
-    assert found == mutated if mutated is not None else len(found) == 2
+def listed() -> list[list[str]]:
+    """Sources, each with its mutants."""
+    found: list[list[str]] = []
+    for row in rows("mutants.txt"):
+        text = re.sub(r"\\(.)", lambda escaped: "\n" if escaped[1] == "n" else escaped[1], row)
+        if text.startswith("  => "):
+            found[-1].append(text.removeprefix("  => "))
+        else:
+            found.append([text])
+    return found
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "// __syncthreads();\n",
-        "/* if (i < n) */",
-        'f("a < b");',
-        "for (int i = 0; i < n; ++i) {}",
-        "while (i < n) {}",
-        "static_assert(A < B && C == D);",
-        "constexpr int SIDE = X > Y ? X : Y;",
-        "void fence();\ninline void wait(int) {}",
-        "state = barrier.arrive(); awaited(); asynchronous();",
-        'asm("mbarrier.arrive.b64 %0, [%1];" : "=l"(state) : "r"(at));',
-        'asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 %0;" ::"r"(a));',
-        "hash = a ^ 12;",
-        "#define LEAST(a, b) (a < b ? a : b)\n",
-        "#define LONG(a) \\\n  (a < 0)\n",
-        "template <int N, float4 (*LOAD)(const float*)> void f(float (&tile)[N]);",
-        "#ifdef PEAKGATE_EMULATED\n#if X\nif (i < n) {}\n#endif\n__syncthreads();\n#else\n__syncwarp();\n#endif\n",
-    ],
-)
-def test_what_is_no_synchronisation_and_no_guard_of_the_kernel_is_left_alone(text):
-    assert changes(text) == []
+@pytest.mark.parametrize("listed", listed(), ids=lambda listed: listed[0])
+def test_a_barrier_a_guard_or_a_clamp_is_taken_away_and_nothing_else(listed):
+    text, *mutated = listed
+    assert [applied for _, applied in changes(text)] == mutated
 
 
 def test_code_behind_the_emulators_part_is_mutated_again():

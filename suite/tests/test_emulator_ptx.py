@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emulating import finds, loaded
+from expecting import rows
 from peakgate import emulator
 from peakgate.emulator import DefectKind, KernelBuildError, KernelDefect
 from peakgate.emulator.ptx import translated
@@ -255,25 +256,7 @@ def test_launches_that_depend_on_one_another_run_one_after_the_other(tmp_path: P
     np.testing.assert_array_equal(out, 3 * T + 900)
 
 
-@pytest.mark.parametrize(
-    "instruction",
-    [
-        "add.cc.u32 %0, %1, %1;",
-        "add.bogus.u32 %0, %1, %1;",
-        "mul.lo.sat.s32 %0, %1, %1;",
-        "fma.rn.oob.f32 %0, %1, %1, %1;",
-        "min.xorsign.abs.f32 %0, %1, %1;",
-        "cvt.rna.satfinite.tf32.f32 %0, %1;",
-        "prmt.b32.f4e %0, %1, %1, %1;",
-        "lop3.or.b32 %0, %1, %1, %1, 3, q;",
-        "setp.lt.nor.u32 p, %1, %1, q;",
-        "shfl.up.b32 %0, %1, 1, 0;",
-        "atom.global.add.vec.f32 %0, [%1], %1;",
-        "ld.global.secret.u32 %0, [%1];",
-        "add.u32 %0, %1, nowhere;",
-        "add.u32 %0, %1, $;",
-    ],
-)
+@pytest.mark.parametrize("instruction", rows("unknown_modifiers.txt"))
 def test_an_instruction_with_a_modifier_that_is_not_known_is_refused_by_name(instruction: str, tmp_path: Path) -> None:
     body = f'if (t < 32) asm volatile("{{ .reg .pred p, q; {instruction} }}" : "=r"(result) : "r"(t));'
     with pytest.raises(
@@ -283,33 +266,7 @@ def test_an_instruction_with_a_modifier_that_is_not_known_is_refused_by_name(ins
     assert "\n" not in str(caught.value)
 
 
-IN_NO_TABLE = [
-    *(
-        f"mma.sync.aligned.{shape}.{types} {{%0}}, {{%1}}, {{%2}}, {{%3}}"
-        for shape, types in (
-            ("m16n8k16.row.row", "f32.bf16.bf16.f32"),
-            ("m16n8k16.row.col", "f32.bf16.f16.f32"),
-            ("m16n8k16.row.col", "f16.bf16.bf16.f16"),
-            ("m16n8k12.row.col", "f32.bf16.bf16.f32"),
-        )
-    ),
-    "mma.sp.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0}, {%1}, {%2}, {%3}",
-    "ldmatrix.sync.aligned.m8n16.x1.shared.b8 {%0}, [%1]",
-    "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, %6, 0, 1, 1, 1, 0, 0",
-    "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0",
-    "wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0",
-    "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1",
-    "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0",
-    "wgmma.wait_group.aligned 0",
-    "cp.async.bulk.tensor.2d.im2col.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4]",
-    "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2",
-    "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%0], %1, [%2]",
-    "mbarrier.arrive.noComplete.shared.b64 %0, [%1], 1",
-    "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1",
-]
-
-
-@pytest.mark.parametrize("written", IN_NO_TABLE)
+@pytest.mark.parametrize("written", rows("unknown_ptx.txt"))
 def test_a_product_or_copy_that_is_not_known_is_refused_by_name(written: str) -> None:
     given = ", ".join(f'"r"({name})' for name in "abcdefg")
     done = translated(f'void f() {{ asm volatile("{written};" :: {given}); }}')

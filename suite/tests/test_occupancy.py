@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from expecting import rows
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.core.errors import PeakgateError
@@ -21,58 +22,13 @@ shared = st.integers(0, 230 * KIB)
 TURING, AMPERE, GEFORCE_AMPERE, HOPPER, BLACKWELL = (7, 5), (8, 0), (8, 6), (9, 0), (12, 0)
 
 
-@pytest.mark.parametrize(
-    ("capability", "block", "blocks", "limiters"),
-    [
-        # 32 registers x 256 threads = 8 Ki of 64 Ki registers: 8 blocks, as many as 64 warps hold.
-        (HOPPER, (256, 32, 0), 8, ("warps", "registers")),
-        # 33 registers round up to 1280 per warp: 12 warps per partition, 48 per SM, 6 blocks.
-        (HOPPER, (256, 33, 0), 6, ("registers",)),
-        # One warp a block: 32 blocks hold 32 of 64 warps.
-        (HOPPER, (32, 16, 0), 32, ("blocks",)),
-        # 64 threads: 32 blocks are exactly 64 warps; 32 registers exactly all of them too.
-        (HOPPER, (64, 32, 0), 32, ("warps", "blocks", "registers")),
-        # 100 KiB + 1 KiB reserved: two of 228 KiB.
-        (HOPPER, (256, 32, 100 * KIB), 2, ("shared",)),
-        # 75 KiB + 1 KiB reserved is a third of 228 KiB exactly; a byte more is not.
-        (HOPPER, (64, 16, 75 * KIB), 3, ("shared",)),
-        (HOPPER, (64, 16, 75 * KIB + 1), 2, ("shared",)),
-        # 227 KiB is the most a block may have.
-        (HOPPER, (256, 32, 227 * KIB), 1, ("shared",)),
-        (HOPPER, (256, 32, 227 * KIB + 1), 0, ("shared",)),
-        # 64 registers fill the file with one block of 1024; one more and it does not fit.
-        (HOPPER, (1024, 64, 0), 1, ("registers",)),
-        (HOPPER, (1024, 65, 0), 0, ("registers",)),
-        # 255 registers round up to 8192 per warp, 2 per partition: 8 warps are one block of 256.
-        (HOPPER, (256, 255, 0), 1, ("registers",)),
-        # 168 registers, 5376 per warp: 3 per partition, 12 warps. A block of 5 warps fits twice.
-        (HOPPER, (160, 168, 0), 2, ("registers",)),
-        # 232 registers, 7424 per warp: 2 per partition. 9 warps would need 3 in one partition.
-        (HOPPER, (288, 232, 0), 0, ("registers",)),
-        # 144 registers, 4608 a warp: 3 a partition. 14 warps would need 4 in two partitions.
-        (HOPPER, (448, 144, 0), 0, ("registers",)),
-        # Turing holds 32 warps and reserves nothing; 16 KiB fits four times in 64 KiB.
-        (TURING, (256, 32, 0), 4, ("warps",)),
-        (TURING, (256, 32, 16 * KIB), 4, ("warps", "shared")),
-        (TURING, (1024, 64, 64 * KIB), 1, ("warps", "registers", "shared")),
-        (AMPERE, (128, 40, 0), 12, ("registers",)),
-        # 48 warps: a block of 1024 leaves a third of the SM empty, one of 768 does not.
-        (GEFORCE_AMPERE, (1024, 32, 0), 1, ("warps",)),
-        (GEFORCE_AMPERE, (768, 32, 0), 2, ("warps", "registers")),
-        # Three times 33109 + 1024 bytes are less than 100 KiB, three times that in units of 128 bytes are more.
-        (GEFORCE_AMPERE, (32, 0, 33109), 2, ("shared",)),
-        (BLACKWELL, (64, 32, 0), 24, ("warps", "blocks")),
-        (BLACKWELL, (256, 32, 48 * KIB), 2, ("shared",)),
-    ],
-)
-def test_known_blocks_come_out_as_worked_by_hand(
-    capability: Capability, block: tuple[int, int, int], blocks: int, limiters: tuple[str, ...]
-) -> None:
-    threads_per_block, per_thread, shared_bytes = block
-    found = occupancy(capability, threads_per_block, per_thread, 0, shared_bytes)
-
-    warps = blocks * -(-threads_per_block // 32)
-    assert found == Occupancy(blocks, warps, warps / LIMITS[capability].warps_per_sm, limiters)
+@pytest.mark.parametrize("row", rows("occupancy.txt"))
+def test_known_blocks_come_out_as_worked_by_hand(row: str) -> None:
+    capability, threads_per_block, per_thread, shared_bytes, blocks, *limiters = row.split()
+    sm = (int(capability.split(".")[0]), int(capability.split(".")[1]))
+    found = occupancy(sm, int(threads_per_block), int(per_thread), 0, int(shared_bytes))
+    warps = int(blocks) * -(-int(threads_per_block) // 32)
+    assert found == Occupancy(int(blocks), warps, warps / LIMITS[sm].warps_per_sm, tuple(limiters))
 
 
 # Resident threads and blocks per SM, KiB of shared memory per SM and per block, the unit of its allocation, what is
