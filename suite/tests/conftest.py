@@ -33,6 +33,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 
 
 @pytest.fixture
+def benchmarks(tmp_path: Path) -> Callable[[str], Path]:
+    """A project of benchmark tests alone, of which this is the text."""
+
+    def write(text: str) -> Path:
+        (tmp_path / "benchmarks").mkdir()
+        (tmp_path / "peakgate.toml").write_text('benchmarks = ["benchmarks"]')
+        (tmp_path / "benchmarks" / "bench_ops.py").write_text(text)
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
 def sandboxed(tmp_path: Path) -> Callable[..., subprocess.Popen[bytes]]:
     """Start a Python program in the sandbox, in ``folder`` beside ``scratch``; skip where it cannot be."""
 

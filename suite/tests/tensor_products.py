@@ -1,7 +1,8 @@
-"""What comes out of the roof kernels of the tensor cores, by NumPy."""
+"""Products on tensor cores: what comes out of the roof kernels, by NumPy, and the family of one of cuBLAS."""
 
 import numpy as np
 from peakgate.core import dtypes
+from peakgate.family import In, Out, kernel
 
 
 def is_product(case, sums, left, right):
@@ -17,3 +18,20 @@ def is_product(case, sums, left, right):
     size = (np.abs(a) @ np.abs(b).T).reshape(len(a), -1, 4, 2).sum(axis=(1, 3))
     share = {"int8": 0.0, "fp8": 2.0**-12}.get(case.math, 2.0**-20)
     return bool((np.abs(sums - np.resize(wanted, sums.shape)) <= share * np.resize(size, sums.shape)).all())
+
+
+def by_the_transpose(**sizes):
+    """The family of cuBLAS's product of a bfloat16 matrix and the transpose of another."""
+    return kernel(
+        operation="cublas_bf16_nt",
+        arguments=lambda m, n, k: [
+            Out(m, n, dtype="bfloat16"),
+            *(In(*of, dtype="bfloat16") for of in ((m, k), (n, k))),
+        ],
+        bytes=lambda m, n, k: 2 * (m * n + m * k + n * k),
+        flops=lambda m, n, k: 2 * m * n * k,
+        reference=lambda xp, a, b: a @ b.T,
+        terms=lambda m, n, k: k,
+        math="bf16",
+        **sizes,
+    )

@@ -276,24 +276,11 @@ def test_needs_a_gpu(gpu_benchmark):
 """
 
 
-@pytest.fixture
-def project(tmp_path):
-    """A project of benchmark tests alone."""
-
-    def write(text):
-        (tmp_path / "benchmarks").mkdir()
-        (tmp_path / "peakgate.toml").write_text('benchmarks = ["benchmarks"]')
-        (tmp_path / "benchmarks" / "bench_ops.py").write_text(text)
-        return tmp_path
-
-    return write
-
-
 SAVED = "--benchmark-json=run.json"
 
 
-def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong(project, bench):
-    folder = project(TESTS.replace("torch_that_is_not_there", "cupy.nothing"))
+def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong(benchmarks, bench):
+    folder = benchmarks(TESTS.replace("torch_that_is_not_there", "cupy.nothing"))
     done = bench(folder, SAVED)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
@@ -316,8 +303,8 @@ def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong
     assert "never calls gpu_benchmark" in wrong["test_never_calls"]["reason"]
 
 
-def test_cases_are_selected_by_id_from_a_file_and_by_k(project, bench):
-    folder = project(TESTS)
+def test_cases_are_selected_by_id_from_a_file_and_by_k(benchmarks, bench):
+    folder = benchmarks(TESTS)
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-8\n")
     for chosen in (["--cases=ids"], ["-k", "bench_ops.bench_double-16"]):
         bench(folder, SAVED, *chosen)
@@ -343,16 +330,16 @@ def test_cases_are_selected_by_id_from_a_file_and_by_k(project, bench):
     ],
     ids=["two ids alike", "an import that fails", "a misspelt keyword"],
 )
-def test_bad_input_is_exit_2_in_one_line(project, text, said, bench):
-    done = bench(project(text), SAVED)
+def test_bad_input_is_exit_2_in_one_line(benchmarks, text, said, bench):
+    done = bench(benchmarks(text), SAVED)
     assert done.returncode == 2
     assert said in done.stdout + done.stderr
     assert f"[{Code.BENCHMARK_TEST}]" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_run_of_which_all_is_skipped_is_bad_input_and_a_list_of_it_is_none(project, bench):
-    folder = project("import pytest\n\ndef test_x(gpu_benchmark):\n    pytest.skip('not today')\n")
+def test_a_run_of_which_all_is_skipped_is_bad_input_and_a_list_of_it_is_none(benchmarks, bench):
+    folder = benchmarks("import pytest\n\ndef test_x(gpu_benchmark):\n    pytest.skip('not today')\n")
     done = bench(folder, SAVED)
     assert done.returncode == 2
     assert "not today" in done.stdout
@@ -380,8 +367,8 @@ def test_b(gpu_benchmark):
 """
 
 
-def test_a_callable_that_takes_its_process_with_it_costs_itself_alone(project, bench):
-    folder = project(CRASHES)
+def test_a_callable_that_takes_its_process_with_it_costs_itself_alone(benchmarks, bench):
+    folder = benchmarks(CRASHES)
     done = bench(folder, SAVED)
     assert done.returncode == 1, done.stdout + done.stderr
     saved = json.loads((folder / "run.json").read_text())
@@ -392,11 +379,11 @@ def test_a_callable_that_takes_its_process_with_it_costs_itself_alone(project, b
     assert "SIGSEGV" in saved["peakgate"]["not_measured"][0]["reason"]
 
 
-def test_full_memory_leaves_the_case_undecided(project, bench, tmp_path):
+def test_full_memory_leaves_the_case_undecided(benchmarks, bench, tmp_path):
     text = (
         "def test_full(gpu_benchmark):\n    def full():\n        raise MemoryError('1 TB')\n    gpu_benchmark(full)\n"
     )
-    done = bench(project(text), SAVED)
+    done = bench(benchmarks(text), SAVED)
     assert done.returncode == 3, done.stdout + done.stderr
     (entry,) = json.loads((tmp_path / ".peakgate" / "out" / "bench.json").read_text())["cases"]
     assert (entry["verdict"], "1 TB" in entry["reason"]) == ("INCONCLUSIVE", True)
@@ -405,18 +392,18 @@ def test_full_memory_leaves_the_case_undecided(project, bench, tmp_path):
 STRANGER = ("-o", "python_functions=bench_* test_*", "benchmarks/bench_ops.py")
 
 
-def test_in_a_strangers_run_a_callable_runs_once_and_is_checked(project):
-    folder = project(TESTS)
+def test_in_a_strangers_run_a_callable_runs_once_and_is_checked(benchmarks):
+    folder = benchmarks(TESTS)
     for more in ([], ["--benchmark-disable"]):
         done = plain_pytest(folder, *STRANGER, *more)
         assert "benchmarks-bench_ops.test_wrong: WRONG" in done.stdout
         assert "3 failed" in done.stdout
 
 
-def test_a_test_that_a_gpu_framework_stops_is_skipped_with_what_it_said(project):
+def test_a_test_that_a_gpu_framework_stops_is_skipped_with_what_it_said(benchmarks):
     if importlib.util.find_spec("torch"):
         pytest.skip("torch is installed here")
-    done = plain_pytest(project("def test_x(gpu_benchmark):\n    import torch\n"), *STRANGER, "-rs")
+    done = plain_pytest(benchmarks("def test_x(gpu_benchmark):\n    import torch\n"), *STRANGER, "-rs")
     assert "No module named" in done.stdout
     assert done.returncode == 0
 

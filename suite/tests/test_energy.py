@@ -85,13 +85,10 @@ def test_loops_come_to_their_median_and_their_range():
     assert (found.loops, found.idle_w) == (3, 70.0)
 
 
-def test_without_a_gpu_a_run_says_that_there_is_no_energy(tmp_path, bench):
-    (tmp_path / "bench.py").write_text(
-        "import numpy as np\ndef bench_x(gpu_benchmark):\n    gpu_benchmark(lambda x: x + 1, np.ones(3))\n"
-    )
-    (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
+def test_without_a_gpu_a_run_says_that_there_is_no_energy(tmp_path, bench, benchmarks):
+    text = "import numpy as np\ndef bench_x(gpu_benchmark):\n    gpu_benchmark(lambda x: x + 1, np.ones(3))\n"
     written = next(line for line in page("energy").splitlines() if line.startswith("peakgate bench --energy"))
-    done = bench(tmp_path, *written.split()[2:], "--benchmark-json=r.json")
+    done = bench(benchmarks(text), *written.split()[2:], "--benchmark-json=r.json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert any("energy" in line and "without a GPU" in line for line in done.stdout.splitlines())
     (entry,) = json.loads((tmp_path / "r.json").read_text())["benchmarks"]

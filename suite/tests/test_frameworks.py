@@ -139,10 +139,8 @@ def test_warp_is_right_and_wrong():
         proven(Call(copy, (out, x), {}), reference=lambda target, source: 2 * source.numpy())
 
 
-def test_the_pages_example_is_right(tmp_path, bench):
+def test_the_pages_example_is_right(bench, benchmarks):
     pytest.importorskip("jax")
     (example,) = re.findall(r"```python\n(.*?)```", page("frameworks"), re.DOTALL)
-    (tmp_path / "bench.py").write_text(example)
-    (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
-    done = bench(tmp_path)
+    done = bench(benchmarks(example))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -19,10 +19,15 @@ def _repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def shrink(project):
+    """Let the example's benchmark test be of few elements."""
+    example = project / "benchmarks" / "bench_scale.py"
+    example.write_text(example.read_text().replace("1 << 24", "1 << 10"))
+
+
 def test_a_new_project_has_a_kernel_and_a_benchmark_test_that_run(tmp_path, bench):
     assert main(["init"]) == 0
-    example = tmp_path / "benchmarks" / "bench_scale.py"
-    example.write_text(example.read_text().replace("1 << 24", "1 << 10"))
+    shrink(tmp_path)
     done = bench(tmp_path, "--benchmark-json=run.json", "-k", "bench_scale")
     assert done.returncode == 0, done.stdout + done.stderr
     saved = json.loads((tmp_path / "run.json").read_text())
@@ -33,8 +38,7 @@ def test_a_new_project_has_a_kernel_and_a_benchmark_test_that_run(tmp_path, benc
 
 def test_plain_pytest_collects_the_example_and_no_helper_of_other_files(tmp_path):
     assert main(["init"]) == 0
-    example = tmp_path / "benchmarks" / "bench_scale.py"
-    example.write_text(example.read_text().replace("1 << 24", "1 << 10"))
+    shrink(tmp_path)
     (tmp_path / "test_other.py").write_text("def bench_helper(): raise OSError\n\n\ndef test_other(): pass\n")
     (tmp_path / "bench_tool.py").write_text("raise SystemExit('a script, no test')\n")
     done = plain_pytest(tmp_path)
@@ -104,8 +108,7 @@ def test_the_hosted_job_passes_on_a_new_project_and_fails_on_a_defect(tmp_path):
         ]
         return [each.returncode for each in answers]
 
-    example = tmp_path / "benchmarks" / "bench_scale.py"
-    example.write_text(example.read_text().replace("1 << 24", "1 << 10"))
+    shrink(tmp_path)
     assert exit_codes() == [0, 0, 0]
     kernel = tmp_path / "kernels" / "scale" / "scale.cu"
     kernel.write_text(kernel.read_text().replace("i < n", "i <= n"))

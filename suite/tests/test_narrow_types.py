@@ -9,11 +9,12 @@ from emulating import CUDA
 from peakgate.check import digests
 from peakgate.cli import main
 from peakgate.core.case import Scale
-from peakgate.core.catalogue import module_at, problems
+from peakgate.core.catalogue import problems
 from peakgate.device.cpu import CpuDevice, CpuLaunchable
 from peakgate.device.expected import computed, expected
 from peakgate.judge.correctness import check
 from peakgate.measure.data import inputs_of
+from tensor_products import by_the_transpose
 
 HEAD = "from peakgate.family import In, Out, Value, kernel, launch\n"
 FAMILIES = {
@@ -193,20 +194,8 @@ def test_sizes_whose_rows_are_no_whole_bytes_are_left_out(write):
     assert all(columns % 2 == 0 for _, columns in shapes)
 
 
-def test_a_product_by_cublas_has_a_twin_in_the_emulator(tmp_path):
-    (tmp_path / "family.py").write_text(
-        HEAD
-        + """FAMILY = kernel(
-    operation="cublas_bf16_nt", math="bf16", small_sizes=[(3, 5, 4), (33, 17, 8)], terms=lambda m, n, k: k,
-    arguments=lambda m, n, k: [
-        Out(m, n, dtype="bfloat16"), In(m, k, dtype="bfloat16"), In(n, k, dtype="bfloat16"),
-    ],
-    bytes=lambda m, n, k: 2 * (m * n + m * k + n * k), flops=lambda m, n, k: 2 * m * n * k,
-    reference=lambda xp, a, b: a @ b.T,
-)
-"""
-    )
-    for case in module_at(tmp_path / "family.py").FAMILY.cases(Scale.SMALL):
+def test_a_product_by_cublas_has_a_twin_in_the_emulator():
+    for case in by_the_transpose(small_sizes=[(3, 5, 4), (33, 17, 8)]).cases(Scale.SMALL):
         launchable = CpuLaunchable(case)
         launchable.run()
         wanted = expected(np, launchable, CpuDevice().prepare)

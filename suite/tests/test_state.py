@@ -93,11 +93,10 @@ def test_the_pages_examples_are_cases_in_each_of_their_states(tmp_path, bench, p
     assert all(case.endswith(f"-{state}") for case, state in states.items() if state != "cold")
 
 
-def test_an_unknown_state_is_bad_input(tmp_path, bench):
-    (tmp_path / "peakgate.toml").write_text("benchmarks = ['bench.py']\n")
-    (tmp_path / "bench.py").write_text(
+def test_an_unknown_state_is_bad_input(bench, benchmarks):
+    text = (
         "import pytest\n@pytest.mark.peakgate(state='hot')\ndef bench_x(gpu_benchmark):\n    gpu_benchmark(len, [])\n"
     )
-    done = bench(tmp_path)
+    done = bench(benchmarks(text))
     assert done.returncode == 2
     assert Code.BENCHMARK_TEST in done.stderr + done.stdout

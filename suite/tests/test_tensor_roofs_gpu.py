@@ -2,7 +2,7 @@
 
 import pytest
 from peakgate.core.case import TENSOR_MATH, Scale
-from peakgate.family import In, Out, kernel
+from tensor_products import by_the_transpose, is_product
 
 pytestmark = pytest.mark.gpu(here=True)
 
@@ -31,7 +31,6 @@ def test_the_roof_of_a_type_is_above_half_of_its_peak_and_not_above_it(device, m
 def test_a_roof_multiplies_what_it_claims(device, math):
     import cupy  # noqa: PLC0415
     from peakgate.device.roofs import tensor_roofs  # noqa: PLC0415
-    from tensor_products import is_product  # noqa: PLC0415
 
     for case in tensor_roofs([math], device.capability):
         launchable = device.prepare(case)
@@ -58,22 +57,7 @@ def test_cublas_multiplies_by_the_transpose_in_bfloat16(device, size):
     from peakgate.device.expected import computed, expected  # noqa: PLC0415
     from peakgate.judge.correctness import check  # noqa: PLC0415
 
-    family = kernel(
-        operation="cublas_bf16_nt",
-        name="cublas",
-        arguments=lambda m, n, k: [
-            Out(m, n, dtype="bfloat16"),
-            In(m, k, dtype="bfloat16"),
-            In(n, k, dtype="bfloat16"),
-        ],
-        bytes=lambda m, n, k: 2 * (m * n + m * k + n * k),
-        flops=lambda m, n, k: 2 * m * n * k,
-        reference=lambda xp, a, b: a @ b.T,
-        terms=lambda m, n, k: k,
-        math="bf16",
-        sizes=[size],
-    )
-    (case,) = family.cases(Scale.BENCH)
+    (case,) = by_the_transpose(sizes=[size]).cases(Scale.BENCH)
     launchable = device.prepare(case)
     launchable.run()
     wanted = expected(device.xp, launchable, device.prepare)

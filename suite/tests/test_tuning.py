@@ -74,19 +74,9 @@ def test_a_launched_kernel_with_a_tuner_has_its_configuration_and_the_digest_of_
     assert (hook, len(kept)) == ([], 3)
 
 
-@pytest.fixture
-def benched(tmp_path, bench):
-    def run(text):
-        (tmp_path / "bench.py").write_text(text)
-        (tmp_path / "peakgate.toml").write_text('benchmarks = ["bench.py"]\n')
-        return bench(tmp_path, "--benchmark-json=run.json")
-
-    return run
-
-
-def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path, benched):
+def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path, bench, benchmarks):
     (example,) = re.findall(r"```python\n(.*?)```", page("tuners"), re.DOTALL)
-    done = benched(example)
+    done = bench(benchmarks(example), "--benchmark-json=run.json")
     assert done.returncode == 0, done.stdout + done.stderr
     (entry,) = json.loads((tmp_path / "run.json").read_text())["benchmarks"]
     (choice,) = entry["extra_info"]["tuned"]
@@ -94,8 +84,8 @@ def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path, bench
     assert choice["configuration"] in ("64", "256", "1024")
 
 
-def test_a_choice_that_is_no_mapping_is_bad_input(benched):
+def test_a_choice_that_is_no_mapping_is_bad_input(bench, benchmarks):
     text = "import numpy as np\ndef bench_x(gpu_benchmark):\n    gpu_benchmark.tuned(7)(lambda x: x + 1, np.ones(3))\n"
-    done = benched(text)
+    done = bench(benchmarks(text))
     assert done.returncode == 3
     assert "tuned is 7" in done.stdout
