@@ -5,8 +5,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from peakgate.measure.sampling import (
     ONE_BATCH,
     REPEATED,
@@ -26,12 +24,6 @@ from peakgate.measure.sampling import (
 
 def test_samples_that_scatter_within_a_batch_alone_do_not_ask_for_more_batches():
     assert SamplingPlan(min_samples=8, budget_us=1e9).done([[8.0, 10.0, 12.0]] * 4)
-
-
-@given(st.lists(st.lists(st.floats(1, 1e6), min_size=1, max_size=6), min_size=4, max_size=20), st.floats(0.01, 100))
-def test_the_relative_error_does_not_depend_on_the_unit(batches_us, factor):
-    scaled = relative_error([[time_us * factor for time_us in batch] for batch in batches_us])
-    assert scaled == pytest.approx(relative_error(batches_us), rel=1e-6, abs=1e-9)
 
 
 def test_three_batches_are_too_few_to_estimate_an_error_from():
@@ -124,11 +116,6 @@ def test_a_case_of_throttled_samples_alone_ends_and_is_not_conclusive():
     samples = gather(SamplingPlan(max_samples=6), 1980.0, lambda _: [(10.0, 100.0)] * 2, lambda: "events")
     assert samples == Samples((), (), 6, "events")
     assert not samples.conclusive
-
-
-def test_the_median_clock_is_that_of_the_samples_whose_clock_is_known():
-    assert Samples((1.0,) * 3, (None, 1900.0, 1980.0), 0, "events").median_sm_clock_mhz == 1940.0
-    assert Samples((1.0,), (None,), 0, "events").median_sm_clock_mhz is None
 
 
 def test_a_clock_of_exactly_nine_tenths_counts_and_an_unknown_limit_counts_everything():
