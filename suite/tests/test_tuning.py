@@ -37,7 +37,7 @@ def test_without_a_tuner_nothing_is_run_again(monkeypatch):
     assert call.choices(lambda: pytest.fail("ran")) == ()
 
 
-class Hook(list):
+class Hook(list[object]):
     add = list.append
 
 
