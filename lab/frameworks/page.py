@@ -1,6 +1,7 @@
 """Tables of frameworks, states, energy and tuners, of ``lab.frameworks.measure``: ``python -m lab.frameworks.page``.
 
-Records are ``cpu.json``, of a machine without a GPU, and ``h200-*.json``.
+Records are ``cpu.json``, of a machine without a GPU, and ``h200-*.json``. ``ab-nvrtc.json`` is the verdict of an ``ab``
+of two environments.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from lab.pages import ROOT, fill_page
 HERE = Path(__file__).parent
 HOW_TO = ROOT / "docs" / "how-to"
 PAGES = {
-    name: HOW_TO / f"{page}.md"
-    for name, page in (("frameworks", "frameworks"), ("states", "state"), ("energy", "energy"), ("tuners", "tuners"))
+    "frameworks": HOW_TO / "frameworks.md",
+    "states": HOW_TO / "state.md",
+    "energy": HOW_TO / "energy.md",
+    "tuners": HOW_TO / "tuners.md",
+    "environments": HOW_TO / "library-upgrade.md",
 }
 """Block to its page."""
 
@@ -48,8 +52,10 @@ Record = Mapping[str, Any]
 
 def records() -> tuple[Record, list[Record]]:
     """The record without a GPU, and those with one."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(HERE.glob("*.json"))]
-    return next(each for each in found if each["gpu"] is None), [each for each in found if each["gpu"] is not None]
+    cpu, *gpus = (
+        json.loads(path.read_text(encoding="utf-8")) for path in (HERE / "cpu.json", *sorted(HERE.glob("h200-*.json")))
+    )
+    return cpu, gpus
 
 
 def frameworks(cpu: Record, gpus: Sequence[Record]) -> Iterator[str]:
@@ -137,11 +143,24 @@ def tuners(gpus: Sequence[Record]) -> Iterator[str]:
                 yield table_line((call, choice["kernel"], choice["configuration"], choice["code"] or "not seen"))
 
 
+def environments() -> Iterator[str]:
+    """A row for each case that was measured in two environments."""
+    record = json.loads((HERE / "ab-nvrtc.json").read_text(encoding="utf-8"))
+    (differs,) = record["differences"]
+    old, new = (f"{differs['name']} {differs[side]} µs" for side in ("base", "new"))
+    yield table_line(("case", old, new, "verdict", "change, 99 % interval"))
+    yield table_line(("---", "--:", "--:", "---", "--:"))
+    for row in record["rows"]:
+        interval = f"{row['low_percent']:+.2f} to {row['high_percent']:+.2f}"
+        times = (f"{row[f'{side}_time_us']:.1f}" for side in ("base", "new"))
+        yield table_line((row["case"], *times, row["verdict"], f"{row['change_percent']:+.2f} % ({interval})"))
+
+
 def blocks() -> dict[str, str]:
     """The tables by the name of their block, of those that there are records of."""
     cpu, gpus = records()
     measured = {name for each in gpus for name in each["files"]}
-    found = {"frameworks": frameworks(cpu, gpus)}
+    found = {"frameworks": frameworks(cpu, gpus), "environments": environments()}
     found |= {"states": states(gpus)} if "states" in measured else {}
     found |= {"energy": energy(gpus)} if "energy" in measured else {}
     found |= {"tuners": tuners(gpus)} if measured & set(TUNED) else {}
