@@ -1,7 +1,8 @@
 """Hardware counters of the stages of attention, norm, reduce and quantize, by Nsight Compute.
 
-``python -m lab.counters.counters OUT`` profiles one launch of each case below on a GPU. OUT then has ncu's own output
-and ``counters.json.xz`` with all counters, some of which ``lab.counters.page`` shows.
+``python -m lab.counters.counters OUT [TEXT...]`` profiles one launch of each case below on a GPU, or of those whose id
+has one of the texts. OUT then has ncu's own output and ``counters.json.xz`` with all counters, some of which
+``lab.counters.page`` shows.
 """
 
 from __future__ import annotations
@@ -30,27 +31,32 @@ CASES = {
     ),
     "norm": (
         *(f"{stage}-32768x4096-softmax-bf16" for stage in ("warp_per_row", "online", "vectors", "registers")),
-        "clusters-2048x65536-softmax-bf16",
+        *(f"{stage}-2048x65536-softmax-bf16" for stage in ("clusters", "rings")),
+        "rings-512x65536-softmax-bf16",
+        "rings-2048x65536-layer-bf16",
     ),
     "reduce": (
         *(f"{stage}-256MiB-sum" for stage in ("shared_tree", "shuffles", "last_block")),
-        *(f"{stage}-256MiB" for stage in ("scan_chained", "scan_lookback")),
+        *(f"{stage}-256MiB" for stage in ("scan_chained", "scan_lookback", "scan_ahead")),
         *(f"{stage}-256MiB-spread" for stage in ("histogram_shared", "histogram_lanes")),
     ),
     "quantize": (
         *(f"{stage}-32768x4096-fp8-row" for stage in ("naive", "registers")),
         *(f"{stage}-32768x4096-fp8-block" for stage in ("blocks", "restore_naive", "restore")),
+        *(f"registers-{rows}x16384-fp8-row" for rows in (8192, 2048)),
+        *(f"blocks-8192x16384-{kind}-block" for kind in ("fp8", "int8")),
     ),
 }
 
 
 def main(arguments: Sequence[str]) -> int:
     """Profile all; 1 where a case has no counters."""
-    out = Path(arguments[0]).resolve()
+    out, texts = Path(arguments[0]).resolve(), arguments[1:]
     program = ncu.find()
     if program is None:
         raise PeakgateError("ncu is not on PATH")
-    cases = [f"{family}.{case}" for family, each in CASES.items() for case in each]
+    every = [f"{family}.{case}" for family, each in CASES.items() for case in each]
+    cases = [case for case in every if not texts or any(text in case for text in texts)]
     found, problem = ncu.profile(program, cases, ROOT, dict(os.environ), out, index=0, limit_s=LIMIT_S)
     device, _ = open_device("gpu")
     record = {"gpu": device.describe(), "commit": os.environ.get("PEAKGATE_COMMIT", ""), "cases": found}

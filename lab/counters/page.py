@@ -1,11 +1,11 @@
-"""The tables of the page, from the record of ``lab.counters.counters``: ``python -m lab.counters.page``."""
+"""The tables of the page, from the records of ``lab.counters.counters``: ``python -m lab.counters.page``."""
 
 from __future__ import annotations
 
 import json
 import lzma
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from lab.counters.counters import CASES
 from lab.pages import fill_page
 
 HERE = Path(__file__).parent
-PAGE, RECORD = HERE / "README.md", HERE / "counters.json.xz"
+PAGE = HERE / "README.md"
+RECORDS = (HERE / "counters.json.xz", HERE / "counters-2.json.xz")
+"""The oldest first: a case is shown as the last one has it."""
 SHARES = {
     "DRAM": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
     "L2": "lts__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -35,20 +37,24 @@ WAITS = tuple(stall for stall in (*STALLS, "gmma") if stall not in ("selected", 
 MOST = 2
 
 
-def table(record: Mapping[str, Any], family: str) -> Iterator[str]:
-    """A row for each case: its time under ncu, how busy each part is, what its warps wait for most."""
-    gpu = record["gpu"]
-    yield f"{gpu['name']}, driver {gpu['driver']}, commit {record['commit'][:12]}; percent of what the part can do."
+def table(records: Sequence[Mapping[str, Any]], family: str) -> Iterator[str]:
+    """A row for each case with counters: its time under ncu, how busy each part is, what its warps wait for most."""
+    gpus = {f"{record['gpu']['name']}, driver {record['gpu']['driver']}" for record in records}
+    yield f"{'; '.join(sorted(gpus))}; percent of what the part can do."
     yield ""
-    yield table_line(("case", "µs", *SHARES, "waits for each issued instruction"))
-    yield table_line(("---", *["--:"] * (1 + len(SHARES)), "---"))
+    yield table_line(("case", "commit", "µs", *SHARES, "waits for each issued instruction"))
+    yield table_line(("---", "---", *["--:"] * (1 + len(SHARES)), "---"))
+    newest = {name: record for record in records for name in record["cases"]}
     for case in CASES[family]:
+        if (record := newest.get(f"{family}.{case}")) is None:
+            continue
         counters = record["cases"][f"{family}.{case}"]
         waits = {stall: counters[STALL.format(stall)] for stall in WAITS if STALL.format(stall) in counters}
         largest = sorted(waits, key=lambda stall: -waits[stall])[:MOST]
         yield table_line(
             (
                 case,
+                record["commit"][:8],
                 f"{counters[DURATION] / 1e3:.1f}",
                 *(f"{counters[name]:.0f}" for name in SHARES.values()),
                 ", ".join(f"{stall.replace('_', ' ')} {waits[stall]:.1f}" for stall in largest),
@@ -58,8 +64,8 @@ def table(record: Mapping[str, Any], family: str) -> Iterator[str]:
 
 def main() -> int:
     """Fill the page."""
-    record = json.loads(lzma.decompress(RECORD.read_bytes()))
-    fill_page(PAGE, {f"counters-{family}": "\n".join(table(record, family)) for family in CASES})
+    records = [json.loads(lzma.decompress(path.read_bytes())) for path in RECORDS]
+    fill_page(PAGE, {f"counters-{family}": "\n".join(table(records, family)) for family in CASES})
     return 0
 
 
