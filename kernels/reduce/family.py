@@ -27,6 +27,9 @@ QUADS_OF_A_THREAD = 4
 
 SCAN_BLOCK, SCAN_VECTORS = 512, 8
 TILE = SCAN_BLOCK * SCAN_VECTORS * 4
+AHEAD_BLOCK, AHEAD_VECTORS, AHEAD_STAGES, AHEAD_MOST_BLOCKS = 256, 8, 7, 132
+"""Of the scan whose blocks stay: threads that scan, three warps more; seven tiles fill the shared memory of an SM."""
+AHEAD_TILE = AHEAD_BLOCK * AHEAD_VECTORS * 4
 
 BINS = 256
 COPIES = 1024
@@ -38,8 +41,8 @@ LAST_BLOCK, LAST_MOST_BLOCKS = 512, 264
 LOWEST = -3.4028234663852886e38
 SUM_TOLERANCE = 1e-5
 PROBES = (1, 3, 255, 1027, 4098, 9001)
-SCAN_PROBES = (1, 3, TILE - 1, TILE, TILE + 5, 40 * TILE + 3)
-"""The last: more tiles than a warp looks back over at once."""
+MANY_TILES = 40
+"""More than a warp of scan_lookback looks back over at once."""
 
 
 def tolerance_of_additions(count: int) -> float:
@@ -80,6 +83,11 @@ def counts(xp: Any, before: Array, values: Array) -> Array:
 def grid_stride(n: int, block: int = BLOCK, most: int = MOST_BLOCKS) -> int:
     """Blocks whose threads walk over the array; no more than ``most``."""
     return min(ceil(n / (4 * block * QUADS_OF_A_THREAD)), most)
+
+
+def blocks_that_stay(n: int) -> int:
+    """Each takes twice as many tiles as it has room for, or more."""
+    return min(ceil(n / (2 * AHEAD_STAGES * AHEAD_TILE)), AHEAD_MOST_BLOCKS)
 
 
 few_blocks = partial(grid_stride, block=LANES_BLOCK, most=LANES_MOST_BLOCKS)
@@ -153,15 +161,15 @@ def _scan(described: StageKernel, tile: int = TILE, **more: Any) -> Family:
         states, tickets = Scratch(ceil(n / tile), dtype="uint64"), Scratch(1, dtype="uint64")
         return [Out(n, dtype="int32"), In(n, dtype="int32", data=(-1000, 1000)), states, tickets, Value(n, "uint64")]
 
-    given = USUAL | {"block": SCAN_BLOCK, "small_sizes": {"n30001": 30001}} | more
+    build = {"block": SCAN_BLOCK, "defines": {"BLOCK": SCAN_BLOCK, "VECTORS": SCAN_VECTORS}}
+    given = USUAL | build | {"grid": lambda n: ceil(n / tile), "small_sizes": {"n30001": 30001}} | more
+    probes = (1, 3, tile - 1, tile, tile + 5, MANY_TILES * tile + 3)
     return described(
         arguments=arguments,
-        grid=lambda n: ceil(n / tile),
         # Every element is read once and written once.
         bytes=lambda n: 2 * ELEMENT_BYTES * n,
         reference=running_sums,
-        defines={"BLOCK": SCAN_BLOCK, "VECTORS": SCAN_VECTORS},
-        **given | {"edges": {f"n{n}": n for n in SCAN_PROBES}},
+        **given | {"edges": {f"n{n}": n for n in probes}},
     )
 
 
@@ -206,14 +214,23 @@ FAMILY = family(
     ),
     _scan(stage(5, "scan_chained", "Running sums: each tile waits for the one before."), sizes=SIZES),
     _scan(stage(6, "scan_lookback", "Running sums: a tile looks back over as many as it must.")),
-    *_histograms(
-        stage(7, "histogram_global", "Counts in memory."), grid=lambda n: ceil(n / BLOCK), sizes=SLOW, gate=True
+    _scan(
+        stage(7, "scan_ahead", "Running sums: blocks stay; tiles come, and sums go out, ahead."),
+        AHEAD_TILE,
+        defines={"BLOCK": AHEAD_BLOCK, "VECTORS": AHEAD_VECTORS, "STAGES": AHEAD_STAGES},
+        grid=blocks_that_stay,
+        block=AHEAD_BLOCK + 3 * 32,
+        shared_bytes=AHEAD_STAGES * AHEAD_TILE * ELEMENT_BYTES,
+        min_capability=(9, 0),
     ),
     *_histograms(
-        stage(8, "histogram_shared", "Counts in shared memory, a histogram for each block."), grid=grid_stride
+        stage(8, "histogram_global", "Counts in memory."), grid=lambda n: ceil(n / BLOCK), sizes=SLOW, gate=True
     ),
     *_histograms(
-        stage(9, "histogram_lanes", "A histogram for each lane: no two meet."), grid=few_blocks, block=LANES_BLOCK
+        stage(9, "histogram_shared", "Counts in shared memory, a histogram for each block."), grid=grid_stride
+    ),
+    *_histograms(
+        stage(10, "histogram_lanes", "A histogram for each lane: no two meet."), grid=few_blocks, block=LANES_BLOCK
     ),
     summary="sum, maximum, running sums and histogram",
 )

@@ -26,12 +26,17 @@ struct Ticket {
     unsigned tile, launch;
 };
 
-// All threads of a block must call it, once.
+// One of the `drawn` tickets that a launch draws.
+__device__ __forceinline__ Ticket next_ticket(unsigned long long* tickets, unsigned drawn) {
+    const unsigned long long ticket = atomicAdd(tickets, 1ull);
+    return {static_cast<unsigned>(ticket % drawn), static_cast<unsigned>(ticket / drawn) * STATES};
+}
+
+// The only ticket of this block. All its threads must call it, once.
 __device__ __forceinline__ Ticket draw_ticket(unsigned long long* tickets) {
     __shared__ Ticket drawn;
     if (threadIdx.x == 0) {
-        const unsigned long long ticket = atomicAdd(tickets, 1ull);
-        drawn = {static_cast<unsigned>(ticket % gridDim.x), static_cast<unsigned>(ticket / gridDim.x) * STATES};
+        drawn = next_ticket(tickets, gridDim.x);
     }
     __syncthreads();
     return drawn;
@@ -63,6 +68,11 @@ __device__ __forceinline__ int scanned_lanes(int own) {
     return own;
 }
 
+// Whether the array does not end within the tile.
+__device__ __forceinline__ bool is_whole(unsigned tile, size_t n) {
+    return static_cast<size_t>(tile + 1) * TILE <= n;
+}
+
 // The element of this thread's vector k, in the array.
 __device__ __forceinline__ size_t place_of(unsigned tile, int k) {
     return static_cast<size_t>(tile) * TILE + ((threadIdx.x / 32 * VECTORS + k) * 32 + threadIdx.x % 32) * 4;
@@ -91,6 +101,23 @@ __device__ __forceinline__ void store_four(int* __restrict__ out, size_t i, size
     }
 }
 
+// Scans what a warp holds, vector after vector; returns its sum. All its lanes must call it.
+__device__ __forceinline__ int scan_part(int4 (&values)[VECTORS]) {
+    int of_warp = 0;
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        int4& value = values[k];
+        value.y += value.x;
+        value.z += value.y;
+        value.w += value.z;
+        const int scanned = scanned_lanes(value.w);
+        const int before = of_warp + scanned - value.w;
+        value = make_int4(value.x + before, value.y + before, value.z + before, value.w + before);
+        of_warp += __shfl_sync(0xffffffffu, scanned, 31);
+    }
+    return of_warp;
+}
+
 // All threads of a block must call it, once.
 __device__ __forceinline__ TileScan scan_tile(const int* __restrict__ in, unsigned tile, size_t n) {
     __shared__ int of_warps[WARPS];
@@ -101,18 +128,7 @@ __device__ __forceinline__ TileScan scan_tile(const int* __restrict__ in, unsign
     for (int k = 0; k < VECTORS; ++k) {
         scan.values[k] = load_four(in, place_of(tile, k), n);
     }
-    int of_warp = 0;
-#pragma unroll
-    for (int k = 0; k < VECTORS; ++k) {
-        int4& value = scan.values[k];
-        value.y += value.x;
-        value.z += value.y;
-        value.w += value.z;
-        const int scanned = scanned_lanes(value.w);
-        const int before = of_warp + scanned - value.w;
-        value = make_int4(value.x + before, value.y + before, value.z + before, value.w + before);
-        of_warp += __shfl_sync(0xffffffffu, scanned, 31);
-    }
+    const int of_warp = scan_part(scan.values);
     if (lane == 0) {
         of_warps[warp] = of_warp;
     }
@@ -123,13 +139,25 @@ __device__ __forceinline__ TileScan scan_tile(const int* __restrict__ in, unsign
     return scan;
 }
 
+// Stores this warp's part of the tile, `add` being the sum of all elements before it. The array does not end in a WHOLE
+// tile.
+template <bool WHOLE>
+__device__ __forceinline__ void store_part(int* __restrict__ out, const int4 (&values)[VECTORS], int add, unsigned tile,
+                                           size_t n) {
+#pragma unroll
+    for (int k = 0; k < VECTORS; ++k) {
+        const int4 value = values[k];
+        const int4 sums = make_int4(value.x + add, value.y + add, value.z + add, value.w + add);
+        if (WHOLE) {
+            __stcs(reinterpret_cast<int4*>(out + place_of(tile, k)), sums);
+        } else {
+            store_four(out, place_of(tile, k), n, sums);
+        }
+    }
+}
+
 // Stores the tile, `before` being the sum of all elements before it.
 __device__ __forceinline__ void store_tile(int* __restrict__ out, const TileScan& scan, int before, unsigned tile,
                                            size_t n) {
-    const int add = before + scan.before;
-#pragma unroll
-    for (int k = 0; k < VECTORS; ++k) {
-        const int4 value = scan.values[k];
-        store_four(out, place_of(tile, k), n, make_int4(value.x + add, value.y + add, value.z + add, value.w + add));
-    }
+    store_part<false>(out, scan.values, before + scan.before, tile, n);
 }

@@ -9,7 +9,7 @@ from family_modules import reduce
 from peakgate.case import Case, Scale
 from peakgate.device.cpu import CpuLaunchable
 
-KEEPING_STATE = ("last_block", "scan_chained", "scan_lookback")
+KEEPING_STATE = ("last_block", "scan_chained", "scan_lookback", "scan_ahead")
 
 
 def test_a_sum_and_a_maximum_begin_with_what_is_there() -> None:
@@ -60,6 +60,12 @@ def test_the_last_block_adds_up_in_the_same_order_in_every_order_of_threads() ->
     assert len(found) == 1
 
 
+def test_the_last_edge_size_takes_every_slot_of_a_ring_more_than_once() -> None:
+    case = small_of(reduce.FAMILY, "scan_ahead")[0]
+    last = max(reduce.FAMILY.probes(case), key=lambda probe: probe.buffers[0].shape)
+    assert last.buffers[2].shape[0] > last.launch.grid[0] * reduce.AHEAD_STAGES
+
+
 def of_stage(name: str) -> list[Case]:
     return [case for case in reduce.FAMILY.cases(Scale.BENCH) if case.stage.name == name]
 
@@ -68,3 +74,5 @@ def test_a_tile_has_a_word_for_its_state() -> None:
     for case in (*of_stage("scan_chained"), *of_stage("scan_lookback")):
         states = case.buffers[2]
         assert states.shape == (case.launch.grid[0],), case.id
+    for case in of_stage("scan_ahead"):
+        assert case.buffers[2].shape == (case.buffers[0].shape[0] // reduce.AHEAD_TILE,), case.id
