@@ -35,6 +35,8 @@ CLUSTERS = {1024: 2, 16384: 2, LONG: 8}
 """Blocks that share a row of so many elements; the shortest is for the emulator's small problems."""
 RESIDENT = {2: 1536, 4: 1024, 8: 1024}
 """Threads for which an SM is to have registers, in several blocks, by the vectors that each holds."""
+RESIDENT_WITHOUT_PARAMETERS = {(512, 4): 1536}
+"""Of a norm without them, by the threads of a row and the vectors of each: weights and biases would no longer fit."""
 RESIDENT_IN_CLUSTERS = 1536
 SMALL = (37, 260)
 PROBES: tuple[tuple[int, int], ...] = ((1, 1), (3, 127), (5, 264), (2, 1000))
@@ -200,6 +202,8 @@ def _held(described: StageKernel, rows: Mapping[int, int], gate: int, **launched
         else:
             block = tile.threads if tile.threads > WARP else LEAST_BLOCK  # rows of a few lanes share a block
             resident = RESIDENT[tile.vectors]
+            if NORMS[norm].parameters == 0:
+                resident = RESIDENT_WITHOUT_PARAMETERS.get((tile.threads, tile.vectors), resident)
             shape = {"THREADS": tile.threads}
         together = block // tile.threads
         yield _rows(
