@@ -48,7 +48,7 @@ from peakgate.run.lock import add_lock_options, device_uuid, locked
 PICTURES = "peakgate.reports.write.pictures"
 """Imports matplotlib, which takes long and is needed only at the end: in the background while processes measure."""
 
-GPU = re.compile(r"gpu(:\d+)?")
+GPU = re.compile(r"gpu(:\d+(,\d+)*)?")
 OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
 
 
@@ -119,7 +119,7 @@ def add_pairs_options(parser: argparse.ArgumentParser) -> None:
         help="fresh pairs for suspects, twice as many for one that they leave open (default: 20)",
     )
     parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="stop cleanly after so long")
-    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N (default: gpu:0)")
+    parser.add_argument("--device", default="gpu:0", help="gpu, gpu:N or gpu:N,M (default: gpu:0)")
     parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
     add_lock_options(parser)
 
@@ -229,7 +229,7 @@ def _explained(
     if not slower or record.interrupted:
         return None
     Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
-    index = int(options.device.partition(":")[2] or 0)
+    index = int(options.device.partition(":")[2].partition(",")[0] or 0)
     return explain(placed, slower, (options.out / "explain").resolve(), index=index)
 
 

@@ -247,7 +247,8 @@ class Case:
     that numpy.save left of each output, or a case of another kernel on the same arguments. It is None where nobody
     asks the record for it, of a benchmark test say. ``roof`` names the measured roof the case is compared with.
     ``predicted`` has what a model expects of this case, by the name under which the run file reports it.
-    ``state``, one of STATES, is what a timed launch finds; two states are two cases.
+    ``state``, one of STATES, is what a timed launch finds; two states are two cases. Of a callable on several ``gpus``
+    the bytes are those that a GPU has to send over its links.
 
     How far an element may be off is ``tolerance * max(|ref|, magnitude)`` and the rounding of the output's type
     (``judge.correctness``): a number for all outputs that round, or one per output; 0 asks for equal values, and so
@@ -276,6 +277,7 @@ class Case:
     atol: float = 0.0
     rtol: float | None = None
     state: str = "cold"
+    gpus: int = 1
 
     def __post_init__(self) -> None:
         if not ID_PATTERN.fullmatch(self.id):

@@ -13,13 +13,17 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from peakgate.core.case import Array
 from peakgate.core.dtypes import BITS
 from peakgate.judge.magnitudes import shares
 from peakgate.measure.data import random_array
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _PLAIN = {"numpy": ("ndarray",), "cupy": ("ndarray",), "torch": ("Tensor", "Parameter")}
 _STANDARD = ("__dlpack__", "__dlpack_device__", "__array_namespace__")
@@ -67,12 +71,35 @@ def gpu_of(value: Any) -> int | None:
 
 
 def wait_for(values: Iterable[Any]) -> None:
-    """Wait until the GPU that holds one of these arrays is idle, on all of its streams."""
-    kinds = {framework(value) for value in values if on_gpu(value)}
-    if "torch" in kinds:
-        sys.modules["torch"].cuda.synchronize()
-    elif kinds:
-        importlib.import_module("cupy").cuda.runtime.deviceSynchronize()
+    """Wait until each GPU that holds one of these arrays is idle, on all of its streams."""
+    for gpu, kind in {gpu_of(value): framework(value) for value in values if on_gpu(value)}.items():
+        if kind == "torch":
+            sys.modules["torch"].cuda.synchronize(gpu)
+        else:
+            importlib.import_module("cupy").cuda.Device(gpu).synchronize()
+
+
+def at_home(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Let a function work on the GPU that holds its first array, in that GPU's current stream."""
+
+    @functools.wraps(function)
+    def run(value: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        cupy, gpu = sys.modules.get("cupy"), gpu_of(value)
+        with nullcontext() if cupy is None or gpu is None else cupy.cuda.Device(gpu):
+            return function(value, *args, **kwargs)
+
+    return run
+
+
+def here(value: Any) -> Any:
+    """An array that is in the host's memory or on the current GPU; of one on another GPU a copy on this one."""
+    cupy, gpu = sys.modules.get("cupy"), gpu_of(value)
+    if cupy is None or gpu is None or (at := cupy.cuda.Device().id) == gpu:
+        return value
+    wait_for([value])  # whatever writes it, on the streams of that GPU
+    copied = value.detach().to(f"cuda:{at}") if framework(value) == "torch" else plain(value).copy()
+    wait_for([copied])  # before anything writes it
+    return copied
 
 
 def arrays_in(value: object) -> Iterator[Any]:
@@ -139,6 +166,7 @@ def span(value: Any) -> tuple[int, int]:
     return start, start + nbytes(value)
 
 
+@at_home
 def copy_of(value: Any) -> Any:
     """An array's elements in memory of their own, in its framework; of a viewed one in that of its view."""
     match framework(value):
@@ -159,6 +187,7 @@ def settled(value: object) -> None:
             plain(array)
 
 
+@at_home
 def restore(value: Any, saved: Any) -> None:
     """Put back what ``copy_of`` kept, or another array's elements, in stream order where the array is on a GPU."""
     if framework(value) == "torch":
@@ -167,6 +196,7 @@ def restore(value: Any, saved: Any) -> None:
         _module(value).copyto(plain(value), plain(saved))
 
 
+@at_home
 def differs(value: Any, saved: Any) -> bool:
     """Whether an array's bytes are no longer those that ``copy_of`` kept."""
     if framework(value) == "torch":
@@ -178,6 +208,7 @@ def differs(value: Any, saved: Any) -> bool:
     return bool((mine != kept).any())
 
 
+@at_home
 def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     """Give an array other elements in place, drawn from its own; False for a type that is left as it is.
 
@@ -211,6 +242,7 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     return True
 
 
+@at_home
 def as_words(value: Any) -> Array | None:
     """The elements of a real array on a GPU as words of their size, a view of CuPy's; None for every other array.
 
@@ -234,6 +266,7 @@ def as_words(value: Any) -> Array | None:
     return words
 
 
+@at_home
 def move(value: Any, share: float, seed: int) -> bool:
     """Move each element of a real array by up to ``share`` of itself, in place; False for every other type."""
     value = plain(value) if framework(value) == "viewed" else value

@@ -31,6 +31,7 @@ from peakgate.device.arrays import (
     dtype_name,
     framework,
     gpu_of,
+    here,
     move,
     nbytes,
     on_gpu,
@@ -92,6 +93,11 @@ def given(value: Any) -> Any:
     return value.array() if isinstance(value, Exchanged) else _each(value, given)
 
 
+def _gathered(value: Any) -> Any:
+    """Nested tuples, lists and mappings with the arrays of other GPUs copied to the current one."""
+    return _each(value, _gathered) if framework(value) is None else here(value)
+
+
 def _each(value: Any, change: Any) -> Any:
     """A plain tuple, list or dict with its members changed; everything else as it is."""
     if type(value) in (tuple, list):
@@ -135,9 +141,9 @@ class Call:
         self.arrays = visible_arrays(self.function, self.args, self.kwargs) + exchange.storages
         self.remember()
 
-    def elsewhere(self, gpu: int) -> int | None:
-        """Another GPU than this one that holds an array; None where there is none."""
-        return next((at for at in map(gpu_of, self.arrays) if at not in (None, gpu)), None)
+    def elsewhere(self, gpus: Sequence[int]) -> int | None:
+        """Another GPU than these that holds an array; None where there is none."""
+        return next((at for at in map(gpu_of, self.arrays) if at not in (None, *gpus)), None)
 
     @property
     def nbytes(self) -> tuple[int, ...]:
@@ -175,6 +181,13 @@ class Call:
         args, kwargs = given(self._arguments)
         return wanted(*args, **kwargs)
 
+    def _referred(self, reference: object) -> list[Any]:
+        """What a reference gives for the call's arguments, of which it finds all on the current GPU."""
+        if not callable(reference):
+            return _flat(reference)
+        args, kwargs = _gathered(given(self._arguments))
+        return _flat(reference(*args, **kwargs))
+
     def outputs(self, declared: object = None) -> list[Any]:
         """The arrays and numbers that the newest run gave.
 
@@ -199,7 +212,7 @@ class Call:
 
     def expected(self, reference: object) -> list[Typed]:
         """The reference's result for the call's arguments, in memory of its own; the arrays are as before."""
-        values = _flat(self.of_arguments(reference))
+        values = self._referred(reference)
         found = typed([copy_of(value) if framework(value) else value for value in values])
         self.rewind_all()
         return found
@@ -214,7 +227,7 @@ class Call:
         try:
             if not any([move(array, share, seed + at) for at, array in enumerate(self.arrays)]):  # noqa: C419  (all)
                 raise ValueError("no argument can be moved")
-            return [each.array for each in typed(_flat(self.of_arguments(reference)))]
+            return [each.array for each in typed(self._referred(reference))]
         finally:
             self.rewind_all()
 
@@ -233,13 +246,13 @@ class Typed:
 
 
 def typed(values: Sequence[Any]) -> list[Typed]:
-    """Outputs, or what a reference gave, as arrays that can be compared.
+    """Outputs, or what a reference gave, as arrays that can be compared, on the current GPU or in the host's memory.
 
     Elements of a type that is not known here count as those of the type that holds their values.
     """
     found = []
     for value in values:
-        array = comparable(value)
+        array = comparable(here(value))
         name = dtype_name(value) if framework(value) else "float64"
         found.append(Typed(array, name if name in dtypes.KNOWN else array.dtype.name))
     return found

@@ -63,12 +63,16 @@ def stream_handle(call: Call, wanted: object = None) -> int:
 
 
 @contextmanager
-def one_stream(device: GpuDevice, handle: int, largest_batch: int) -> Iterator[SampleStream]:
+def one_stream(device: GpuDevice, handle: int, largest_batch: int, gpus: int = 1) -> Iterator[SampleStream]:
     """Make a stream current for every framework that is imported; gives what samples on it.
 
-    Warp takes no legacy default stream from others: where it is imported a new stream stands for that.
+    Warp takes no legacy default stream from others: where it is imported a new stream stands for that. With several
+    GPUs the current stream of each stays what it is.
     """
     with ExitStack() as stack:
+        if gpus > 1:
+            yield device.sample_stream(largest_batch, gpus)
+            return
         warp: Any = sys.modules.get("warp")
         if warp is not None and not handle:
             handle = int(stack.enter_context(cupy.cuda.Stream()).ptr)
@@ -138,12 +142,13 @@ class GpuCall(CallableLaunchable):
         ]
 
     def run(self) -> None:
-        """Run the call once from where it starts and wait for all of the GPU."""
+        """Run the call once from where it starts and wait for all of each GPU."""
         if self._device.lost:
             raise DeviceLost(self._device.lost)
         self._call.rewind()
+        self._stream.synchronize()  # one GPU may read what is put back on another
         self._call.run()
-        cupy.cuda.runtime.deviceSynchronize()
+        self._stream.synchronize()
 
     def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
         """Time calls; Unmeasurable where a part of their work ran before they were timed.
@@ -221,7 +226,12 @@ class GpuCall(CallableLaunchable):
         return state.shown(taken, self._device.facts.l2_bytes, memory_gbs)
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:
-        """The energy of a call, over loops of calls on the arrays as they are, which are put back afterwards."""
+        """The energy of a call, over loops of calls on the arrays as they are, which are put back afterwards.
+
+        None of one on several GPUs: its calls would not start together.
+        """
+        if self.case.gpus > 1:
+            return None
         call = self._call
         found = measured_energy(
             self._device.energy_meter,
@@ -245,7 +255,12 @@ class GpuCall(CallableLaunchable):
         return before
 
     def _change(self, seed: int) -> None:
-        elements.change([(words, kept, seed + 2 * at) for at, (words, kept) in enumerate(self._words)])
+        by_gpu: dict[int, list[tuple[Any, Any, int]]] = {}
+        for at, (words, kept) in enumerate(self._words):
+            by_gpu.setdefault(words.device.id, []).append((words, kept, seed + 2 * at))
+        for gpu, numbered in by_gpu.items():
+            with cupy.cuda.Device(gpu):
+                elements.change(numbered)
 
 
 def _by_torch(call: Call) -> bool:

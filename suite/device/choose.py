@@ -20,13 +20,13 @@ FALLBACK_NOTE = (
 
 
 def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None]:
-    """Open the device a user asked for: ``auto``, ``cpu``, ``gpu`` or ``gpu:N``; ``later`` leaves that to ``opened``.
+    """Open what a user asked for: auto, cpu, gpu, gpu:N, or several: gpu:N,M; ``later`` leaves that to ``opened``.
 
     Gives the device and, where ``auto`` fell back to the emulator, one line that says so and what it means.
     """
-    index = _gpu_index(choice)
-    if index is not None:
-        return _gpu(index, later=later), None
+    indices = _gpu_indices(choice)
+    if indices:
+        return _gpu(indices, later=later), None
     from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (a GPU does without the emulator)
 
     return CpuDevice(), None if choice == "cpu" else FALLBACK_NOTE
@@ -44,27 +44,34 @@ def _not_opened(choice: str, error: RuntimeError) -> CannotDecide:
     return CannotDecide(f"{choice} cannot be opened ({error}); see nvidia-smi for what is on it", Code.BUSY)
 
 
-def _gpu_index(choice: str) -> int | None:
-    """The CUDA index of the GPU to open; None for the emulator."""
+def _gpu_indices(choice: str) -> tuple[int, ...]:
+    """The CUDA indices of the GPUs to open, that of cases on one GPU first; none for the emulator."""
     if choice == "cpu":
-        return None
-    index, count = driver.named_gpu(choice), driver.gpu_count()
-    if index is None:
+        return ()
+    indices, count = driver.named_gpus(choice), driver.gpu_count()
+    if not indices or len({*indices}) < len(indices):
         raise PeakgateError(
-            f"--device {choice!r}: expected auto, cpu, gpu or gpu:N with N the CUDA device index", Code.OPTION
+            f"--device {choice!r}: expected auto, cpu, gpu or gpu:N with N the CUDA device index, "
+            "or several, each once: gpu:0,1",
+            Code.OPTION,
         )
     if choice != "auto" and count == 0:
         raise PeakgateError(
             f"--device {choice}: no GPU answers on this machine; check nvidia-smi, or use --device cpu", Code.NO_GPU
         )
-    if choice != "auto" and index >= count:
+    if choice != "auto" and max(indices) >= count:
         raise PeakgateError(
             f"--device {choice}: this machine has {counted(count, 'GPU')}, numbered from 0", Code.NO_GPU
         )
-    return index if count else None
+    if len(indices) > 1 and len(models := {driver.gpu_name(index) for index in indices}) > 1:
+        raise PeakgateError(
+            f"--device {choice}: these are of {' and '.join(sorted(models))}; floors belong to one GPU model",
+            Code.GPU_MODELS,
+        )
+    return indices if count else ()
 
 
-def _gpu(index: int, *, later: bool) -> Device:
+def _gpu(indices: tuple[int, ...], *, later: bool) -> Device:
     try:
         from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (a machine without a GPU need not have CuPy)
     except ImportError as error:
@@ -74,9 +81,9 @@ def _gpu(index: int, *, later: bool) -> Device:
             Code.INSTALLATION,
         ) from None
     try:
-        return GpuDevice(index, later=later)
+        return GpuDevice(*indices, later=later)
     except RuntimeError as error:  # CuPy's word for what CUDA refuses
-        raise _not_opened(f"gpu:{index}", error) from None
+        raise _not_opened(f"gpu:{','.join(map(str, indices))}", error) from None
 
 
 def groups(arguments: list[str]) -> list[str]:

@@ -34,10 +34,10 @@ def gpu_count() -> int:
     return count.value
 
 
-def named_gpu(choice: str) -> int | None:
-    """The CUDA index that a ``--device`` names, 0 for ``auto`` and ``gpu``; None for ``cpu`` and any other text."""
-    match = re.fullmatch(r"auto|gpu(?::(\d+))?", choice)
-    return None if match is None else int(match[1] or 0)
+def named_gpus(choice: str) -> tuple[int, ...]:
+    """The CUDA indices that a ``--device`` names, 0 for ``auto`` and ``gpu``; none for ``cpu`` and any other text."""
+    match = re.fullmatch(r"auto|gpu(?::(\d+(?:,\d+)*))?", choice)
+    return () if match is None else tuple(map(int, (match[1] or "0").split(",")))
 
 
 def cuda_extra() -> str | None:

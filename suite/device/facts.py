@@ -79,5 +79,6 @@ def read(index: int) -> tuple[NvmlFacts, Peaks | None]:
         sm_clock_mhz=facts.sm_clock_max_mhz,
         capability=capability,
         link_gbs=pcie_gbs(generation, lanes) if generation and lanes else None,
+        nvlinks_mbs=nvml.nvlinks_mbs(handle),
     )
     return facts, peaks

@@ -44,6 +44,9 @@ _CACHED_INPUT_SHARE = 0.25
 _ROOM_BYTES, _ROOM_SHARE = 2 << 30, 0.1
 """Memory to move a case's arrays about in: so much, or this share of the GPU's where that is less."""
 
+MULTICAST_OFF = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
+"""In NCCL, PyTorch and NVSHMEM: the switch adds up, so fewer bytes than a case claims would cross the links."""
+
 _CLOSED: list[GpuDevice] = []
 """Kept to the end of the process: their events and modules would free themselves in a context that is gone."""
 
@@ -62,7 +65,7 @@ def _text_bytes(case: Case) -> int:
 
 
 class GpuDevice(Device):
-    """One CUDA device by index.
+    """One CUDA device by index, with further ones for cases on several: ``gpus`` are the indices of all.
 
     ``guarded`` arrays detect a write past their end; a tool that watches every access detects more without them.
     ``later``: before anything but ``facts`` and ``refusal`` is asked for, the caller calls ``open``.
@@ -72,32 +75,37 @@ class GpuDevice(Device):
     scale = Scale.BENCH
     xp: Any = cupy
 
-    def __init__(self, index: int, *, guarded: bool = True, later: bool = False) -> None:
+    def __init__(self, index: int, *further: int, guarded: bool = True, later: bool = False) -> None:
         super().__init__()
         self.guarded = guarded
-        self._before: warmup.Before | None = None
+        self.gpus = (index, *further)
+        self._before: dict[int, warmup.Before] = {}
         self.facts, self.peaks = facts.read(index)
         self.slug = self.facts.slug
         major, minor = self.facts.compute_capability.split(".")
         self.capability: tuple[int, int] | None = (int(major), int(minor))
         self.lost: str | None = None
         self._attributes = cupy.cuda.Device(index).attributes
-        self._stream: SampleStream | None = None
+        self._streams: dict[int, SampleStream] = {}
         self._building: dict[tuple[Stage, Defines], Future[Cubin]] = {}
         self._built: dict[tuple[Stage, Defines], Cubin] = {}
         self._functions: dict[tuple[str, bool, bool], dict[str, Any]] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._noise: dict[str, Array] = {}
         self._room: Array | None = None
-        self._own: frozenset[int] = frozenset()
+        self._own: dict[int, frozenset[int]] = {}
         if not later:
             self.open()
 
     def open(self) -> None:
-        """Make the CUDA context; before, nothing is on the GPU."""
-        self._before = warmup.before(self.facts.index)
-        cupy.cuda.Device(self.facts.index).use()
-        cupy.cuda.runtime.free(0)
+        """Make the CUDA contexts; before, nothing is on the GPUs. With several NVLink multicast stays off."""
+        if len(self.gpus) > 1:
+            for name, value in MULTICAST_OFF.items():
+                os.environ.setdefault(name, value)
+        for gpu in reversed(self.gpus):
+            self._before[gpu] = warmup.before(gpu)
+            cupy.cuda.Device(gpu).use()
+            cupy.cuda.runtime.free(0)
 
     def describe(self) -> dict[str, Any]:
         described = asdict(self.facts)
@@ -106,12 +114,14 @@ class GpuDevice(Device):
             "peak_tflops": self.peaks.fp32_tflops if self.peaks else None,
             "peak_tensor_tflops": dict(self.peaks.tensor_tflops) if self.peaks else {},
             "peak_link_gbs": self.peaks.link_gbs if self.peaks else None,
+            "peak_nvlink_gbs": self.peaks.nvlink_gbs if self.peaks else None,
             "peak_derivation": self.peaks.derivation if self.peaks else None,
         }
         return described
 
     def preflight(self) -> Preflight | None:
-        return self._before.state if self._before else None
+        before = self._before.get(self.facts.index)
+        return before.state if before else None
 
     def refusal(self, case: Case) -> str | None:
         assert self.capability is not None
@@ -191,8 +201,9 @@ class GpuDevice(Device):
         assert self.capability is not None
         return cubin(case.stage, case.defines, self.capability)
 
-    def disturbance(self) -> str | None:
-        return disturbance(nvml.load(self.facts.index), self._own)
+    def disturbance(self, gpus: int = 1) -> str | None:
+        found = (disturbance(nvml.load(gpu), self._own.get(gpu, frozenset())) for gpu in self.gpus[:gpus])
+        return next(filter(None, found), None)
 
     @cached_property
     def energy_meter(self) -> GpuMeter:
@@ -271,9 +282,9 @@ class GpuDevice(Device):
     def warm_up(self) -> None:
         """Work until the SM clock stands near its highest (at most 400 flushes): an idle GPU clocks low."""
         references.end()
-        stream = self.sample_stream(SamplingPlan().batch)
-        assert self._before is not None
-        self._own = own_processes(self._before.load, nvml.load(self.facts.index), os.getpid())
+        stream = self.sample_stream(SamplingPlan().batch, len(self.gpus))
+        for gpu, before in self._before.items():
+            self._own[gpu] = own_processes(before.load, nvml.load(gpu), os.getpid())
         for _ in range(400):
             clock = stream.clock_mhz()
             if clock is None or clock >= 0.98 * self.facts.sm_clock_max_mhz:
@@ -282,21 +293,24 @@ class GpuDevice(Device):
     def faulted(self, case: Case, fault: Exception) -> KernelFault | MemoryError:
         """Turn a CUDA error into the case's own failure; after most of them the context takes no more launches."""
         try:
-            cupy.cuda.get_current_stream().synchronize()
-            cupy.zeros(1).sum().item()
+            for gpu in reversed(self.gpus):  # the current one last
+                cupy.cuda.Device(gpu).use()
+                cupy.cuda.get_current_stream().synchronize()
+                cupy.zeros(1).sum().item()
         except FAULTS:
             self.lost = f"{case.id} faulted ({fault}) and took the CUDA context with it"
         return failure(fault, lost=self.lost is not None)
 
     def close(self) -> None:
-        """Destroy the CUDA context; what this process still has of it must not be used or freed any more."""
+        """Destroy the CUDA contexts; what this process still has of them must not be used or freed any more."""
         assert self.lost is None, "a lost context goes with its process"
         _CLOSED.append(self)
-        cupy.cuda.runtime.deviceSynchronize()
-        driver.destroy_context(self.facts.index)
+        for gpu in self.gpus:
+            cupy.cuda.Device(gpu).synchronize()
+            driver.destroy_context(gpu)
 
-    def sample_stream(self, batch: int) -> SampleStream:
-        """The stream all samples are taken on, for batches of up to this size."""
-        if self._stream is None or self._stream.largest_batch < batch:
-            self._stream = SampleStream(self.facts.l2_bytes, batch)
-        return self._stream
+    def sample_stream(self, batch: int, gpus: int = 1) -> SampleStream:
+        """The stream all samples are taken on, of one GPU or the first so many, for batches of up to this size."""
+        if gpus not in self._streams or self._streams[gpus].largest_batch < batch:
+            self._streams[gpus] = SampleStream(self.facts.l2_bytes, batch, self.gpus[:gpus])
+        return self._streams[gpus]

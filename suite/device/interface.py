@@ -163,6 +163,8 @@ class Device(ABC):
     xp: Any
     peaks: Peaks | None
     capability: tuple[int, int] | None
+    gpus: tuple[int, ...] = ()
+    """The CUDA indices of the GPUs that a case may use, the first for a case on one."""
     lost: str | None
     """Why it takes no more launches; None while it does."""
     rng: np.random.Generator
@@ -192,8 +194,8 @@ class Device(ABC):
         """The device's state before a run; None where there is nothing to look at."""
         return None
 
-    def disturbance(self) -> str | None:
-        """Why the newest samples are doubtful: a foreign process, a thermal slowdown; None if they are not."""
+    def disturbance(self, gpus: int = 1) -> str | None:  # noqa: ARG002
+        """Why the newest samples of so many GPUs are doubtful: a foreign process, heat; None if they are not."""
         return None
 
     def compared(  # noqa: B027

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -109,6 +110,31 @@ def health(handle: Any) -> dict[str, Any]:
     }
 
 
+def nvlinks_mbs(handle: Any) -> list[int]:
+    """The line rate of each active NVLink of a GPU, one direction in MB/s; none where the driver does not report it."""
+    pynvml = _nvml()
+    links = range(pynvml.NVML_NVLINK_MAX_LINKS)
+    active = [link for link in links if ask("DeviceGetNvLinkState", handle, link) == pynvml.NVML_FEATURE_ENABLED]
+    rates = _values(handle, [(pynvml.NVML_FI_DEV_NVLINK_GET_SPEED, link) for link in active])
+    (common,) = _values(handle, [pynvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON])  # of a driver that has no others
+    return [rate for each in rates if (rate := each or common)]
+
+
+def _values(handle: Any, wanted: Sequence[Any]) -> list[int | None]:
+    """NVML's fields by number, or by number and link; None for what the driver does not report."""
+    pynvml = _nvml()
+    found = ask("DeviceGetFieldValues", handle, wanted) if wanted else []
+    if found is None:
+        return [None] * len(wanted)
+    long = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
+    return [
+        None
+        if each.nvmlReturn != pynvml.NVML_SUCCESS
+        else int(each.value.ullVal if each.valueType == long else each.value.uiVal)
+        for each in found
+    ]
+
+
 def load(index: int) -> Load:
     """Who computes on the GPU with this CUDA index and what slows its clocks, now; two cheap questions to NVML."""
     nvml = handle(index)
@@ -154,16 +180,7 @@ class PowerMeter:
             pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
             pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
         ]
-        found = ask("DeviceGetFieldValues", self._handle, wanted)
-        if found is None:
-            return [None] * len(wanted)
-        long = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
-        return [
-            None
-            if each.nvmlReturn != pynvml.NVML_SUCCESS
-            else int(each.value.ullVal if each.valueType == long else each.value.uiVal)
-            for each in found
-        ]
+        return _values(self._handle, wanted)
 
 
 def _grown(before: int | None, now: int | None) -> bool:

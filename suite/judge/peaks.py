@@ -1,4 +1,4 @@
-"""Peaks of a GPU by its own attributes: memory, the host link, FP32 and the tensor cores by type.
+"""Peaks of a GPU by its own attributes: memory, the host link, NVLinks, FP32 and the tensor cores by type.
 
 One clock for all: the highest that the SMs have. NVIDIA's data sheets give tensor cores at a lower one: 989 TFLOP/s of
 an H200 in bf16 are at 1830 MHz, at its highest, 1980 MHz, they are 1070.
@@ -6,14 +6,14 @@ an H200 in bf16 are at 1830 MHz, at its highest, 1980 MHz, they are 1070.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from peakgate.core.case import Case
 from peakgate.judge.occupancy import LIMITS, Capability
 
-Bottleneck = Literal["memory", "compute", "link"]
+Bottleneck = Literal["memory", "compute", "link", "nvlink"]
 PCIE_GBS_PER_LANE = {
     1: 0.25,
     2: 0.5,
@@ -52,8 +52,9 @@ and boost clock:
 class Peaks:
     """Theoretical peaks: memory in GB/s (1e9 bytes), FP32 in TFLOP/s; ``derivation`` shows the sums.
 
-    ``link_gbs`` is one direction of the host link; None when the driver does not report it. ``tensor_tflops`` is by
-    type, of those that are known of this GPU; int8 operations count as the others do.
+    ``link_gbs`` is one direction of the host link, ``nvlink_gbs`` of all active NVLinks together; None when the driver
+    does not report it. ``tensor_tflops`` is by type, of those that are known of this GPU; int8 operations count as the
+    others do.
     """
 
     memory_gbs: float
@@ -61,6 +62,7 @@ class Peaks:
     derivation: str
     link_gbs: float | None = None
     tensor_tflops: Mapping[str, float] = field(default_factory=dict)
+    nvlink_gbs: float | None = None
 
     def arithmetic_tflops(self, case: Case) -> float | None:
         """The peak of a case's operations; None where it is given for a type whose peak is not known.
@@ -75,12 +77,15 @@ class Peaks:
     def least_time_us(self, case: Case) -> tuple[float, Bottleneck] | None:
         """The shortest time a case's work can take and the peak that sets it (the roofline model).
 
-        A case whose roof is the host link is bound by that alone. Bytes of a repeated launch may come from the L2, of
-        which no peak is known: operations alone bind it. None when the rate that it needs is unknown.
+        A case whose roof is a link, to the host or between GPUs, is bound by that alone. Bytes of a repeated launch may
+        come from the L2, of which no peak is known: operations alone bind it. None when the rate that it needs is
+        unknown.
         """
         work = case.work
         if case.roof == "link":
             return (work.bytes / self.link_gbs / 1e3, "link") if self.link_gbs else None
+        if case.roof == "nvlink":
+            return (work.bytes / self.nvlink_gbs / 1e3, "nvlink") if self.nvlink_gbs else None
         memory_us = 0.0 if case.repeated else work.bytes / self.memory_gbs / 1e3
         tflops = self.arithmetic_tflops(case)
         if (work.flops and tflops is None) or (case.repeated and not work.flops):
@@ -97,11 +102,13 @@ def theoretical_peaks(
     sm_clock_mhz: float,
     capability: Capability,
     link_gbs: float | None = None,
+    nvlinks_mbs: Sequence[int] = (),
 ) -> Peaks | None:
     """Derive the peaks from device attributes; None when the architecture is not in the table.
 
     Memory: clock x 2 (double data rate) x bus width / 8. FP32: multiprocessors x lanes x 2 (a fused multiply-add
-    counts two) x the highest SM clock. Tensor cores: multiprocessors x TENSOR_OPERATIONS x that clock.
+    counts two) x the highest SM clock. Tensor cores: multiprocessors x TENSOR_OPERATIONS x that clock. NVLinks: the sum
+    of their line rates, ``nvlinks_mbs``, one direction in MB/s each.
     """
     limits = LIMITS.get(capability)
     if limits is None:
@@ -117,7 +124,10 @@ def theoretical_peaks(
         f"{sm_count} SM x {lanes} lanes x 2 x {sm_clock_mhz:.0f} MHz = {fp32_tflops:.1f} TFLOP/s"
         + (f"; tensor cores, operations per SM and clock{tensor[1:]} TFLOP/s" if tensor else "")
     )
-    return Peaks(memory_gbs, fp32_tflops, derivation, link_gbs, tensor_tflops)
+    nvlink_gbs = sum(nvlinks_mbs) / 1e3 or None
+    if nvlink_gbs:
+        derivation += f"; {len(nvlinks_mbs)} NVLinks, together {nvlink_gbs:.0f} GB/s"
+    return Peaks(memory_gbs, fp32_tflops, derivation, link_gbs, tensor_tflops, nvlink_gbs)
 
 
 def pcie_gbs(generation: int, lanes: int) -> float | None:

@@ -115,6 +115,16 @@ Batch = Sequence[tuple[float, float | None]]
 """Microseconds, and SM clock in MHz or None, of each sample."""
 
 
+def slowest(of_each: Sequence[Batch]) -> Batch:
+    """A batch that several GPUs took together as one: of each sample the longest time, and the lowest clock known."""
+    if len(of_each) == 1:
+        return of_each[0]
+    return [
+        (max(time_us for time_us, _ in parts), min((clock for _, clock in parts if clock is not None), default=None))
+        for parts in zip(*of_each, strict=True)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class PowerReading:
     """A GPU's power in W, None where the driver does not report it, and whether nothing but power lowers its clocks.

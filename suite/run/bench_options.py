@@ -28,7 +28,10 @@ def parser() -> argparse.ArgumentParser:
         epilog="exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 130 interrupted",
         allow_abbrev=False,
     )
-    made.add_argument("--device", help="auto (a GPU if one answers, else cpu; the default), cpu, gpu or gpu:N")
+    made.add_argument(
+        "--device",
+        help="auto (a GPU if one answers, else cpu; the default), cpu, gpu or gpu:N; gpu:0,1 for cases on several GPUs",
+    )
     made.add_argument("--tier", help="gate: every stage, few shapes (the default); full: all sizes and blocks")
     made.add_argument(
         "--strict-gate",

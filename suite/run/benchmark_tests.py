@@ -171,8 +171,9 @@ class BenchmarkTests(_Collecting):
         """The fixture of one test; from here on its case is answerable for what happens to the process."""
         from peakgate.run.callables import GpuBenchmark  # noqa: PLC0415  (as above)
 
+        made = GpuBenchmark(node, self._run.session, benchmark, timer)
         self._run.session.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
-        made = self._used[node.nodeid] = GpuBenchmark(node, self._run.session, benchmark, timer)
+        self._used[node.nodeid] = made
         return made
 
     @pytest.hookimpl(tryfirst=True)

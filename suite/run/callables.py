@@ -29,7 +29,7 @@ from peakgate.judge.correctness import Check
 from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
-from peakgate.run.marker import Proving, given_by
+from peakgate.run.marker import Proving, given_by, too_few
 from peakgate.run.results import ReplayTimer, case_of, raise_for, replay
 from peakgate.run.run_file import extra_info
 from peakgate.run.session import Outcome, Proof, Session, WrongResult, verdict_of
@@ -71,7 +71,8 @@ class GpuBenchmark:
     """The fixture: call it as pytest-benchmark's ``benchmark``.
 
     ``group``, ``extra_info``, ``name`` and ``stats`` are pytest-benchmark's own. ``session`` is None where no GPU
-    answers and no run of ``peakgate bench`` is under way.
+    answers and no run of ``peakgate bench`` is under way. ``gpus`` are the CUDA indices of the test's GPUs; where the
+    run has fewer than it needs it is skipped.
     """
 
     def __init__(
@@ -79,7 +80,11 @@ class GpuBenchmark:
     ) -> None:
         self._node, self._session, self._benchmark, self._timer = node, session, benchmark, timer
         self._given = given_by(node)
-        self._listed = case_of(node.nodeid, self._given.state)
+        self._listed = case_of(node.nodeid, self._given.state, max(1, self._given.gpus))
+        has = ((0,) if gpu_count() else ()) if session is None else session.device.gpus
+        if (lacking := too_few(self._given.gpus, len(has), gpu_count())) is not None:
+            pytest.skip(lacking)
+        self.gpus = has[: max(1, self._given.gpus)]
         self.outcome: Outcome | None = None
         self.called = False
 
@@ -207,13 +212,14 @@ class GpuBenchmark:
         device = session.device
         assert isinstance(device, GpuDevice)
         case = self._listed
-        self._refuse_elsewhere(call, session, device.facts.index)
+        self._refuse_elsewhere(call, session)
         try:
-            with one_stream(device, stream_handle(call, self._given.stream), session.plan.batch) as stream:
+            handle, gpus = stream_handle(call, self._given.stream), len(self.gpus)
+            with one_stream(device, handle, session.plan.batch, gpus) as stream:
                 case = self._case(call)
                 proving = self._proving(call) if session.checks else None
                 call.run()  # compiles what is compiled at the first call
-                device.xp.cuda.runtime.deviceSynchronize()
+                stream.synchronize()
                 call.learn()
                 proof = proving.first() if proving else None
                 behaviour = find_out(stream, call, session.plan)
@@ -250,12 +256,12 @@ class GpuBenchmark:
         self._keep(replace(outcome, judgement=_judged(outcome), tuned=tuned, energy=energy), samples)
         return call.result
 
-    def _refuse_elsewhere(self, call: Call, session: Session, gpu: int) -> None:
-        """Fail where the GPU is lost, or is not the one that holds the arrays."""
+    def _refuse_elsewhere(self, call: Call, session: Session) -> None:
+        """Fail where the GPU is lost, or another than the test's holds an array."""
         if session.device.lost:
             self._fail(self._listed, DeviceLost(session.device.lost))
-        if (other := call.elsewhere(gpu)) is not None:
-            measured = f"an array is on GPU {other}, the run measures gpu:{gpu}"
+        if (other := call.elsewhere(self.gpus)) is not None:
+            measured = f"an array is on GPU {other}, the run measures gpu:{','.join(map(str, self.gpus))}"
             self._fail(
                 self._listed, PeakgateError(f"{measured}; choose the GPU with CUDA_VISIBLE_DEVICES", Code.NO_GPU)
             )
@@ -281,7 +287,8 @@ class GpuBenchmark:
     def _case(self, call: Call) -> Case:
         work = self._given.work(call)
         arrays = tuple(sized_input(each, size) for each, size in zip(call.arrays, call.nbytes, strict=True))
-        return replace(self._listed, work=work, arguments=arrays, roof=default_roof(work.math))
+        roof = "nvlink" if self._listed.gpus > 1 else default_roof(work.math)
+        return replace(self._listed, work=work, arguments=arrays, roof=roof)
 
     def _proving(self, call: Call) -> Proving | None:
         return None if self._given.reference is None else Proving(call, self._given)

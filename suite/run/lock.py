@@ -16,7 +16,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -57,19 +57,31 @@ def held_s() -> float:
 
 
 def device_uuid(choice: str) -> str | None:
-    """The uuid of the GPU that a ``--device`` leads to; None where it leads to the emulator or to no GPU."""
-    index = driver.named_gpu(choice)
-    return None if index is None or index >= driver.gpu_count() else driver.gpu_uuid(index)
+    """The uuid of the GPU that a ``--device`` leads to; None where it leads to the emulator or to no GPU.
+
+    Those of several are joined by commas, as ``CUDA_VISIBLE_DEVICES`` has them.
+    """
+    indices, count = driver.named_gpus(choice), driver.gpu_count()
+    return ",".join(filter(None, (driver.gpu_uuid(index) for index in indices if index < count))) or None
 
 
 @contextmanager
 def locked(uuid: str | None, wait_s: float = DEFAULT_WAIT_S) -> Iterator[None]:
-    """Lock a GPU for the length of a ``with`` block; without a uuid nothing is locked.
+    """Lock a GPU, or each of several, for the length of a ``with`` block; without a uuid nothing is locked.
 
-    Waits up to ``wait_s`` for another run and says for whom; CannotDecide when it has not ended by then.
+    Waits up to ``wait_s`` for another run and says for whom; CannotDecide when it has not ended by then. All runs lock
+    in one order, so that no two wait for each other.
     """
+    with ExitStack() as stack:
+        for each in sorted({*uuid.split(",")} if uuid else ()):
+            stack.enter_context(_one_locked(each, wait_s))
+        yield
+
+
+@contextmanager
+def _one_locked(uuid: str, wait_s: float) -> Iterator[None]:
     path = _folder() / f"peakgate-{uuid}.lock"
-    if uuid is None or str(path) in os.environ.get(HELD_VARIABLE, "").split(os.pathsep):
+    if str(path) in os.environ.get(HELD_VARIABLE, "").split(os.pathsep):
         yield
         return
     descriptor = _open(path)

@@ -37,8 +37,9 @@ class Given:
     ``rtol`` in its place are NumPy's.
     ``outputs`` names the arrays that the callable writes, ``stream`` the stream it works on. ``fresh`` False keeps the
     inputs as they are: they are not checked again with other elements. ``state`` is what a timed call finds, one of
-    ``peakgate.core.case.STATES``; several states are as many tests (``states_of``). ``tuned`` is what a tuner that is
-    not known here chose, by kernel: ``{"kernel": configuration}``.
+    ``peakgate.core.case.STATES``; several states are as many tests (``variants_of``). ``tuned`` is what a tuner that is
+    not known here chose, by kernel: ``{"kernel": configuration}``. ``gpus`` is on how many GPUs it works, 0 where none
+    is given; several numbers are as many tests.
     """
 
     bytes: object = None
@@ -54,6 +55,7 @@ class Given:
     fresh: bool = True
     state: str = "cold"
     tuned: object = None
+    gpus: int = 0
 
     def choices(self, call: Call) -> tuple[TunedChoice, ...]:
         """What ``tuned`` gives after a call; PeakgateError for what is no mapping."""
@@ -100,26 +102,56 @@ def given_by(node: pytest.Item) -> Given:
         raise PeakgateError(
             f"{node.nodeid}: pytest.mark.{MARKER} takes keywords only: {', '.join(NAMES)}", Code.BENCHMARK_TEST
         )
-    state = getattr(node, "callspec").params[FIXTURE] if states_of(marker) != ("cold",) else "cold"  # noqa: B009
+    state, gpus = getattr(node, "callspec").params[FIXTURE] if variants_of(marker) != PLAIN else PLAIN[0]  # noqa: B009
     if state not in STATES:
         raise PeakgateError(
             f"{node.nodeid}: its state is {state!r}; expected one of {', '.join(STATES)}", Code.BENCHMARK_TEST
         )
-    return Given(**{**marker.kwargs, "state": state})
+    if not isinstance(gpus, int) or isinstance(gpus, bool) or gpus < 0:
+        raise PeakgateError(f"{node.nodeid}: gpus is {gpus!r}; expected a whole number from 1 up", Code.BENCHMARK_TEST)
+    if gpus > 1 and (state != "cold" or marker.kwargs.get("stream") is not None):
+        raise PeakgateError(
+            f"{node.nodeid}: on several GPUs it is measured cold and on the current stream of each; "
+            f"expected neither state={state!r} nor a stream",
+            Code.BENCHMARK_TEST,
+        )
+    return Given(**{**marker.kwargs, "state": state, "gpus": gpus})
 
 
-def states_of(marker: pytest.Mark | None) -> tuple[object, ...]:
-    """The states that a marker asks for, each of which is a test of its own."""
-    given = ("cold",) if marker is None else marker.kwargs.get("state", ("cold",))
-    return tuple(given) if isinstance(given, tuple | list) else (given,)
+PLAIN = (("cold", 0),)
 
 
-def in_states(metafunc: pytest.Metafunc) -> None:
-    """Make a benchmark test one for each of its states; all but cold end its id."""
-    states = states_of(metafunc.definition.get_closest_marker(MARKER)) if FIXTURE in metafunc.fixturenames else ()
-    if states not in ((), ("cold",)):
-        ids = [pytest.HIDDEN_PARAM if state == "cold" else str(state) for state in states]
-        metafunc.parametrize(FIXTURE, states, ids=ids, indirect=True)
+def variants_of(marker: pytest.Mark | None) -> tuple[tuple[Any, Any], ...]:
+    """State and number of GPUs of each test that a marker asks for."""
+    given = {"state": "cold", "gpus": 0, **({} if marker is None else marker.kwargs)}
+    states, gpus = (each if isinstance(each, tuple | list) else (each,) for each in (given["state"], given["gpus"]))
+    return tuple((state, count) for count in gpus for state in states)
+
+
+def in_variants(metafunc: pytest.Metafunc) -> None:
+    """Make a benchmark test one for each number of GPUs and state; those given, but for cold, end its id."""
+    variants = variants_of(metafunc.definition.get_closest_marker(MARKER))
+    if FIXTURE in metafunc.fixturenames and variants != PLAIN:
+        ids = [_label(*variant) or pytest.HIDDEN_PARAM for variant in variants]
+        metafunc.parametrize(FIXTURE, variants, ids=ids, indirect=True)
+
+
+def _label(state: object, gpus: object) -> str:
+    """How the id of a test ends that is in this state and on so many GPUs: ``2gpu``, ``warm``."""
+    return "-".join([*([f"{gpus}gpu"] if gpus else []), *([] if state == "cold" else [str(state)])])
+
+
+def too_few(needed: int, of_run: int, here: int) -> str | None:
+    """Why a test cannot run that needs so many GPUs, in one line; None where it can.
+
+    ``of_run`` are those of the run, ``here`` those that the driver offers.
+    """
+    if needed <= of_run:
+        return None
+    needs = f"needs {counted(needed, 'GPU')}"
+    if needed > here:
+        return f"{needs}, {here or 'none'} {'is' if here < 2 else 'are'} here"
+    return f"{needs}, this run has {of_run or 'none'}; give --device gpu:{','.join(map(str, range(needed)))}"
 
 
 _SEED = 20_261_121

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MARKER_LINE = (
     "peakgate(bytes=, flops=, peak_tflops=, math=, reference=, tolerance=, atol=, rtol=, outputs=, stream=, fresh=, "
-    "state=, tuned=): the work of gpu_benchmark's callable and what must come out of it"
+    "state=, tuned=, gpus=): the work of gpu_benchmark's callable and what must come out of it"
 )
 
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("peakgate")
     group.addoption("--peakgate", action="store_true", help="measure the project's kernels; see `peakgate bench`")
     group.addoption(
-        "--peakgate-device", default="auto", help="auto (a GPU if one answers, else cpu), cpu, gpu or gpu:N"
+        "--peakgate-device", default="auto", help="auto (a GPU if one answers, else cpu), cpu, gpu, gpu:N or gpu:N,M"
     )
     group.addoption("--peakgate-tier", default="gate", choices=("gate", "full"))
     group.addoption("--peakgate-strict", action="store_true")
@@ -98,11 +98,11 @@ def _of_benchmarks(path: Path) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make a benchmark test of several states one for each."""
+    """Make a benchmark test of several states, or numbers of GPUs, one for each."""
     if metafunc.definition.get_closest_marker("peakgate") is not None:
-        from peakgate.run.marker import in_states  # noqa: PLC0415  (as above)
+        from peakgate.run.marker import in_variants  # noqa: PLC0415  (as above)
 
-        in_states(metafunc)
+        in_variants(metafunc)
 
 
 @pytest.fixture

@@ -48,12 +48,12 @@ def main(arguments: Sequence[str]) -> int:
 def begin_on_gpu(given: Sequence[str]) -> None:
     """Begin what takes long on the GPU beside pytest's imports."""
     choice = next((each.removeprefix(DEVICE) for each in given if each.startswith(DEVICE)), "auto")
-    index = driver.named_gpu(choice)
-    if index is not None and driver.cuda_driver_version() is not None:
+    indices = driver.named_gpus(choice)
+    if indices and driver.cuda_driver_version() is not None:
         with contextlib.suppress(ImportError):  # opening the device reports it
             from peakgate.device import warmup  # noqa: PLC0415  (a run without a GPU does without)
 
-            warmup.begin(index)
+            warmup.begin(indices[0])
 
 
 class _Watch:

@@ -282,10 +282,10 @@ def case_parts(nodeid: str) -> tuple[str, str, str]:
     return spelled[0], spelled[1], spelled[2]
 
 
-def case_of(nodeid: str, state: str = "cold") -> Case:
+def case_of(nodeid: str, state: str = "cold", gpus: int = 1) -> Case:
     """The case of a benchmark test, without what only its call provides: its work, its arrays.
 
-    A ``state`` other than cold is the last of the test's parameters.
+    A ``state`` other than cold is the last of the test's parameters. A number of GPUs stays in its size.
     """
     file, test, parameters = case_parts(nodeid)
     if state != "cold":
@@ -300,4 +300,5 @@ def case_of(nodeid: str, state: str = "cold") -> Case:
         size=parameters,
         tier=Tier.GATE,
         state=state,
+        gpus=gpus,
     )

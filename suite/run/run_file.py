@@ -41,6 +41,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "block": case.block,
         "variant": case.variant,
         "state": case.state,
+        "gpus": case.gpus,
         "dtype": case.dtype,
         "tier": case.tier.value,
         "host_bound": case.stage.host_bound,

@@ -346,7 +346,7 @@ class Session:
         self._measure_roof_of(case)
         figures = metrics(case, samples, self.device.peaks, self.roofs) if samples.conclusive else None
         floor = self.floors.get(case.id)
-        judgement = judge(samples, figures, floor, self.device.disturbance() if self.alone else None)
+        judgement = judge(samples, figures, floor, self.device.disturbance(case.gpus) if self.alone else None)
         if judgement.verdict is Verdict.NO_FLOOR and case.id in self.new:
             judgement = Judgement(Verdict.NEW, f"not in the base; {judgement.reason}")
         return Outcome(
