@@ -33,7 +33,7 @@ class Compiling:
     def draw_from(self, seed):
         pass
 
-    def disturbance(self):
+    def disturbance(self, gpus=1):
         return "another process"
 
     def refusal(self, case):
@@ -244,7 +244,7 @@ class InTurns(Compiling):
         self.times_us = {"own": own_us, "other": other_us}
         self.order, self.drawn, self.compared = [], {"own": [], "other": []}, []
 
-    def disturbance(self):
+    def disturbance(self, gpus=1):
         return None
 
     def prepare(self, case):
