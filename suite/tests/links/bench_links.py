@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-FLOATS = 1 << 26
+FLOATS = 1 << 25
 
 
 def on_each(gpu_benchmark, make):
