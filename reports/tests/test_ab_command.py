@@ -29,7 +29,7 @@ def test_two_commits_are_measured_in_worktrees_that_are_gone_afterwards(
     first = commit(FakeSide().write(repository, "first", log), "first")
     second = commit(FakeSide(CHANGED, slower(PAD, 1.3)).write(repository, "second", log), "second")
     monkeypatch.chdir(repository)
-    options = ["--out", str(tmp_path / "out"), "--pairs", "2", "--confirm-pairs", "4"]
+    options = ["--out", str(tmp_path / "out"), "--pairs", "2", "--confirm-pairs", "4", "--device", "gpu:0,1"]
     assert main(["ab", first[:8], second, *options]) == 1
     assert {name for name, *_ in ran(tmp_path)} == {"first", "second"}
     assert git(repository, "worktree", "list").count("\n") == 0
@@ -63,6 +63,7 @@ def test_a_commit_that_does_not_exist_is_named(
         ([], Code.OPTION),
         (["a", "b", "c"], Code.OPTION),
         (["a", "--device", "cpu"], Code.OPTION),
+        (["a", "--device", "gpu:0,"], Code.OPTION),
         (["--base-dir", "nowhere", "--head-dir", "nowhere"], Code.PROJECT),
     ],
 )
