@@ -21,7 +21,7 @@ from peakgate.core.verdict import FAULTY, ExitCode, Verdict
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.means import CASES, SIDES, Means, Stopped
-from peakgate.reports.ab.plan import environment_notes, other_builds, plan, read_codes
+from peakgate.reports.ab.plan import Contracts, environment_notes, other_builds, plan, read_codes
 from peakgate.reports.ab.process import (
     FOREIGN,
     BenchProcess,
@@ -98,9 +98,8 @@ def run_experiment(
             measure_unchanged=choice.measure_unchanged,
         )
         record = AbRecord(*folders, settings, planned, notes=environment_notes(folders, codes))
-        # A process has one environment, and the loops that measure energy are each side's own.
-        apart = choice.energy or any(folder.environment for folder in folders)
-        others = {} if apart else other_builds(planned, *codes)
+        # The loops that measure energy are each side's own.
+        others = {} if choice.energy else _other_builds(record, codes)
         experiment = _Experiment(record, sides, means, scratch, others, energy=choice.energy)
         try:
             experiment.prove()
@@ -114,17 +113,23 @@ def run_experiment(
     return record
 
 
-def add_pairs(record: AbRecord, count: int, means: Means) -> None:
+def add_pairs(record: AbRecord, codes: tuple[Contracts, Contracts], count: int, means: Means) -> None:
     """Measure so many more screening pairs of a record's cases, which are proven first where they were not yet.
 
-    Both sides' own builds must have been run. Raises SideBroken as ``run_experiment`` does; whatever is raised, the
-    record has each process that ended.
+    ``codes`` are both sides' cases. Both sides' own builds must have been run. Raises SideBroken as ``run_experiment``
+    does; whatever is raised, the record has each process that ended.
     """
     with _opened((record.base, record.head), means) as (sides, scratch):
-        experiment = _Experiment(record, sides, means, scratch)
+        experiment = _Experiment(record, sides, means, scratch, _other_builds(record, codes))
         if not record.of(Phase.PROOF):
             experiment.prove()
         experiment.screen(count)
+
+
+def _other_builds(record: AbRecord, codes: tuple[Contracts, Contracts]) -> dict[str, str]:
+    """Head's machine code by case, where base's processes sample both sides; a process has one environment."""
+    apart = record.base.environment or record.head.environment
+    return {} if apart else other_builds(record.plan, *codes)
 
 
 @contextmanager

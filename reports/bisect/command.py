@@ -195,7 +195,7 @@ def _searched(
     answer: BisectAnswer, settings: PairSettings, effort: Effort, means: Means, place: PointFolder
 ) -> BisectAnswer:
     """Measure until the search ends."""
-    commits = [answer.history[group.first].commit for group in answer.groups]
+    commits = [answer.history[group.first] for group in answer.groups]
     with Rig(commits, answer.case, settings, means, place) as rig:
         try:
             outcome = search(len(commits) - 1, rig, effort, lambda what: means.progress.show(f"bisect: {what}"))

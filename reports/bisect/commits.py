@@ -214,7 +214,7 @@ class Rig(ExitStack):
     """Pairs of one case at the commits that stand for the groups, by group; a context that removes its worktrees."""
 
     def __init__(
-        self, commits: Sequence[str], case: str, settings: PairSettings, means: Means, place: PointFolder
+        self, commits: Sequence[BuiltCommit], case: str, settings: PairSettings, means: Means, place: PointFolder
     ) -> None:
         super().__init__()
         self._place = place
@@ -237,14 +237,16 @@ class Rig(ExitStack):
 
         Unusable where head cannot be measured; where base cannot, that is a PeakgateError.
         """
-        both = self._commits[base], self._commits[head]
+        built = self._commits[base], self._commits[head]
+        both = built[0].commit, built[1].commit
         out = self._means.out / f"{short(both[0])}-{short(both[1])}"
         record = self._record(both, out)
         given = self._given.get(both, 0)
         missing = given + count - _pairs(record)
         try:
             if missing > 0:
-                add_pairs(record, missing, Means(out, self._means.budget, self._means.progress))
+                codes = built[0].cases, built[1].cases
+                add_pairs(record, codes, missing, Means(out, self._means.budget, self._means.progress))
         except SideBroken as broken:
             if broken.which == Side.BASE:
                 raise PeakgateError(
