@@ -180,13 +180,11 @@ class Timed:
 def timed(run: Run) -> list[Timed]:
     """The usable cases of a process in the order they were measured.
 
-    Times are medians, of short kernels trimmed means: their samples have several values by their place in the batch,
-    and the median jumps between them.
+    Times are trimmed means: samples have several values by their place in the batch, and the timer has steps, so a
+    median jumps between them.
     """
     found = [result for case in run.cases if (result := usable(run, case))]
-    return [
-        Timed(each.case, (each.control_us and each.trimmed_mean_us) or each.time_us, each.control_us) for each in found
-    ]
+    return [Timed(each.case, each.trimmed_mean_us or each.time_us, each.control_us) for each in found]
 
 
 def compared_us(processes: Sequence[Sequence[Timed]]) -> list[dict[str, float]]:
