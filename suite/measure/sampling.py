@@ -79,11 +79,32 @@ ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1)
 """Where only whether a case can be timed matters."""
 
 
-ROUND = SamplingPlan(min_samples=6, max_samples=6)
-"""One side's share of a round, where two builds of a kernel are sampled in turns: one batch."""
+FIRST_LAUNCH = SamplingPlan(min_samples=1, max_samples=1, batch=1, control_batches=REPEATED.control_batches)
+"""The first sample of a case whose builds are sampled in turns: its time, and that of the control kernel."""
 
-FIRST_ROUND = replace(ROUND, control_batches=REPEATED.control_batches)
-"""The same with the control kernel, which all rounds have in common."""
+ROUND_US = 3000.0
+"""About so long one side's share of a round runs; a longer kernel, which scatters by 0.1 %, gets fewer samples."""
+
+FEWEST_OF_ROUND, MOST_OF_ROUND = 2, 6
+
+
+def share_of_round(launch_us: float) -> SamplingPlan:
+    """One side's share of a round, where two builds of a kernel are sampled in turns: one batch."""
+    count = min(MOST_OF_ROUND, max(FEWEST_OF_ROUND, int(ROUND_US / launch_us)))
+    return SamplingPlan(min_samples=count, max_samples=count, batch=count, warmup=1)
+
+
+BALANCED_ROUNDS = 4
+
+
+def base_first(count: int) -> bool:
+    """Whether base is first in a round, by how many were before it: in the order of Thue and Morse.
+
+    A short launch takes up to 0.5 µs more in every second or fourth batch of a process (an H200; what is queued for it
+    is read in pieces). Over four rounds each side has every second and every fourth batch as often as the other; were
+    A B, B A repeated, one side would have the same two of any four for as long as the process lives.
+    """
+    return count.bit_count() % 2 == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +113,24 @@ class RoundsPlan:
 
     A round is one batch of each, and gives one log ratio of their times. There are ``least_rounds`` at least, and more
     until ``least_s`` seconds are spent and the standard error of the mean log ratio is at most ``target_error``, or
-    there are ``most_rounds``.
+    there are ``most_rounds``; always a multiple of BALANCED_ROUNDS.
     """
 
     least_rounds: int = 4
-    most_rounds: int = 48
+    most_rounds: int = 16
     target_error: float = 0.0015
     least_s: float = 0.0
 
     def done(self, log_ratios: Sequence[float], spent_s: float) -> bool:
         """Whether these rounds are enough."""
         count = len(log_ratios)
-        if count < self.least_rounds or count >= self.most_rounds:
+        if count < self.least_rounds or count >= self.most_rounds or count % BALANCED_ROUNDS:
             return count >= self.most_rounds
         return spent_s >= self.least_s and statistics.stdev(log_ratios) <= self.target_error * math.sqrt(count)
 
 
-SHARED_S = 0.5
-"""Seconds that a process spends on its rounds at least, shared by its cases: it starts as long."""
+SHARED_S = 0.3
+"""Seconds that a process spends on its rounds at least, shared by its cases: half of what it takes to start."""
 
 Batch = Sequence[tuple[float, float | None]]
 """Microseconds, and SM clock in MHz or None, of each sample."""

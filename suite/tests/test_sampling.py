@@ -13,10 +13,12 @@ from peakgate.measure.sampling import (
     RoundsPlan,
     Samples,
     SamplingPlan,
+    base_first,
     gather,
     joined,
     let_clock_recover,
     relative_error,
+    share_of_round,
     trimmed_mean,
     undisturbed,
 )
@@ -149,6 +151,20 @@ def test_rounds_go_on_until_their_ratios_agree_the_time_is_spent_or_there_are_en
     assert many.done([-0.002, 0.002] * 8, 0.0)
     assert not many.done([-0.005, 0.005] * 8, 0.0)
     assert RoundsPlan(target_error=0.0).done([0.5] * 4, 0.0)
+    assert [RoundsPlan().done([0.0] * count, 9.0) for count in range(4, 9)] == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize("period", [2, 4])
+def test_what_returns_every_second_or_fourth_batch_meets_both_sides_alike(period):
+    sides = [side for count in range(4) for side in ("base", "head")[:: 1 if base_first(count) else -1]]
+    for phase in range(period):
+        assert sides[phase::period].count("base") == sides[phase::period].count("head")
+
+
+def test_a_long_kernel_has_fewer_samples_of_a_round():
+    shares = [share_of_round(launch_us) for launch_us in (5.0, 500.0, 1000.0, 5000.0)]
+    assert [share.max_samples for share in shares] == [6, 6, 3, 2]
+    assert all(share.min_samples == share.max_samples == share.batch for share in shares)
 
 
 def test_samples_that_were_taken_in_parts_count_as_one():
