@@ -1,8 +1,9 @@
 """How long people wait on a GPU: ``python -m lab.growth.waits OUT [WHAT ...]``, each of WAITS unless some are named.
 
-A gate in a fresh process, twice; `ab` of kernels of sgemm whose machine code gets one instruction that changes no time,
-nine cases and thirty; and `ab` of unchanged code with everything measured. OUT/waits.json has wall seconds, exit codes
-and what each phase took, written anew after each; ``python -m lab.growth.growth`` reads the folders of the `ab` too.
+A gate in a fresh process, twice; `ab` of two commits that differ in a number that kernels of sgemm give a counter,
+which changes no time, nine cases and thirty; and `ab` of commits with equal code, everything measured. OUT/waits.json
+has wall seconds, exit codes and what each phase took, written anew after each; ``python -m lab.growth.growth`` reads
+the folders of the `ab` too.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from peakgate.core import catalogue, config
 from peakgate.core.files import write_whole
 
 from lab.growth.growth import commit
-from lab.injected.campaign import VERDICTS, compared
+from lab.injected.campaign import VERDICTS, copied
 
 KERNEL = re.compile(r"__global__[^;{]*\{", re.DOTALL)
-INSTRUCTION = '\n    asm volatile("pmevent 0;");'
-"""In front of a kernel's statements: other machine code, and no time that could be measured."""
+INSTRUCTION = '\n    asm volatile("pmevent {};");'
+"""In front of a kernel's statements: by its number other machine code, and the same time."""
 FAMILY = "sgemm"
 
 Measured = dict[str, Any]
@@ -44,13 +45,18 @@ def chosen(cases: int, of_file: Counter[Path]) -> list[Path]:
     return found
 
 
-def edit(files: Sequence[Path], head: Path) -> None:
-    """Give each kernel of these files the instruction, in a copy of the project at hand."""
+def committed(files: Sequence[Path], number: int, repository: Path) -> None:
+    """Commit a copy of the project at hand in which each kernel of these files begins with the instruction."""
+    project = config.required()
+    copied(project, repository)
     for path in files:
-        copy = head / path.relative_to(config.required().root)
-        text, count = KERNEL.subn(lambda found: found[0] + INSTRUCTION, copy.read_text(encoding="utf-8"))
+        copy = repository / path.relative_to(project.root)
+        text, count = KERNEL.subn(lambda found: found[0] + INSTRUCTION.format(number), copy.read_text(encoding="utf-8"))
         assert count, f"{path} has no kernel"
         copy.write_text(text, encoding="utf-8")
+    someone = ("-c", "user.name=T", "-c", "user.email=t@example.org")
+    for command in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--allow-empty", "-m", str(number))):
+        subprocess.run(["git", *someone, *command], cwd=repository, check=True)
 
 
 def gate(out: Path) -> Measured:
@@ -63,12 +69,18 @@ def gate(out: Path) -> Measured:
 
 
 def ab(changed: int, arguments: Sequence[str], out: Path) -> Measured:
-    """An `ab` of which so many cases have other machine code."""
-    project = config.required()
+    """An `ab` of two commits, between which so many cases get other machine code."""
     sources = [case.stage.source for case in catalogue.cases(Scale.BENCH, Tier.GATE) if case.stage.source]
     of_file = Counter(path for path in sources if path.parent.name == FAMILY)
     files = chosen(changed, of_file)
-    code, seconds = compared(project, partial(edit, files), out, arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        repository = Path(scratch, "repository")
+        for number in (0, 1):
+            committed(files, number, repository)
+        command = [sys.executable, "-m", "peakgate", "ab", "HEAD~1", "HEAD", f"--out={out}", *arguments]
+        start = time.monotonic()
+        code = subprocess.run(command, cwd=repository, check=False).returncode
+        seconds = time.monotonic() - start
     verdict = json.loads((out / VERDICTS).read_text(encoding="utf-8")) if (out / VERDICTS).is_file() else {}
     phases = verdict.get("wall_s", {})
     cases = sum(of_file[path] for path in files)

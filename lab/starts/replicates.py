@@ -39,7 +39,7 @@ def process(seed: int) -> list[Row]:
     from peakgate.core import catalogue  # noqa: PLC0415  (the parent needs no device)
     from peakgate.device.choose import open_device  # noqa: PLC0415
     from peakgate.device.launchable import GpuLaunchable  # noqa: PLC0415
-    from peakgate.measure.sampling import ROUND  # noqa: PLC0415
+    from peakgate.measure.sampling import share_of_round  # noqa: PLC0415
 
     drawn = random.Random(seed)  # noqa: S311  (an order that can be repeated)
     device: Any
@@ -53,7 +53,7 @@ def process(seed: int) -> list[Row]:
         batches: dict[str, list[list[int]]] = {"a": [], "b": []}
         for at in range(BATCHES):
             for which in ("a", "b") if at % 2 == 0 else ("b", "a"):
-                samples = copies[which].sample(ROUND)
+                samples = copies[which].sample(share_of_round(1.0))
                 batches[which].append([round(1e3 * each) for each in samples.times_us])
         found.append({"case": name, **batches})
     return found
