@@ -10,6 +10,7 @@ import pytest
 from peakgate.reports.pages.markers import inside, read_document
 
 from lab.calibrated import page as calibrated
+from lab.clocks import page as clocks
 from lab.correctness import page as correctness
 from lab.cute import page as cute
 from lab.dodges import page as dodges
@@ -47,6 +48,7 @@ def frameworks_block(name: str) -> dict[str, str]:
         (newcomer.PAGE, newcomer.blocks),
         (correctness.PAGE, correctness.content),
         (calibrated.PAGE, calibrated.blocks),
+        (clocks.PAGE, clocks.blocks),
         (dodges.PAGE, dodges.blocks),
         (refills.PAGE, refills.blocks),
         (foreign.PAGE, foreign.blocks),
