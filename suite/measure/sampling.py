@@ -129,8 +129,17 @@ class RoundsPlan:
         return spent_s >= self.least_s and statistics.stdev(log_ratios) <= self.target_error * math.sqrt(count)
 
 
-SHARED_S = 0.3
-"""Seconds that a process spends on its rounds at least, shared by its cases: half of what it takes to start."""
+SHARED_S, MANY_CASES = 0.3, 64
+
+
+def rounds_plan(cases: int) -> RoundsPlan:
+    """The plan of each of so many cases of a process.
+
+    Together they take SHARED_S at least, half of what a process takes to start. Of many none gets more than eight
+    rounds: a fifth of them, which scatter most, would take half of the time.
+    """
+    return RoundsPlan(most_rounds=16 if cases <= MANY_CASES else 8, least_s=SHARED_S / cases)
+
 
 Batch = Sequence[tuple[float, float | None]]
 """Microseconds, and SM clock in MHz or None, of each sample."""

@@ -23,7 +23,7 @@ from peakgate.core.text import nearest
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
-from peakgate.measure.sampling import ONE_BATCH, REPEATED, SHARED_S, SamplingPlan
+from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan, rounds_plan
 from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
 from peakgate.run.ahead import CaseShares
@@ -104,8 +104,8 @@ class Results:
             return self.session.measured(case)
         from peakgate.run.turns import in_turns  # noqa: PLC0415  (as above)
 
-        least_s = SHARED_S / len(self.others)
-        outcome, self._others[case.id] = in_turns(self.session, case, self.others[case.id], least_s)
+        plan = rounds_plan(len(self.others))
+        outcome, self._others[case.id] = in_turns(self.session, case, self.others[case.id], plan)
         return outcome
 
     def share(self, cases: Sequence[Case]) -> CaseShares:

@@ -29,15 +29,15 @@ SPOILT_ROUNDS = 8
 OTHER_FAILED = "not timed: the other build failed in the same process"
 
 
-def in_turns(session: Session, case: Case, fingerprint: str, least_s: float) -> tuple[Outcome, Outcome]:
+def in_turns(session: Session, case: Case, fingerprint: str, plan: RoundsPlan) -> tuple[Outcome, Outcome]:
     """Sample a case and another build of its kernel in turns: the outcome of either.
 
     Both find the same places in memory and the same contents in a round, and each is first in half of the rounds. One
-    launch of either is compared. Where one fails neither has figures. At least ``least_s`` seconds are spent.
+    launch of either is compared. Where one fails neither has figures.
     """
     sides: list[KernelLaunchable] = []
     parts: tuple[list[Samples], list[Samples]] = ([], [])
-    plan, at = RoundsPlan(least_s=least_s), 0
+    at = 0
     try:
         sides.append(session.prepare(case))
         at = 1

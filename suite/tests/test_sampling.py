@@ -18,6 +18,7 @@ from peakgate.measure.sampling import (
     joined,
     let_clock_recover,
     relative_error,
+    rounds_plan,
     share_of_round,
     trimmed_mean,
     undisturbed,
@@ -159,6 +160,12 @@ def test_what_returns_every_second_or_fourth_batch_meets_both_sides_alike(period
     sides = [side for count in range(4) for side in ("base", "head")[:: 1 if base_first(count) else -1]]
     for phase in range(period):
         assert sides[phase::period].count("base") == sides[phase::period].count("head")
+
+
+def test_many_cases_share_the_time_and_have_fewer_rounds():
+    few, many = rounds_plan(3), rounds_plan(200)
+    assert few.least_s > many.least_s > 0
+    assert few.most_rounds > many.most_rounds >= many.least_rounds
 
 
 def test_a_long_kernel_has_fewer_samples_of_a_round():

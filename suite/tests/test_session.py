@@ -14,7 +14,7 @@ from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, Kern
 from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
 from peakgate.judge.peaks import Peaks
-from peakgate.measure.sampling import FIRST_LAUNCH
+from peakgate.measure.sampling import FIRST_LAUNCH, RoundsPlan
 from peakgate.run import turns
 from peakgate.run.contract import judged_by
 from peakgate.run.listing import Listed
@@ -274,7 +274,7 @@ def in_turns(monkeypatch, device, mismatch=None):
     monkeypatch.setattr(Session, "compare_timed", lambda _session, _launch: Check(0.0, 0.0, mismatch))
     session = Session(device, Floors(Path()), Tier.GATE, checks=False)
     case = make_case(stage=Stage("x", "", Path("x.cu")))
-    return turns.in_turns(session, case, "f00d", 0.0)
+    return turns.in_turns(session, case, "f00d", RoundsPlan())
 
 
 def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_either_is_compared(monkeypatch):
