@@ -1,8 +1,9 @@
-"""What a fresh process is needed for in `ab`: the spread between processes, and between two copies of a kernel in one.
+"""What a fresh process is needed for in `ab`: unchanged code in two processes, and in turns in one.
 
-``python -m lab.starts.replicates FILE [--processes N]`` on a GPU that is free writes a record. Each process loads the
-machine code of a kernel twice, in a drawn order, and samples both copies in turns, a batch each. ``overlap --page``
-fills the table of this folder's page from it.
+``python -m lab.starts.replicates FILE [--processes N] [--seconds S]`` on a GPU that is free writes a record. Each
+process times every case alone, as one side of a pair of processes does, and in turns with the same machine code loaded
+once more. The next process imports while one measures. ``overlap --page`` fills the tables of this folder's page from
+the records.
 """
 
 from __future__ import annotations
@@ -11,107 +12,198 @@ import argparse
 import json
 import lzma
 import math
-import random
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peakgate.core.files import write_whole
+from peakgate.core.text import say
+from peakgate.reports.ab.pairs import Timed, compared_us
+from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.pages.markers import table
 
 CASES = (
-    *("sgemm.split_k-256", "sgemm.group_split-256", "sgemm.naive-256", "sgemm.double_buffer-256", "sgemm.stream_k-256"),
-    *("sgemm.warp_tiled-256", "sgemm.stream_k-1024", "sgemm.tiled-1024", "access.one_per_thread-f32"),
-    *("transpose.smem_pad-8192-32x8", "transpose.hinted-8192-256x1", "norm.registers-32768x4096-softmax-bf16"),
+    *("sgemm.split_k-256", "sgemm.cublas-256", "sgemm.double_buffer-256", "sgemm.warp_tiled-256"),
+    *("transpose.smem_pad-2048-32x8", "reduce.shuffles-64MiB-sum", "access.one_per_thread-f32"),
 )
-BATCHES = 12
-"""Of each copy, in each process."""
+RECORDS = {"A B, B A": Path(__file__).with_name("replicates-abba.json.xz")}
+"""By the order of the sides in rounds, the newest last. That of A B, B A had up to 48 rounds."""
 
-RECORD = Path(__file__).with_name("replicates-671a0c52.json.xz")
+DRAWN = 2000
+"""Bootstrap samples of each interval."""
 
 Row = dict[str, Any]
+"""A case of a process: ``us`` and ``control_us`` of the process alone, ``turns_us`` of both builds; of either way the
+samples of a side, and the lowest address of each batch's arrays, in order."""
 
 
 def process(seed: int) -> list[Row]:
-    """One process's samples of both copies in ns, by case and batch; first an entry that names no case."""
+    """One process's times of every case; first an entry that names no case. Nothing where stdin gives no turn."""
     from peakgate.core import catalogue  # noqa: PLC0415  (the parent needs no device)
-    from peakgate.device.choose import open_device  # noqa: PLC0415
-    from peakgate.device.launchable import GpuLaunchable  # noqa: PLC0415
-    from peakgate.measure.sampling import share_of_round  # noqa: PLC0415
+    from peakgate.core.case import Array, Case, Tier  # noqa: PLC0415
+    from peakgate.device.gpu import GpuDevice  # noqa: PLC0415
+    from peakgate.judge.floors import Floors as KnownFloors  # noqa: PLC0415
+    from peakgate.measure.sampling import REPEATED, rounds_plan  # noqa: PLC0415
+    from peakgate.run.session import Session  # noqa: PLC0415
+    from peakgate.run.turns import in_turns  # noqa: PLC0415
 
-    drawn = random.Random(seed)  # noqa: S311  (an order that can be repeated)
-    device: Any
-    device, _ = open_device("gpu")
+    class Noting(GpuDevice):
+        """A device that notes where it places the arrays of a batch."""
+
+        at: list[int]
+
+        def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None:
+            found = super().places(sizes_bytes, draw)
+            self.at += [min(each.data.ptr for each in found)] if found else []
+            return found
+
+    device = Noting(0, later=True)
+    known = {case.id: case for case in catalogue.cases(device.scale)}
+    cases = [known[name] for name in CASES]
+    device.prebuild(cases, checked=False)
+    if not sys.stdin.readline():
+        return []
+    device.open()
+    session = Session(device, KnownFloors(Path()), Tier.GATE, checks=False, wants_roofs=False, plan=REPEATED, seed=seed)
     device.warm_up()
-    cases = {case.id: case for case in catalogue.cases(device.scale)}
+
+    def alone(case: Case) -> Row:
+        samples = samples_of(session.measured(case))
+        return {"us": samples.trimmed_mean_us, "control_us": samples.control_us, "alone_samples": len(samples.times_us)}
+
+    def turns(case: Case) -> Row:
+        code = device.build(case).fingerprint if case.stage.source else ""
+        sides = [samples_of(each) for each in in_turns(session, case, code, rounds_plan(len(CASES)))]
+        times_us, counts = [each.trimmed_mean_us for each in sides], [len(each.times_us) for each in sides]
+        return {"turns_us": times_us, "turns_samples": counts}
+
     found: list[Row] = [{"gpu": device.describe()["name"], "driver": device.describe()["driver"]}]
-    for name in CASES:
-        built = device.build(cases[name])
-        copies = {which: GpuLaunchable(device, cases[name], other=built) for which in drawn.sample("ab", 2)}
-        batches: dict[str, list[list[int]]] = {"a": [], "b": []}
-        for at in range(BATCHES):
-            for which in ("a", "b") if at % 2 == 0 else ("b", "a"):
-                samples = copies[which].sample(share_of_round(1.0))
-                batches[which].append([round(1e3 * each) for each in samples.times_us])
-        found.append({"case": name, **batches})
+    for case in cases:
+        row: Row = {"case": case.id}
+        for way in (alone, turns) if seed % 2 == 0 else (turns, alone):
+            device.at = []
+            row |= way(case) | {f"{way.__name__}_at": device.at}
+        found.append(row)
     return found
 
 
-def measure(processes: int) -> dict[str, Any]:
-    """All processes, one after the other."""
+def samples_of(outcome: Any) -> Any:
+    """The samples of a case; RuntimeError where it has none."""
+    if outcome.samples is None:
+        raise RuntimeError(f"{outcome.case.id}: {outcome.judgement.reason}")
+    return outcome.samples
+
+
+def measure(processes: int, seconds: float, keep: Callable[[list[list[Row]]], None]) -> None:
+    """Processes one after the other, at most so many and so long; what there is is kept after each ten."""
+    begun, done = time.monotonic(), list[list[Row]]()
     command = [sys.executable, "-m", "lab.starts.replicates", "-", "--seed"]
-    rows = []
+
+    def started(seed: int) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*command, str(seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    waiting = started(0)
     for seed in range(processes):
-        done = subprocess.run([*command, str(seed)], capture_output=True, text=True, check=True)
-        rows.append(json.loads(done.stdout.splitlines()[-1]))
-    return {"processes": rows}
+        current, waiting = waiting, started(seed + 1)
+        printed, _ = current.communicate("\n")
+        if current.returncode:
+            break
+        done.append(json.loads(printed.splitlines()[-1]))
+        if seed % 10 == 9 or seed == 1:
+            say(f"{len(done)} processes after {time.monotonic() - begun:.0f} s")
+            keep(done)
+        if time.monotonic() - begun > seconds:
+            break
+    waiting.communicate("")
+    keep(done)
+
+
+def ratios(processes: Sequence[Sequence[Row]]) -> dict[str, dict[str, Floats]]:
+    """Percent by case and way: 100 times log ratios of each process to the one before, and of both builds in one."""
+    rows = [{row["case"]: row for row in found[1:]} for found in processes]
+    sides = [[Timed(case, row["us"], row["control_us"]) for case, row in of.items()] for of in rows]
+    adjusted = compared_us(sides)
+    return {
+        case: {
+            "plain": 100 * np.diff(np.log([of[case]["us"] for of in rows])),
+            "processes": 100 * np.diff(np.log([each[case] for each in adjusted])),
+            "turns": 100 * np.diff(np.log([of[case]["turns_us"] for of in rows]))[:, 0],
+        }
+        for case in CASES
+    }
 
 
 def spreads() -> str:
-    """The table of the page: the standard deviation of a log ratio of equal code, in percent."""
-    processes = [found[1:] for found in json.loads(lzma.decompress(RECORD.read_bytes()))["processes"]]
-    rows = []
-    for case in sorted(CASES, key=lambda case: np.mean([_log_ns(row, "a", BATCHES) for row in _of(processes, case)])):
-        found = _of(processes, case)
-        alone = np.array([_log_ns(row, "a", BATCHES) for row in found])
-        between = alone[1::2] - alone[: len(alone) // 2 * 2 : 2]
-        inside = [
-            np.array([_log_ns(row, "a", count) - _log_ns(row, "b", count) for row in found]) for count in (4, BATCHES)
-        ]
-        figures = [f"{100 * math.sqrt(np.mean(each**2)):.2f}" for each in (between, *inside)]
-        rows.append((case, f"{np.exp(alone.mean()) / 1e3:.1f}", *figures))
+    """The table of the page: the spread of each way, how in turns compares, and where it lies on average."""
+    rng, rows = np.random.default_rng(0), []
+    for order, processes in ((order, read(record)) for order, record in RECORDS.items()):
+        for case, found in ratios(processes).items():
+            pairs, turns = found["processes"], found["turns"]
+            drawn = [
+                _spread(rng.choice(turns, len(turns))) / _spread(rng.choice(pairs, len(pairs))) for _ in range(DRAWN)
+            ]
+            low, high = np.quantile(drawn, (0.025, 0.975))
+            alone_us = np.mean([row["us"] for of in processes for row in of[1:] if row["case"] == case])
+            error = 1.96 * turns.std(ddof=1) / math.sqrt(len(turns))
+            figures = [f"{_spread(each):.2f}" for each in (found["plain"], pairs, turns)]
+            compared = f"{_spread(turns) / _spread(pairs):.2f} ({low:.2f} to {high:.2f})"
+            rows.append((case, f"{alone_us:.1f}", order, *figures, compared, f"{turns.mean():+.3f} ± {error:.3f}"))
     head = (
-        "case",
-        "µs",
-        f"two processes, {BATCHES} batches",
-        "one process, 4 batches",
-        f"one process, {BATCHES} batches",
+        *("case", "µs", "order", "two processes, control not subtracted", "two processes", "in turns"),
+        *("in turns over two processes (95 %)", "mean in turns (95 %)"),
     )
     return table(head, rows)
 
 
-def _of(processes: Sequence[Sequence[Row]], case: str) -> list[Row]:
-    return [row for found in processes for row in found if row["case"] == case]
+def _spread(values: Floats) -> float:
+    """The standard deviation about zero, which is the truth."""
+    return float(np.sqrt(np.mean(values**2)))
 
 
-def _log_ns(row: Row, which: str, batches: int) -> float:
-    """The logarithm of the mean over so many batches, each without its lowest and its highest sample."""
-    return float(np.log(np.mean([np.mean(sorted(batch)[1:-1]) for batch in row[which][:batches]])))
+def layout() -> str:
+    """The sentence of the page on how many processes there were, and where arrays lay."""
+    found = []
+    for order, processes in ((order, read(record)) for order, record in RECORDS.items()):
+        rows = [row for of in processes for row in of[1:] if row["turns_at"]]
+        # Before the first round there may be a sample of one side alone.
+        placed = [row["turns_at"][len(row["turns_at"]) % 2 :] for row in rows]
+        rounds = [each for at in placed for each in zip(at[::2], at[1::2], strict=True)]
+        same, places = sum(one == other for one, other in rounds), len({at for each in placed for at in each})
+        found.append(
+            f"{order}: {len(processes)} processes; both builds had their arrays at the same addresses in {same} of "
+            f"{len(rounds)} rounds, at {places} places in all."
+        )
+    return "\n".join(found)
+
+
+def read(record: Path) -> list[list[Row]]:
+    """The processes of a record."""
+    found: Mapping[str, list[list[Row]]] = json.loads(lzma.decompress(record.read_bytes()))
+    return found["processes"]
 
 
 def main(argv: list[str]) -> int:
     """Measure, as the parent of all processes or as one of them."""
     parser = argparse.ArgumentParser(prog="python -m lab.starts.replicates", description=__doc__)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--processes", type=int, default=18)
+    parser.add_argument("--processes", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--seed", type=int)
     options = parser.parse_args(argv)
+
+    def keep(processes: list[list[Row]]) -> None:
+        write_whole(options.file, lzma.compress(json.dumps({"processes": processes}).encode()))
+
     if options.seed is not None:
         sys.stdout.write(json.dumps(process(options.seed)) + "\n")
     else:
-        options.file.write_bytes(lzma.compress(json.dumps(measure(options.processes)).encode()))
+        measure(options.processes, options.seconds, keep)
     return 0
 
 
