@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from peakgate.core.files import write_whole
 from peakgate.core.text import say
-from peakgate.reports.ab.pairs import Timed, compared_us
+from peakgate.reports.ab.record import Timed, compared_us
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.pages.markers import table
 
