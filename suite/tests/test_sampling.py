@@ -8,7 +8,6 @@ import pytest
 from peakgate.measure.sampling import (
     ONE_BATCH,
     REPEATED,
-    ROUND,
     PowerReading,
     RoundsPlan,
     Samples,
@@ -217,8 +216,8 @@ def test_a_process_of_an_ab_takes_six_samples_of_8_ms_in_all_a_round_six_and_a_p
     assert not REPEATED.done([[1600.0] * 5])
     assert not REPEATED.done([[1300.0] * 6])
     assert REPEATED.done([[1334.0] * 6])
-    assert not ROUND.done([[1.0] * 5])
-    assert ROUND.done([[1.0] * 6])
+    assert not share_of_round(9.0).done([[1.0] * 5])
+    assert share_of_round(9.0).done([[1.0] * 6])
     assert not ONE_BATCH.done([])
     assert ONE_BATCH.done([[1.0]])
 
