@@ -38,6 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     runfile.now = now
 
 
+@pytest.mark.filterwarnings("ignore:Data type alias")  # of NumPy, where a damaged type's name is one
 @pytest.mark.parametrize("name", READERS)
 def test_a_hostile_file_is_refused_in_one_line_or_read_and_never_passes_against_its_figures(
     folder: Path, name: str
