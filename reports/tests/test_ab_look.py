@@ -140,9 +140,9 @@ def test_a_suspect_is_given_up_once_the_effect_that_is_looked_for_is_ruled_out()
 def test_a_suspect_that_does_not_lean_its_way_is_given_up_after_enough_pairs_only() -> None:
     error = 0.05
     edge = error * float(stats.norm.isf(0.3))
-    assert settled(edge - 1e-6, error, HOPELESS_PAIRS)
-    assert not settled(edge + 1e-6, error, HOPELESS_PAIRS)
-    assert not settled(edge - 1e-6, error, HOPELESS_PAIRS - 1)
+    assert settled(edge - 1e-6, error, 10)
+    assert not settled(edge + 1e-6, error, 10)
+    assert not settled(edge - 1e-6, error, 9)
 
 
 def test_a_suspect_on_the_very_edge_is_measured_further_unless_it_leans_no_farther(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from comparing import PAD, Saved, compare, row, verdicts
+from comparing import PAD, Saved, compare, row, shift, verdicts
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.reports.runs.find import RunSide
 from synthetic_runs import LADDER, slower
@@ -116,6 +116,13 @@ def test_history_of_the_same_code_lets_single_runs_see_less(saved: Saved) -> Non
     result = compare(base, new, history)
     assert row(result).verdict is Verdict.SLOWER
     assert any("8 other" in note for note in result.notes)
+
+
+def test_history_of_other_code_is_left_out(saved: Saved) -> None:
+    """Without a fingerprint a commit stands for its code, and uncommitted changes for nothing."""
+    history = [saved.run(slower(PAD, 1 + 0.1 * n), commit=f"{n:040x}") for n in range(5)]
+    history += [saved.run(slower(PAD, 1 + 0.1 * n), dirty=True) for n in range(5)]
+    assert shift(compare(saved.side(), saved.side(), history)).p_value is None
 
 
 def test_a_case_without_repeats_keeps_the_single_run_rule_beside_those_with(saved: Saved) -> None:
