@@ -1,8 +1,9 @@
-"""One report for every writer, with each kind of row, and names that were never meant to be names."""
+"""One report for every writer, with each kind of row and hostile names, and what a browser makes of a page."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from html.parser import HTMLParser
 
 from peakgate.core.report import Column, Picture, Report, Row, Table
 from peakgate.core.text import figure, share
@@ -59,3 +60,36 @@ def record(*names: str) -> Report:
         fields={"counts": {"WRONG": 1}, "rows": []},
         taken=datetime(2026, 11, 1, 12, tzinfo=UTC),
     )
+
+
+class Document(HTMLParser):
+    """What a browser would make of a text: tags with their attributes, the texts of each code and each script."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.codes: list[str] = []
+        self.scripts: list[str] = []
+        self._inside: list[str] | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = {"code": self.codes, "script": self.scripts}.get(tag)
+        if self._inside is not None:
+            self._inside.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in {"code", "script"}:
+            self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside is not None:
+            self._inside[-1] += data
+
+    @property
+    def met(self) -> set[str]:
+        return {tag for tag, _ in self.tags}
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -117,3 +118,17 @@ def test_reports_run_without_cupy_and_without_the_device(tmp_path: Path) -> None
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_pytest_benchmark_compares_runs_at_the_root_without_the_extra_reports(tmp_path: Path) -> None:
+    """Its command loads the conftest files where importing pandas or SciPy fails, as in the environment of `bench`."""
+    run = tmp_path / "run.json"
+    run.write_bytes(gzip.decompress(next((ROOT / "baselines").glob("*/runs/*-gate.json.gz")).read_bytes()))
+    script = (
+        "import sys; sys.modules.update(pandas=None, scipy=None, matplotlib=None)\n"
+        f"sys.argv = ['pytest-benchmark', 'compare', {str(run)!r}]\n"
+        "from pytest_benchmark.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stdout + done.stderr) == (0, False), done.stderr
+    assert "transpose" in done.stdout

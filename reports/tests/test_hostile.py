@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,6 +15,7 @@ from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
 from peakgate.reports.ab import command, process
 from peakgate.reports.comparison import resample
+from report_record import Document
 from synthetic_runs import LADDER, document, save
 
 NAMES = ("<script>alert(1)</script>", "转置.共享内存-八千", "x" * 3000, "a|b`c`*d*_e_[f](http://g.example)", '=1+1,"q"')
@@ -52,28 +52,6 @@ def runs(sessions: int, factor: float = 1.0, since: int = 99) -> list[str]:
     return saved
 
 
-class Page(HTMLParser):
-    """What a browser would make of a text: its elements, and its scripts."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.scripts: list[str] = []
-        self._inside = False
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.tags.add(tag)
-        self._inside = tag == "script"
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = self._inside and tag != "script"
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.scripts.append(data)
-
-
 def check(captured: str, names: tuple[str, ...], formats: dict[str, int]) -> None:
     """Every written file is whole and nothing in it is obeyed; ``formats``: how many files of each kind there are."""
     assert "\x1b" not in captured
@@ -83,10 +61,10 @@ def check(captured: str, names: tuple[str, ...], formats: dict[str, int]) -> Non
     for path in found:
         text = path.read_bytes().decode("utf-8")
         if path.suffix == ".md":
-            assert Page(text).tags <= {"details", "summary", "code"}, path
+            assert Document(text).met <= {"details", "summary", "code"}, path
         elif path.suffix == ".html":
-            page = Page(text)
-            assert not page.tags & {"s", "u", "img"}, path
+            page = Document(text)
+            assert not page.met & {"s", "u", "img"}, path
             assert not [script for script in page.scripts if script.startswith("alert(1)")], path
         elif path.suffix == ".xml":
             ElementTree.fromstring(text)

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,7 +21,7 @@ from peakgate.core.text import cell, figure, one_line, percent, sparkline
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.write import files
 from peakgate.reports.write.page import page, prose
-from report_record import HOSTILE, record, row
+from report_record import HOSTILE, Document, record, row
 from rich.console import Console
 
 Golden = Callable[[str, str], None]
@@ -34,37 +33,6 @@ def shown(report: Report, *, width: int = 80, everything: bool = False) -> str:
     terminal.last_line(report, console, written=[Path("out/sample.md")])
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
-
-
-class Document(HTMLParser):
-    """What a browser would make of a text: tags, attributes, the text of each code element."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.codes: list[str] = []
-        self._inside = False
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._inside = tag == "code"
-        if self._inside:
-            self.codes.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = self._inside and tag != "code"
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.codes[-1] += data
-
-    @property
-    def met(self) -> set[str]:
-        return {tag for tag, _ in self.tags}
-
-    def named(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.tags if name == tag]
 
 
 @pytest.mark.parametrize("name", files.FORMATS)
