@@ -145,11 +145,12 @@ def commit(repository: Path, message: str) -> str:
     if not (repository / ".git").exists():
         git(repository, "init", "--quiet")
     git(repository, "add", "--all")
-    git(repository, "-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "--quiet", "-m", message)
+    git(repository, "commit", "--quiet", "-m", message)
     return git(repository, "rev-parse", "HEAD")
 
 
 def git(repository: Path, *arguments: str) -> str:
-    """Run git there and return what it says."""
-    done = subprocess.run(["git", *arguments], cwd=repository, capture_output=True, text=True, check=True)
+    """Run git there, as somebody, and return what it says."""
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *identity, *arguments], cwd=repository, capture_output=True, text=True, check=True)
     return done.stdout.strip()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ab_fake import git as git_in
 from peakgate.cli import main
 from peakgate.core import config
 from peakgate.core.case import Scale, Tier
@@ -23,6 +24,8 @@ PROMISES = ROOT / "docs" / "explanation" / "promises.md"
 GPU = "nvidia-h200"
 H200 = f"baselines/{GPU}"
 CASE = "twice.{}-1024"
+git = partial(git_in, Path())
+"""Of the working directory."""
 
 KERNELS = """
 extern "C" __global__ void twice(float* out, const float* in, int n) {
@@ -214,11 +217,6 @@ OUTSIDE = (
     "is another kernel where it finds the judge's files when it is compiled (`__has_include`, `__FILE__`)",
 )
 """Dodges that are named as a limit or as outside the promise; nothing refuses them."""
-
-
-def git(*arguments: str) -> None:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
 
 
 def write(files: Mapping[str, str]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ab_fake import git
 from peakgate.cli import main
 from peakgate.core import seccomp
 from peakgate.core.errors import Code
@@ -48,12 +48,6 @@ HONEST = {
     "kernels/twice/family.py": FAMILY,
     "baselines/nvidia-h200/floors.toml": FLOORS,
 }
-
-
-def git(folder: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
 
 
 def commit(folder: Path, files: Mapping[str, str | None]) -> str:

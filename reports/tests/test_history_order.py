@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
+from ab_fake import git
 from drawn_sessions import DrawnSession, of_sessions
 from peakgate.cli import main
 from peakgate.core.verdict import ExitCode, Verdict
@@ -86,12 +86,6 @@ def test_sessions_are_not_moved_past_a_change_of_their_environment_or_gpu() -> N
     changed[5] = replace(changed[5], uuid="GPU-2")
     found = ordered(quiet(cases=2, sessions=8), changed, LINE)
     assert [each.path for each in found.sessions] == [f"{number:04d}.json" for number in (1, 0, 3, 2, 7, 5, 6, 4)]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    name = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-    done = subprocess.run(["git", *name, *arguments], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
 
 
 def committed(folder: Path, subject: str = "x") -> str:

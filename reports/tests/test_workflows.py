@@ -10,7 +10,7 @@ from typing import Any
 import github
 import pytest
 import workflow
-from ab_fake import HARNESS, FakeSide
+from ab_fake import HARNESS, FakeSide, git
 from peakgate.cli import main
 from peakgate.reports.ab import command, process
 from synthetic_runs import LADDER, document, save, slower
@@ -109,7 +109,7 @@ def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
         *(f"ab.{form}" for form in ("md", "csv", "json", "junit.xml")),
     } <= job.artifacts
     assert [path.name for path in job.workspace.iterdir()] == ["change"]
-    assert workflow.git(change, "status", "--porcelain", "--ignored") == ""
+    assert git(change, "status", "--porcelain", "--ignored") == ""
 
 
 def test_a_gate_whose_run_never_began_ends_with_2_whatever_verdicts_head_has_committed(
@@ -173,11 +173,10 @@ def changing(folder: Path, files: dict[str, str]) -> str:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    workflow.git(folder, "add", "--all", "--force", *files)
-    identity = ("-c", "user.name=T", "-c", "user.email=t@example.org")
-    workflow.git(folder, *identity, "commit", "--quiet", "--message", "dodge")
-    commit = workflow.git(folder, "rev-parse", "HEAD").strip()
-    workflow.git(folder, "reset", "--quiet", "--hard", "HEAD^")
+    git(folder, "add", "--all", "--force", *files)
+    git(folder, "commit", "--quiet", "--message", "dodge")
+    commit = git(folder, "rev-parse", "HEAD")
+    git(folder, "reset", "--quiet", "--hard", "HEAD^")
     return commit
 
 

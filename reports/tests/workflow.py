@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ab_fake import git
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[2]
@@ -131,9 +132,8 @@ def repository(folder: Path) -> tuple[Path, str, str]:
     for message in ("before", "after"):
         (folder / "kernels" / "note").write_text(message)
         git(folder, "add", "--all")
-        identity = ("-c", "user.name=T", "-c", "user.email=t@example.org")
-        git(folder, *identity, "commit", "--quiet", "--message", message)
-        commits.append(git(folder, "rev-parse", "HEAD").strip())
+        git(folder, "commit", "--quiet", "--message", message)
+        commits.append(git(folder, "rev-parse", "HEAD"))
     return folder, commits[0], commits[1]
 
 
@@ -177,11 +177,6 @@ def run(workflow: str, origin: Path, scratch: Path, context: Mapping[str, Any], 
         result.failed |= ran[0] != 0 and not step.get("continue-on-error", False)
     result.summary = Path(environment["GITHUB_STEP_SUMMARY"]).read_text()
     return result
-
-
-def git(folder: Path, *arguments: str) -> str:
-    """Run git there and return what it says."""
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def _environment(scratch: Path) -> dict[str, str]:
