@@ -99,27 +99,6 @@ def test_a_fresh_gpu_is_judged_from_ten_sessions() -> None:
     assert len(found.findings[0].recent_us) == FEWEST_TO_JUDGE
 
 
-def test_cases_that_only_another_gpu_has_measured_enough_are_undecided_and_not_new() -> None:
-    """One case is new to the whole history; another was last measured on the first GPU, and is judged there."""
-    gpus = [A] * 40 + [B] * 3
-    log_time = on(quiet(sessions=43), gpus)
-    log_time[3, :38] = np.nan
-    log_time[4, 40:] = np.nan
-    found = {each.case: each for each in of_gpus(log_time, gpus).findings}
-    assert found.pop("a.stage003").verdict is Verdict.NEW
-    judged = found.pop("a.stage004")
-    assert judged.verdict is Verdict.SAME
-    assert "GPU-0001" in judged.reason
-    assert {each.verdict for each in found.values()} == {Verdict.INCONCLUSIVE}
-
-
-def test_sessions_of_an_unknown_gpu_are_of_a_gpu_of_their_own() -> None:
-    gpus = [None if gpu == B else gpu for gpu in in_turns(40)]
-    found = of_gpus(on(quiet(), gpus, slow=None), gpus)
-    assert verdicts(found) == {Verdict.SAME}
-    assert all("an unknown GPU" in each.reason for each in found.findings)
-
-
 @pytest.mark.parametrize("uuid", [A, None])
 def test_a_history_of_one_gpu_names_none(uuid: str | None) -> None:
     found = of_gpus(slowed(quiet(), 7, 5, 0.03), [uuid] * 40)

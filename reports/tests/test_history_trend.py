@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history.series import History
 from peakgate.reports.history.series import history as of_runs
 from peakgate.reports.history.trend import FEWEST_TO_JUDGE, RECENT, CaseFinding, find_trend
@@ -77,38 +76,6 @@ def test_a_case_is_slower_while_its_step_is_recent_and_comes_first(age: int) -> 
     assert worst.good < SESSIONS - age <= worst.bad
     assert found.commands == [worst.command]
     assert found.counts == {Verdict.SLOWER: 1, Verdict.SAME: CASES - 1}
-
-
-def test_an_older_regression_is_open_and_no_longer_slower() -> None:
-    for age, verdict in ((RECENT, Verdict.SLOWER), (RECENT + 1, Verdict.SAME)):
-        found = find_trend(history(slowed(quiet(sessions=60), 7, age, 0.04)))
-        assert {each.verdict for each in found.findings if each.case == CASE} == {verdict}
-        assert [each.change.case for each in found.open] == [CASE]
-
-
-def test_a_regression_that_a_person_accepted_is_the_same_and_the_reason_names_it() -> None:
-    accepted = [Accepted(CASE, 5.0, "meant", date(2026, 11, 22))]
-    found = find_trend(history(slowed(quiet(), 7, 10, 0.04)), accepted=accepted)
-    assert (found.exit_code, found.open) == (0, ())
-    (finding,) = [each for each in found.findings if each.case == CASE]
-    assert finding.verdict is Verdict.SAME
-    assert "accepted on 2026-11-22" in finding.reason
-
-
-def test_a_case_is_faster_where_its_recent_steps_add_up_to_less_time() -> None:
-    assert verdicts(slowed(quiet(), 7, 5, -0.03)) == {CASE: Verdict.FASTER}
-    mended = slowed(slowed(quiet(), 7, 20, 0.03), 7, 8, 1 / 1.03 - 1)
-    assert verdicts(mended) == {}
-    better = slowed(slowed(quiet(), 7, 20, 0.03), 7, 8, 1 / 1.06 - 1)
-    assert verdicts(better) == {CASE: Verdict.FASTER}
-
-
-def test_a_commit_that_a_faster_driver_hides_is_still_slower() -> None:
-    sessions = [session(number, driver="590.1" if number > 27 else "580.1") for number in range(SESSIONS)]
-    log_time = slowed(slowed(quiet(), 7, 22, 0.03), 7, 12, -0.05)
-    found = findings(log_time, sessions)[CASE]
-    assert found.verdict is Verdict.SLOWER
-    assert found.change_percent == pytest.approx(3, abs=0.6)
 
 
 def test_equal_times_are_the_same() -> None:

@@ -3,14 +3,15 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ab_fake import git as git_in
 from peakgate.cli import main
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES
@@ -24,11 +25,8 @@ PAD = "transpose.smem_pad-8192-32x8"
 COPY = "roof.copy-1GiB"
 SOON = (datetime.now(UTC).date() + timedelta(days=30)).isoformat()
 Captured = pytest.CaptureFixture[str]
-
-
-def git(*arguments: str) -> None:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
+git = partial(git_in, Path())
+"""Of the working directory."""
 
 
 def floors(values: Mapping[str, float]) -> str:
@@ -120,14 +118,6 @@ def test_a_run_that_is_packed_with_the_same_content_is_neither_deleted_nor_forge
     assert sorted(each[2] for each in changed()) == ["one.json", "one.json.gz"]
 
 
-def test_baselines_that_are_gone_altogether_fail(gpu: Path, capsys: Captured) -> None:
-    git("rm", "-q", "-r", "baselines")
-    assert not gpu.exists()
-    assert main(["protect", "--base", "base"]) == 1
-    reported = capsys.readouterr().out
-    assert (reported.count("floor dropped"), reported.count("run deleted")) == (2, 2)
-
-
 def submodule(path: str) -> None:
     """Add a submodule at ``path``: a repository with one commit, beside the one at hand."""
     git("init", "-q", "../library")
@@ -208,40 +198,12 @@ def test_an_acknowledged_change_passes_and_is_still_listed(gpu: Path) -> None:
     assert [each[1:3] for each in changed(of="acknowledged")] == [("floor lowered", PAD), ("run deleted", "one.json")]
 
 
-def test_an_acknowledgement_excuses_its_own_case_alone(gpu: Path) -> None:
-    (gpu / "floors.toml").write_text(floors({PAD: 0.65, COPY: 0.7}))
-    acknowledge(gpu, f'case = "{PAD}"\nfrom = 0.7\nto = 0.65\nreason = "meant"\nexpires = {SOON}')
-    assert main(["protect", "--base", "base"]) == 1
-    assert [each[2] for each in changed()] == [COPY]
-
-
-def test_an_acknowledgement_that_nothing_needs_is_pointed_out(gpu: Path, capsys: Captured) -> None:
-    acknowledge(gpu, f'case = "{PAD}"\nfrom = 0.7\nto = 0.65\nreason = "meant"\nexpires = {SOON}')
-    assert main(["protect", "--base", "base"]) == 0
-    assert PAD in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("ref", ["nowhere", "--all", "", "base:baselines"])
 def test_a_base_that_is_no_commit_exits_2_with_one_line(gpu: Path, capsys: Captured, ref: str) -> None:
     assert main(["protect", f"--base={ref}"]) == 2
     reported = capsys.readouterr().err
     assert len(reported.splitlines()) == 1
     assert reported.endswith(f" [{Code.COMMIT}]\n")
-
-
-def test_a_folder_outside_any_repository_exits_2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert main(["protect", "--base", "main"]) == 2
-    assert refusal(capsys) is Code.COMMIT
-
-
-def test_without_git_the_error_says_so(gpu: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    monkeypatch.setenv("PATH", "")
-    assert main(["protect", "--base", "base"]) == 2
-    assert refusal(capsys) is Code.INSTALLATION
 
 
 def test_floors_that_cannot_be_read_are_named_with_their_commit(gpu: Path, capsys: Captured) -> None:
@@ -310,8 +272,7 @@ def test_acknowledgements_of_the_base_count_in_the_folder_of_a_gpu_alone(gpu: Pa
 
 
 def hashed(path: Path) -> str:
-    done = subprocess.run(["git", "hash-object", str(path)], check=True, capture_output=True, text=True)
-    return done.stdout[:12]
+    return git("hash-object", str(path))[:12]
 
 
 def test_baselines_behind_a_link_to_another_folder_never_pass(gpu: Path, capsys: Captured) -> None:
@@ -337,14 +298,6 @@ def test_settings_by_which_the_next_change_would_be_judged_otherwise_fail_unless
         entry = 'case = "settings"\nterm = "baselines"\nfrom = "baselines"\nto = "elsewhere"\nreason = "moved"'
         acknowledge(gpu.parent, f"{entry}\nexpires = {SOON}")
         assert changed(base="HEAD") == []
-
-
-def test_files_that_say_how_git_reads_the_others_are_for_review(gpu: Path) -> None:
-    for name in (".gitattributes", "kernels/.gitattributes", ".gitmodules", ".lfsconfig"):
-        Path(name).parent.mkdir(exist_ok=True)
-        Path(name).write_text("")
-    listed = [each[2] for each in changed(of="review")]
-    assert listed == [".gitattributes", ".gitmodules", ".lfsconfig", "kernels/.gitattributes"]
 
 
 @pytest.mark.parametrize("kind", ["endless link", "FIFO", "large", "folder", "nothing"])

@@ -34,6 +34,9 @@ TODAY = date(2026, 11, 20)
 FLOORS = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.1, 1.0))
 
 
+ENTRY = "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\n"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -42,39 +45,18 @@ FLOORS = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.1, 1.0))
         ("schema = 1\nacknowledge = []", ":2: acknowledge is"),
         ("schema = 1\nacknowledged = 3", ":2: acknowledged is 3"),
         ("schema = 1\nacknowledged = [3]", ":2: acknowledged[0] is 3"),
-        ("schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'", ":2: acknowledged[0].expires"),
-        (
-            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = '31.12.2026'",
-            ":7: acknowledged[0].expires",
-        ),
-        (
-            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-12-31T00:00:00",
-            ":7: acknowledged[0].expires",
-        ),
-        (
-            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 20261231",
-            ":7: acknowledged[0].expires",
-        ),
-        (
-            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-11-19",
-            "a expired on 2026-11-19",
-        ),
-        (
-            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = ' '\nexpires = 2026-12-31",
-            ":6: acknowledged[0].reason",
-        ),
+        (ENTRY, ":2: acknowledged[0].expires"),
+        (f"{ENTRY}expires = '31.12.2026'", ":7: acknowledged[0].expires"),
+        (f"{ENTRY}expires = 2026-12-31T00:00:00", ":7: acknowledged[0].expires"),
+        (f"{ENTRY}expires = 20261231", ":7: acknowledged[0].expires"),
+        (f"{ENTRY}expires = 2026-11-19", "a expired on 2026-11-19"),
+        (f"{ENTRY}expires = 9999-12-31", "may live 90 days"),
+        (f"{ENTRY}expires = 2026-12-31".replace("'b'", "' '"), ":6: acknowledged[0].reason"),
+        (f"{ENTRY}expires = 2026-12-31".replace("case = 'a'\n", ""), "neither case nor run"),
+        (f"{ENTRY}expires = 2026-12-31\nrun = 'r'", "both a case and a run"),
+        (f"{ENTRY}expires = 2026-12-01".replace("from = 1\nto = 2\n", ""), "acknowledged[0].from"),
+        (ENTRY.replace("from = 1", "from = [1]"), ":4: acknowledged[0].from"),
         ("schema = 1\n[[acknowledged]]\ncase = 'a'\nwhy = 'b'\nexpires = 2026-12-31", "acknowledged[0].why"),
-        ("schema = 1\n[[acknowledged]]\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-12-31", "neither case nor run"),
-        (
-            "schema = 1\n[[acknowledged]]\ncase = 'a'\nrun = 'r'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-12-31",
-            "both a case and a run",
-        ),
-        ("schema = 1\n[[acknowledged]]\ncase = 'a'\nreason = 'b'\nexpires = 2026-12-01", "acknowledged[0].from"),
-        ("schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = [1]\nto = 2\nreason = 'b'", ":4: acknowledged[0].from"),
-        (
-            "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 9999-12-31",
-            "may live 90 days",
-        ),
         ("schema = ", "not TOML"),
     ],
 )
@@ -87,16 +69,14 @@ def test_a_file_of_acknowledgements_is_read_strictly(tmp_path: Path, text: str, 
 
 
 def test_a_case_acknowledged_twice_is_an_error(tmp_path: Path) -> None:
-    entry = "[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-12-31\n"
-    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(f"schema = 1\n{entry}{entry}")
+    entry = f"{ENTRY}expires = 2026-12-31\n"
+    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(entry + entry.removeprefix("schema = 1\n"))
     with pytest.raises(PeakgateError, match="a is acknowledged twice"):
         acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY)
 
 
 def test_an_acknowledgement_holds_on_its_last_day(tmp_path: Path) -> None:
-    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(
-        "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-11-20"
-    )
+    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(f"{ENTRY}expires = 2026-11-20")
     assert acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY) == [
         Acknowledgement("g", "floor", "a", "1", "2", "b", "2026-11-20")
     ]
@@ -107,7 +87,7 @@ def test_an_acknowledgement_holds_on_its_last_day(tmp_path: Path) -> None:
 )
 def test_an_acknowledgement_is_of_a_floor_a_run_or_the_term_it_names(tmp_path: Path, named: str, term: str) -> None:
     path = tmp_path / acknowledged.ACKNOWLEDGED_FILE
-    path.write_text(f"schema = 1\n[[acknowledged]]\n{named}\nfrom = 1\nto = 2\nreason = 'b'\nexpires = 2026-11-20")
+    path.write_text(f"{ENTRY}expires = 2026-11-20".replace("case = 'a'", named))
     assert [(each.term, each.what) for each in acknowledged.load(path, "g", TODAY)] == [(term, "a")]
 
 
@@ -128,9 +108,7 @@ def test_a_regression_is_accepted_by_a_size_above_zero_and_a_day_not_to_come(
 
 @pytest.mark.parametrize(("days", "taken"), [(90, True), (91, False), (180, False)])
 def test_an_acknowledgement_lives_ninety_days_and_no_longer(tmp_path: Path, days: int, taken: bool) -> None:
-    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(
-        f"schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\nexpires = {TODAY + timedelta(days)}"
-    )
+    (tmp_path / acknowledged.ACKNOWLEDGED_FILE).write_text(f"{ENTRY}expires = {TODAY + timedelta(days)}")
     if taken:
         assert len(acknowledged.load(tmp_path / acknowledged.ACKNOWLEDGED_FILE, "g", TODAY)) == 1
     else:
@@ -208,6 +186,7 @@ def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_th
         *(".github/workflows/gate.yml", ".github/verdict.py", "noxfile.py", "requirements/bench.txt", "pyproject.toml"),
         *("baselines/waivers.toml", "baselines/g/digests.json", "baselines/g/acknowledged.toml", "suite/cli.py"),
         *("baselines/resources.json", "reports/compare.py", "CODEOWNERS", ".ci/run"),
+        *(".gitattributes", "kernels/.gitattributes", ".gitmodules", ".lfsconfig"),  # how git reads the others
     ],
 )
 def test_files_that_decide_how_a_change_is_judged_are_for_review(path: str) -> None:
@@ -305,6 +284,8 @@ def test_settings_that_move_kernels_or_baselines_or_drop_benchmark_tests_fail_an
         (ChangeKind.SETTING, "", "baselines", "settings", "baselines", "elsewhere"),
         (ChangeKind.SETTING, "", "benchmarks", "settings", "a", "none"),
     ]
+    back = [(each.before, each.after) for each in setting_changes(moved, before)]
+    assert back == [("others", "kernels"), ("elsewhere", "baselines")]
     assert setting_changes(None, moved) == setting_changes(before, None) == []
 
 
