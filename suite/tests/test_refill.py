@@ -226,9 +226,15 @@ def test_an_earlier_launch_of_a_batch_is_known_after_later_ones_too():
 )
 def test_an_answer_that_was_kept_is_wrong_where_some_input_changes_or_there_is_none(roles, saved, renewed):
     buffers = {at: Buffer(role, (8,), data=1.0 if at in saved else None) for at, role in enumerate(roles)}
-    tested = contents(buffers, {at: np.ones(8, "float32") for at in buffers}, saved=saved)
+    arrays = {at: np.ones(8, "float32") for at in buffers}
+    tested = contents(buffers, arrays, saved=saved)
     assert tested.renewed is renewed
     assert ("not excluded" in refill.replayed(tested)) is not renewed
+    tested.begin(arrays)
+    arrays[0][...] = 0
+    tested.next()
+    if roles[0] is Role.OUT:  # drawn whole beside inputs that stay
+        assert (arrays[0] != 0).all() == (not renewed)
 
 
 @pytest.mark.parametrize(

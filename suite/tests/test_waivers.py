@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 from peakgate.check.sanitize.report import LaunchLog, SanitizerDefect, ToolReport
 from peakgate.core.errors import PeakgateError
-from peakgate.judge.waivers import DefectKey, Waiver, complaints, entry, offer, read, rule, set_apart
+from peakgate.judge.waivers import Defect, DefectKey, Waiver, complaints, entry, offer, read, rule, set_apart
 
 TODAY = date(2026, 11, 22)
 KEY = DefectKey("check", "sums.sums", "out of bounds", "sums.cu", 'out[i] = in[i + 1]; // "past"')
@@ -69,6 +69,24 @@ def test_a_sanitizers_defect_is_accepted_at_its_instruction_and_leaves_a_warning
     assert [waiver.reason for _, waiver in ruling.waived] == ["known"]
     both = {first.key: Waiver("known", TODAY), second.key: Waiver("known", TODAY)}
     assert not rule(found.found, both, lambda _: True, TODAY).failing
+
+
+def test_a_ruling_fails_by_what_is_left_but_warnings_or_a_complaint_and_tells_of_one_kernel(tmp_path):
+    other, third = KEY._replace(kernel="b.b"), KEY._replace(kernel="c.c")
+    warning, defect, accepted = (
+        Defect(key, key.kernel, "what", {"at": key.kernel}, warning=key is other) for key in (other, third, KEY)
+    )
+    assert not rule([warning, accepted], WAIVED, lambda _: True, TODAY).failing
+    assert rule([warning], WAIVED, lambda _: True, TODAY).failing  # an entry that matches nothing
+    found = rule([warning, defect, accepted], WAIVED, lambda _: True, TODAY)
+    assert found.failing
+    assert found.fields(lambda key: key in (third, KEY)) == {
+        "defects": [{"at": "c.c"}],
+        "waived": [{"at": KEY.kernel, "reason": WAIVED[KEY].reason, "expires": "2026-11-22"}],
+    }
+    assert found.fields(lambda key: key is other) == {"defects": [{"at": "b.b"}], "waived": []}
+    assert found.offer({}, tmp_path).count("[[defect]]") == 1
+    assert found.offer({third: WAIVED[KEY]}, tmp_path) == ""
 
 
 def test_a_defect_is_named_with_its_place_where_it_has_one():
