@@ -162,7 +162,7 @@ def _with_python(root: Path, project: Project | None) -> tuple[list[str], list[s
         return [], []
 
     def named(paths: Iterable[Path]) -> list[str]:
-        real = [path.resolve() for path in paths]
+        real = [Path(os.path.realpath(path)) for path in paths]  # a loop of links is itself
         return [path.relative_to(top).as_posix() for path in real if path.is_relative_to(top)]
 
     return named(project.benchmarks), named([project.kernels])

@@ -432,6 +432,13 @@ def test_the_folder_of_kernels_has_two_names_where_it_is_a_link_and_none_where_i
     assert protect._kernels(project, found) == {"kernels", "others"}
 
 
+def test_a_folder_of_kernels_that_is_a_link_to_itself_keeps_its_name(project: Path) -> None:
+    found = protect._project(project, project)
+    (project / "kernels").rename(project / "others")
+    (project / "kernels").symlink_to("kernels")
+    assert protect._with_python(project, found)[1] == ["kernels"]
+
+
 def test_a_base_without_kernels_has_no_contracts_to_compare(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protect, "contracts", lambda tree, name: pytest.fail("listed"))
     git("rm", "-r", "-q", "kernels")
