@@ -236,6 +236,8 @@ def _digests(chosen: argparse.Namespace) -> ExitCode:
     if note:
         say(note)
     recorded = digests.record(device, problems(chosen.text))
+    if chosen.text and chosen.digests.exists():
+        recorded = digests.renewed(digests.read(chosen.digests), recorded)
     digests.write(chosen.digests, recorded)
     say(f"wrote {chosen.digests}: {counted(len(recorded.problems), 'problem')} on {device.slug}")
     return ExitCode.OK
@@ -278,7 +280,12 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
             action="store_true",
             help="leave out those listed as survivors, which take longest; whether one is caught by now is not seen",
         )
-    parser.add_argument("--digests", type=Path, metavar="FILE", help="write the output of every kernel to FILE")
+    parser.add_argument(
+        "--digests",
+        type=Path,
+        metavar="FILE",
+        help="write the output of every kernel to FILE; with -k it keeps the others",
+    )
     parser.add_argument("--device", default="cpu", help="where --digests are taken: cpu, gpu or gpu:N (default: cpu)")
     chosen = parser.parse_args(arguments)
     chosen.out = chosen.out or config.near(config.current().out)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from msgspec import Struct, to_builtins
+from msgspec import Struct, structs, to_builtins
 from peakgate.build.cubin import source_files
 from peakgate.build.sources import without_comments
 from peakgate.core import dtypes, records
@@ -110,6 +110,16 @@ def _code(text: str) -> str:
     """The source without comments and empty lines, and with one blank for several."""
     lines = (" ".join(line.split()) for line in without_comments(text).splitlines())
     return "\n".join(line for line in lines if line)
+
+
+def renewed(known: Digests, taken: Digests) -> Digests:
+    """A record with the problems that were taken again; PeakgateError where it is of another device."""
+    if known.device != taken.device:
+        raise PeakgateError(
+            f"the record is of {known.device}, this device is {taken.device}; record all problems, without -k",
+            Code.OPTION,
+        )
+    return structs.replace(taken, problems={**known.problems, **taken.problems})
 
 
 def write(path: Path, taken: Digests) -> None:

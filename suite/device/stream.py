@@ -349,8 +349,7 @@ def recorded(run: Callable[[], Sequence[float]]) -> tuple[Sequence[float], list[
     finally:
         for kind in kinds:
             cupti.activity_disable(kind)
-    # A framework's profiler may have enabled other kinds, such as events, for the rest of the process.
-    work = [each for each in _completed if each.kind in kinds]
-    return times_us, [
-        Activity(getattr(each, "name", None) or "", each.start, each.end, each.stream_id) for each in work
-    ]
+    # A framework's profiler may have enabled other kinds, such as events, and these twice, for the rest of the process.
+    work = (each for each in _completed if each.kind in kinds)
+    found = (Activity(getattr(each, "name", None) or "", each.start, each.end, each.stream_id) for each in work)
+    return times_us, list(dict.fromkeys(found))

@@ -123,6 +123,20 @@ def test_digests_are_written_for_what_is_asked(tmp_path, capsys):
     assert saved["problems"]
     assert all(name.startswith("roof.copy_float-") for name in saved["problems"])
     assert f"{len(saved['problems'])} problems on cpu-emulator" in capsys.readouterr().out
+    assert command.main("check", ["--digests", str(path), "-k", "roof.read_float4-"]) == 0
+    renewed = json.loads(path.read_text())["problems"]
+    assert {name.partition("-")[0] for name in renewed} == {"roof.copy_float", "roof.read_float4"}
+    assert saved["problems"].items() < renewed.items()
+
+
+def test_digests_of_another_device_are_not_mixed_with_these(tmp_path):
+    path = tmp_path / "digests.json"
+    assert command.main("check", ["--digests", str(path), "-k", "roof.copy_float-"]) == 0
+    path.write_text(path.read_text().replace('"cpu-emulator"', '"nvidia-h200"'))
+    kept = path.read_bytes()
+    with refuses(Code.OPTION):
+        command.main("check", ["--digests", str(path), "-k", "roof.copy_float-"])
+    assert path.read_bytes() == kept
 
 
 @pytest.mark.parametrize(
