@@ -132,15 +132,15 @@ def energy(gpus: Sequence[Record]) -> Iterator[str]:
 
 
 def tuners(gpus: Sequence[Record]) -> Iterator[str]:
-    """A row for each kernel that a tuner chose: its configuration, and the digest of its code where that was seen."""
+    """A row for each kernel of a tuned call: its configuration, and the digest of its code where that was seen."""
     yield table_line(("call", "kernel", "chosen", "code"))
     yield table_line(("---", "---", "---", "---"))
     cases = [each for gpu in gpus for name in TUNED for each in gpu["files"].get(name, {}).get("cases", ())]
     for each in cases:
-        for choice in each.get("tuned") or ():
-            if choice["configuration"] != NOT_TUNED:
-                call = each["case"].rpartition(".")[2]
-                yield table_line((call, choice["kernel"], choice["configuration"], choice["code"] or "not seen"))
+        call = each["case"].rpartition(".")[2]
+        for choice in () if each["verdict"] in UNDECIDED else each.get("tuned") or ():
+            chosen = "a library's" if choice["configuration"] == NOT_TUNED else choice["configuration"]
+            yield table_line((call, choice["kernel"], chosen, choice["code"] or "not seen"))
 
 
 def environments() -> Iterator[str]:

@@ -22,8 +22,6 @@ OURS = {
     "quantize": ("registers", "blocks", "restore"),
 }
 """By family, the stages that are held against libraries."""
-FORMER = {"28ba5af21d4f": ("scan_ahead",)}
-"""By commit of a record, stages that had another form then: lab/ahead says which."""
 
 
 def table(record: Mapping[str, Any], family: str) -> Iterator[str]:
@@ -36,13 +34,12 @@ def table(record: Mapping[str, Any], family: str) -> Iterator[str]:
     yield ""
     rows = {name: each for name, each in record["problems"].items() if name.startswith(family + ".")}
     libraries = list(dict.fromkeys(who for each in rows.values() for who in each["us"] if who not in OURS[family]))
-    stages = [stage for stage in OURS[family] if stage not in FORMER.get(record["commit"][:12], ())]
     rate = "TFLOP/s" if family == "attention" else "GB/s"
     yield table_line(("problem", "stage", "µs", rate, *(f"{each} (µs)" for each in libraries), *libraries))
     yield table_line(("---", "---", *["--:"] * (2 + 2 * len(libraries))))
     for name, each in rows.items():
         medians = {who: statistics.median(us) for who, us in each["us"].items()}
-        for stage in (who for who in medians if who in stages):
+        for stage in (who for who in medians if who in OURS[family]):
             ours = medians[stage]
             done = each["flops"] / ours / 1e6 if family == "attention" else each["bytes"] / ours / 1e3
             back = stage == "restore"

@@ -30,7 +30,10 @@ CASES = (
     *("sgemm.split_k-256", "sgemm.cublas-256", "sgemm.double_buffer-256", "sgemm.warp_tiled-256"),
     *("transpose.smem_pad-2048-32x8", "reduce.shuffles-64MiB-sum", "access.one_per_thread-f32"),
 )
-RECORDS = {"A B, B A": Path(__file__).with_name("replicates-abba.json.xz")}
+RECORDS = {
+    "A B, B A": Path(__file__).with_name("replicates-abba.json.xz"),
+    "Thue and Morse": Path(__file__).with_name("replicates-balanced.json.xz"),
+}
 """By the order of the sides in rounds, the newest last. That of A B, B A had up to 48 rounds."""
 
 DRAWN = 2000
