@@ -94,9 +94,8 @@ def attention(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Array:
     """``softmax(Q.K^T / sqrt(width)).V`` of each head: as many at a time as have MOST_SCORES, or one."""
     heads, length, _ = q.shape
     step = max(1, MOST_SCORES // length**2)
-    return xp.concatenate(
-        [_of_heads_at_once(xp, *(each[at : at + step] for each in (q, k, v)), causal) for at in range(0, heads, step)]
-    )
+    parts = [slice(at, at + step) for at in range(0, heads, step)]
+    return xp.concatenate([_of_heads_at_once(xp, q[part], k[part], v[part], causal) for part in parts])
 
 
 def _of_heads_at_once(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Array:

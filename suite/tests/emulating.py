@@ -11,7 +11,7 @@ import pytest
 from peakgate import emulator
 from peakgate.emulator import DefectKind, EmulatedKernel, KernelDefect
 
-CUDA = Path(__file__).with_name("cuda")
+CUDA = Path(__file__).with_name("emulated")
 COMPILERS = emulator.available_compilers()
 ONE = (1, 1, 1)
 

@@ -251,7 +251,7 @@ def test_what_nvcc_offers_without_an_include_is_there(tmp_path, cache):
 
 @needs_cccl
 def test_the_hosts_headers_are_there(cache):
-    stage = Stage("host_headers", "", Path(__file__).parent / "cuda" / "host_headers.cu")
+    stage = Stage("host_headers", "", Path(__file__).parent / "emulated" / "host_headers.cu")
     assert cubin(stage, (), (9, 0)).resources.registers > 0
 
 
