@@ -31,7 +31,7 @@ class ndarray(np.ndarray):  # noqa: N801  (the name by which CuPy's is known)
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=(), **kwargs):
         used = [each for each in (*inputs, *out) if isinstance(each, ndarray)]
-        assert {each.gpu for each in used} == {MACHINE.current}, "computed on a GPU that does not have it"
+        assert {each.gpu for each in used} == {MACHINE.current}
         plain = [np.asarray(each) if isinstance(each, ndarray) else each for each in inputs]
         given = {"out": tuple(np.asarray(each) for each in out)} if out else {}
         result = getattr(ufunc, method)(*plain, **given, **kwargs)
@@ -62,12 +62,12 @@ def placed(values, gpu):
 
 
 def copyto(target, source):
-    assert {target.gpu, getattr(source, "gpu", target.gpu)} == {MACHINE.current}, "copied on another GPU's stream"
+    assert {target.gpu, getattr(source, "gpu", target.gpu)} == {MACHINE.current}
     np.copyto(np.asarray(target), np.asarray(source))
 
 
 def ascontiguousarray(array):
-    assert getattr(array, "gpu", MACHINE.current) == MACHINE.current, "read on a GPU that does not have it"
+    assert getattr(array, "gpu", MACHINE.current) == MACHINE.current
     return np.ascontiguousarray(array)
 
 

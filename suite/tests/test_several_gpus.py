@@ -105,14 +105,19 @@ def test_two_runs_lock_in_one_order_whatever_they_name_first(own_locks, monkeypa
     assert taken == ["GPU-a", "GPU-b"] * 2
 
 
-def test_a_test_that_needs_more_gpus_than_there_are_says_so():
-    assert too_few(2, 2, 2) is None
-    assert too_few(0, 0, 0) is None
-    assert too_few(2, 1, 1) == "needs 2 GPUs, 1 is here"
-    assert too_few(8, 2, 2) == "needs 8 GPUs, 2 are here"
-    assert too_few(1, 0, 0) == "needs 1 GPU, none is here"
-    assert too_few(2, 1, 4) == "needs 2 GPUs, this run has 1; give --device gpu:0,1"
-    assert too_few(2, 0, 4).startswith("needs 2 GPUs, this run has none; ")
+@pytest.mark.parametrize(
+    ("needed", "has", "here", "said"),
+    [
+        (2, 2, 2, None),
+        (0, 0, 0, None),
+        (2, 1, 1, "needs 2 GPUs, 1 is here"),
+        (8, 2, 2, "needs 8 GPUs, 2 are here"),
+        (1, 0, 0, "needs 1 GPU, none is here"),
+        (2, 1, 4, "needs 2 GPUs, this run has 1; give --device gpu:0,1"),
+    ],
+)
+def test_a_test_that_needs_more_gpus_than_there_are_says_so(needed, has, here, said):
+    assert too_few(needed, has, here) == said
 
 
 def test_each_number_of_gpus_and_each_state_is_a_test():
