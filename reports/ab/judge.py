@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from msgspec import structs
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import FAULTY, Judgement, Verdict
 from peakgate.reports.ab.asides import energy_notes, tuner_notes
@@ -100,7 +98,8 @@ def _proven(record: AbRecord) -> bool:
 def _row(case: str, judgement: Judgement, base: Times | None = None, head: Times | None = None, **more: Any) -> CaseRow:
     row: CaseRow = {"case": case, "verdict": judgement.verdict.value, "reason": judgement.reason, **more}
     for name, side in (("base", base), ("new", head)):
-        if side is not None and (known := typical(side)) is not None:
+        if side is not None and side.results:
+            known = side.typical
             row |= {label: getattr(known, label) for label in LABELS}
             row |= {f"{name}_{column}": getattr(known, column) for column in BOTH_SIDES}
             row |= {f"{name}_time_us": known.time_us, f"{name}_sessions": len(side.results)}
@@ -167,7 +166,7 @@ def _judge(
 def _decided(record: AbRecord, decision: SimpleNamespace, base: Times, head: Times) -> Judgement:
     figures, found = _figures(decision), reported(decision)
     if decision.status == CaseStatus.FLAGGED:
-        also = causes(_known(base), _known(head))
+        also = causes(base.typical, head.typical)
         assert decision.p_value is not None, "a case is flagged at a look, and a look gives it one"
         certain = f"{change_text(figures['change_percent'])}, {found}, {probability(decision.p_value)}"
         return Judgement(Verdict.SLOWER if decision.direction > 0 else Verdict.FASTER, "; ".join([certain, *also]))
@@ -202,23 +201,6 @@ def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> CaseRow:
     return _row(
         case, wrong or replace(judgement, reason=f"{judgement.reason}; {reason}" if reason else judgement.reason)
     )
-
-
-def typical(measured: Times) -> SimpleNamespace | None:
-    """The latest result with the typical time and clock of all of them."""
-    if not measured.results:
-        return None
-    clocks = [result.sm_clock_mhz for result in measured.results if result.sm_clock_mhz is not None]
-    return SimpleNamespace(
-        **structs.asdict(measured.results[-1])
-        | {"time_us": math.exp(measured.log_time), "sm_clock_mhz": statistics.median(clocks) if clocks else None}
-    )
-
-
-def _known(measured: Times) -> SimpleNamespace:
-    result = typical(measured)
-    assert result is not None, "a case is flagged on pairs, and a pair has both sides"
-    return result
 
 
 def _figures(decision: SimpleNamespace) -> CaseRow:

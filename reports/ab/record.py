@@ -12,12 +12,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Literal
 
 import msgspec
 import numpy as np
 import pandas as pd
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import write_whole
@@ -159,6 +160,15 @@ class Times:
     def log_time(self) -> float:
         """Mean of the log medians in microseconds."""
         return float(np.mean([math.log(result.time_us) for result in self.results]))
+
+    @property
+    def typical(self) -> SimpleNamespace:
+        """The latest result with the typical time and clock of all of them; there must be one."""
+        clocks = [result.sm_clock_mhz for result in self.results if result.sm_clock_mhz is not None]
+        return SimpleNamespace(
+            **structs.asdict(self.results[-1])
+            | {"time_us": math.exp(self.log_time), "sm_clock_mhz": statistics.median(clocks) if clocks else None}
+        )
 
 
 def usable(run: Run, case: str) -> CaseResult | None:
