@@ -24,9 +24,8 @@ from peakgate.reports.comparison.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history import scan
-from peakgate.reports.history.newest_sessions import MOST, Known, Surprises, newest_step
-from peakgate.reports.history.place import Place, locate
 from peakgate.reports.history.series import History, last_known
+from peakgate.reports.history.steps import MOST, Known, Place, Surprises, locate, newest_step
 from peakgate.reports.runs.runfile import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01

@@ -7,8 +7,8 @@ import pytest
 from drawn_sessions import DrawnSession, of_sessions
 from peakgate.core.errors import PeakgateError
 from peakgate.reports.history import series
-from peakgate.reports.history.place import Place, locate, plausible
 from peakgate.reports.history.series import History
+from peakgate.reports.history.steps import Place, locate, plausible
 from test_history_trend import session
 
 

@@ -14,7 +14,7 @@ from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history import trend
 from peakgate.reports.history.changes import Cause, ChangePoint, NewestLevel, OpenRegression, Unconfirmed
-from peakgate.reports.history.place import Place
+from peakgate.reports.history.steps import Place
 from peakgate.reports.history.trend import RECENT, CaseFinding, Trend
 from test_history_trend import history, quiet, session
 
