@@ -3,7 +3,7 @@
 Each GPU's sessions are a history of its own: nothing is compared between GPUs. Within it the known changes of the
 environment (driver, NVRTC, libraries, firmware, power limit) are borders. A case may have another level on either side
 of a border; such a shift is the environment's and no commit is named for it. Between the borders `scan` finds the
-steps. README.md says how often they are wrong.
+steps. docs/explanation/change-points.md says how often they are wrong.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ import numpy as np
 from peakgate.core.text import counted, figure, one_line
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history.changes import Cause, ChangePoint
-from peakgate.reports.history.series import History, Mark, commit_name
-from peakgate.reports.runs.frame import GPU_NAMES, gpu_label, shortly
+from peakgate.reports.history.events import mark_line, step_line
+from peakgate.reports.history.series import History, commit_name
 
 WIDTH, HEIGHT = 1000, 100
 MARGIN = 8
@@ -34,38 +34,6 @@ MOST_DOTS = 500
 
 LANES, LABEL_WIDTH = 4, 170
 """Sizes of steps stand above a large chart in so many lines, each so wide that a narrow screen has room for it."""
-
-
-def mark_line(mark: Mark, history: History) -> str:
-    """A change of environment or GPU: ``from session 10 of 20 on another driver, 590.44.01 instead of 580.159.04``."""
-    session = history.sessions[mark.index]
-    since = f"from session {mark.index + 1} of {len(history.sessions)} on another {GPU_NAMES.get(mark.what, mark.what)}"
-    what = f"{shortly(mark.after)} instead of {shortly(mark.before)}"
-    return one_line(f"{since}, {what} ({session.taken:%Y-%m-%d %H:%M}, {commit_name(session)})")
-
-
-def size(change: ChangePoint) -> str:
-    """``+2.10 % (1.85 to 2.35 %)``."""
-    low, high = change.interval_percent
-    return f"{change.change_percent:+.2f} % ({low:.2f} to {high:.2f} %)"
-
-
-def step_line(change: ChangePoint, history: History) -> str:
-    """A change point in words: size, cause, place and what changed with it."""
-    of_gpu = f" on {gpu_label(change.uuid)}" if history.gpus > 1 else ""
-    facts = f": {', '.join(change.place.facts)}" if change.place.facts else ""
-    return f"{size(change)}{of_gpu}, {change.cause}, {change.place.where}{facts}"
-
-
-def sum_lines(changes: Sequence[ChangePoint], history: History) -> list[str]:
-    """What the steps of a case add up to on each GPU that has several."""
-    lines = []
-    for uuid in history.by_gpu:
-        steps = [each.log_ratio for each in changes if each.uuid == uuid]
-        if len(steps) > 1:
-            of_gpu = f" on {gpu_label(uuid)}" if history.gpus > 1 else ""
-            lines.append(f"{100 * math.expm1(sum(steps)):+.2f} % together: {counted(len(steps), 'step')}{of_gpu}")
-    return lines
 
 
 def chart(

@@ -1,4 +1,4 @@
-"""What moved cases: the change points that one commit, or one change of the environment, explains; pure.
+"""What moved cases, in words: the change points that one commit, or change of the environment, explains; pure.
 
 An origin has the change points of all cases and GPUs that begin with it. Each open regression is known to lie between
 two sessions only: those of one GPU and cause that share a place are one event, so that a driver upgrade is one line,
@@ -7,6 +7,7 @@ however many cases it made slower.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,12 +15,43 @@ from typing import NamedTuple
 from peakgate.core.report import CellLink, CellValue, Table
 from peakgate.core.text import counted, one_line
 from peakgate.reports.history.changes import Cause, ChangePoint, OpenRegression
-from peakgate.reports.history.chart import size, step_line, sum_lines
-from peakgate.reports.history.series import History, commit_name
-from peakgate.reports.runs.frame import GPU_NAMES, gpu_label
+from peakgate.reports.history.series import History, Mark, commit_name
+from peakgate.reports.runs.frame import GPU_NAMES, gpu_label, shortly
 from peakgate.reports.runs.runfile import ENVIRONMENT
 
 ORIGIN_HEADINGS = ("origin", "first session", "cause", "slower", "faster", "largest", "case")
+
+
+def mark_line(mark: Mark, history: History) -> str:
+    """A change of environment or GPU: ``from session 10 of 20 on another driver, 590.44.01 instead of 580.159.04``."""
+    session = history.sessions[mark.index]
+    since = f"from session {mark.index + 1} of {len(history.sessions)} on another {GPU_NAMES.get(mark.what, mark.what)}"
+    what = f"{shortly(mark.after)} instead of {shortly(mark.before)}"
+    return one_line(f"{since}, {what} ({session.taken:%Y-%m-%d %H:%M}, {commit_name(session)})")
+
+
+def size(change: ChangePoint) -> str:
+    """``+2.10 % (1.85 to 2.35 %)``."""
+    low, high = change.interval_percent
+    return f"{change.change_percent:+.2f} % ({low:.2f} to {high:.2f} %)"
+
+
+def step_line(change: ChangePoint, history: History) -> str:
+    """A change point in words: size, cause, place and what changed with it."""
+    of_gpu = f" on {gpu_label(change.uuid)}" if history.gpus > 1 else ""
+    facts = f": {', '.join(change.place.facts)}" if change.place.facts else ""
+    return f"{size(change)}{of_gpu}, {change.cause}, {change.place.where}{facts}"
+
+
+def sum_lines(changes: Sequence[ChangePoint], history: History) -> list[str]:
+    """What the steps of a case add up to on each GPU that has several."""
+    lines = []
+    for uuid in history.by_gpu:
+        steps = [each.log_ratio for each in changes if each.uuid == uuid]
+        if len(steps) > 1:
+            of_gpu = f" on {gpu_label(uuid)}" if history.gpus > 1 else ""
+            lines.append(f"{100 * math.expm1(sum(steps)):+.2f} % together: {counted(len(steps), 'step')}{of_gpu}")
+    return lines
 
 
 class ChangeOrigin(NamedTuple):

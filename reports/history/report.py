@@ -14,8 +14,8 @@ from peakgate.core.report import CellLink, Column, Report, Row, Table
 from peakgate.core.text import cell, counted, figure, one_line, percent, sparkline
 from peakgate.reports.comparison.result import change_text
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
-from peakgate.reports.history.chart import chart, mark_line, size
-from peakgate.reports.history.events import ChangeOrigin, Event, origins, origins_table, step_lines
+from peakgate.reports.history.chart import chart
+from peakgate.reports.history.events import ChangeOrigin, Event, mark_line, origins, origins_table, size, step_lines
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.trend import CaseFinding, Trend
 from peakgate.reports.runs.frame import gpu_label

@@ -14,8 +14,8 @@ from peakgate.core.text import counted, figure
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison.result import WORST_FIRST, change_text
 from peakgate.reports.history.changes import Cause, ChangePoint
-from peakgate.reports.history.chart import chart, size, step_line, sum_lines
-from peakgate.reports.history.events import ChangeOrigin, origins
+from peakgate.reports.history.chart import chart
+from peakgate.reports.history.events import ChangeOrigin, origins, size, step_line, sum_lines
 from peakgate.reports.history.report import gpu_names, header, open_line
 from peakgate.reports.history.series import SessionFacts, commit_name
 from peakgate.reports.history.trend import Trend

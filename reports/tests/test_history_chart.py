@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 from drawn_sessions import of_sessions
 from peakgate.reports.history.changes import Cause, find_changes
-from peakgate.reports.history.chart import DATES, _round, chart, sum_lines
-from peakgate.reports.history.events import origins, origins_table, step_lines
+from peakgate.reports.history.chart import DATES, _round, chart
+from peakgate.reports.history.events import origins, origins_table, step_lines, sum_lines
 from peakgate.reports.history.series import History
 from peakgate.reports.history.series import history as of_frame
 from test_history_trend import CASE, history, quiet, session, slowed
