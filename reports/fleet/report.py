@@ -22,6 +22,7 @@ from peakgate.reports.fleet.pictures import pictures
 from peakgate.reports.fleet.shard import EQUAL_WITHIN, Sharded, judge
 from peakgate.reports.fleet.statistics import ALL
 from peakgate.reports.fleet.store import GATES_PHASE, SHARD, FleetPhases, Store, in_words, name_of_fleet
+from peakgate.reports.runs import frame
 from peakgate.reports.write import files
 
 MOST_ROWS, MOST_CASES, MOST_NODES = 20, 5, 200
@@ -205,11 +206,7 @@ def of_tier(found: Sharded) -> Report:
 
 def records(found: pd.DataFrame, name: str) -> list[dict[str, Any]]:
     """The rows of a table for JSON, each with its index under a name; what is missing is null."""
-    plain = found.rename_axis(name).reset_index().astype(object)
-    return [
-        {str(key): getattr(value, "item", lambda value=value: value)() for key, value in record.items()}
-        for record in plain.where(plain.notna(), None).to_dict("records")
-    ]
+    return [vars(each) for each in frame.records(found.rename_axis(name).reset_index())]
 
 
 def _units(found: Analysis) -> list[str]:
