@@ -16,7 +16,7 @@ from typing import Any
 from peakgate.core import config
 from peakgate.core.errors import Code, PeakgateError, defect, described, refused
 from peakgate.core.processes import one_blas_thread, sigterm_interrupts, variables
-from peakgate.core.report import JSON_OPTION, SCHEMA
+from peakgate.core.report import JSON_OPTION, head
 from peakgate.core.text import as_json, nearest, one_line, open_standard_streams, print_to_nobody
 from peakgate.core.verdict import ExitCode
 
@@ -137,10 +137,10 @@ def _printed_alone(
         os.dup2(kept, 1)
         os.close(kept)
     left = _read(path) if path is not None and _state(path) != before else {}
-    head: dict[str, Any] = {"schema": SCHEMA, "command": verb, "exit_code": int(code), "gpu_s": round(_gpu_s(), 1)}
+    own = head(verb, code) | {"gpu_s": round(_gpu_s(), 1)}
     if refusals:
-        head["error"] = {"code": refusals[-1].code, "message": refusals[-1].message}
-    sys.stdout.write(as_json({**head, **{name: value for name, value in left.items() if name not in head}}))
+        own["error"] = {"code": refusals[-1].code, "message": refusals[-1].message}
+    sys.stdout.write(as_json({**own, **{name: value for name, value in left.items() if name not in own}}))
     return code
 
 

@@ -175,11 +175,15 @@ class Report:
         return ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items())
 
 
+def head(command: str, exit_code: int, verdict: str = "") -> dict[str, Any]:
+    """How every JSON document begins: schema, command, verdict where there is one, exit code."""
+    judged = {"verdict": verdict} if verdict else {}
+    return {"schema": SCHEMA, "command": command, **judged, "exit_code": int(exit_code)}
+
+
 def document(report: Report) -> dict[str, Any]:
-    """The report's JSON document: schema, command, verdict where there is one, exit code, and the command's fields."""
-    verdict = {"verdict": report.verdict} if report.verdict else {}
-    head = {"schema": SCHEMA, "command": report.command, **verdict, "exit_code": int(report.exit_code)}
-    return {**head, **report.fields}
+    """The report's JSON document: its head and the command's fields."""
+    return {**head(report.command, report.exit_code, report.verdict), **report.fields}
 
 
 def add_json_option(parser: ArgumentParser) -> None:
