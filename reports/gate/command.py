@@ -231,7 +231,7 @@ def _restore(repositories: Mapping[Path, bytes], tree: Path) -> None:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
-            path.unlink()
+            path.unlink(missing_ok=True)  # inside one that went
     for path, content in repositories.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from peakgate.core import config, sandbox, seccomp
+from peakgate.core import config, git, sandbox, seccomp
 from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import file_digest
@@ -206,8 +207,9 @@ def test_a_change_that_does_not_build_is_a_regression_and_a_base_that_does_not_i
         argparse.Namespace(), REFS, home, home / "base" / "inside", home / "head" / "inside", environment
     )
     own_session = '[ "$(cut -d" " -f6 /proc/$$/stat)" = $$ ]'
-    found = judge.build(f"test -f ok && {own_session}", 60.0)
+    found = judge.build(f"mkdir .git; ln -s / out; test -f ok && {own_session}", 60.0)
     assert (int(found.exit_code), bool(found.reason)) == step
+    assert {path.name for path in (home / "head" / "inside").iterdir()} <= {"ok"}
 
 
 @pytest.fixture
@@ -262,10 +264,13 @@ def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passe
         assert fact in printed
 
 
-@pytest.mark.parametrize("broken", ["no base", "no head", "a link"])
+@pytest.mark.parametrize("broken", ["no base", "no head", "no settings", "a link"])
 def test_a_base_without_a_project_and_a_change_that_moved_it_are_not_judged(trees: Path, broken: str) -> None:
     base, head = trees / "base" / "inside", trees / "head" / "inside"
-    (base / "peakgate.toml").unlink() if broken == "no base" else head.rename(trees / "head" / "elsewhere")
+    if broken in ("no base", "no settings"):
+        ((base if broken == "no base" else head) / "peakgate.toml").unlink()
+    else:
+        head.rename(trees / "head" / "elsewhere")
     if broken == "a link":
         head.symlink_to(trees / "head" / "elsewhere")
     with pytest.raises(PeakgateError) as refused:
@@ -361,6 +366,38 @@ def test_links_out_of_a_tree_are_removed_and_others_stay(tmp_path: Path) -> None
     assert sorted(path.name for path in tree.rglob("*")) == ["deep", "in"]
 
 
+def test_git_finds_the_repositories_of_before_and_no_others_whatever_a_build_made(tmp_path: Path) -> None:
+    tree, outside = tmp_path / "tree", tmp_path / "outside"
+    for name in (".git", "sub/module/.git"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(f"gitdir: {name}")
+    (tree / "committed" / ".git").mkdir(parents=True)
+    found = gate._repositories(tree)
+    assert {path.relative_to(tree).as_posix() for path in found} == {".git", "sub/module/.git"}
+    shutil.rmtree(tree / "sub")
+    (tree / ".git").unlink()
+    for name in (".git", "kernels/.git", "kernels/.git/inner/.git"):
+        (tree / name).mkdir(parents=True)
+        (tree / name / "config").touch()
+    (tree / "file").mkdir()
+    (tree / "file" / ".git").write_text("gitdir: elsewhere")
+    outside.mkdir()
+    (outside / "config").touch()
+    (tree / "link").mkdir()
+    (tree / "link" / ".git").symlink_to(outside)
+    gate._restore(found, tree)
+    assert {path: path.read_text() for path in tree.rglob(".git")} == {
+        tree / name: f"gitdir: {name}" for name in (".git", "sub/module/.git")
+    }
+    assert (outside / "config").exists()
+
+
+def test_a_folder_whose_settings_cannot_be_read_is_a_project(tmp_path: Path) -> None:
+    assert not gate._is_project(tmp_path)
+    (tmp_path / "peakgate.toml").write_text("kernels = 3\n")
+    assert gate._is_project(tmp_path)
+
+
 def test_settings_of_the_change_are_named_and_the_bases_are_written(tmp_path: Path) -> None:
     base = ProjectSettings(kernels="kernels", build="make")
     assert gate._differing(base, tmp_path)
@@ -380,5 +417,6 @@ def test_of_the_callers_environment_only_places_of_programs_and_the_gpu_are_kept
     found = gate._environment(tmp_path)
     assert "PYTHONPATH" not in found
     assert (found["CUDA_VISIBLE_DEVICES"], found["PATH"]) == ("1", os.environ["PATH"])
+    assert git.environment().items() <= found.items()
     inside = {found[name] for name in ("PEAKGATE_CACHE", "CUPY_CACHE_DIR", "TMPDIR", config.SETTINGS_VARIABLE)}
     assert all(value.startswith(str(tmp_path)) for value in inside)
