@@ -177,7 +177,7 @@ def _judged(
             f"the base {refs.base[:12]} has no project in this folder; an owner merges the first one", Code.PROJECT
         )
     removed = _without_links_out(home / "head")
-    if not head.is_dir() or head.resolve() != head or not _is_project(head):
+    if head.resolve() != head or not _is_project(head):
         raise PeakgateError(
             "the change has no project in the folder of the base's; move it in a separate change", Code.PROJECT
         )

@@ -264,7 +264,7 @@ def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passe
         assert fact in printed
 
 
-@pytest.mark.parametrize("broken", ["no base", "no head", "no settings", "a link"])
+@pytest.mark.parametrize("broken", ["no base", "no head", "no settings", "a link", "a file"])
 def test_a_base_without_a_project_and_a_change_that_moved_it_are_not_judged(trees: Path, broken: str) -> None:
     base, head = trees / "base" / "inside", trees / "head" / "inside"
     if broken in ("no base", "no settings"):
@@ -273,6 +273,8 @@ def test_a_base_without_a_project_and_a_change_that_moved_it_are_not_judged(tree
         head.rename(trees / "head" / "elsewhere")
     if broken == "a link":
         head.symlink_to(trees / "head" / "elsewhere")
+    if broken == "a file":
+        head.touch()
     with pytest.raises(PeakgateError) as refused:
         gate._judged(argparse.Namespace(), REFS, trees, (base, head))
     assert (refused.value.code, refused.value.exit_code) == (Code.PROJECT, 3 if broken == "no base" else 2)
