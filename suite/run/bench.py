@@ -166,7 +166,11 @@ class _Supervisor:
         unexplained, prebuild = 0, True
         while True:
             self._earlier = len(self._journal.records)
-            ended = self._watch(arguments if prebuild else ["--peakgate-no-prebuild", *arguments])
+            try:
+                ended = self._watch(arguments if prebuild else ["--peakgate-no-prebuild", *arguments])
+            except PeakgateError as error:
+                self.resumable = error.exit_code != ExitCode.BAD_INPUT
+                raise
             if ended.verdict is not None:
                 return self._finish(ended.verdict)
             if ended.interrupted:

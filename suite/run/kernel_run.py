@@ -57,6 +57,7 @@ _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTE
 def begin(pytest_config: pytest.Config) -> Results:
     """Begin a run and register its plug-in; a user's mistake becomes pytest's usage error."""
     options = pytest_config.option
+    link = Link(options.peakgate_link)
     began = time.monotonic()
     try:
         results = Results(options)
@@ -64,8 +65,10 @@ def begin(pytest_config: pytest.Config) -> Results:
             options.benchmark_storage = f"file://{config.current().runs / results.session.device.slug}"
         run = KernelRun(pytest_config, results, began)
     except CannotDecide as error:
-        _stop(Link(options.peakgate_link), ExitCode.UNDECIDED, str(error))
+        _stop(link, ExitCode.UNDECIDED, str(error))
     except PeakgateError as error:
+        if link.supervised:
+            _stop(link, ExitCode.BAD_INPUT, str(error))
         raise pytest.UsageError(one_line(str(error))) from None
     pytest_config.pluginmanager.register(run, PLUGIN_NAME)
     pytest_config.pluginmanager.register(run.status if results.mode is Mode.WHOLE else _BriefMachine())

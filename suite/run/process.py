@@ -23,7 +23,7 @@ from pluggy import HookimplMarker
 if TYPE_CHECKING:
     import pytest
 
-DEVICE = "--peakgate-device="
+DEVICE, LINK = "--peakgate-device=", "--peakgate-link="
 KERNELS = Path(__file__).with_name("bench_kernels.py")
 BENCH_SETTINGS = Path(__file__).with_name("bench.toml")
 """pytest's settings for our own tests: a stranger's addopts are none of ours."""
@@ -95,6 +95,17 @@ def _option_refused(reported: str) -> PeakgateError:
     return PeakgateError(f"{what}; `peakgate bench --help` lists the options", Code.OPTION)
 
 
+def _refused(error: PeakgateError, arguments: Sequence[str]) -> ExitCode:
+    """Report a mistake, by the supervisor where there is one."""
+    from peakgate.run.journal import Link  # noqa: PLC0415  (the GPU is begun on before)
+
+    descriptor = next((each.removeprefix(LINK) for each in arguments if each.startswith(LINK)), None)
+    if descriptor is None:
+        return refused(error)
+    Link(int(descriptor)).send(refused=str(error))
+    return error.exit_code
+
+
 def fixed_arguments(root: Path) -> list[str]:
     """The arguments of pytest in every run of a project."""
     from peakgate.core import config  # noqa: PLC0415  (the GPU is begun on before)
@@ -112,7 +123,7 @@ def fixed_arguments(root: Path) -> list[str]:
 
 
 def measure(arguments: Sequence[str]) -> int:
-    """Run pytest in this process; its exit code in our terms."""
+    """Run pytest in this process; its exit code in our terms. The supervisor reports a mistake, if there is one."""
     import pytest  # noqa: PLC0415  (takes half a second, beside which the GPU is begun on)
 
     in_our_terms = {
@@ -124,11 +135,11 @@ def measure(arguments: Sequence[str]) -> int:
     try:
         status = pytest.main(list(arguments), plugins=[watch])
     except PeakgateError as error:
-        return refused(error)
+        return _refused(error, arguments)
     if watch.crashed:
         return ExitCode.DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        refused(PeakgateError(ALL_SKIPPED if watch.skipped else NOTHING_SELECTED, Code.SELECTION))
+        return _refused(PeakgateError(ALL_SKIPPED if watch.skipped else NOTHING_SELECTED, Code.SELECTION), arguments)
     return int(in_our_terms.get(status, status))  # type: ignore[call-overload]
 
 
