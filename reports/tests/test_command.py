@@ -129,6 +129,7 @@ def test_pytest_benchmark_compares_runs_at_the_root_without_the_extra_reports(tm
         f"sys.argv = ['pytest-benchmark', 'compare', {str(run)!r}]\n"
         "from pytest_benchmark.cli import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-P", "-c", script]  # as its script: metadata of a build may lie in the root
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, "Traceback" in done.stdout + done.stderr) == (0, False), done.stderr
     assert "transpose" in done.stdout
