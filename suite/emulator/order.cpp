@@ -132,7 +132,8 @@ struct ProxyFences {
 
 struct Order {
     uint32_t rows[MAX_THREADS][MAX_THREADS + AGENTS + PADDING];
-    int used_rows; // the first so many may not be zero
+    int used_rows; // the first so many may not be zero,
+    bool wide;     // in columns of other warps and of agents too
     OfThread threads[MAX_THREADS];
     int listed[MAX_THREADS], listed_count; // threads that have something
     Clock* others;
@@ -335,17 +336,24 @@ Clock*& others_of(int thread) {
     return of.others ? of.others : here().others;
 }
 
-void know_thread(int self, int other, uint32_t stamp) {
+// The rows of the block that runs, one of which is about to be added to: the next block that has them begins them anew.
+Order& rows_in_use() {
     Order& order = here();
     order.used_rows = state.thread_count;
+    order.wide |= state.crossed || state.agents || state.cluster;
+    return order;
+}
+
+void know_thread(int self, int other, uint32_t stamp) {
+    state.crossed |= first_of_warp(self) != first_of_warp(other);
+    Order& order = rows_in_use();
     order.threads[self].row_epoch = state.epoch;
     state.threads[self].met_stamp = state.threads[self].stamp + 1;
-    state.crossed |= first_of_warp(self) != first_of_warp(other);
     if (stamp > order.rows[self][other]) order.rows[self][other] = stamp;
 }
 
 void know_agent(int self, int agent, uint32_t stamp) {
-    uint32_t& known = here().rows[self][agent];
+    uint32_t& known = rows_in_use().rows[self][agent];
     if (known < stamp) known = stamp;
 }
 
@@ -442,9 +450,8 @@ void join_agents(uint32_t* into, const uint32_t* row) {
 // All that a thread knows by now; what it does later has a later stamp.
 Clock* clock_of(int thread) {
     settle_block();
-    Order& order = here();
+    Order& order = rows_in_use();
     uint32_t* row = order.rows[thread];
-    order.used_rows = state.thread_count;
     row[thread] = ++state.threads[thread].stamp;
     size_t count = 2;
     const bool alone = order.threads[thread].row_epoch != state.epoch;
@@ -582,13 +589,14 @@ void begin_block_of_order() {
         for (int i = 0; i < state.thread_count; ++i) order.proxy_fences[i].count = 0;
     }
     for (int i = 0; i < order.used_rows; ++i) {
-        if (state.crossed || state.agents || state.cluster)
+        if (order.wide)
             memset(order.rows[i], 0, sizeof order.rows[i]);
         else // only its own warp's have been in use
             memset(&order.rows[i][first_of_warp(i)], 0, WARP * sizeof(uint32_t));
     }
     state.crossed = false;
     order.used_rows = 0;
+    order.wide = false;
 }
 
 void begin_launch_of_order() {
@@ -626,6 +634,7 @@ void block_met() {
     }
     order.listed_count = 0;
     if (state.agents) {
+        rows_in_use();
         for (int i = 1; i < state.thread_count; ++i) join_agents(order.rows[0], order.rows[i]);
         for (int i = 1; i < state.thread_count; ++i) join_agents(order.rows[i], order.rows[0]);
     }
@@ -653,12 +662,11 @@ bool ordered_across_blocks(const Access& earlier) {
 // ---- inside a block ----
 
 void threads_met(const int* threads, int count) {
-    Order& order = here();
-    order.used_rows = state.thread_count;
     const int warp = first_of_warp(threads[0]);
     bool within_warp = true;
     for (int i = 0; i < count; ++i) within_warp &= first_of_warp(threads[i]) == warp;
     state.crossed |= !within_warp;
+    Order& order = rows_in_use();
     const int begin = state.crossed ? 0 : warp;
     const int columns = state.crossed ? state.thread_count : WARP;
     uint32_t joined_row[MAX_THREADS];
@@ -692,10 +700,9 @@ void threads_met(const int* threads, int count) {
 }
 
 void publish_to(Published& published) {
-    Order& order = here();
     const int self = state.current;
     state.crossed = true;
-    order.used_rows = state.thread_count;
+    Order& order = rows_in_use();
     settle_block();
     uint32_t* row = order.rows[self];
     row[self] = ++state.threads[self].stamp;
@@ -706,8 +713,8 @@ void publish_to(Published& published) {
 }
 
 void acquire_from(const Published& published, int thread) {
-    Order& order = here();
-    order.used_rows = state.thread_count;
+    Order& order = rows_in_use();
+    order.wide = true;
     order.threads[thread].row_epoch = state.epoch;
     state.threads[thread].met_stamp = state.threads[thread].stamp + 1;
     uint32_t* own = order.rows[thread];
@@ -799,12 +806,12 @@ uint32_t new_stamp_of(int agent) {
         state.agents = true;
     }
     state.crossed = true;
-    order.used_rows = state.thread_count;
+    rows_in_use();
     return ++order.agent_stamps[agent - MAX_THREADS];
 }
 
 void learn(int thread, int agent, uint32_t stamp) {
-    Order& order = here();
+    Order& order = rows_in_use();
     order.threads[thread].row_epoch = state.epoch;
     uint32_t& known = order.rows[thread][agent];
     if (known <= stamp) known = stamp + 1;

@@ -1,4 +1,4 @@
-"""Kernels of the tests in the emulator: the files in ``cuda``, and what launches of them find."""
+"""Kernels of the tests in the emulator: the files in ``emulated``, and what launches of them find."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ every_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=lambda compi
 
 
 def loaded(file: str, macros: Mapping[str, str] | None = None, entry: str = "", **options: Any) -> EmulatedKernel:
-    """A kernel of ``cuda``, called as its file is unless an entry is given, under these macros."""
+    """A kernel of ``emulated``, called as its file is unless an entry is given, under these macros."""
     return emulator.load(CUDA / f"{file}.cu", entry or file, tuple((macros or {}).items()), **options)
 
 

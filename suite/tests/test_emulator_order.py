@@ -112,3 +112,19 @@ def test_more_threads_than_can_be_alive_at_once_are_no_defect_of_the_kernel(tmp_
     body = "if (b + 1 < gridDim.x) { while (!*(volatile int*)(out)) {} } else atomicExch(out, 1);"
     with pytest.raises(KernelBuildError, match="polling for later blocks"):
         launched(tmp_path, body, 40, threads=1024)
+
+
+def test_warps_know_nothing_of_each_other_from_launches_before():
+    def launched(entry, blocks):
+        kernel = loaded("after_another", entry=entry)
+        out = np.zeros(64 * blocks, np.int32)
+        try:
+            kernel.launch((blocks, 1, 1), (64, 1, 1), (out,), cooperative=entry != "apart")
+        except KernelDefect as defect:
+            return [(each.kind, each.count) for each in defect.defects]
+        return []
+
+    fresh = launched("race", 2)
+    assert DefectKind.SHARED_RACE in {kind for kind, _ in fresh}
+    assert launched("meet", 2) == launched("apart", 1) == []
+    assert launched("race", 2) == fresh
