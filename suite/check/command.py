@@ -235,9 +235,8 @@ def _digests(chosen: argparse.Namespace) -> ExitCode:
     device, note = open_device(chosen.device)
     if note:
         say(note)
-    recorded = digests.record(device, problems(chosen.text))
-    if chosen.text and chosen.digests.exists():
-        recorded = digests.renewed(digests.read(chosen.digests), recorded)
+    known = digests.read(chosen.digests) if chosen.text and chosen.digests.exists() else None
+    recorded = digests.record(device, problems(chosen.text), known)
     digests.write(chosen.digests, recorded)
     say(f"wrote {chosen.digests}: {counted(len(recorded.problems), 'problem')} on {device.slug}")
     return ExitCode.OK

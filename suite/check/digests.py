@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from msgspec import Struct, structs, to_builtins
+from msgspec import Struct, to_builtins
 from peakgate.build.cubin import source_files
 from peakgate.build.sources import without_comments
 from peakgate.core import dtypes, records
@@ -61,8 +61,17 @@ class Digests(Struct, frozen=True):
     """Before 2, comments and blanks of a kernel's source were part of a problem's key, before 3 its files' names."""
 
 
-def record(device: Device, wanted: Sequence[Case]) -> Digests:
-    """Run every problem the device takes and write down what comes out; PeakgateError where that is wrong."""
+def record(device: Device, wanted: Sequence[Case], known: Digests | None = None) -> Digests:
+    """Run every problem the device takes and write down what comes out; PeakgateError where that is wrong.
+
+    Of ``known`` the other problems are kept; PeakgateError, before anything runs, where it is of another device.
+    """
+    described = device.describe()
+    taken_on = {name: described[name] for name in _MACHINE if described.get(name)}
+    if known is not None and known.device != taken_on:
+        raise PeakgateError(
+            f"the record is of {known.device}, this is {taken_on}; record all problems, without -k", Code.OPTION
+        )
     runnable = [case for case in wanted if device.refusal(case) is None]
     device.prebuild(runnable)
     problems = {}
@@ -78,8 +87,7 @@ def record(device: Device, wanted: Sequence[Case]) -> Digests:
         key = problem_key(case)
         outputs = tuple(described_output(case, output) for output in output_values(launchable))
         problems[f"{case.id}#{key}" if case.id in problems else case.id] = ProblemDigests(key, outputs)
-    described = device.describe()
-    return Digests({name: described[name] for name in _MACHINE if described.get(name)}, problems, 3)
+    return Digests(taken_on, {**known.problems, **problems} if known else problems, 3)
 
 
 def recorded_of(taken: Digests, case: Case) -> ProblemDigests | None:
@@ -110,16 +118,6 @@ def _code(text: str) -> str:
     """The source without comments and empty lines, and with one blank for several."""
     lines = (" ".join(line.split()) for line in without_comments(text).splitlines())
     return "\n".join(line for line in lines if line)
-
-
-def renewed(known: Digests, taken: Digests) -> Digests:
-    """A record with the problems that were taken again; PeakgateError where it is of another device."""
-    if known.device != taken.device:
-        raise PeakgateError(
-            f"the record is of {known.device}, this device is {taken.device}; record all problems, without -k",
-            Code.OPTION,
-        )
-    return structs.replace(taken, problems={**known.problems, **taken.problems})
 
 
 def write(path: Path, taken: Digests) -> None:

@@ -268,7 +268,7 @@ class SampleStream:
     def leaves_work(self, launch: Callable[[], None], count: int) -> bool | None:
         """Whether CUPTI records work that ends after the stream is done with all it was given.
 
-        None without CUPTI, and of several GPUs, whose streams are not done at one time.
+        None where it does not record when that is: without CUPTI, and of several GPUs, whose streams end apart.
         """
         if len(self._places) > 1:
             return None
@@ -277,14 +277,14 @@ class SampleStream:
             for _ in range(count):
                 launch()
             self._places[0].stamp(0)
-            cupy.cuda.runtime.deviceSynchronize()
+            self.synchronize()
             return []
 
         found = recorded(launches)
-        if found is None:
+        done_ns = [each.start_ns for each in found[1] if each.name == STAMP] if found else []
+        if found is None or not done_ns:
             return None
-        done_ns = max((each.start_ns for each in found[1] if each.name == STAMP), default=0)
-        return any(each.end_ns > done_ns for each in found[1] if each.name != STAMP)
+        return any(each.end_ns > done_ns[-1] for each in found[1] if each.name != STAMP)
 
     def clock_mhz(self) -> float | None:
         """The SM clock over one flush, of several GPUs the lowest; None where it could not be read."""

@@ -9,6 +9,7 @@ pytest.importorskip("cupy", exc_type=ImportError)
 
 from peakgate.device import stream as sampled
 from peakgate.device.stream import SampleStream
+from peakgate.judge.activity import STAMP, Activity
 
 RELEASED_US, FLUSH_US, STAMP_US, CONTROL_US = 1000.0, (20.0, 35.0), 1.0, 3.5
 
@@ -205,3 +206,32 @@ def test_the_control_kernel_of_several_gpus_runs_on_the_first(machine):
     _, stream = machine(2)
     assert [time_us for time_us, _ in stream.control()] == pytest.approx([CONTROL_US] * 4)
     assert "2 GPUs started together" in stream.method(held=True, moved=False)
+
+
+STAMPED = Activity(STAMP, 100, 101, 7)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "leaves"),
+    [
+        (None, None),
+        ([], None),
+        ([Activity("kernel", 0, 90, 7)], None),
+        ([Activity("kernel", 0, 90, 13), STAMPED], False),
+        ([Activity("kernel", 0, 190, 13), STAMPED], True),
+    ],
+    ids=["without CUPTI", "nothing recorded", "without the end", "work before the end", "work after the end"],
+)
+def test_work_after_the_stream_is_known_only_where_the_end_of_the_stream_is_recorded(
+    machine, monkeypatch, recorded, leaves
+):
+    gpus, stream = machine(1)
+    launched = []
+
+    def record(run):
+        run()
+        return None if recorded is None else ([], recorded)
+
+    monkeypatch.setattr(sampled, "recorded", record)
+    assert stream.leaves_work(lambda: launched.append(gpus.current), 3) is leaves
+    assert launched == [0] * 3
