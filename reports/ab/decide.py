@@ -1,11 +1,11 @@
 """From the pairs' log ratios to decisions; pure.
 
-A pair is one process of each side, run one after the other, and gives each case one number: ln(time of head / time of
-base). The process is the replicate, its samples are not. Stage one screens every case, generously and with
-no claim; stage two measures the suspects again and decides on the fresh pairs alone, so that what the screen picked
-for its luck has no luck left; of the first stage they take the variance only. Most cases show after a few screening
-pairs that a change as large as what is looked for is not there, and a kernel twice as slow needs no ten pairs to be a
-suspect: those are not screened any further. Variances are moderated across cases
+A pair is one process of each side, run one after the other, or rounds of both sides in one process, and gives each case
+one number: ln(time of head / time of base). The pair is the replicate, its samples are not. Stage one screens every
+case, generously and with no claim; stage two measures the suspects again and decides on the fresh pairs alone, so that
+what the screen picked for its luck has no luck left; of the first stage they take the variance only. Most cases show
+after a few screening pairs that a change as large as what is looked for is not there, and a kernel twice as slow needs
+no ten pairs to be a suspect: those are not screened any further. Variances are moderated across cases
 (``comparison.noise.squeeze``).
 
 Nothing that the cases share is subtracted from them: where everything slowed, everything is slower.
@@ -255,6 +255,9 @@ def _resolvable(screened: pd.DataFrame, looks: Sequence[Look], suspected: int) -
 SCREENING_LOOKS = (4, 6)
 """After so many screening pairs the cases are looked at; even numbers, so that both orders count alike."""
 
+SCREENING_LOOK_IN_TURNS = 4
+"""Where one process samples both sides a look costs a process, and pairs are cheap."""
+
 EARLY_LOOK = 2
 """Two pairs rule nothing out: what moves all cases of a process alike has the same sign twice in half of all runs. They
 are enough where every changed case moved by GROSS_SHIFT and the sentinels, which that would move too, stayed."""
@@ -265,9 +268,12 @@ PLAIN_P = 1e-4
 """A case beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is a suspect without further pairs."""
 
 
-def next_look(done: int, planned: int, *, early: bool = False) -> int:
-    """How many pairs there are to be at the next look, ``early`` also after EARLY_LOOK; the planned ones at most."""
-    looks = (EARLY_LOOK, *SCREENING_LOOKS) if early else SCREENING_LOOKS
+def next_look(done: int, planned: int, *, early: bool = False, in_turns: bool = False) -> int:
+    """How many pairs there are to be at the next look; the planned ones at most.
+
+    ``early``: also after EARLY_LOOK. ``in_turns``: processes sample both sides.
+    """
+    looks = (SCREENING_LOOK_IN_TURNS,) if in_turns else (EARLY_LOOK, *SCREENING_LOOKS) if early else SCREENING_LOOKS
     return min([planned, *(look for look in looks if look > done)])
 
 

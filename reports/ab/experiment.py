@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -12,12 +11,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder
 from peakgate.core.processes import last_words_in
 from peakgate.core.text import counted
 from peakgate.core.verdict import FAULTY, ExitCode, Verdict
+from peakgate.measure.sampling import MANY_CASES
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.means import CASES, SIDES, Means, Stopped
@@ -47,7 +48,11 @@ from peakgate.reports.ab.record import (
 from peakgate.reports.ab.schedule import Phase, Side, looks, order, seconds_left
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import BenchVerdict, Unmeasured, load_run
+from peakgate.run.ab_process import OtherBuilds
 from peakgate.run.run_file import OTHER_BUILDS_FILE
+
+PAIRS_OF_MANY = 2
+"""So many pairs a process samples of many cases: a minute's work is not lost by an interrupt, and a budget is kept."""
 
 ENERGY_PAIRS = 3
 """So many of the first pairs measure energy, where that is asked for."""
@@ -164,10 +169,11 @@ Refused = tuple[Verdict, str]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A process that was asked to run: what for, and where it writes."""
+    """A process that was asked to run: what for, how many pairs from which on, and where it writes."""
 
     stage: Phase
     pair: int
+    pairs: int
     which: Side
     run: BenchProcess
     file: Path
@@ -225,7 +231,7 @@ class _Experiment:
 
     def screen(self, count: int) -> None:
         """Measure so many pairs beyond those there are; none where a side cannot time a case."""
-        done = len(whole_pairs(self._record, Phase.SCREEN))
+        done = whole_pairs(self._record, Phase.SCREEN)
         self._pairs(Phase.SCREEN, done, done + count, self._timed)
 
     def measure(self, *, all_pairs: bool) -> None:
@@ -251,7 +257,8 @@ class _Experiment:
         planned, done, cases = self._record.settings.pairs, 0, self._timed
         watched = [case in self._record.plan.sentinels for case in cases]
         while done < planned and cases:
-            last = next_look(done, planned, early=any(watched) and not all(watched))
+            early = any(watched) and not all(watched)
+            last = next_look(done, planned, early=early, in_turns=bool(self._others))
             self._pairs(Phase.SCREEN, done, last, cases)
             done = last
             if done > EARLY_LOOK:
@@ -300,31 +307,35 @@ class _Experiment:
         return reported
 
     def _pairs(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
-        """Run pairs ``first`` up to ``last`` of a stage; each process starts while the one before it measures."""
+        """Measure pairs ``first`` up to ``last`` of a stage; each process starts while the one before it measures."""
         with self._phases.timed(stage):
             self._run_pairs(stage, first, last, cases)
 
     def _run_pairs(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
-        turns = [(pair, which) for pair in range(first, last) for which in self._order(pair)] if cases else []
+        if not cases:
+            return
+        step = 1 if not self._others else last - first if len(cases) <= MANY_CASES else PAIRS_OF_MANY
+        turns = [turn for pair in range(first, last, step) for turn in self._order(pair, min(step, last - pair))]
         recent: list[float] = []
         start = time.monotonic()
         before: _Asked | None = None
-        for at, (pair, which) in enumerate(turns):
-            asked = self._ask(stage, pair, which, cases)
+        for at, (pair, pairs, which) in enumerate(turns):
+            asked = self._ask(stage, pair, which, cases, pairs)
             if before is not None:
                 before.run.until_left()
             if self._others or at % 2 == 0:
-                recent += [time.monotonic() - start] if at else []
+                recent += [(time.monotonic() - start) / before.pairs] if before else []
                 start = time.monotonic()
                 try:
-                    self._budget.spend(seconds_left(1, recent) or 0.0)
+                    self._budget.spend(seconds_left(pairs, recent) or 0.0)
                 except Stopped:
                     if before is not None:
                         self._keep(before)
                     raise
             left = seconds_left(last - pair, recent)
             side = "both sides" if self._others else which
-            self._progress.show(f"{stage} {pair + 1} of {last}, {side}, {counted(len(cases), 'case')}", left)
+            done = f"{pair + 1}" if pairs == 1 else f"{pair + 1} to {pair + pairs}"
+            self._progress.show(f"{stage} {done} of {last}, {side}, {counted(len(cases), 'case')}", left)
             asked.run.begin()
             if before is not None:
                 self._keep(before)
@@ -333,9 +344,9 @@ class _Experiment:
             before.run.until_left()
             self._keep(before)
 
-    def _order(self, pair: int) -> tuple[Side, ...]:
-        """The sides whose processes measure a pair, first to last."""
-        return (Side.BASE,) if self._others else order(pair)
+    def _order(self, pair: int, pairs: int) -> list[tuple[int, int, Side]]:
+        """The processes that measure so many pairs from one on: first pair, number of pairs and side of each."""
+        return [(pair, pairs, which) for which in ((Side.BASE,) if self._others else order(pair))]
 
     def _process(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> Process:
         """Run one process and keep it; SideBroken if it reported no case."""
@@ -346,7 +357,7 @@ class _Experiment:
         asked.run.until_left()
         return self._keep(asked)
 
-    def _ask(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> _Asked:
+    def _ask(self, stage: Phase, pair: int, which: Side, cases: Sequence[str], pairs: int = 1) -> _Asked:
         """Have one process start; it waits for its turn."""
         name = _name(stage, pair, which)
         file, log, verdicts = self._out / f"{name}.json", self._out / f"{name}.txt", self._scratch / name
@@ -362,12 +373,14 @@ class _Experiment:
         ]
         if self._others and stage is not Phase.PROOF:
             others = self._scratch / f"{name}.others"
-            others.write_text(json.dumps({case: self._others[case] for case in cases}), encoding="utf-8")
+            builds = OtherBuilds(pairs, {case: self._others[case] for case in cases})
+            others.write_bytes(msgspec.json.encode(builds))
             arguments.append(f"--other-builds={others}")
         if self._energy and stage is Phase.SCREEN and pair < ENERGY_PAIRS:
             arguments.append("--energy")
         kind = {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}
-        return _Asked(stage, pair, which, self._sides[which].ask(arguments, kind, log), file, log, verdicts)
+        run = self._sides[which].ask(arguments, kind, log)
+        return _Asked(stage, pair, pairs, which, run, file, log, verdicts)
 
     def _keep(self, asked: _Asked) -> Process:
         """Wait for a process's end and keep what it measured; SideBroken if it reported no case."""
@@ -397,7 +410,14 @@ class _Experiment:
     ) -> Process:
         """Add one side's part of a process to the record."""
         process = Process(
-            asked.stage, asked.pair, which, file.name if file else None, finished.exit_code, finished.seconds, refused
+            asked.stage,
+            asked.pair,
+            which,
+            file.name if file else None,
+            finished.exit_code,
+            finished.seconds,
+            refused,
+            asked.pairs,
         )
         if file:
             run = load_run(file)

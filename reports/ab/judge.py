@@ -117,7 +117,7 @@ def _timed(record: AbRecord, case: str, decision: SimpleNamespace | None, *, uns
 
 def _screening(record: AbRecord, case: str) -> bool:
     """Whether the experiment ended while the case was being screened: no later process left it out."""
-    if len(whole_pairs(record, Phase.SCREEN)) >= record.settings.pairs or record.of(Phase.CONFIRM):
+    if whole_pairs(record, Phase.SCREEN) >= record.settings.pairs or record.of(Phase.CONFIRM):
         return False
     latest = [record.runs[process.file] for process in record.of(Phase.SCREEN) if process.file][-1:]
     return all(case in run.cases or case in run.unmeasured for run in latest)
@@ -154,7 +154,7 @@ def _judge(
             return Judgement(Verdict.INCONCLUSIVE, f"unchanged, and moved with the other sentinels; {measured}")
         return Judgement(Verdict.SAME, f"unchanged; {measured}")
     if record.stopped and _screening(record, case):
-        screened = len(whole_pairs(record, Phase.SCREEN))
+        screened = whole_pairs(record, Phase.SCREEN)
         return Judgement(Verdict.INCONCLUSIVE, f"{record.stopped} after {screened} of {record.settings.pairs} pairs")
     if decision is None:
         untimed = [(which, refusal(record, which, case, (Verdict.INCONCLUSIVE,))) for which in Side]

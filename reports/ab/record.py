@@ -1,7 +1,7 @@
 """The record of an experiment: its processes, the pairs that they make, and what the pairs decide.
 
-Its files are a manifest and one run file per process, enough to decide again without measuring. A pair is one process
-of each side and gives each case one log ratio.
+Its files are a manifest and a run file per process and side, enough to decide again without measuring. A pair gives
+each case one log ratio: it is one process of each side, or one of several that a process samples in turns.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ class PairSettings(Struct, frozen=True):
 class Process(Struct, frozen=True, forbid_unknown_fields=True):
     """One process, in the order they ran: what for, in which pair (from 0), on which side.
 
-    ``file`` is its run file in the manifest's folder, None where it timed nothing. ``refused`` are verdict and reason
-    of cases that a process without a run file could not time.
+    One that samples both sides in turns gives ``pairs`` of them, the first of which is ``pair``. ``file`` is its run
+    file in the manifest's folder, None where it timed nothing. ``refused`` are verdict and reason of cases that a
+    process without a run file could not time.
     """
 
     stage: Phase
@@ -62,6 +63,7 @@ class Process(Struct, frozen=True, forbid_unknown_fields=True):
     exit_code: int
     seconds: records.Number
     refused: Mapping[str, tuple[Verdict, str]]
+    pairs: int = 1
 
 
 class SideLabel(Struct, frozen=True):
@@ -226,27 +228,36 @@ def _controls_us(process: Sequence[Timed]) -> dict[str, float]:
 
 def log_ratios(record: AbRecord, stage: Phase, cases: Sequence[str]) -> Floats:
     """ln(head / base) by case (row) and whole pair of the stage (column); NaN where a side has no time."""
-    pairs = whole_pairs(record, stage)
-    found = np.full((len(cases), len(pairs)), np.nan)
-    times_us = compared_us([timed(run) for pair in pairs for run in pair])
-    for column, (base, head) in enumerate(zip(times_us[::2], times_us[1::2], strict=True)):
+    processes = _whole_pairs(record, stage)
+    times_us = compared_us([timed(run) for each in processes for run in each[1:]])
+    columns = []
+    for (pairs, _, run), base, head in zip(processes, times_us[::2], times_us[1::2], strict=True):
+        found = np.full((len(cases), pairs), np.nan)
         for row, case in enumerate(cases):
             if case in base and case in head:
-                found[row, column] = math.log(head[case] / base[case])
-    return found
+                in_turns = run.cases[case].pair_ratios
+                ratios = (head[case] / base[case],) if in_turns is None else in_turns[:pairs]
+                found[row, : len(ratios)] = np.log(ratios)
+        columns.append(found)
+    return np.hstack(columns) if columns else np.empty((len(cases), 0))
 
 
-def whole_pairs(record: AbRecord, stage: Phase) -> list[tuple[Run, Run]]:
-    """Base's and head's run of every pair of the stage that both finished, in order."""
+def whole_pairs(record: AbRecord, stage: Phase) -> int:
+    """How many pairs of the stage both sides finished."""
+    return sum(pairs for pairs, _, _ in _whole_pairs(record, stage))
+
+
+def _whole_pairs(record: AbRecord, stage: Phase) -> list[tuple[int, Run, Run]]:
+    """Base's and head's run of every process that both finished, or of both sides' in one, and how many pairs it is."""
     base, head = (
         {
-            process.pair: record.runs[process.file]
+            process.pair: (process.pairs, record.runs[process.file])
             for process in record.of(stage)
             if process.which is which and process.file
         }
         for which in Side
     )
-    return [(base[pair], head[pair]) for pair in sorted(base.keys() & head.keys())]
+    return [(base[pair][0], base[pair][1], head[pair][1]) for pair in sorted(base.keys() & head.keys())]
 
 
 def times(record: AbRecord, which: Side, case: str) -> Times:

@@ -286,7 +286,7 @@ class Rig(ExitStack):
 
 
 def _pairs(record: AbRecord) -> int:
-    return len(whole_pairs(record, Phase.SCREEN))
+    return whole_pairs(record, Phase.SCREEN)
 
 
 def _untimed(record: AbRecord, case: str) -> str:

@@ -143,6 +143,9 @@ class RecordedCase(Struct, frozen=True):
     control_us: Number | None = None
     """Time of the control kernel, measured by the same process right after it."""
 
+    pair_ratios: tuple[Number, ...] | None = None
+    """Of each pair that was sampled in turns with another build, this one's time over that one's."""
+
     tuned: tuple[TunedChoice, ...] | None = None
     """What tuners chose for its call."""
 
@@ -155,7 +158,7 @@ class RecordedCase(Struct, frozen=True):
     """The host has as much part in the time as the GPU."""
 
 
-_OTHERS = ("case", "tuned", "energy", "verdict", "reason", "host_bound")
+_OTHERS = ("case", "pair_ratios", "tuned", "energy", "verdict", "reason", "host_bound")
 _TYPES = {each.name: each.type for each in structs.fields(RecordedCase) if each.name not in _OTHERS}
 TEXTS = tuple(name for name, kind in _TYPES.items() if kind == Text | None)
 NUMBERS = tuple(name for name, kind in _TYPES.items() if name not in TEXTS)

@@ -58,21 +58,33 @@ def measured(side, document):
     return document, untimed
 
 
+def times_us(document):
+    return {each["extra_info"]["case"]: each["extra_info"]["time_us"] for each in document["benchmarks"]}
+
+
+own_us = times_us(document)
 document, untimed = measured(script, document)
 kept = document["benchmarks"]
 out = pathlib.Path(options["--out"])
 out.mkdir(parents=True)
 verdict = {"cases": untimed}
 if "--other-builds" in options:
-    codes = json.loads(pathlib.Path(options["--other-builds"]).read_text())
+    asked = json.loads(pathlib.Path(options["--other-builds"]).read_text())
+    codes = asked["fingerprints"]
     sides = [json.loads(path.read_text()) for path in sorted(log.parent.glob("*.side"))]
     other = next(
         side for side in sides
         if side["name"] != script["name"]
         and all((side["identities"].get(case) or {}).get("code") == (code or None) for case, code in codes.items())
     )
+    other_us = times_us(other["run"])
     beside, untimed_beside = measured(other, other["run"])
     verdict["other_builds"] = untimed_beside
+    noise = random.Random(f"pairs {turn}")
+    for benchmark in beside["benchmarks"]:
+        ratio = other_us[benchmark["extra_info"]["case"]] / own_us[benchmark["extra_info"]["case"]]
+        ratios = [ratio * noise.gauss(1.0, script["noise"]) for _ in range(asked["pairs"])]
+        benchmark["extra_info"]["pair_ratios"] = ratios
     (out / "other_builds.json").write_text(json.dumps(beside))
 pathlib.Path(options["--benchmark-json"]).write_text(json.dumps(document) if kept else "")
 (out / "bench.json").write_text(json.dumps(verdict))

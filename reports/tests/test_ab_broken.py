@@ -15,6 +15,7 @@ from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.errors import Code
 from peakgate.reports.ab import command
 from refusals import refusal
+from synthetic_runs import slower
 
 Captured = pytest.CaptureFixture[str]
 
@@ -86,7 +87,7 @@ def test_a_side_that_breaks_on_the_way_leaves_the_rest_undecided(tmp_path: Path)
 
 
 def test_a_process_of_both_sides_that_breaks_on_the_way_leaves_the_rest_undecided(tmp_path: Path) -> None:
-    assert ab(tmp_path, FakeSide(fail_at=4), FakeSide(CHANGED)) == 3
+    assert ab(tmp_path, FakeSide(fail_at=4), FakeSide(CHANGED, slower(PAD, 1.3))) == 3
     assert "no GPU left" in row(tmp_path, PAD)["reason"]
 
 

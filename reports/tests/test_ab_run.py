@@ -9,6 +9,7 @@ import pytest
 from ab_experiment import CHANGED, PAD, ab, ran, reported, row, start_quickly
 from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
+from peakgate.reports.ab import experiment
 from synthetic_runs import LADDER, slower
 
 SMEM = "transpose.smem-8192-32x8"
@@ -35,18 +36,25 @@ def test_a_slower_kernel_is_found_confirmed_and_explained(tmp_path: Path, capsys
     spent = reported(tmp_path)["wall_s"]
     assert [(name, spent[name]["processes"]) for name in ("proof", "screen", "confirm")] == [
         ("proof", 2),
-        ("screen", 2),
-        ("confirm", 4),
+        ("screen", 1),
+        ("confirm", 1),
     ]
-    assert "screen 2 of" in captured.err
+    assert "screen 1 to 4 of" in captured.err
 
 
-def test_one_process_a_pair_measures_both_sides_where_machine_code_alone_differs(tmp_path: Path) -> None:
+def test_one_process_a_look_measures_the_pairs_of_both_sides_where_machine_code_alone_differs(tmp_path: Path) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED)) == 0
     assert {(name, kind) for name, kind, *_ in ran(tmp_path)[:2]} == {("base", "proof"), ("head", "proof")}
-    assert [each[:2] for each in ran(tmp_path)[2:]] == [["base", "repeat"]] * 4
+    assert [each[:2] for each in ran(tmp_path)[2:]] == [["base", "repeat"]]
     written = sorted(path.name for path in (tmp_path / "out" / "ab").glob("screen-*.json"))
-    assert written == [f"screen-0{pair}-{side}.json" for pair in (1, 2, 3, 4) for side in ("base", "head")]
+    assert written == [f"screen-01-{side}.json" for side in ("base", "head")]
+    assert "over 4 pairs" in row(tmp_path, PAD)["reason"]
+
+
+def test_a_process_of_very_many_cases_measures_two_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiment, "MANY_CASES", 5)
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED)) == 0
+    assert [each[:2] for each in ran(tmp_path)[2:]] == [["base", "repeat"]] * 2
 
 
 def test_sides_have_processes_of_their_own_where_anything_else_differs(tmp_path: Path) -> None:
@@ -70,7 +78,7 @@ def test_suspects_alone_are_confirmed_beside_the_sentinels(tmp_path: Path) -> No
     changed = dict.fromkeys(LADDER, "changed")
     assert ab(tmp_path, FakeSide(), FakeSide(changed, slower(PAD, 0.8)), "--sentinels", "0") == 0
     assert row(tmp_path, PAD)["verdict"] == "FASTER"
-    confirming = [cases for _, _, *cases in ran(tmp_path)][6:]
+    confirming = [cases for _, _, *cases in ran(tmp_path)][3:]
     assert confirming
     assert all(PAD in cases and len(cases) < len(LADDER) for cases in confirming)
 
@@ -80,7 +88,7 @@ def test_what_few_pairs_settle_is_screened_no_further(tmp_path: Path) -> None:
     assert ab(tmp_path, *sides, "--pairs", "8") == 1
     verdict = reported(tmp_path)
     assert verdict["counts"] == {"SLOWER": 1, "SAME": len(LADDER) - 1}
-    assert [verdict["wall_s"][stage]["processes"] for stage in ("screen", "confirm")] == [4, 4]
+    assert [verdict["wall_s"][stage]["processes"] for stage in ("screen", "confirm")] == [1, 1]
 
 
 def test_sentinels_that_move_together_leave_the_run_undecided(tmp_path: Path) -> None:

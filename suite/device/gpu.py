@@ -51,6 +51,7 @@ _CLOSED: list[GpuDevice] = []
 """Kept to the end of the process: their events and modules would free themselves in a context that is gone."""
 
 _SHARED_DEFAULT_BYTES = 48 << 10
+_MAX_DYNAMIC_SHARED: int = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 _GLANCE_S = 0.02
 """Between two looks at what other processes compile."""
@@ -89,7 +90,7 @@ class GpuDevice(Device):
         self._streams: dict[int, SampleStream] = {}
         self._building: dict[tuple[Stage, Defines], Future[Cubin]] = {}
         self._built: dict[tuple[Stage, Defines], Cubin] = {}
-        self._functions: dict[tuple[str, bool, bool], dict[str, Any]] = {}
+        self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
         self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
         self._noise: dict[str, Array] = {}
         self._room: Array | None = None
@@ -149,26 +150,30 @@ class GpuDevice(Device):
                     nvrtc.end_all()
         return self._built[key]
 
-    def functions(self, built: Cubin, case: Case, *, other: bool = False) -> list[Any]:
+    def functions(self, built: Cubin, case: Case, *, kept: bool = True) -> list[Any]:
         """The function of each of the case's launches, with the dynamic shared memory that its launches ask for.
 
-        A cubin is loaded once, so that its kernels share the file's variables; its constants are set then. It is loaded
-        once more where it is the ``other`` of two builds that are compared.
+        A cubin is loaded once, so that its kernels share the file's variables; its constants are set then. One that is
+        not ``kept`` is loaded anew, and unloaded when nobody has its functions any more.
         """
-        key = (str(built.path), case.stage.cooperative, other)
-        if key not in self._functions:
-            module = cupy.RawModule(path=str(built.path), enable_cooperative_groups=case.stage.cooperative)
+        key = (str(built.path), case.stage.cooperative)
+        functions = self._functions.get(key) if kept else None
+        if functions is None:
+            module = cupy.cuda.Module()
+            module.load_file(str(built.path))
             for lowered, values in zip(built.constants, self.constants(case), strict=True):
-                module.get_global(lowered).copy_from_device(values.data, values.nbytes)
-            self._functions[key] = {
+                at = module.get_global_var(lowered)
+                cupy.cuda.runtime.memcpy(at, values.data.ptr, values.nbytes, cupy.cuda.runtime.memcpyDeviceToDevice)
+            functions = {
                 kernel: module.get_function(entry)
                 for kernel, entry in zip(case.stage.kernels, built.entries, strict=True)
             }
-        functions = self._functions[key]
+        if kept:
+            self._functions[key] = functions
         for kernel, resources in zip(case.stage.kernels, (built.resources, *built.further), strict=True):
             shared = max((each.launch.shared_bytes for each in case.launches if each.kernel == kernel), default=0)
             if shared + resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
-                functions[kernel].max_dynamic_shared_size_bytes = shared
+                cupy.cuda.driver.funcSetAttribute(functions[kernel].ptr, _MAX_DYNAMIC_SHARED, shared)
         return [functions[each.kernel] for each in case.launches]
 
     def prebuild(
@@ -235,9 +240,23 @@ class GpuDevice(Device):
             return beside
         case = beside.case
         try:
-            return GpuLaunchable(self, case, other=built_before(case.stage, fingerprint), beside=beside)
+            other = GpuLaunchable(self, case, other=built_before(case.stage, fingerprint), beside=beside)
+            self._functions.clear()
+            self.exchange(beside, other)
         except FAULTS as fault:
             raise self.faulted(case, fault) from None
+        return other
+
+    def exchange(self, leaving: KernelLaunchable, coming: KernelLaunchable) -> None:
+        assert isinstance(leaving, GpuLaunchable)
+        assert isinstance(coming, GpuLaunchable)
+        if coming is leaving:
+            return
+        try:
+            leaving.unload()
+            coming.load(kept=False)
+        except FAULTS as fault:
+            raise self.faulted(coming.case, fault) from None
 
     def input(self, buffer: Buffer, seed: int) -> Array:
         """Random data for an input; kept, because many cases ask for the same."""

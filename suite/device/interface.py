@@ -228,9 +228,17 @@ class Device(ABC):
     def prepare_other(self, beside: KernelLaunchable, fingerprint: str) -> KernelLaunchable:  # noqa: ARG002
         """Another build of a case's kernel, by its fingerprint, to be sampled in turns with the case ``beside`` it.
 
-        It is loaded apart, also where it is equal. An operation of the device has no fingerprint, and is itself again.
+        Of the two this one is loaded then; ``exchange`` brings back the other. An operation of the device has no
+        fingerprint, and is itself again.
         """
         raise PeakgateError(f"{beside.case.id}: {self.slug} compares no builds; measure on a GPU", Code.EMULATED)
+
+    def exchange(self, leaving: KernelLaunchable, coming: KernelLaunchable) -> None:  # noqa: B027
+        """Unload the machine code of one of two such builds and load that of the other, in its place.
+
+        So both run from the same addresses, which decide how instructions meet in the caches: a kernel of 50 µs took up
+        to 3 % longer from others (an H200, lab/starts/README.md).
+        """
 
     def warm_up(self) -> None:  # noqa: B027
         """Bring the device to the state in which it measures steadily."""

@@ -60,7 +60,7 @@ class LaunchDevice(Protocol):
 
     def build(self, case: Case) -> Cubin: ...
 
-    def functions(self, built: Cubin, case: Case, *, other: bool = False) -> list[Any]: ...
+    def functions(self, built: Cubin, case: Case, *, kept: bool = True) -> list[Any]: ...
 
     def input(self, buffer: Buffer, seed: int) -> Array: ...
 
@@ -121,11 +121,17 @@ class ArraySet:
     launch: Callable[[], None]
 
 
+def _not_loaded() -> None:
+    """The launch of a kernel whose code is not loaded."""
+    raise AssertionError("the machine code of this case is not loaded")
+
+
 class GpuLaunchable:
     """One case on the GPU: its function loaded, its arguments in device memory.
 
     ``other`` is a build that stands in for the case's own. It is sampled in turns with the launchable ``beside``, and
-    where arrays are moves times: so the two have all in common but SCRATCH, whose contents are each kernel's own.
+    where arrays and code are moves times: so the two have all in common but SCRATCH, whose contents are each kernel's
+    own. ``whole`` holds whether inputs are drawn whole for each launch, decided for both at once.
     """
 
     def __init__(
@@ -141,6 +147,8 @@ class GpuLaunchable:
         self.resources: Resources | None = None
         self.fingerprint: str | None = None
         self.waits_for_host = False
+        self.whole: list[bool] = beside.whole if beside else [True]
+        self.launch: Callable[[], None] = _not_loaded
         self._collect: Callable[[], None] | None = None
         self._buffers = {at: argument for at, argument in enumerate(case.arguments) if isinstance(argument, Buffer)}
         self._pristine = {
@@ -171,10 +179,19 @@ class GpuLaunchable:
             self.launch, self._collect = operation.launch, operation.collect
             self.waits_for_host, self._movable = operation.waits_for_host, operation.movable
         else:
-            built = other or device.build(case)
-            self.resources, self.fingerprint = built.resources, built.fingerprint
-            self._functions = device.functions(built, case, other=other is not None)
-            self.launch = self._bind(self.arrays)
+            self._built = other or device.build(case)
+            self.resources, self.fingerprint = self._built.resources, self._built.fingerprint
+            if beside is None:
+                self.load()
+
+    def load(self, *, kept: bool = True) -> None:
+        """Load its machine code, and bind it to its arrays; ``kept`` for other cases of the same code."""
+        self._functions = self._device.functions(self._built, self.case, kept=kept)
+        self.launch = self._bind(self.arrays)
+
+    def unload(self) -> None:
+        """Free its machine code, where no other case has it; ``load`` brings it back."""
+        self._functions, self.launch = [], _not_loaded
 
     def _scratch(self, position: int) -> bool:
         return self._buffers[position].role is Role.SCRATCH
@@ -221,15 +238,15 @@ class GpuLaunchable:
             for function, each in zip(self._functions, self.case.launches, strict=True)
         ]
         (function, grid, block, arguments, first), *later = launches
-        shared = first.shared_bytes
+        shared, together = first.shared_bytes, self.case.stage.cooperative
 
         def launch() -> None:
-            function(grid, block, arguments, shared_mem=shared)
+            function(grid, block, arguments, shared, None, together)
 
         def launch_all() -> None:
             launch()
             for further, its_grid, its_block, its_arguments, shape in later:
-                further(its_grid, its_block, its_arguments, shared_mem=shape.shared_bytes)
+                further(its_grid, its_block, its_arguments, shape.shared_bytes, None, together)
 
         return launch_all if later else launch
 
@@ -276,15 +293,15 @@ class GpuLaunchable:
         stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
         hold = not self.waits_for_host
         watched = witness or Witness(self._device.draw)
-        whole, state = True, DeclaredState(self.case, footprint_bytes=self.case.buffer_bytes)
+        state = DeclaredState(self.case, footprint_bytes=self.case.buffer_bytes)
         sets = [ArraySet(self.arrays, self.guards, self._contents(watched.draw), self.launch)]
 
         def change() -> None:
-            sets[0].contents.next(whole=whole)
+            sets[0].contents.next(whole=self.whole[0])
             self._fill_texels()
 
         def batch(index: int) -> Sequence[tuple[float, float | None]]:
-            nonlocal whole, sets
+            nonlocal sets
             if self._movable:
                 sets = self._moved(1 if self.case.repeated else plan.batch + 1, watched.draw) or sets
                 for each in sets:
@@ -309,7 +326,7 @@ class GpuLaunchable:
 
             taken = state.batch(stream, ready, plan.batch, hold=hold, change=before, after=after)
             input_bytes = sets[0].contents.input_bytes
-            whole = whole and input_bytes * WHOLE_SHARE <= self._bytes_in(min(time_us for time_us, _ in taken))
+            self.whole[0] &= input_bytes * WHOLE_SHARE <= self._bytes_in(min(time_us for time_us, _ in taken))
             for each in sets:
                 self._refuse_damage(each.guards)
             if chosen is not None:

@@ -79,20 +79,8 @@ ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1)
 """Where only whether a case can be timed matters."""
 
 
-FIRST_LAUNCH = SamplingPlan(min_samples=1, max_samples=1, batch=1, control_batches=REPEATED.control_batches)
-"""The first sample of a case whose builds are sampled in turns: its time, and that of the control kernel."""
-
-ROUND_US = 3000.0
-"""About so long one side's share of a round runs; a longer kernel, which scatters by 0.1 %, gets fewer samples."""
-
-FEWEST_OF_ROUND, MOST_OF_ROUND = 2, 6
-
-
-def share_of_round(launch_us: float) -> SamplingPlan:
-    """One side's share of a round, where two builds of a kernel are sampled in turns: one batch."""
-    count = min(MOST_OF_ROUND, max(FEWEST_OF_ROUND, int(ROUND_US / launch_us)))
-    return SamplingPlan(min_samples=count, max_samples=count, batch=count, warmup=1)
-
+FIRST_LAUNCH = SamplingPlan(min_samples=1, max_samples=1, batch=1)
+"""The first sample of a case whose builds are sampled in turns."""
 
 BALANCED_ROUNDS = 4
 
@@ -108,37 +96,45 @@ def base_first(count: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundsPlan:
-    """When two builds of a kernel, sampled in turns by one process, have been sampled enough.
+class PairPlan:
+    """When a pair of two builds, sampled in turns by one process, has been sampled enough.
 
-    A round is one batch of each, and gives one log ratio of their times. There are ``least_rounds`` at least, and more
-    until ``least_s`` seconds are spent and the standard error of the mean log ratio is at most ``target_error``, or
-    there are ``most_rounds``; always a multiple of BALANCED_ROUNDS.
+    A round is one batch of ``share`` for each build, and gives one log ratio of their times; a pair gives the mean of
+    them. There are ``least_rounds`` at least, and more until the standard error of the mean is at most
+    ``target_error``, or there are ``most_rounds``; always a multiple of ``least_rounds``, within which both sides are
+    first equally often.
     """
 
-    least_rounds: int = 4
+    share: SamplingPlan
+    least_rounds: int = BALANCED_ROUNDS
     most_rounds: int = 16
     target_error: float = 0.0015
-    least_s: float = 0.0
 
-    def done(self, log_ratios: Sequence[float], spent_s: float) -> bool:
+    def done(self, log_ratios: Sequence[float]) -> bool:
         """Whether these rounds are enough."""
         count = len(log_ratios)
-        if count < self.least_rounds or count >= self.most_rounds or count % BALANCED_ROUNDS:
-            return count >= self.most_rounds
-        return spent_s >= self.least_s and statistics.stdev(log_ratios) <= self.target_error * math.sqrt(count)
+        if count % self.least_rounds or count == 0:
+            return False
+        return count >= self.most_rounds or statistics.stdev(log_ratios) <= self.target_error * math.sqrt(count)
 
 
-SHARED_S, MANY_CASES = 0.3, 64
+ROUND_US, MOST_OF_ROUND = 800.0, 6
+"""About so long one build's share of a round runs, and so many samples it has at most."""
+
+MANY_CASES = 64
+"""Of more cases none gets more than eight rounds: a fifth of them, which scatter most, would take half of the time."""
+
+LONG_US = 500.0
+"""A sample of a kernel that takes longer scatters by 0.1 %, and no batches favour a side: two rounds are a pair."""
 
 
-def rounds_plan(cases: int) -> RoundsPlan:
-    """The plan of each of so many cases of a process.
-
-    Together they take SHARED_S at least, half of what a process takes to start. Of many none gets more than eight
-    rounds: a fifth of them, which scatter most, would take half of the time.
-    """
-    return RoundsPlan(most_rounds=16 if cases <= MANY_CASES else 8, least_s=SHARED_S / cases)
+def pair_plan(launch_us: float, cases: int) -> PairPlan:
+    """The plan of a kernel whose launch takes so long, one of so many cases of a process."""
+    count = min(MOST_OF_ROUND, max(1, int(ROUND_US / launch_us)))
+    share = SamplingPlan(min_samples=count, max_samples=count, batch=count, warmup=1)
+    if launch_us > LONG_US:
+        return PairPlan(share, least_rounds=2, most_rounds=4)
+    return PairPlan(share, most_rounds=16 if cases <= MANY_CASES else 8)
 
 
 Batch = Sequence[tuple[float, float | None]]
@@ -178,6 +174,7 @@ class Samples:
     cold ones. ``footprint_bytes`` is what one launch can be seen to use of memory.
     ``power_w`` is the median power drawn, None where it was not read; ``steady_below_mhz`` the GPU's highest clock
     where nothing but power can have lowered that of the samples, None elsewhere.
+    ``pair_ratios`` are those to another build's times, one for each pair that was sampled in turns with it.
     """
 
     times_us: tuple[float, ...]
@@ -191,6 +188,7 @@ class Samples:
     steady_below_mhz: float | None = None
     first_us: float | None = None
     footprint_bytes: int | None = None
+    pair_ratios: tuple[float, ...] = ()
 
     @property
     def median_us(self) -> float:
@@ -241,7 +239,7 @@ class Samples:
         return bool(self.times_us) and self.discarded <= MOST_DISCARDED * taken
 
 
-def joined(parts: Sequence[Samples], control_us: float | None = None) -> Samples:
+def joined(parts: Sequence[Samples], pair_ratios: Sequence[float] = ()) -> Samples:
     """Samples of one case that were taken in several parts, as one."""
     last = parts[-1]
     drawn_w = [part.power_w for part in parts if part.power_w is not None]
@@ -250,11 +248,12 @@ def joined(parts: Sequence[Samples], control_us: float | None = None) -> Samples
         times_us=tuple(time_us for part in parts for time_us in part.times_us),
         sm_clocks_mhz=tuple(clock for part in parts for clock in part.sm_clocks_mhz),
         discarded=sum(part.discarded for part in parts),
-        control_us=control_us,
+        control_us=None,
         activity_us=next((part.activity_us for part in parts if part.activity_us is not None), None),
         doubt=next((part.doubt for part in parts if part.doubt), None),
         power_w=statistics.median(drawn_w) if drawn_w else None,
         steady_below_mhz=last.steady_below_mhz if all(part.steady_below_mhz for part in parts) else None,
+        pair_ratios=tuple(pair_ratios),
     )
 
 

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
+from msgspec import Struct
 from peakgate.core.config import Project
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import write_whole
@@ -36,6 +37,16 @@ FOREIGN_FILE = "foreign.json"
 
 _HARNESS = "peakgate"
 _SUFFIXES = (".py", ".so", ".pyd")
+
+
+class OtherBuilds(Struct, frozen=True):
+    """Builds that a process samples in turns with its cases: their fingerprints by case id, and for how many pairs.
+
+    An operation of the device has an empty one.
+    """
+
+    pairs: int = 1
+    fingerprints: Mapping[str, str] = MappingProxyType({})
 
 
 class Mode(StrEnum):

@@ -180,12 +180,12 @@ class KernelRun:
         """Give the kernel test every case of the device's scale and the chosen tier, that of other builds theirs."""
         if metafunc.definition.path == BENCH_FILE and "case_id" in metafunc.fixturenames:
             others = metafunc.definition.name == OTHER_TEST
-            metafunc.parametrize("case_id", list(self.results.others if others else self.results.cases))
+            metafunc.parametrize("case_id", list(self.results.others.fingerprints if others else self.results.cases))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave the test of other builds out where there are none: without cases it would be one that is skipped."""
-        if not self.results.others:
+        if not self.results.others.fingerprints:
             items[:] = [item for item in items if not _is_test(item, OTHER_TEST)]
 
     @pytest.hookimpl(wrapper=True)
@@ -213,7 +213,7 @@ class KernelRun:
         for benchmark in (*output_json["benchmarks"], *others):
             own = benchmark["name"].startswith(f"{KERNEL_TEST}[")
             benchmark["fullname"] = f"peakgate::{benchmark['name'] if own else benchmark['extra_info']['case']}"
-        if self.results.others:
+        if self.results.others.fingerprints:
             run = output_json | {"benchmarks": others, "peakgate": self._about(self.results.other_entries)}
             write_whole(self.out / OTHER_BUILDS_FILE, json.dumps(run))
         output_json["peakgate"] = self._about(self.results.entries)
@@ -263,7 +263,7 @@ class KernelRun:
             "verdicts": dict(Counter(verdicts)),
             "cases": [run_file.summarised(entry) for entry in self.results.entries],
         }
-        if self.results.others:
+        if self.results.others.fingerprints:
             verdict["other_builds"] = [run_file.judged(entry) for entry in self.results.other_entries]
         if self._link.supervised:
             self._link.send(finished=verdict)

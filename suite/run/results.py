@@ -23,9 +23,9 @@ from peakgate.core.text import nearest
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
-from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan, rounds_plan
+from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.run import inputs, run_file
-from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode
+from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode, OtherBuilds
 from peakgate.run.ahead import CaseShares
 from peakgate.run.journal import FRESH, Finished, Link, finished
 from peakgate.run.session import Outcome, Session
@@ -47,8 +47,8 @@ class Results:
     ``entries`` are the finished cases, taken over from the journal or measured here, as the run file keeps them;
     ``skipped`` why this device cannot run a case; ``tests`` the case ids of benchmark tests by node id. ``listed`` are
     the case ids of ``--cases``, None where all are wanted. ``below_floor`` and ``measured_again`` say whether any case
-    of this process was. ``others`` are the fingerprints of builds that are sampled in turns with these cases,
-    ``other_entries`` what came of them, for a run file of their own.
+    of this process was. ``others`` are builds that are sampled in turns with these cases, ``other_entries`` what came
+    of them, for a run file of their own.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -100,12 +100,14 @@ class Results:
     def _measured(self, case: Case) -> Outcome:
         if self._shares is not None:
             return self._shares.outcome(case)
-        if case.id not in self.others:
+        known = self.others.fingerprints
+        if case.id not in known:
             return self.session.measured(case)
         from peakgate.run.turns import in_turns  # noqa: PLC0415  (as above)
 
-        plan = rounds_plan(len(self.others))
-        outcome, self._others[case.id] = in_turns(self.session, case, self.others[case.id], plan)
+        outcome, self._others[case.id] = in_turns(
+            self.session, case, known[case.id], pairs=self.others.pairs, cases=len(known)
+        )
         return outcome
 
     def share(self, cases: Sequence[Case]) -> CaseShares:
@@ -194,9 +196,9 @@ def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[S
     return session, cases
 
 
-def _other_builds(file: Path | None) -> dict[str, str]:
-    """Fingerprints by case id in a file of an A/B; empty ones of operations of the device."""
-    return {} if file is None else records.read(file, dict[str, str], "run `peakgate ab` again")
+def _other_builds(file: Path | None) -> OtherBuilds:
+    """What the file of an A/B says; nothing without one."""
+    return OtherBuilds() if file is None else records.read(file, OtherBuilds, "run `peakgate ab` again")
 
 
 def _wanted(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:

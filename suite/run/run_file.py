@@ -82,6 +82,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "samples": len(samples.times_us) if samples else 0,
         "discarded": samples.discarded if samples else 0,
         "sampling": samples.method if samples else None,
+        "pair_ratios": [round(each, 6) for each in samples.pair_ratios] if samples and samples.pair_ratios else None,
         "relative_error": outcome.proof.error if outcome.proof else None,
         "tolerance": case.largest_tolerance,
         "error_over_bound": _rounded(outcome.proof.ratio if outcome.proof else None, 6),

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 from peakgate.measure.sampling import (
+    BALANCED_ROUNDS,
     ONE_BATCH,
     REPEATED,
+    PairPlan,
     PowerReading,
-    RoundsPlan,
     Samples,
     SamplingPlan,
     base_first,
     gather,
     joined,
     let_clock_recover,
+    pair_plan,
     relative_error,
-    rounds_plan,
-    share_of_round,
     trimmed_mean,
     undisturbed,
 )
@@ -140,18 +140,13 @@ def test_the_control_follows_the_samples_of_a_short_kernel_alone():
     assert len(list(controls)) == 2
 
 
-def test_rounds_go_on_until_their_ratios_agree_the_time_is_spent_or_there_are_enough():
-    plan = RoundsPlan(least_rounds=4, most_rounds=10, target_error=0.001, least_s=1.0)
-    assert not plan.done([0.0] * 3, 9.0)
-    assert plan.done([0.0] * 4, 1.0)
-    assert not plan.done([0.0] * 4, 0.99)
-    assert not plan.done([-0.01, 0.01] * 4, 9.0)
-    assert plan.done([-0.01, 0.01] * 5, 0.0)
-    many = RoundsPlan(least_rounds=4, most_rounds=100, target_error=0.001)
-    assert many.done([-0.002, 0.002] * 8, 0.0)
-    assert not many.done([-0.005, 0.005] * 8, 0.0)
-    assert RoundsPlan(target_error=0.0).done([0.5] * 4, 0.0)
-    assert [RoundsPlan().done([0.0] * count, 9.0) for count in range(4, 9)] == [True, False, False, False, True]
+def test_rounds_of_a_pair_go_on_until_their_ratios_agree_or_there_are_enough():
+    plan = PairPlan(ONE_BATCH, least_rounds=4, most_rounds=12, target_error=0.001)
+    assert [plan.done([0.0] * count) for count in range(9)] == [False] * 4 + [True] + [False] * 3 + [True]
+    assert not plan.done([-0.01, 0.01] * 4)
+    assert plan.done([-0.01, 0.01] * 6)
+    assert plan.done([-0.0015, 0.0015] * 2)
+    assert not plan.done([-0.0018, 0.0018] * 2)
 
 
 @pytest.mark.parametrize("period", [2, 4])
@@ -161,16 +156,16 @@ def test_what_returns_every_second_or_fourth_batch_meets_both_sides_alike(period
         assert sides[phase::period].count("base") == sides[phase::period].count("head")
 
 
-def test_many_cases_share_the_time_and_have_fewer_rounds():
-    few, many = rounds_plan(3), rounds_plan(200)
-    assert few.least_s > many.least_s > 0
-    assert few.most_rounds > many.most_rounds >= many.least_rounds
+def test_kernels_of_a_process_of_many_cases_have_fewer_rounds():
+    few, many = (pair_plan(50.0, cases).most_rounds for cases in (3, 200))
+    assert few > many >= BALANCED_ROUNDS
 
 
-def test_a_long_kernel_has_fewer_samples_of_a_round():
-    shares = [share_of_round(launch_us) for launch_us in (5.0, 500.0, 1000.0, 5000.0)]
-    assert [share.max_samples for share in shares] == [6, 6, 3, 2]
-    assert all(share.min_samples == share.max_samples == share.batch for share in shares)
+def test_a_long_kernel_has_fewer_samples_of_a_round_and_fewer_rounds():
+    plans = [pair_plan(launch_us, 3) for launch_us in (5.0, 160.0, 400.0, 600.0, 5000.0)]
+    assert [plan.share.max_samples for plan in plans] == [6, 5, 2, 1, 1]
+    assert [plan.least_rounds for plan in plans] == [4, 4, 4, 2, 2]
+    assert all(plan.share.min_samples == plan.share.max_samples == plan.share.batch for plan in plans)
 
 
 def test_samples_that_were_taken_in_parts_count_as_one():
@@ -178,9 +173,10 @@ def test_samples_that_were_taken_in_parts_count_as_one():
         Samples((1.0, 2.0), (1980.0, None), 1, "m", control_us=3.0, power_w=100.0, steady_below_mhz=1980.0),
         Samples((4.0,), (1970.0,), 2, "m", doubt="another stream", power_w=300.0),
     ]
-    whole = joined(parts, 3.0)
+    whole = joined(parts, [1.5])
     assert (whole.times_us, whole.sm_clocks_mhz, whole.discarded) == ((1.0, 2.0, 4.0), (1980.0, None, 1970.0), 3)
-    assert (whole.control_us, whole.power_w, whole.doubt) == (3.0, 200.0, "another stream")
+    assert (whole.control_us, whole.power_w, whole.doubt) == (None, 200.0, "another stream")
+    assert whole.pair_ratios == (1.5,)
     assert whole.steady_below_mhz is None
     steady = [
         replace(parts[0], activity_us=us, steady_below_mhz=mhz) for us, mhz in ((None, 3.0), (8.0, 4.0), (9.0, 5.0))
@@ -212,12 +208,10 @@ def test_a_control_is_not_timed_for_a_case_without_samples_and_ten_times_in_a_pr
     assert len(timed) == 10
 
 
-def test_a_process_of_an_ab_takes_six_samples_of_8_ms_in_all_a_round_six_and_a_probe_one():
+def test_a_process_of_an_ab_takes_six_samples_of_8_ms_in_all_and_a_probe_one():
     assert not REPEATED.done([[1600.0] * 5])
     assert not REPEATED.done([[1300.0] * 6])
     assert REPEATED.done([[1334.0] * 6])
-    assert not share_of_round(9.0).done([[1.0] * 5])
-    assert share_of_round(9.0).done([[1.0] * 6])
     assert not ONE_BATCH.done([])
     assert ONE_BATCH.done([[1.0]])
 

@@ -14,7 +14,7 @@ from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, Kern
 from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
 from peakgate.judge.peaks import Peaks
-from peakgate.measure.sampling import FIRST_LAUNCH, RoundsPlan
+from peakgate.measure.sampling import FIRST_LAUNCH
 from peakgate.run import turns
 from peakgate.run.contract import judged_by
 from peakgate.run.listing import Listed
@@ -237,26 +237,34 @@ def test_a_type_that_is_first_said_while_a_test_runs_has_its_roof_measured_then_
 
 
 class InTurns(Compiling):
-    """A device whose two builds of a kernel take given times, in microseconds."""
+    """A device whose two builds of a kernel take given times, in microseconds, and of which one is loaded."""
 
     kind = "gpu"
 
     def __init__(self, own_us, other_us):
         self.times_us = {"own": own_us, "other": other_us}
         self.order, self.drawn, self.compared = [], {"own": [], "other": []}, []
+        self.loaded = ""
 
     def disturbance(self, gpus=1):
         return None
 
     def prepare(self, case):
+        self.loaded = "own"
         return self.launchable(case, "own")
 
     def prepare_other(self, beside, fingerprint):
         assert fingerprint == "f00d"
+        self.loaded = "other"
         return self.launchable(beside.case, "other")
+
+    def exchange(self, leaving, coming):
+        assert leaving.fingerprint == self.loaded
+        self.loaded = coming.fingerprint
 
     def launchable(self, case, which):
         def sample(plan, witness):
+            assert self.loaded == which
             if plan == FIRST_LAUNCH:
                 return make_samples(self.times_us[which])
             self.order.append(which)
@@ -274,7 +282,7 @@ def in_turns(monkeypatch, device, mismatch=None):
     monkeypatch.setattr(Session, "compare_timed", lambda _session, _launch: Check(0.0, 0.0, mismatch))
     session = Session(device, Floors(Path()), Tier.GATE, checks=False)
     case = make_case(stage=Stage("x", "", Path("x.cu")))
-    return turns.in_turns(session, case, "f00d", RoundsPlan())
+    return turns.in_turns(session, case, "f00d", pairs=2, cases=1)
 
 
 def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_either_is_compared(monkeypatch):
@@ -282,8 +290,9 @@ def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_
     own, other = in_turns(monkeypatch, device)
     assert (own.samples.median_us, other.samples.median_us) == (10.0, 11.0)
     assert (own.fingerprint, other.fingerprint) == ("own", "other")
-    assert device.order[:8] == ["own", "other", "other", "own", "other", "own", "own", "other"]
-    assert len(device.order) % 8 == 0
+    assert device.order == ["own", "other", "other", "own", "other", "own", "own", "other"] * 2
+    assert other.samples.pair_ratios == pytest.approx([1.1, 1.1])
+    assert own.samples.pair_ratios == ()
     assert device.drawn["own"] == device.drawn["other"]
     assert len({*device.drawn["own"]}) == len(device.drawn["own"])
     assert sorted(device.compared) == ["other", "own"]
