@@ -1,9 +1,10 @@
 """What a fresh process is needed for in `ab`: unchanged code in two processes, and in turns in one.
 
 ``python -m lab.starts.replicates FILE [--processes N] [--seconds S]`` on a GPU that is free writes a record. Each
-process times every case alone, as one side of a pair of processes does, and in turns with the same machine code loaded
-once more. The next process imports while one measures. ``overlap --page`` fills the tables of this folder's page from
-the records.
+process times every case alone, as one side of a pair of processes does, and in turns with a second build, in several
+pairs. The two builds differ in a number that a kernel gives a counter, which changes no time; their sources lie beside
+the kernels meanwhile. The next process imports while one measures. ``overlap --page`` fills the tables of this folder's
+page from the records.
 """
 
 from __future__ import annotations
@@ -15,42 +16,86 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peakgate.core import catalogue
+from peakgate.core.case import Case, Scale, Tier
 from peakgate.core.files import write_whole
 from peakgate.core.text import say
 from peakgate.reports.ab.record import Timed, compared_us
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.pages.markers import table
 
+from lab.growth.waits import INSTRUCTION, KERNEL
+
 CASES = (
     *("sgemm.split_k-256", "sgemm.cublas-256", "sgemm.double_buffer-256", "sgemm.warp_tiled-256"),
-    *("transpose.smem_pad-2048-32x8", "reduce.shuffles-64MiB-sum", "access.one_per_thread-f32"),
+    *("sgemm.tiled-1024", "hgemm.specialised-1024", "hgemm.wgmma-4096", "norm.registers-32768x4096-softmax-bf16"),
+    *("transpose.smem_pad-8192-32x8", "reduce.shuffles-256MiB-sum", "reduce.scan_ahead-256MiB"),
+    *("access.one_per_thread-f32", "attention.online-512x512-128-full"),
 )
+PAIRS = 4
+RECORD = Path(__file__).with_name("replicates-pairs.json.xz")
 RECORDS = {
     "A B, B A": Path(__file__).with_name("replicates-abba.json.xz"),
     "Thue and Morse": Path(__file__).with_name("replicates-balanced.json.xz"),
 }
-"""By the order of the sides in rounds, the newest last. That of A B, B A had up to 48 rounds."""
+"""Records of other cases, before a process had several pairs, by the order of the sides in rounds; the same code was
+loaded once for both sides. That of A B, B A had up to 48 rounds."""
 
 DRAWN = 2000
 """Bootstrap samples of each interval."""
 
 Row = dict[str, Any]
 """A case of a process: ``us`` and ``control_us`` of the process alone, ``turns_us`` of both builds; of either way the
-samples of a side, and the lowest address of each batch's arrays, in order."""
+samples of a side, and the lowest address of each batch's arrays, in order. In RECORD ``pair_ratios`` too, and
+``beside_ratio`` of one pair whose builds stay loaded beside each other."""
+
+
+def marked(case: Case, number: int) -> Case:
+    """The case with a number in each of its kernels; a library's call is itself."""
+    source = case.stage.source
+    if source is None:
+        return case
+    return replace(case, stage=replace(case.stage, source=source.with_name(f"{source.stem}.{number}{source.suffix}")))
+
+
+@contextmanager
+def sources() -> Iterator[None]:
+    """The marked sources of the cases, for the length of a block."""
+    known = {case.id: case for case in catalogue.cases(Scale.BENCH, Tier.FULL)}
+    made = []
+    try:
+        for case in map(known.__getitem__, CASES):
+            for number in (0, 1) if case.stage.source else ():
+                copy = marked(case, number).stage.source
+                assert copy is not None
+                assert case.stage.source is not None
+                text = case.stage.source.read_text(encoding="utf-8")
+                copy.write_text(
+                    KERNEL.sub(lambda found, number=number: found[0] + INSTRUCTION.format(number), text),
+                    encoding="utf-8",
+                )
+                made.append(copy)
+        yield
+    finally:
+        for copy in made:
+            copy.unlink(missing_ok=True)
 
 
 def process(seed: int) -> list[Row]:
     """One process's times of every case; first an entry that names no case. Nothing where stdin gives no turn."""
-    from peakgate.core import catalogue  # noqa: PLC0415  (the parent needs no device)
-    from peakgate.core.case import Array, Case, Tier  # noqa: PLC0415
+    from peakgate.core.case import Array  # noqa: PLC0415  (the parent needs no device)
     from peakgate.device.gpu import GpuDevice  # noqa: PLC0415
+    from peakgate.device.interface import KernelLaunchable  # noqa: PLC0415
+    from peakgate.device.launchable import GpuLaunchable  # noqa: PLC0415
     from peakgate.judge.floors import Floors as KnownFloors  # noqa: PLC0415
-    from peakgate.measure.sampling import REPEATED, rounds_plan  # noqa: PLC0415
+    from peakgate.measure.sampling import REPEATED  # noqa: PLC0415
     from peakgate.run.session import Session  # noqa: PLC0415
     from peakgate.run.turns import in_turns  # noqa: PLC0415
 
@@ -58,38 +103,56 @@ def process(seed: int) -> list[Row]:
         """A device that notes where it places the arrays of a batch."""
 
         at: list[int]
+        beside: set[int] | None = None
+        """The launchables that are loaded, where both builds stay so; None where one makes room for the other."""
 
         def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None:
             found = super().places(sizes_bytes, draw)
             self.at += [min(each.data.ptr for each in found)] if found else []
             return found
 
+        def exchange(self, leaving: KernelLaunchable, coming: KernelLaunchable) -> None:
+            if self.beside is None:
+                super().exchange(leaving, coming)
+            elif coming is not leaving and id(coming) not in self.beside:
+                assert isinstance(coming, GpuLaunchable)
+                coming.load(kept=False)
+                self.beside.add(id(coming))
+
     device = Noting(0, later=True)
     known = {case.id: case for case in catalogue.cases(device.scale)}
-    cases = [known[name] for name in CASES]
-    device.prebuild(cases, checked=False)
+    cases, others = ([marked(known[name], number) for name in CASES] for number in (0, 1))
+    device.prebuild([*cases, *others], checked=False)
     if not sys.stdin.readline():
         return []
     device.open()
     session = Session(device, KnownFloors(Path()), Tier.GATE, checks=False, wants_roofs=False, plan=REPEATED, seed=seed)
     device.warm_up()
 
-    def alone(case: Case) -> Row:
+    def alone(case: Case, _: Case) -> Row:
         samples = samples_of(session.measured(case))
         return {"us": samples.trimmed_mean_us, "control_us": samples.control_us, "alone_samples": len(samples.times_us)}
 
-    def turns(case: Case) -> Row:
-        code = device.build(case).fingerprint if case.stage.source else ""
-        sides = [samples_of(each) for each in in_turns(session, case, code, rounds_plan(len(CASES)))]
+    def turns(case: Case, other: Case) -> Row:
+        code = device.build(other).fingerprint if other.stage.source else ""
+        sides = [samples_of(each) for each in in_turns(session, case, code, PAIRS, len(CASES))]
         times_us, counts = [each.trimmed_mean_us for each in sides], [len(each.times_us) for each in sides]
-        return {"turns_us": times_us, "turns_samples": counts}
+        return {"turns_us": times_us, "turns_samples": counts, "pair_ratios": sides[1].pair_ratios}
+
+    def beside(case: Case, other: Case) -> Row:
+        device.beside = set()
+        code = device.build(other).fingerprint if other.stage.source else ""
+        sides = [samples_of(each) for each in in_turns(session, case, code, 1, len(CASES))]
+        device.beside = None
+        return {"beside_ratio": sides[1].pair_ratios[0]}
 
     found: list[Row] = [{"gpu": device.describe()["name"], "driver": device.describe()["driver"]}]
-    for case in cases:
+    for case, other in zip(cases, others, strict=True):
         row: Row = {"case": case.id}
-        for way in (alone, turns) if seed % 2 == 0 else (turns, alone):
-            device.at = []
-            row |= way(case) | {f"{way.__name__}_at": device.at}
+        for way in (alone, turns, beside) if seed % 2 == 0 else (beside, turns, alone):
+            device.at, begun = [], time.perf_counter()
+            row |= way(case, other) | {f"{way.__name__}_at": device.at}
+            row[f"{way.__name__}_s"] = round(time.perf_counter() - begun, 4)
         found.append(row)
     return found
 
@@ -138,7 +201,7 @@ def ratios(processes: Sequence[Sequence[Row]]) -> dict[str, dict[str, Floats]]:
             "processes": 100 * np.diff(np.log([each[case] for each in adjusted])),
             "turns": 100 * np.diff(np.log([of[case]["turns_us"] for of in rows]))[:, 0],
         }
-        for case in CASES
+        for case in rows[0]
     }
 
 
@@ -160,6 +223,41 @@ def spreads() -> str:
     head = (
         *("case", "µs", "order", "two processes, control not subtracted", "two processes", "in turns"),
         *("in turns over two processes (95 %)", "mean in turns (95 %)"),
+    )
+    return table(head, rows)
+
+
+def pairs() -> str:
+    """The table of the page on several pairs of a process: what pairs scatter by, and what processes add to it."""
+    rng, rows = np.random.default_rng(0), []
+    processes = read(RECORD)
+    of_processes = ratios(processes)
+    for case in of_processes:
+        found = [row for of in processes for row in of[1:] if row["case"] == case]
+        logs = 100 * np.log([row["pair_ratios"] for row in found])
+        inside, means = float(logs.std(axis=1, ddof=1).mean()), logs.mean(axis=1)
+        drawn = [rng.choice(means, len(means)).std(ddof=1) for _ in range(DRAWN)]
+        low, high = np.quantile(drawn, (0.025, 0.975))
+        error = 1.96 * means.std(ddof=1) / math.sqrt(len(means))
+        figures = [f"{each:.2f}" for each in (_spread(of_processes[case]["processes"]), inside, inside / PAIRS**0.5)]
+        seen = f"{means.std(ddof=1):.2f} ({low:.2f} to {high:.2f})"
+        apart = 100 * np.log([row["beside_ratio"] for row in found])
+        us, seconds = (np.mean([row[name] for row in found]) for name in ("us", "turns_s"))
+        rows.append(
+            (
+                case,
+                f"{us:.1f}",
+                *figures,
+                seen,
+                f"{means.mean():+.3f} ± {error:.3f}",
+                f"{apart.mean():+.2f}",
+                f"{1e3 * seconds:.0f}",
+            )
+        )
+    head = (
+        *("case", "µs", "two processes", f"pairs of one process ({len(processes)} processes)"),
+        *(f"mean of {PAIRS} pairs, if processes add nothing", "mean of a process, seen (95 %)", "mean of all (95 %)"),
+        *("mean where both stay loaded", f"ms for {PAIRS} pairs"),
     )
     return table(head, rows)
 
@@ -206,7 +304,8 @@ def main(argv: list[str]) -> int:
     if options.seed is not None:
         sys.stdout.write(json.dumps(process(options.seed)) + "\n")
     else:
-        measure(options.processes, options.seconds, keep)
+        with sources():
+            measure(options.processes, options.seconds, keep)
     return 0
 
 
