@@ -65,6 +65,11 @@ def test_sides_have_processes_of_their_own_where_anything_else_differs(tmp_path:
     assert [kind for _, kind, *_ in runs] == ["proof"] * 2 + ["repeat"] * 8
 
 
+def test_a_slower_kernel_is_found_where_sides_have_processes_of_their_own(tmp_path: Path) -> None:
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED, slower(PAD, 1.3), launches={PAD: "otherwise"})) == 1
+    assert row(tmp_path, PAD)["verdict"] == "SLOWER"
+
+
 def test_unchanged_machine_code_is_not_measured_but_for_the_sentinels(tmp_path: Path) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED), "--sentinels", "3") == 0
     assert all(len(cases) == 4 and PAD in cases for _, _, *cases in ran(tmp_path))
