@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with sigterm_interrupts():
             return _command(verb, given)
 
-    if verb not in JSON_FILES or JSON_OPTION not in given:
+    asked = _asked(given) if verb in JSON_FILES else None
+    if asked is None or not asked.json:
         return guarded(verb, run)
     refusals: list[PeakgateError] = []
 
@@ -89,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         refusals.append(error)
         return refused(error)
 
-    return _printed_alone(verb, given, lambda: guarded(verb, run, noted), refusals)
+    return _printed_alone(verb, asked.out, lambda: guarded(verb, run, noted), refusals)
 
 
 def guarded(verb: str, run: Callable[[], int], refused: Callable[[PeakgateError], ExitCode] = refused) -> int:
@@ -114,7 +116,7 @@ def guarded(verb: str, run: Callable[[], int], refused: Callable[[PeakgateError]
 
 def _printed_alone(
     verb: str,
-    arguments: Sequence[str],
+    out: Path | None,
     run: Callable[[], int],
     refusals: Sequence[PeakgateError],
 ) -> int:
@@ -122,7 +124,7 @@ def _printed_alone(
 
     ``refusals`` are filled by ``run`` with the user's mistakes that it reports.
     """
-    path = _left_by(verb, arguments)
+    path = _left_by(verb, out)
     before = _state(path)
     sys.stdout.flush()
     kept = os.dup(1)
@@ -144,15 +146,23 @@ def _printed_alone(
     return code
 
 
-def _left_by(verb: str, arguments: Sequence[str]) -> Path | None:
+def _asked(arguments: Sequence[str]) -> argparse.Namespace:
+    """``--json`` and ``--out``, abbreviated or not; what else is wrong is left to the verb's parser."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument(JSON_OPTION, action="store_true")
+    parser.add_argument("--out", type=Path, nargs="?")
+    asked = argparse.Namespace()
+    with suppress(argparse.ArgumentError):
+        parser.parse_known_args(arguments, asked)
+    return asked
+
+
+def _left_by(verb: str, out: Path | None) -> Path | None:
     """The file that the command will leave; None where the settings, which say where, cannot be read."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--out", type=Path)
     try:
-        out = parser.parse_known_args(arguments)[0].out or config.current().out
-    except (PeakgateError, argparse.ArgumentError):
+        return Path(out or config.current().out, JSON_FILES[verb]).absolute()
+    except PeakgateError:
         return None
-    return Path(out, JSON_FILES[verb]).absolute()
 
 
 def _state(path: Path | None) -> tuple[int, int] | None:

@@ -331,7 +331,7 @@ def _along(name: str, flags: np.ndarray[Any, Any]) -> str:
     if steps.size > 1:
         return f"{count} {name}s between {first} and {last}"
     if steps[0] > 1:
-        return f"every {steps[0]}th {name} from {first} to {last}"
+        return f"{name}s {first} to {last} in steps of {steps[0]}"
     if first == 0:
         return f"the first {count} {name}s"
     return f"the last {count} {name}s" if last == length - 1 else f"{name}s {first} to {last}"

@@ -340,7 +340,7 @@ def test_complex_numbers_have_one_magnitude_for_both_parts_and_a_complex_referen
     [
         ((8,), np.s_[3], " [3] is 2, expected 1"),
         ((8,), np.s_[2:4], ": 2 of 8 elements are wrong, all of elements 2 to 3; the worst [2] is"),
-        ((8,), np.s_[[0, 5]], ": 2 of 8 elements are wrong, all of every 5th element from 0 to 5; the worst [0] is"),
+        ((8,), np.s_[[0, 5]], ": 2 of 8 elements are wrong, all of elements 0 to 5 in steps of 5; the worst [0]"),
         ((8,), np.s_[[0, 1, 5]], ": 3 of 8 elements are wrong, all of them; the worst"),
         ((12,), np.s_[[0, 1, 5]], ": 3 of 12 elements are wrong, all of 3 elements between 0 and 5; the worst"),
         ((11,), np.s_[[0, 1, 5]], ": 3 of 11 elements are wrong, all of them; the worst"),

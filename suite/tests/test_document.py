@@ -23,9 +23,9 @@ def kernel(tmp_path, monkeypatch, capsys):
     return tmp_path / "kernels" / "scale" / "scale.cu"
 
 
-def answer(*arguments):
+def answer(*arguments, option="--json"):
     """Exit code and object of a command, started as a program starts it."""
-    command = [sys.executable, "-P", "-m", "peakgate", *arguments, "--json"]
+    command = [sys.executable, "-P", "-m", "peakgate", *arguments, option]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = json.loads(done.stdout)
     assert found["exit_code"] == done.returncode, done.stderr
@@ -91,3 +91,8 @@ def test_a_mistake_is_an_object_too(kernel, arguments, code):
 def test_an_older_verdict_is_not_taken_for_this_commands(kernel):
     assert answer("check", "kernels/scale/family.py")[0] == 0
     assert "kernels" not in answer("check", "-k", "no.such")[1]
+
+
+def test_abbreviated_options_print_the_object_too(kernel):
+    code, found = answer("check", "kernels/scale/family.py", "--ou", "elsewhere", option="--jso")
+    assert (code, len(found["kernels"])) == (0, 1)
