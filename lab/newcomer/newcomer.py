@@ -1,4 +1,4 @@
-"""Eight small projects of other kinds (projects/), used as a newcomer would, in git repositories of their own.
+"""Eight small projects of other kinds, used as a newcomer would, in git repositories of their own.
 
     python -m lab.newcomer.newcomer OUT [--device cpu] [--seconds 350] [PROJECT ...]
 
@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PROJECTS = Path(__file__).with_name("projects")
+NARROW = Path(__file__).parents[2] / "suite" / "tests" / "narrow"
+PROJECTS = {path.name: path for path in (*Path(__file__).with_name("projects").iterdir(), NARROW)}
 SLOWER = {
     "sgemm": ("kernels/sgemm/shared.cu", "start < k;", "start < k + k / 50;"),
     "norms": ("kernels/norms/layernorm.cu", "step < rows;", "step < rows + rows / 50;"),
@@ -82,7 +83,7 @@ class Trial:
 
 def begin(trial: Trial) -> None:
     """A repository with the project's files committed."""
-    shutil.copytree(PROJECTS / trial.name, trial.root, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PROJECTS[trial.name], trial.root, ignore=shutil.ignore_patterns("__pycache__"))
     (trial.root / ".gitignore").write_text(".peakgate/\n.benchmarks/\n.cache/\n__pycache__/\n", encoding="utf-8")
     written = [path for path in sorted(trial.root.rglob("*")) if path.suffix in (".py", ".cu", ".cuh", ".toml")]
     lines = {str(path.relative_to(trial.root)): len(path.read_text().splitlines()) for path in written}
@@ -139,7 +140,7 @@ def main() -> int:
     chosen = parser.parse_intermixed_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     ends = time.monotonic() + chosen.seconds
-    known = [*SLOWER, *sorted(path.name for path in PROJECTS.iterdir() if path.name not in SLOWER)]
+    known = [*SLOWER, *sorted(PROJECTS.keys() - SLOWER)]
     steps = []
     with tempfile.TemporaryDirectory(prefix="newcomer-") as folder:
         os.environ["PEAKGATE_CACHE"] = str(Path(folder, "cache"))

@@ -1,11 +1,11 @@
 """Kernels of bfloat16, 8-bit floats and 4-bit integers, right and wrong, from their families through the commands."""
 
 import json
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
-from emulating import CUDA
 from peakgate.check import digests
 from peakgate.cli import main
 from peakgate.core.case import Scale
@@ -16,44 +16,9 @@ from peakgate.judge.correctness import check
 from peakgate.measure.data import inputs_of
 from tensor_products import by_the_transpose
 
-HEAD = "from peakgate.family import In, Out, Value, kernel, launch\n"
-FAMILIES = {
-    "scale": """FAMILY = kernel(
-    "scale.cu", block=64, grid=lambda n: -(-n // 64), bytes=lambda n: 6 * n, sizes=[1 << 26], edges=[1, 1000],
-    arguments=lambda n: [Out(n, dtype="bfloat16"), In(n, dtype="bfloat16"), In(n, dtype="bfloat16", data=(-4, 4)),
-                         Value(1.5, "bfloat16"), Value(n)],
-    reference=lambda xp, x, y: 1.5 * x + y,
-)
-""",
-    "softmax": """def softmax(xp, x):
-    powers = xp.exp(x.astype("float64"))
-    return powers / powers.sum(axis=1, keepdims=True)
-FAMILY = kernel(
-    "softmax.cu", block=64, grid=lambda r, c: r, bytes=lambda r, c: 4 * r * c, sizes=[(8192, 1024)],
-    edges=[(1, 1), (3, 130)], reference=softmax,
-    arguments=lambda r, c: [Out(r, c, dtype="bfloat16"), In(r, c, dtype="bfloat16"), Value(c)],
-)
-""",
-    "dequant": """FAMILY = kernel(
-    "dequant.cu", block=64, grid=lambda n: -(-n // 64), bytes=lambda n: 5 * n, sizes=[1 << 26], edges=[1, 1000],
-    arguments=lambda n: [Out(n), In(n, dtype="float8_e4m3fn"), Value(0.5), Value(n)],
-    reference=lambda xp, x: 0.5 * x,
-)
-""",
-    "quant": """FAMILY = kernel(
-    "quant.cu", block=64, grid=lambda n: -(-n // 64), bytes=lambda n: 5 * n, sizes=[1 << 26], edges=[1, 1000],
-    arguments=lambda n: [Out(n, dtype="float8_e4m3fn"), In(n, data=(-100, 100)), Value(0.125), Value(n)],
-    reference=lambda xp, x: xp.clip(x / 0.125, -448, 448),
-)
-""",
-    "unpack": """FAMILY = kernel(
-    "unpack.cu", block=64, grid=lambda r, c: -(-r * c // 128), bytes=lambda r, c: 9 * r * c // 2 + 4 * r,
-    arguments=lambda r, c: [Out(r, c), In(r, c, dtype="int4"), In(r), Value(r), Value(c)],
-    reference=lambda xp, weights, scales: weights * scales[:, None], sizes=[(4096, 4096)],
-)
-""",
-}
-KERNELS = {name: (CUDA / "narrow" / f"{name}.cu").read_text() for name in FAMILIES}
+NARROW = Path(__file__).with_name("narrow") / "kernels"
+FAMILIES = {path.parent.name: path.read_text() for path in NARROW.glob("*/family.py")}
+KERNELS = {path.stem: path.read_text() for path in NARROW.glob("*/*.cu")}
 WRONG = {
     "the bits of another 16-bit float": ("scale", "__hfma(factor, x[i], y[i])", "(&factor)[0] * x[i]"),
     "a missing barrier": ("softmax", "        __syncthreads();\n    }\n    for", "    }\n    for"),
@@ -74,7 +39,7 @@ def write(project):
     """Write a family and its kernel, as they are or changed, into a project; their folder."""
 
     def written(name, kernel=None, family=None):
-        return project(name, HEAD + (family or FAMILIES[name]), **{name: kernel or KERNELS[name]})
+        return project(name, family or FAMILIES[name], **{name: kernel or KERNELS[name]})
 
     return written
 
@@ -124,6 +89,7 @@ def test_a_reference_is_given_values_and_outputs_are_compared_as_values(write):
 def test_a_reference_kernel_gives_its_values(write, checked):
     by_kernel = 'reference=launch("naive", grid=1, block=1)'
     family = FAMILIES["quant"].replace("reference=lambda xp, x: xp.clip(x / 0.125, -448, 448)", by_kernel)
+    family = family.replace("kernel\n", "kernel, launch\n", 1)
     write("quant", family=family)
     assert checked()[0] == 0
     write("quant", KERNELS["quant"].replace("in[i] / scale, __NV", "in[i] * scale, __NV"), family)
