@@ -1,4 +1,7 @@
-"""Records that an experiment keeps compressed by xz: ``python -m lab.records FILE...`` packs files in place."""
+"""What records have in common: the commit that they name, and their form where it is compressed by xz.
+
+``python -m lab.records FILE...`` packs files in place.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+from peakgate.core import git
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.reports.runs.runfile import Run, load_run
+
+
+def checked_out() -> str:
+    """The commit of this tree, ``-dirty`` where files differ from it; "unknown" where git does not say."""
+    try:
+        return git.ask(Path(__file__).parent, "describe", "--always", "--dirty").decode().strip()
+    except PeakgateError:
+        return "unknown"
 
 
 def pack(path: Path, text: str) -> None:

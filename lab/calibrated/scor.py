@@ -7,13 +7,13 @@ taken, and their names say whether they race.
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 from peakgate import emulator
 from peakgate.check.emulate import schedules
+from peakgate.core import git
 from peakgate.core.files import a_line_each, write_whole
 from peakgate.emulator import KernelDefect
 
@@ -40,9 +40,7 @@ def reported(source: Path) -> list[str]:
 
 def main(checkout: Path) -> None:
     """Write the record."""
-    commit = subprocess.run(
-        ["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    commit = git.commit_of("HEAD", checkout, "CHECKOUT")
     found = {
         source.stem: {"label": source.stem.split("_")[0], "reported": reported(source)}
         for source in sorted((checkout / "microbenchmarks" / "src").glob("*.cu"))

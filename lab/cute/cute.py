@@ -5,7 +5,6 @@ CUTLASS is a checkout of NVIDIA/cutlass, whose headers the kernels include.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from peakgate import emulator
+from peakgate.core import git
 from peakgate.core.files import a_line_each, write_whole
 from peakgate.core.text import say
 
@@ -66,9 +66,7 @@ def rows(include: Path) -> list[dict[str, str]]:
 def main(given: Sequence[str]) -> int:
     """Write the record."""
     (checkout,) = map(Path, given)
-    commit = subprocess.run(
-        ["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    commit = git.commit_of("HEAD", checkout, "CHECKOUT")
     made = {str(number): row for number, row in enumerate(rows(checkout / "include"))}
     write_whole(RECORD, a_line_each({"cutlass": commit}, "rows", made))
     return 0

@@ -29,6 +29,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.records import checked_out
+
 PROJECT = Path(__file__).with_name("project")
 LAUNCH_LIMIT_S = 5
 NO_FASTER = 1.02
@@ -190,7 +192,7 @@ def main() -> int:
     chosen = parser.parse_args()
     dodges = [*kernels(), *callables()]
     found = bench(chosen.device, chosen.only, chosen.seconds)
-    measured = {"commit": chosen.commit or _commit(), **_machine(found["run"])}
+    measured = {"commit": chosen.commit or checked_out(), **_machine(found["run"])}
     made = rows(found, dodges, judged=chosen.device == "gpu")
     record = measured | {"rows": made}
     if chosen.out.exists():
@@ -203,14 +205,6 @@ def main() -> int:
     if any((row["outcome"] == "passes" and row["promised"]) or not row["twin_passes"] for row in ran):
         return 1
     return 0 if ran == record["rows"] else 3
-
-
-def _commit() -> str:
-    """The commit of this tree, "unknown" where git does not say."""
-    asked = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=PROJECT, capture_output=True, text=True, check=False
-    )
-    return asked.stdout.strip() or "unknown"
 
 
 def _machine(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "lab" / "tests"), str(ROOT / "reports" / "tests")]
 
 import fuzz_readers  # noqa: E402  # a module of the tests
+
+from lab.records import checked_out  # noqa: E402
 
 WHOLE = sum(reader.inputs for reader in fuzz_readers.READERS.values())
 MEMORY = Path("/dev/shm")  # noqa: S108  # files that are never synced to a disk
@@ -52,7 +53,7 @@ def main() -> int:
         record: dict[str, Any] = {"seed": options.seed, "inputs": 0, "commits": {}, "readers": {}, "findings": {}}
         if options.record and options.record.exists():
             record = _without(json.loads(options.record.read_text()), options.readers if options.again else [])
-        saved, commit = time.monotonic(), _commit()
+        saved, commit = time.monotonic(), checked_out()
         for reader in chosen:
             codes = Counter(record["readers"].get(reader, {}))
             record["commits"].setdefault(reader, commit)
@@ -85,11 +86,6 @@ def _without(record: dict[str, Any], readers: Sequence[str]) -> dict[str, Any]:
         record["commits"].pop(reader, None)
     of_others = {wrong: at for wrong, at in record["findings"].items() if not wrong.startswith(tuple(readers))}
     return record | {"findings": of_others if readers else record["findings"]}
-
-
-def _commit() -> str:
-    described = ["git", "describe", "--always", "--dirty"]
-    return subprocess.run(described, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any
 
 from peakgate.device.driver import gpu_count, gpu_name
 
-from lab.growth.growth import commit
+from lab.records import checked_out
 
 TESTS = Path(__file__).with_name("tests")
 PACKAGES = (
@@ -74,7 +74,7 @@ def main(out: Path, names: list[str]) -> None:
     """Measure, and write the record after each file."""
     every = sorted(path.stem.removeprefix("bench_") for path in TESTS.glob("bench_*.py"))
     record: dict[str, Any] = {
-        "commit": commit(),
+        "commit": checked_out(),
         "gpu": gpu_name(0) if gpu_count() else None,
         "python": sys.version.split()[0],
         "versions": versions(),

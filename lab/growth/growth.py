@@ -21,6 +21,7 @@ from peakgate.core.files import write_whole
 from peakgate.reports.pages.markers import table
 
 from lab.pages import fill_page
+from lab.records import checked_out
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -140,14 +141,6 @@ def page(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def commit() -> str:
-    """The commit that is checked out, short; "unknown" where git does not say."""
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
-
-
 def write_page() -> None:
     """Fill the page from the records that are there."""
     fill_page(PAGE, page([json.loads(path.read_text(encoding="utf-8")) for path in RECORDS if path.is_file()]))
@@ -156,7 +149,7 @@ def write_page() -> None:
 def write_record(path: Path, clock: str, machine: str, points: Sequence[Point]) -> None:
     """A record: when, where, at which commit, by which clock, and its points."""
     taken = time.strftime("%Y-%m-%d", time.gmtime())
-    record = {"taken": taken, "commit": commit(), "clock": clock, "machine": machine, "points": list(points)}
+    record = {"taken": taken, "commit": checked_out(), "clock": clock, "machine": machine, "points": list(points)}
     write_whole(path, json.dumps(record, indent=1) + "\n")
 
 

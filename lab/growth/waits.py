@@ -24,8 +24,8 @@ from peakgate.case import Scale, Tier
 from peakgate.core import catalogue, config
 from peakgate.core.files import write_whole
 
-from lab.growth.growth import commit
 from lab.injected.campaign import VERDICTS, copied
+from lab.records import checked_out
 
 KERNEL = re.compile(r"__global__[^;{]*\{", re.DOTALL)
 INSTRUCTION = '\n    asm volatile("pmevent {};");'
@@ -100,7 +100,7 @@ def main() -> None:
     """Wait for each, and write down what it took."""
     out, *names = sys.argv[1:]
     folder = Path(out).resolve()
-    record: Measured = {"commit": commit(), "waits": {}}
+    record: Measured = {"commit": checked_out(), "waits": {}}
     for name in names or WAITS:
         record["waits"][name] = WAITS[name](folder / name)
         write_whole(folder / "waits.json", json.dumps(record, indent=1) + "\n")

@@ -23,6 +23,8 @@ from typing import Any
 
 from peakgate.core.files import write_whole
 
+from lab.records import checked_out
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 LIST, RECORD = HERE / "meaning.toml", HERE / "meaning.json"
@@ -53,8 +55,7 @@ def main() -> int:
     record = json.loads(RECORD.read_text(encoding="utf-8")) if options.again else {"caught": {}}
     known = {each["name"]: record["caught"][each["name"]] for each in listed() if each["name"] in record["caught"]}
     chosen = [each for each in listed() if each["name"] not in known]
-    described = ["git", "describe", "--always", "--dirty"]
-    commit = subprocess.run(described, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    commit = checked_out()
     for mutant in chosen:
         mutated(mutant)
     tests = sorted({test for each in chosen for test in each["tests"]})

@@ -23,7 +23,6 @@ import pickle
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -43,6 +42,7 @@ from peakgate.reports.pages.markers import table
 
 from lab.mutation.expressions import Mutant, mutants
 from lab.pages import fill_page, percent
+from lab.records import checked_out
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -392,10 +392,8 @@ def main(arguments: Sequence[str]) -> int:
         for name in TESTS[room]
         for path in sorted((ROOT / room / "tests").glob(f"test_{name}.py"))
     ]
-    described = ["git", "describe", "--always", "--dirty"]
-    commit = subprocess.run(described, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     with tempfile.TemporaryDirectory() as scratch:
-        forks = Forks(modules, Path(scratch), commit, options.every)
+        forks = Forks(modules, Path(scratch), checked_out(), options.every)
         code = pytest.main([*OPTIONS, "--hypothesis-profile=mutation", "--rootdir", str(ROOT), *tests], [forks])
     if len(forks.counts) < len(modules):
         return int(code) or 1
