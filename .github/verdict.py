@@ -10,10 +10,12 @@ from pathlib import Path
 MEANINGS = {
     0: ("notice", "pass"),
     3: ("warning", "could not decide"),
-    2: ("error", "bad input, or the command ended before its verdict"),
+    2: ("error", "bad input, or a command ended before its verdict"),
     1: ("error", "regression"),
 }
-"""By exit code, the mildest first: the kind of annotation and its title."""
+"""By exit code, the mildest first: the kind of annotation and its title, which is that of the gate's comment.
+
+A test compares them with `reports/gate/comment.py`: this file is run alone, where no package is installed."""
 
 
 def judge(paths: Sequence[Path]) -> int:
@@ -22,7 +24,8 @@ def judge(paths: Sequence[Path]) -> int:
     for path in paths:
         code, reported = _read(path)
         kind, title = MEANINGS[code]
-        sys.stdout.write(f"::{kind} title=Peakgate: {title}::{_escaped(f'{path.stem}: {reported}')}\n")
+        properties = f"title=Peakgate: {title}".replace(",", "%2C")
+        sys.stdout.write(f"::{kind} {properties}::{_escaped(f'{path.stem}: {reported}')}\n")
         found.append(code)
     return max(found, key=list(MEANINGS).index)
 

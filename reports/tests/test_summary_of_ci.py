@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from peakgate.reports.gate.comment import MEANINGS
 
 SCRIPT = Path(__file__).parents[2] / ".github" / "verdict.py"
 
@@ -29,15 +31,21 @@ def verdict(folder: Path, name: str, code: object, **more: object) -> Path:
     [
         (0, "::notice title=Peakgate: pass::"),
         (1, "::error title=Peakgate: regression::"),
+        (2, "::error title=Peakgate: bad input%2C or a command ended before its verdict::"),
         (3, "::warning title=Peakgate: could not decide::"),
     ],
 )
-def test_pass_regression_and_could_not_decide_are_told_apart(tmp_path: Path, code: int, annotation: str) -> None:
+def test_each_exit_code_has_its_annotation(tmp_path: Path, code: int, annotation: str) -> None:
     path = verdict(tmp_path, "compare", code, counts={"SLOWER": 1, "SAME": 76})
     assert judged(path) == (code, [f"{annotation}compare: 1 SLOWER, 76 SAME"])
 
 
-def test_the_worst_of_several_decides_and_each_is_told(tmp_path: Path) -> None:
+def test_exit_codes_mean_what_the_comment_says_the_mildest_first() -> None:
+    titles = {code: title for code, (_, title) in runpy.run_path(str(SCRIPT))["MEANINGS"].items()}
+    assert list(titles.items()) == list(MEANINGS.items())
+
+
+def test_the_worst_of_several_decides_and_each_is_reported(tmp_path: Path) -> None:
     paths = [verdict(tmp_path, name, code) for name, code in (("bench", 3), ("ab", 1), ("history", 0))]
     code, lines = judged(*paths)
     assert (code, len(lines)) == (1, 3)
