@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         raise PeakgateError("ncu is not on PATH")
     every = [f"{family}.{case}" for family, each in CASES.items() for case in each]
     cases = [case for case in every if not texts or any(text in case for text in texts)]
-    found, problem = ncu.profile(program, cases, ROOT, dict(os.environ), out, index=0, limit_s=LIMIT_S)
+    found, problem = ncu.profile(program, cases, ROOT, dict(os.environ), out, device="gpu:0", limit_s=LIMIT_S)
     device, _ = open_device("gpu")
     record = {"gpu": device.describe(), "commit": os.environ.get("PEAKGATE_COMMIT", ""), "cases": found}
     write_whole(out / "counters.json.xz", lzma.compress(json.dumps(record).encode()))

@@ -40,6 +40,7 @@ from peakgate.reports.ab.process import SideBroken, built_environment
 from peakgate.reports.ab.record import AB_FOLDER, MANIFEST, AbRecord, PairSettings, load_record, times
 from peakgate.reports.ab.schedule import Side
 from peakgate.reports.comparison.command import report as compared
+from peakgate.reports.comparison.result import Comparison
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
 from peakgate.reports.write import files
@@ -171,12 +172,13 @@ def _ab(options: argparse.Namespace) -> ExitCode:
             means = Means(raw, budget, Progress(sys.stderr), phases)
             threading.Thread(target=importlib.import_module, args=(PICTURES,), daemon=True).start()
             record = run_experiment(placed, settings, choice, means)
-            explained = _explained(placed, record, options) if options.explain else None
+            judged = comparison(record) if options.explain and not record.interrupted else None
+            explained = _explained(placed, judged, options) if judged else None
     except SideBroken as broken:
         if broken.which == Side.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with", Code.SIDE) from None
         return _broken_head(broken, options.out)
-    code = report(record, options, phases, explained)
+    code = report(record, options, phases, judged, explained)
     return ExitCode.INTERRUPTED if record.interrupted else code
 
 
@@ -222,23 +224,26 @@ def _decide(options: argparse.Namespace) -> ExitCode:
 
 
 def _explained(
-    placed: tuple[SideFolder, SideFolder], record: AbRecord, options: argparse.Namespace
+    placed: tuple[SideFolder, SideFolder], judged: Comparison, options: argparse.Namespace
 ) -> Explained | None:
-    """Why each case is slower that the record flags; None where none is, or the experiment was interrupted."""
-    slower = [row.case for row in comparison(record).records if row.verdict == Verdict.SLOWER]
-    if not slower or record.interrupted:
+    """Why each case is slower that the comparison flags; None where none is."""
+    slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
+    if not slower:
         return None
     Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
-    index = int(options.device.partition(":")[2].partition(",")[0] or 0)
-    return explain(placed, slower, (options.out / "explain").resolve(), index=index)
+    return explain(placed, slower, (options.out / "explain").resolve(), options.device)
 
 
 def report(
-    record: AbRecord, options: argparse.Namespace, phases: Phases | None = None, explained: Explained | None = None
+    record: AbRecord,
+    options: argparse.Namespace,
+    phases: Phases | None = None,
+    judged: Comparison | None = None,
+    explained: Explained | None = None,
 ) -> ExitCode:
     """Write every output and print the findings, last the verdict's line; the exit code of the comparison."""
     start = time.monotonic()
-    judged = comparison(record)
+    judged = judged or comparison(record)
     found = compared(judged, command="ab", strict=options.strict)
     fields: dict[str, Any] = {"stopped": record.stopped, "processes": len(record.processes)}
     fields["intervals_percent"] = {

@@ -122,8 +122,8 @@ class Explained:
         }
 
 
-def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: Path, *, index: int = 0) -> Explained:
-    """Explain the first MOST_CASES of the cases; what ncu prints on GPU ``index`` is left in ``out``."""
+def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: Path, device: str) -> Explained:
+    """Explain the first MOST_CASES of the cases; what ncu prints of the GPU is left in ``out``."""
     chosen, out = list(cases[:MOST_CASES]), out.resolve()
     notes = [f"not explained: {counted(len(cases) - len(chosen), 'more case')}"] if len(cases) > len(chosen) else []
     program = ncu.find()
@@ -138,7 +138,7 @@ def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: P
         counters: dict[str, ncu.Counters] = {}
         if program is not None and chosen:
             counters, problem = ncu.profile(
-                program, chosen, folder.path, environment, out / which, index=index, limit_s=LIMIT_S
+                program, chosen, folder.path, environment, out / which, device=device, limit_s=LIMIT_S
             )
             notes += [f"{which}: {problem}"] if problem else []
         sides.append((facts, counters))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ab_experiment import PAD, ran, start_quickly
 from ab_fake import FakeSide, commit, wheels
+from peakgate.check import ncu
 from peakgate.cli import main
 from peakgate.core.errors import Code
 from refusals import refusal
@@ -93,6 +94,18 @@ def test_ends_that_do_not_differ_when_measured_are_no_commits_fault(
     assert bisect(tmp_path, commits[0], commits[-1]) == 0
     assert answer(tmp_path)["end"] == "same"
     assert answer(tmp_path)["pairs"] > 0
+
+
+def test_the_counters_that_explain_are_of_the_gpu_that_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "ncu"
+    program.write_text(f"#!/bin/sh\necho $* >> {tmp_path}/asked\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(ncu, "find", lambda: str(program))
+    commits = history(tmp_path, monkeypatch, side("a"), side("b", 1.3))
+    assert bisect(tmp_path, commits[0], commits[1], "--device", "gpu:1") == 1
+    assert {line.endswith("--device gpu:1") for line in (tmp_path / "asked").read_text().splitlines()} == {True}
 
 
 def test_the_plan_prints_groups_and_runs_nothing(

@@ -92,7 +92,7 @@ def program(folder: Path, text: str) -> str:
 
 def test_an_ncu_that_does_not_know_a_section_is_asked_for_less(tmp_path: Path) -> None:
     found, problem = ncu.profile(
-        program(tmp_path, RAW), ["a", "b"], tmp_path, {}, tmp_path / "out", index=0, limit_s=60
+        program(tmp_path, RAW), ["a", "b"], tmp_path, {}, tmp_path / "out", device="gpu:0", limit_s=60
     )
     assert problem is None
     assert found["b"] == {"sm__cycles_active.sum": 8.0}
@@ -100,7 +100,9 @@ def test_an_ncu_that_does_not_know_a_section_is_asked_for_less(tmp_path: Path) -
 
 def test_counters_that_are_not_all_there_are_not_used(tmp_path: Path) -> None:
     said = "==ERROR== ERR_NVGPUCTRPERM"
-    found, problem = ncu.profile(program(tmp_path, said), ["a"], tmp_path, {}, tmp_path / "out", index=0, limit_s=60)
+    found, problem = ncu.profile(
+        program(tmp_path, said), ["a"], tmp_path, {}, tmp_path / "out", device="gpu:0", limit_s=60
+    )
     assert (found, problem) == ({}, "ncu: ERR_NVGPUCTRPERM")
 
 

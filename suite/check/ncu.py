@@ -68,9 +68,9 @@ def command(program: str, target: Sequence[str], sections: Sequence[str], metric
     return [*line, *(("--metrics", ",".join(metrics)) if metrics else ()), *target]
 
 
-def launches(journal: Path, cases: Path, index: int) -> list[str]:
+def launches(journal: Path, cases: Path, device: str) -> list[str]:
     """The target: this interpreter launching the cases of a file."""
-    return [sys.executable, "-P", "-m", "peakgate.check.ncu", str(journal), str(cases), "--index", str(index)]
+    return [sys.executable, "-P", "-m", "peakgate.check.ncu", str(journal), str(cases), "--device", device]
 
 
 def profile(
@@ -80,7 +80,7 @@ def profile(
     environment: Mapping[str, str],
     out: Path,
     *,
-    index: int,
+    device: str,
     limit_s: float,
 ) -> tuple[dict[str, Counters], str | None]:
     """The counters of each case of the project in ``folder``, and why they are not all there; None where they are.
@@ -91,7 +91,7 @@ def profile(
     out.mkdir(parents=True, exist_ok=True)
     journal, listed = out / "profiled.txt", out / "cases.txt"
     listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
-    target = launches(journal, listed, index)
+    target = launches(journal, listed, device)
     problem = None
     for sections, metrics in ((NCU_SECTIONS, METRICS), (NCU_SECTIONS, ()), ((), METRICS)):
         journal.unlink(missing_ok=True)
@@ -142,6 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import cupy  # noqa: PLC0415
     import cupyx.profiler  # noqa: PLC0415
     from peakgate.build.cubin import BuildError  # noqa: PLC0415
+    from peakgate.device.driver import named_gpus  # noqa: PLC0415
     from peakgate.device.gpu import GpuDevice  # noqa: PLC0415
     from peakgate.device.interface import KernelFault  # noqa: PLC0415
     from peakgate.device.launchable import FAULTS  # noqa: PLC0415
@@ -150,10 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m peakgate.check.ncu", description=__doc__)
     parser.add_argument("journal", type=Path, metavar="JOURNAL")
     parser.add_argument("cases", type=Path, metavar="CASES")
-    parser.add_argument("--index", type=int, default=0, help="the CUDA device index")
+    parser.add_argument("--device", default="gpu:0", help="gpu, gpu:N or gpu:N,M, of which the first is taken")
     options = parser.parse_args(arguments)
     try:
-        device = GpuDevice(options.index, guarded=False)
+        device = GpuDevice(named_gpus(options.device)[0], guarded=False)
         with options.journal.open("w", encoding="utf-8") as journal:
             for case in listed_in(options.cases):
                 if device.refusal(case) is not None or device.lost:
