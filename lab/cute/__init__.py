@@ -1,1 +1,0 @@
-"""Kernels of CuTe in the emulator."""
