@@ -128,7 +128,7 @@ def _of_heads(
     gated = min(causal)
     for width, is_causal in product(WIDTHS, causal):
         yield described(
-            # Queries, keys and values are read at least once and the result is written once, 2 bytes an element.
+            # Queries, keys and values are read at least once and the result is written once, 2 bytes per element.
             bytes=lambda heads, length, width=width: 8 * heads * length * width,
             # A multiplication and an addition for each column in each of the two products.
             flops=lambda heads, length, width=width, causal=is_causal: 4 * heads * pairs(length, causal) * width,

@@ -1,7 +1,7 @@
 // The tiles of the wgmma stages: a warpgroup multiplies the same ones over and over, B in shared memory.
 //
 // Whatever the type of a product, a row of A or B has 32 bytes in a step of k, eight words. A's fragments are those of
-// mma.sync, 16 rows a warp; B is in shared memory as core matrices of 8 rows x 16 bytes, two of them for a step of
+// mma.sync, 16 rows per warp; B is in shared memory as core matrices of 8 rows x 16 bytes, two of them for a step of
 // eight rows, which a wgmma reads without conflicts. A pass is four instructions of 64 x 256, and is issued while the
 // one before is under way: the tensor cores never wait. Each pass begins from zero: its result is that of one pass.
 

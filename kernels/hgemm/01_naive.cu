@@ -1,4 +1,4 @@
-// naive: C = A.B^T in bfloat16 with sums in float, one thread an element; the start of the ladder.
+// naive: C = A.B^T in bfloat16 with sums in float, one thread per element; the start of the ladder.
 //
 // A is M x K and B is N x K, both with k running along the rows, as a linear layer of a model keeps its weights. Every
 // multiply-add loads two elements of 2 bytes, and neighbouring threads, which have neighbouring columns of C, read

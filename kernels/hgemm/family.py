@@ -1,4 +1,4 @@
-"""Matrix product C = A.B^T in bfloat16 with float sums: from one thread an element to the vendor's library and past it.
+"""Matrix product C = A.B^T in bfloat16 with float sums: from one thread per element to past the vendor's library.
 
 A is ``m x k``, B is ``n x k``, as a linear layer of a model keeps its weights, C is ``m x n``, all row-major; 8 divides
 each of the three numbers. A size label is ``<m>x<n>x<k>``, or the side alone where all are equal.
@@ -248,7 +248,7 @@ _SPLIT = {Tiling(64, 64, slots=12, split=2): LAYERS[:2]}
 
 FAMILY = family(
     _product(
-        stage(1, "naive", "One thread an element."), 32, 32, block=(32, 32), sizes=_up_to(4096), gate=MORE_GATE[1:2]
+        stage(1, "naive", "One thread per element."), 32, 32, block=(32, 32), sizes=_up_to(4096), gate=MORE_GATE[1:2]
     ),
     _product(
         stage(2, "tiled", "Tiles in shared memory, multiply-adds of the FP32 units."),

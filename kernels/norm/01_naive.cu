@@ -1,4 +1,4 @@
-// naive: one thread a row, which reads it for the centre, for the sum and for the result.
+// naive: one thread per row, which reads it for the centre, for the sum and for the result.
 //
 // Neighbouring threads read elements that lie a row apart, so that a warp touches 32 sectors for 32 elements, and comes
 // back for the rest of each sector later. Three passes over the data, and of a few thousand rows too few threads to fill

@@ -1,4 +1,4 @@
-// warp_per_row: a warp a row, with lanes side by side; shuffles put together what the lanes have.
+// warp_per_row: one warp per row, with lanes side by side; shuffles put together what the lanes have.
 //
 // Against naive a warp reads whole sectors, and there are 32 times the threads. There are no barriers: a warp's lanes
 // meet at each shuffle. Each element is still read three times, the second and third time from a cache at best. Expect

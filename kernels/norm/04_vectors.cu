@@ -1,4 +1,4 @@
-// vectors: a block a row, in vectors of 16 bytes; warps meet in shared memory.
+// vectors: one block per row, in vectors of 16 bytes; warps meet in shared memory.
 //
 // Against online a load brings eight bfloat16 instead of one, so that enough bytes are in flight, and statistics are
 // merged once for each vector: inside it the largest is found, or the mean taken, before anything is summed. One barrier

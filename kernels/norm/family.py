@@ -89,7 +89,7 @@ NORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """How a row is held: ``cluster`` blocks, each with ``threads`` threads a row, of ``vectors`` vectors each."""
+    """How a row is held: ``cluster`` blocks, each with ``threads`` threads per row, of ``vectors`` vectors each."""
 
     threads: int
     vectors: int
@@ -264,11 +264,13 @@ def blocks_of_warps(rows: int, _: int) -> int:
 
 
 FAMILY = family(
-    *_plain(stage(1, "naive", "One thread a row."), grid=blocks_of_threads, tolerance=SERIAL_TOLERANCE),
-    *_plain(stage(2, "warp_per_row", "A warp a row, shuffles between its lanes."), grid=blocks_of_warps),
+    *_plain(stage(1, "naive", "One thread per row."), grid=blocks_of_threads, tolerance=SERIAL_TOLERANCE),
+    *_plain(stage(2, "warp_per_row", "One warp per row, shuffles between its lanes."), grid=blocks_of_warps),
     *_plain(stage(3, "online", "Statistics in one pass, merged element by element."), grid=blocks_of_warps),
     *_plain(
-        stage(4, "vectors", "A block a row, 16 bytes a load."), grid=lambda rows, _: rows, defines={"BLOCK": BLOCK}
+        stage(4, "vectors", "One block per row, 16 bytes per load."),
+        grid=lambda rows, _: rows,
+        defines={"BLOCK": BLOCK},
     ),
     *_held(stage(5, "registers", "A row waits in registers: one read."), REGISTERS, USUAL, min_capability=(8, 0)),
     *_held(stage(6, "clusters", "Blocks of a cluster share a row."), CLUSTERS, LONG, min_capability=(9, 0)),

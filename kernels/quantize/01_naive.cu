@@ -1,4 +1,4 @@
-// naive: a block a row, which reads it for its largest magnitude and again for the codes, an element at a time.
+// naive: one block per row, which reads it for its largest magnitude and again for the codes, an element at a time.
 //
 // An 8-bit number has little range, so that a row of bfloat16 is scaled: its largest magnitude becomes the largest number
 // there is. Nothing can be stored before the last element was seen. Loads of 2 bytes and stores of 1 use a sixteenth of

@@ -1,4 +1,4 @@
-// restore: eight codes a load, 16 bytes a store, and VECTORS of them under way for each thread.
+// restore: eight codes per load, 16 bytes per store, and VECTORS of them under way for each thread.
 //
 // Against restore_naive the store is as wide as it can be, the group is found once for eight elements, and the loads,
 // which are half as wide, are two at a time, so that as many bytes are in flight as of a copy. Expect the roof.

@@ -156,7 +156,7 @@ def _restore(described: StageKernel, **more: Any) -> Iterator[Family]:
 
 
 def _held(described: StageKernel) -> Iterator[Family]:
-    """Rows held in registers, with a build for each length: up to 128 vectors a warp's, then two to four a thread's."""
+    """Rows held in registers, with a build for each length: up to 128 vectors per warp, then two to four per thread."""
     for kind in KINDS.values():
         for n in ROWS:
             vectors = n // PER_VECTOR
@@ -215,11 +215,11 @@ FAMILY = family(
         for kind in KINDS.values()
     ),
     *_restore(
-        stage(4, "restore_naive", "Back to bfloat16, an element a thread."),
+        stage(4, "restore_naive", "Back to bfloat16, one element per thread."),
         grid=lambda rows, n: rows * ceil(n / BLOCK),
     ),
     *_restore(
-        stage(5, "restore", "Back to bfloat16, 16 bytes a store."),
+        stage(5, "restore", "Back to bfloat16, 16 bytes per store."),
         grid=lambda rows, n: ceil(rows * ceil(n / PER_VECTOR) / (LEAST_BLOCK * UNDER_WAY)),
         block=LEAST_BLOCK,
         defines={"BLOCK": LEAST_BLOCK, "VECTORS": UNDER_WAY},

@@ -205,7 +205,7 @@ FAMILY = family(
         defines={"BLOCK": BLOCK},
         tolerance=tolerance_of_additions(max(SIZES.values()) // BLOCK),
     ),
-    *_reductions(stage(3, "shuffles", "A fixed grid, 16 bytes a load, shuffles."), grid=grid_stride),
+    *_reductions(stage(3, "shuffles", "A fixed grid, 16 bytes per load, shuffles."), grid=grid_stride),
     *_reductions(
         stage(4, "last_block", "The last block combines what all left: repeatable."),
         sets=True,

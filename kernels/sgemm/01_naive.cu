@@ -1,4 +1,4 @@
-// naive: C = A.B, one thread an element; the start of the ladder.
+// naive: C = A.B, one thread per element; the start of the ladder.
 //
 // Each thread walks a row of A and a column of B. Neighbouring threads take neighbouring columns, so B and C move in
 // whole 128-byte lines and A is one address per warp. It is slow all the same: every fused multiply-add needs two

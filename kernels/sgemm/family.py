@@ -1,4 +1,4 @@
-"""Single-precision matrix product C = A.B, row-major: from one thread an element to past the vendor's library.
+"""Single-precision matrix product C = A.B, row-major: from one thread per element to past the vendor's library.
 
 A is ``m x k``, B is ``k x n``, C is ``m x n``; a size label is ``<m>x<n>x<k>``, or the side alone where all are equal.
 """
@@ -197,7 +197,7 @@ _newer = partial(_tiled, min_capability=(8, 0))
 
 FAMILY = family(
     *_tiled(
-        stage(1, "naive", "One thread an element."), Tiling(32, 32, block=(32, 32)), largest=8192, largest_in_gate=1024
+        stage(1, "naive", "One thread per element."), Tiling(32, 32, block=(32, 32)), largest=8192, largest_in_gate=1024
     ),
     *_tiled(stage(2, "tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread."), _TILE_128),
     *_tiled(stage(3, "vectorized", "float4 loads and stores."), _TILE_128),

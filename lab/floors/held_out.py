@@ -259,7 +259,7 @@ def _slowed_section(cases: Sequence[Slowed], before: Sequence[Slowed]) -> str:
         "\n## Slowdown mutants\n\n"
         f"{len(cases)} cases with a floor, of kernels with a mutant of slowdown-mutants.toml. {len(beyond)} are slower "
         f"by more than their room: {len(beyond) - len(missed)} of them BELOW_FLOOR, {len(missed)} not. The other "
-        f"{len(cases) - len(beyond)} are for `ab` to find.\n" + "".join(f"{line}\n" for line in lines)
+        f"{len(cases) - len(beyond)} are for `ab` to detect.\n" + "".join(f"{line}\n" for line in lines)
     )
 
 

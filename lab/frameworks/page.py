@@ -140,7 +140,7 @@ def tuners(gpus: Sequence[Record]) -> Iterator[str]:
         call = each["case"].rpartition(".")[2]
         for choice in () if each["verdict"] in UNDECIDED else each.get("tuned") or ():
             chosen = "a library's" if choice["configuration"] == NOT_TUNED else choice["configuration"]
-            yield table_line((call, choice["kernel"], chosen, choice["code"] or "not seen"))
+            yield table_line((call, choice["kernel"], chosen, choice["code"] or "not reported"))
 
 
 def environments() -> Iterator[str]:

@@ -136,7 +136,7 @@ def study(histories: int) -> dict[str, Any]:
 def table(record: dict[str, Any]) -> Iterator[str]:
     """A row for each kind of noise."""
     steps = [f"{100 * size:.0f} %, {age}" for size, age in record["steps"]]
-    yield table_line(("noise", "unchanged: UNCONFIRMED", "a change point", *(f"seen: {each}" for each in steps)))
+    yield table_line(("noise", "unchanged: UNCONFIRMED", "a change point", *(f"detected: {each}" for each in steps)))
     yield table_line(("---", *["--:"] * (2 + len(steps))))
     for noise, each in record["noises"].items():
         rates = (f"{each[name]} of {record['histories']}" for name in ("unconfirmed", "changed"))

@@ -97,7 +97,7 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("good", metavar="GOOD", help="an ancestor of BAD, before the change")
     parser.add_argument("bad", metavar="BAD", help="a commit after the change")
-    parser.add_argument("--case", default="", metavar="ID", help="the case (default: what `ab` finds slowed most)")
+    parser.add_argument("--case", default="", metavar="ID", help="the case (default: the one slowed most in `ab`)")
     parser.add_argument(
         "--error",
         type=float,

@@ -167,7 +167,7 @@ def _rooms(proposals: Proposals, most: int | None) -> list[str]:
         return []
     typical, wide = (float(np.quantile(widest, share)) for share in (0.5, 0.9))
     beyond = f"{typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), {widest.iloc[0]:.1f} % (the widest)"
-    lines = [f"room: a slowdown beyond {beyond} is BELOW_FLOOR; a smaller one is for `peakgate ab` to find"]
+    lines = [f"room: a slowdown beyond {beyond} is BELOW_FLOOR; a smaller one is for `peakgate ab` to detect"]
     lines += [f"  {case}: {percent:.1f} %" for case, percent in widest.iloc[:most].items()]
     return lines + _rest(len(widest), most)
 

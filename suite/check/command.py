@@ -277,7 +277,7 @@ def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
         parser.add_argument(
             "--skip-listed",
             action="store_true",
-            help="leave out those listed as survivors, which take longest; whether one is caught by now is not seen",
+            help="leave out those listed as survivors, which take longest; one that is caught by now is not reported",
         )
     parser.add_argument(
         "--digests",

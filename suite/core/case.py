@@ -472,7 +472,7 @@ class Family:
 class TunedChoice(msgspec.Struct, frozen=True):
     """What a tuner chose for one kernel of a call, as run files keep it: a configuration, and a digest of its code.
 
-    ``code`` is None where the code is not seen.
+    ``code`` is None where the code is not reported.
     """
 
     kernel: str

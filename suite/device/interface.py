@@ -326,5 +326,5 @@ def concerns(seen: Preflight) -> list[str]:
             f"{counted(seen.uncorrected_ecc_errors, 'uncorrected ECC error')} since boot; have the GPU checked"
         )
     if seen.mig:
-        found.append("MIG is on: this run sees a slice of the GPU, the peaks are those of the whole")
+        found.append("MIG is on: this run has a slice of the GPU, the peaks are those of the whole")
     return found

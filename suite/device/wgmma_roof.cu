@@ -1,7 +1,7 @@
 // wgmma_roof: a warpgroup multiplies the same tiles over and over, A in registers and B in shared memory.
 //
 // MATH names the type. Whatever it is, a row of A or B has 32 bytes in a step of k, eight words; A's fragments are those
-// of mma.sync, 16 rows a warp: of row g = lane / 4 and of row g + 8 the words t and t + 4, where t = lane % 4. B is in
+// of mma.sync, 16 rows per warp: of row g = lane / 4 and of row g + 8 the words t and t + 4, where t = lane % 4. B is in
 // shared memory as core matrices of 8 rows x 16 bytes, two of them for a step of eight rows. A pass is four instructions
 // of 64 x 256, which begin from zero, so that the result is that of one pass, and a float32 does not drift: out[row][t]
 // is the sum of its columns 8 n + 2 t and 8 n + 2 t + 1, over all n. A pass is issued while the one before is under way.

@@ -51,7 +51,7 @@ def _not_in_a_graph(seen: StateReading) -> str | None:
 
 def _not_warm(seen: StateReading) -> str | None:
     if not seen.footprint_bytes:
-        return "no array that it uses can be seen; pass them as arguments"
+        return "no array that it uses is visible; pass them as arguments"
     takes = f"its arrays take {seen.footprint_bytes / 1e6:.1f} MB"
     if seen.footprint_bytes > seen.l2_bytes:
         return f"{takes}, the L2 holds {seen.l2_bytes / 1e6:.1f} MB; declare it cold"

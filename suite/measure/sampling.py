@@ -1,6 +1,6 @@
 """How many samples a case gets, and which of them count.
 
-Few samples a process: the process, not the sample, is the replicate of a comparison, so a sample past the point
+Few samples per process: the process, not the sample, is the replicate of a comparison, so a sample past the point
 where the median of this process is known well enough buys nothing.
 """
 

@@ -84,7 +84,7 @@ def no_room(full: MemoryError, device: Device, case: Case | None = None) -> str:
         sizes.append(f"the case's buffers take {case.buffer_bytes / 1e9:.2f} GB")
     if room is not None:
         sizes.append(f"{room[0] / 1e9:.2f} GB of {room[1] / 1e9:.2f} GB are free")
-    return f"no room in memory ({'; '.join(sizes)}); see what else holds it, of a GPU's with nvidia-smi"
+    return f"no room in memory ({'; '.join(sizes)}); see what else uses it, of a GPU's with nvidia-smi"
 
 
 def _nonfinite(xp: Any, values: Array) -> int:
