@@ -20,7 +20,7 @@ variables, Biometrika 62 (1975). Measuring next at the posterior's median is Hor
 Information Theory 9, 1963); R. Waeber, P. I. Frazier and S. G. Henderson, Bisection search with noisy responses, SIAM
 Journal on Control and Optimization 51 (2013), for its convergence.
 
-A posterior stays what it is however often it is looked at. So stopping where one k has 1 - e leaves at most a share e
+The posterior is valid under optional stopping. So stopping where one k has 1 - e leaves at most a share e
 of whole bisects wrong, however many steps they take, and no step needs a share of its own.
 """
 

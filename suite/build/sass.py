@@ -131,7 +131,7 @@ def diff(ours: Sequence[str], theirs: Sequence[str], most: int = 16) -> list[str
 
 
 def _path(name: str) -> str | None:
-    """Where a program of the CUDA toolkit is: on PATH, or in a package of this interpreter; None where nowhere."""
+    """Where a program of the CUDA toolkit is: on PATH, or in a package of this interpreter; None if not installed."""
     if path := shutil.which(name):
         return path
     try:

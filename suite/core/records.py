@@ -198,7 +198,7 @@ def _problem(document: Any, kind: type[Decoded], message: str) -> tuple[list[str
     if field := _FIELD.fullmatch(problem):
         if field["what"] == "contains unknown":
             names = [each.encode_name for each in _plain(known).fields]
-            listed = f"{nearest(field['name'], names)}; known are {', '.join(names)}"
+            listed = f"{nearest(field['name'], names)}; expected one of {', '.join(names)}"
             return [*keys, field["name"]], f"{label} is an unknown key{listed}"
         expected = _expected(_below(known, field["name"]))
         return [*keys, field["name"]], f"{label} is missing{expected and ', expected '}{expected}"

@@ -168,7 +168,7 @@ class BenchmarkTests(_Collecting):
         self.ids: dict[str, str] = run.tests
 
     def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
-        """The fixture of one test; from here on its case is answerable for what happens to the process."""
+        """The fixture of one test; from here on a crash is attributed to its case."""
         from peakgate.run.callables import GpuBenchmark  # noqa: PLC0415  (as above)
 
         made = GpuBenchmark(node, self._run.session, benchmark, timer)

@@ -1,4 +1,4 @@
-"""Which cases a run measures and by whose terms each is judged.
+"""Which cases a run measures, and whose contract applies to each: the base's or the change's.
 
 Without a base a project is judged by its own families. Against a base (``--baselines-from REF``) a case that the base
 knows keeps the base's work, tolerance, reference, input data, tier and edge-size problems; only how the kernel is built

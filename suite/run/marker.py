@@ -95,7 +95,8 @@ def given_by(node: pytest.Item) -> Given:
     for name in marker.kwargs:
         if name not in NAMES:
             raise PeakgateError(
-                f"{node.nodeid}: pytest.mark.{MARKER} got {name!r}{nearest(name, NAMES)}; known are {', '.join(NAMES)}",
+                f"{node.nodeid}: pytest.mark.{MARKER} got {name!r}{nearest(name, NAMES)}; expected one of "
+                f"{', '.join(NAMES)}",
                 Code.BENCHMARK_TEST,
             )
     if marker.args:
