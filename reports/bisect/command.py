@@ -182,12 +182,12 @@ def _bisect(
     history = _history(commits, target, state, means.out, means.progress)
     found = groups(history, state.case)
     kept = narrowed(found)
-    answer = BisectAnswer(state.case, options.tier, history, kept, None, package=options.package)
+    answer = BisectAnswer(state.case, options.tier, history, kept, None, package=options.package, device=options.device)
     if len(kept) > 1:
         effort = Effort(options.error, options.pairs, options.confirm_pairs, most=options.most)
         answer = _searched(answer, settings, effort, means, place)
     means.progress.clear()
-    found_why = _why(answer, means.out, options.device) if answer.end is End.FOUND and not options.package else None
+    found_why = _why(answer, means.out) if answer.end is End.FOUND and not options.package else None
     return files.deliver(report(answer, found_why), means.out, ("json",))
 
 
@@ -243,11 +243,11 @@ def _slowest(options: argparse.Namespace, settings: PairSettings, means: Means) 
     return rows[0].case if rows else None
 
 
-def _why(answer: BisectAnswer, out: Path, device: str) -> Explained:
+def _why(answer: BisectAnswer, out: Path) -> Explained:
     """Changes in the machine code, and in hardware counters if ncu is installed."""
     assert answer.outcome is not None
     assert answer.outcome.before is not None
     assert answer.outcome.group is not None
     commits = [answer.history[answer.groups[at].first].commit for at in (answer.outcome.before, answer.outcome.group)]
     with folders(Wanted(commits[0]), Wanted(commits[1])) as placed:
-        return explain(placed, [answer.case], out / "explain", device)
+        return explain(placed, [answer.case], out / "explain", answer.device)

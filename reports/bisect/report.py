@@ -33,6 +33,7 @@ class BisectAnswer:
     pairs: int = 0
     package: str = ""
     """Whose versions the history has, in place of commits."""
+    device: str = "gpu:0"
 
     @property
     def noun(self) -> str:
@@ -67,7 +68,8 @@ class BisectAnswer:
         base = self.history[self.groups[self.outcome.before].places[-1]].commit
         head = self.history[self.groups[self.outcome.group].first].commit
         tier = "" if self.tier == "gate" else f" --tier {self.tier}"
-        return f"peakgate ab {short(base)} {short(head)} -k {self.case}{tier} --explain"
+        device = "" if self.device == "gpu:0" else f" --device {self.device}"
+        return f"peakgate ab {short(base)} {short(head)} -k {self.case}{tier}{device} --explain"
 
 
 def plan_lines(history: Sequence[BuiltCommit], case: str, found: Sequence[Group], kept: Sequence[Group]) -> list[str]:

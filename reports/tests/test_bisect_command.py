@@ -96,8 +96,8 @@ def test_ends_that_do_not_differ_when_measured_are_no_commits_fault(
     assert answer(tmp_path)["pairs"] > 0
 
 
-def test_the_counters_that_explain_are_of_the_gpu_that_was_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_gpu_that_was_named_is_that_of_the_counters_and_of_the_command_that_shows_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     program = tmp_path / "ncu"
     program.write_text(f"#!/bin/sh\necho $* >> {tmp_path}/asked\n")
@@ -105,6 +105,7 @@ def test_the_counters_that_explain_are_of_the_gpu_that_was_named(
     monkeypatch.setattr(ncu, "find", lambda: str(program))
     commits = history(tmp_path, monkeypatch, side("a"), side("b", 1.3))
     assert bisect(tmp_path, commits[0], commits[1], "--device", "gpu:1") == 1
+    assert f"-k {PAD} --device gpu:1 --explain`" in capsys.readouterr().out
     assert {line.endswith("--device gpu:1") for line in (tmp_path / "asked").read_text().splitlines()} == {True}
 
 
