@@ -2,11 +2,10 @@
 
 A pair is one process of each side, run one after the other, or rounds of both sides in one process, and gives each case
 one number: ln(time of head / time of base). The pair is the replicate, its samples are not. Stage one screens every
-case, generously and with no claim; stage two measures the suspects again and decides on the fresh pairs alone, so that
-what the screen picked for its luck has no luck left; of the first stage they take the variance only. Most cases show
-after a few screening pairs that a change as large as what is looked for is not there, and a kernel twice as slow needs
-no ten pairs to be a suspect: those are not screened any further. Variances are moderated across cases
-(``comparison.noise.squeeze``).
+case, generously and with no claim; stage two measures the suspects again and decides on the fresh pairs alone, which
+removes the selection bias; of the first stage they take the variance only. Most cases show after a few screening pairs
+that a change as large as what is looked for is not there, and a kernel twice as slow needs no ten pairs to be a
+suspect: those are not screened any further. Variances are moderated across cases (``comparison.noise.squeeze``).
 
 Nothing that the cases share is subtracted from them: where everything slowed, everything is slower.
 """
