@@ -10,7 +10,7 @@ from dataclasses import fields
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Any, cast, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from peakgate.core.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
@@ -41,9 +41,9 @@ def as_data(value: object) -> Any:
         return {type(value).__name__: value.value}
     if isinstance(value, np.generic):
         return value.item()
-    if type(value).__name__ in RECORDS:
-        members = {field.name: as_data(getattr(value, field.name)) for field in fields(cast("Any", value))}
-        return {type(value).__name__: members}
+    kind: Any = type(value)
+    if kind.__name__ in RECORDS:
+        return {kind.__name__: {member: as_data(getattr(value, member)) for member in _members(kind)}}
     return {FUNCTION: None} if callable(value) else value
 
 
@@ -66,11 +66,12 @@ def as_record(data: Any, inside: Path) -> Any:
     kinds = _kinds(name)
     members = {member: as_record(value, inside) for member, value in given.items()}
     for member, value in members.items():
-        if not _fits(value, kinds[member]):
+        if not kinds[member](value):
             raise TypeError(f"{name}.{member} is {value!r}")
     return RECORDS[name](**members)
 
 
+@cache
 def _path_inside(path: Path, folder: Path) -> Path:
     """The path, if it names something in the folder; ValueError otherwise."""
     if not path.resolve().is_relative_to(folder.resolve()):
@@ -79,24 +80,47 @@ def _path_inside(path: Path, folder: Path) -> Path:
 
 
 @cache
-def _kinds(name: str) -> dict[str, Any]:
-    return get_type_hints(RECORDS[name])
+def _members(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
-def _fits(value: object, kind: Any) -> bool:
-    """Whether a value is of an annotated type."""
+Fits = Callable[[object], bool]
+"""Whether a value is of an annotated type."""
+
+
+@cache
+def _kinds(name: str) -> dict[str, Fits]:
+    return {member: _of_kind(kind) for member, kind in get_type_hints(RECORDS[name]).items()}
+
+
+def _of_kind(kind: Any) -> Fits:
+    """The test of a value for a type; made once per member of a record, since a project has thousands of cases."""
     origin, members = get_origin(kind), get_args(kind)
     if origin in (types.UnionType, typing.Union):
-        return any(_fits(value, each) for each in members)
+        several = [_of_kind(each) for each in members]
+        return lambda value: any(fits(value) for fits in several)
     if origin is tuple:
-        given = value if isinstance(value, tuple) else (None,)
-        each = members[:1] * len(given) if members[-1] is Ellipsis else members
-        return given is value and len(each) == len(given) and all(map(_fits, given, each))
+        return _tuple_of(members)
     if origin is typing.Literal:
-        return value in members
+        return lambda value: value in members
     if origin is abc.Callable:
-        return value is of_function
-    return isinstance(value, _TAKEN.get(kind, kind))
+        return lambda value: value is of_function
+    taken = _TAKEN.get(kind, kind)
+    return lambda value: isinstance(value, taken)
+
+
+def _tuple_of(members: tuple[Any, ...]) -> Fits:
+    if members[-1] is Ellipsis:
+        fits = _of_kind(members[0])
+        return lambda value: isinstance(value, tuple) and all(map(fits, value))
+    each = [_of_kind(member) for member in members]
+
+    def fit(value: object) -> bool:
+        if not isinstance(value, tuple) or len(value) != len(each):
+            return False
+        return all(fits(member) for fits, member in zip(each, value, strict=True))
+
+    return fit
 
 
 def of_function(_: Any, __: object) -> Array:

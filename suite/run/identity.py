@@ -61,14 +61,16 @@ def identities(listed: Sequence[Listed], capability: tuple[int, int], *, evaluat
         except BuildError as error:
             return {"problem": error.message}
 
+    builds = {each.case.build: each.case for each in runnable}
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        codes = pool.map(code, [each.case for each in runnable])
+        made = pool.map(code, builds.values())
         edges = _EdgeDigests() if evaluated else None
         contracts = [_contract_or_problem(each, edges) for each in runnable]  # while other processes compile
-        return {
-            each.case.id: structs.replace(found, **made) if found.described else found
-            for each, made, found in zip(runnable, codes, contracts, strict=True)
-        }
+        codes = dict(zip(builds, made, strict=True))
+    return {
+        each.case.id: structs.replace(found, **codes[each.case.build]) if found.described else found
+        for each, found in zip(runnable, contracts, strict=True)
+    }
 
 
 def terms(listed: Iterable[Listed]) -> dict[str, Contract]:
@@ -232,16 +234,13 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     capability = parse_capability(options.capability)
     if options.built:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
-    listed, refused_cases = listing.listed(config.current().root, Scale.BENCH)
-    gate = Tier(options.tier) is Tier.GATE
-    cases = {case_id: each for case_id, each in listed.items() if not gate or each.case.tier is Tier.GATE}
-    wanted = [each for case_id, each in cases.items() if options.case in ("", case_id)]
-    found = identities(wanted, capability, evaluated=not options.unevaluated)
+    listed, refused_cases = listing.listed(config.current().root, Scale.BENCH, Tier(options.tier), options.case)
+    found = identities(list(listed.values()), capability, evaluated=not options.unevaluated)
     found |= {
         each.case.id: Contract(problem=each.reason) for each in refused_cases if options.case in ("", each.case.id)
     }
     if options.case not in found and config.current().benchmarks:
-        found |= _benchmark_tests(cases, options.case)
+        found |= _benchmark_tests(listed, options.case)
     return found
 
 

@@ -2,14 +2,15 @@
 
 A gate takes from a change how its kernels are launched, and what a case must do and how it is judged from the base. The
 change's families are imported by a process in the sandbox (``core/sandbox.py``) alone, ``python -m
-peakgate.run.listing SCALE``; ``listed`` starts it, and gives its cases as records. A function of the families, a
-reference say, is called there, on NumPy arrays, when the record's is called here.
+peakgate.run.listing SCALE TIER CASE``; ``listed`` starts it, and gives its cases as records. A function of the
+families, a reference say, is called there, on NumPy arrays, when the record's is called here.
 
 Both ends write messages: the length of a JSON text, that text, and the bytes of the arrays that it describes.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -28,7 +29,7 @@ from typing import IO, Any
 
 import numpy as np
 from peakgate.core import catalogue, config, errors, git, sandbox
-from peakgate.core.case import Array, Buffer, Case, RefusedCase, Scale
+from peakgate.core.case import Array, Buffer, Case, RefusedCase, Scale, Tier
 from peakgate.core.catalogue import Catalogue
 from peakgate.core.errors import Code, PeakgateError, defined_at, described, raised_at
 from peakgate.core.files import scratch_folder
@@ -60,10 +61,15 @@ _UNREADABLE = (
 """The exceptions that records of another form raise."""
 
 
-def with_probes(found: Catalogue) -> tuple[list[Listed], list[RefusedCase]]:
-    """Each case with its edge-size problems; a case whose problems are not described is refused."""
+def with_probes(found: Catalogue, tier: Tier = Tier.FULL, case_id: str = "") -> tuple[list[Listed], list[RefusedCase]]:
+    """Each case with its edge-size problems; a case whose problems are not described is refused.
+
+    Under the gate tier only the gate's cases, and only that of an id where one is given.
+    """
     known, refused = [], list(found.refused)
     for case in found.cases:
+        if case_id not in ("", case.id) or (tier is Tier.GATE and case.tier is not Tier.GATE):
+            continue
         try:
             known.append(Listed(case, tuple(catalogue.probes(case, found.families))))
         except PeakgateError as error:
@@ -88,17 +94,20 @@ def _as_message(listed: Sequence[Listed], refused: Sequence[RefusedCase]) -> dic
     return {"cases": cases, "builds": builds, "refused": reasons}
 
 
-def listed(project: Path, scale: Scale) -> tuple[dict[str, Listed], list[RefusedCase]]:
+def listed(
+    project: Path, scale: Scale, tier: Tier = Tier.FULL, case_id: str = ""
+) -> tuple[dict[str, Listed], list[RefusedCase]]:
     """The cases of the project in folder ``project``, listed by a process of its own, by id, and what is refused.
 
-    The process lives as long as a function of the cases. PeakgateError where they cannot be listed: one line of what
-    that process reported.
+    ``tier`` and ``case_id`` choose cases as in ``with_probes``, and nothing of what is refused. The process lives as
+    long as a function of the cases. PeakgateError where they cannot be listed: one line of what that process reported.
     """
-    supplier = _Supplier(project, scale)
+    supplier = _Supplier(project, (scale.value, tier.value, case_id))
     try:
-        found = supplier.receive(MOST_LISTING_BYTES, SUPPLIER_LIMIT_S)[0]
-        builds = [_Problems(each, supplier.tree) for each in found["builds"]]
-        every = [_listed(entry["of"], entry["case"], builds[entry["build"]], supplier) for entry in found["cases"]]
+        with _records_alone():
+            found = supplier.receive(MOST_LISTING_BYTES, SUPPLIER_LIMIT_S)[0]
+            builds = [_Problems(each, supplier.tree) for each in found["builds"]]
+            every = [_listed(entry["of"], entry["case"], builds[entry["build"]], supplier) for entry in found["cases"]]
         refused = [
             RefusedCase.named(family, name, reason, whole=whole) for family, name, reason, whole in found["refused"]
         ]
@@ -110,6 +119,16 @@ def listed(project: Path, scale: Scale) -> tuple[dict[str, Listed], list[Refused
         ) from None
     refused += [each for each in every if isinstance(each, RefusedCase)]
     return {each.case.id: each for each in every if isinstance(each, Listed)}, refused
+
+
+@contextmanager
+def _records_alone() -> Iterator[None]:
+    """A block that makes records and no cycles of them: looking for cycles would take a tenth of its time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Problems:
@@ -186,7 +205,7 @@ class _Function:
 class _Supplier:
     """The process that lists, and the pipes to it; it ends with this object."""
 
-    def __init__(self, project: Path, scale: Scale) -> None:
+    def __init__(self, project: Path, arguments: Sequence[str]) -> None:
         self.tree = _tree_of(project)
         until_ended = ExitStack()
         folder = until_ended.enter_context(scratch_folder("listing"))
@@ -195,7 +214,7 @@ class _Supplier:
         settings = os.environ.get(config.SETTINGS_VARIABLE)
         with self._errors.open("wb") as stream:
             self._process = sandbox.start(
-                [sys.executable, "-P", "-m", "peakgate.run.listing", scale.value],
+                [sys.executable, "-P", "-m", "peakgate.run.listing", *arguments],
                 self.tree,
                 mine,
                 inside=project.resolve(),
@@ -312,14 +331,15 @@ def _exactly(stream: IO[bytes], size: int) -> bytearray:
 
 def main(arguments: Sequence[str]) -> int:
     """List the cases, then answer calls until the judge is gone; 2 on bad input."""
-    (scale,) = arguments
+    scale, tier, case_id = arguments
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a family prints is no message
     try:
-        known, refused = with_probes(catalogue.described(Scale(scale)))
+        with _records_alone():
+            known, refused = with_probes(catalogue.described(Scale(scale)), Tier(tier), case_id)
+            _send(answers, _as_message(known, refused))
     except PeakgateError as error:
         return errors.refused(error)
-    _send(answers, _as_message(known, refused))
     by_id = {each.case.id: each for each in known}
     while True:
         try:

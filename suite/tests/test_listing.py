@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from expecting import refuses
 from peakgate.core import config
-from peakgate.core.case import Scale
+from peakgate.core.case import Scale, Tier
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.measure.data import input_array, inputs_of
 from peakgate.run import listing
@@ -70,6 +70,18 @@ def case_of(root):
     found, refused = listing.listed(root, Scale.SMALL)
     assert refused == []
     return found["twice.twice-1024"]
+
+
+def test_only_the_cases_that_are_asked_for_are_listed(project):
+    root = project(more="from peakgate.case import Scale, Tier; from dataclasses import replace")
+    family = root / "kernels" / "twice" / "family.py"
+    gated = "[case(1024), replace(case(2048), tier=Tier.GATE)]"
+    family.write_text(family.read_text().replace("lambda scale: [case(1024)]", f"lambda scale: {gated}"))
+    every = ["twice.twice-1024", "twice.twice-2048"]
+    assert list(listing.listed(root, Scale.BENCH)[0]) == every
+    assert list(listing.listed(root, Scale.BENCH, Tier.GATE)[0]) == every[1:]
+    assert list(listing.listed(root, Scale.BENCH, Tier.FULL, every[0])[0]) == every[:1]
+    assert listing.listed(root, Scale.BENCH, Tier.GATE, every[0]) == ({}, [])
 
 
 def test_functions_give_the_values_that_they_give_where_they_are_defined(project):

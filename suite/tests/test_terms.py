@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from expecting import refuses
 from peakgate.build.cubin import BuildError
+from peakgate.core import catalogue
 from peakgate.core.arguments import TensorMapArgument
 from peakgate.core.case import (
     Buffer,
@@ -21,10 +22,11 @@ from peakgate.core.case import (
     Tier,
     Work,
 )
+from peakgate.core.catalogue import Catalogue
 from peakgate.core.errors import Code
 from peakgate.run import identity
 from peakgate.run.identity import terms
-from peakgate.run.listing import Listed
+from peakgate.run.listing import Listed, with_probes
 from peakgate.run.terms import EVALUATED, KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, named, stated, summary
 
 ONE = Launch((1, 1, 1), (32, 1, 1))
@@ -256,7 +258,16 @@ def project(case, monkeypatch):
     found = {each.id: Listed(each, ()) for each in (case, gated)}
     given = SimpleNamespace(ids=(gated.id, case.id), found=found, refused=[])
     root = identity.config.current().root
-    monkeypatch.setattr(identity.listing, "listed", lambda *asked: {(root, Scale.BENCH): (found, given.refused)}[asked])
+
+    def listed(project, scale, tier=Tier.FULL, case_id=""):
+        assert (project, scale) == (root, Scale.BENCH)
+        known, refused = with_probes(
+            Catalogue((), [each.case for each in found.values()], given.refused), tier, case_id
+        )
+        return {each.case.id: found[each.case.id] for each in known}, refused
+
+    monkeypatch.setattr(catalogue, "probes", lambda case, families: ())
+    monkeypatch.setattr(identity.listing, "listed", listed)
 
     def compiled(stage, defines, capability):
         assert (stage, defines) in [(each.case.stage, each.case.defines) for each in found.values()]
