@@ -26,8 +26,6 @@ from peakgate.core.git import ask
 from peakgate.core.processes import end_of, run_in_group
 
 WORKING_TREE = "."
-KERNEL_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".md")
-"""Of files that no function of a family reads."""
 
 _ONE_AT_A_TIME = threading.Lock()
 """For git's list of worktrees: `bisect` builds several commits at once, and an addition that meets another, or a prune,
@@ -137,28 +135,6 @@ def worktree(commit: str, path: Path, repository: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
         with _ONE_AT_A_TIME:
             git(*at, "worktree", "prune")
-
-
-def differ_in_kernels_alone(base: SideFolder, head: SideFolder) -> bool:
-    """Whether two sides differ in no file but sources of kernels, as far as git knows; False for other folders.
-
-    What a project's own build makes of such sources may be what its functions call.
-    """
-    if base.commit is None or head.commit is None or any(_builds(side.path) for side in (base, head)):
-        return False
-    at = ("-C", str(head.path))
-    try:
-        listed = git(*at, "diff", "--name-only", "--no-renames", "-z", base.commit, "--")
-        listed += git(*at, "ls-files", "--others", "--exclude-standard", "-z")
-        clean = not git("-C", str(base.path), "status", "--porcelain")
-    except PeakgateError:
-        return False
-    return clean and all(name.endswith(KERNEL_SUFFIXES) for name in listed.split("\0") if name)
-
-
-def _builds(folder: Path) -> bool:
-    settings = config.settings_in(folder)
-    return settings is not None and settings.build is not None
 
 
 def resolve(wanted: Wanted) -> SideFolder | str:

@@ -9,17 +9,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.files import scratch_folder
 from peakgate.core.processes import Asked, last_words, own_module
 from peakgate.core.selection import selector
 from peakgate.core.text import counted
 from peakgate.reports.ab import process
-from peakgate.reports.ab.folders import SideFolder, differ_in_kernels_alone, differing
+from peakgate.reports.ab.changed import changed_files
+from peakgate.reports.ab.folders import SideFolder, differing
 from peakgate.reports.ab.process import SideBroken
 from peakgate.reports.ab.schedule import Side
-from peakgate.run.terms import Contract, changes, named
+from peakgate.run.terms import EVALUATED, Contract, changes, named
 
 NO_GPU = "no GPU answers"
 """Prefix of identity's message without a GPU: a fault of the machine, not of the side."""
@@ -42,19 +44,33 @@ def read_codes(
 ) -> tuple[Contracts, Contracts]:
     """Both sides' cases, compiled at the same time for the GPU that is there, or for ``capability`` (``9.0``).
 
-    Where the two commits differ in no file but kernels, in one environment, no function of a family is called: it would
-    give the same.
+    No function of a family is called that would give the same on both sides (``peakgate.run.identity --changed``).
     SideBroken when a side's cannot be had, PeakgateError when there is no GPU to build for.
     """
-    alike = not any(folder.environment for folder in folders) and differ_in_kernels_alone(*folders)
-    more = ("--unevaluated",) if alike else ()
     with ExitStack() as started:
+        more: tuple[str, ...] = ()
+        if (changed := changed_files(*folders)) is not None:
+            names = started.enter_context(scratch_folder("changed")) / "names"
+            names.write_text("\0".join(changed), encoding="utf-8", errors="surrogateescape")
+            more = ("--changed", str(names))
         asked = [
             (which, started.enter_context(_asked(tier, capability, folder, environment, *more)))
             for which, folder, environment in zip(Side, folders, environments, strict=True)
         ]
         base, head = [_answer(which, each) for which, each in asked]
-    return base, head
+    return _known_of_both(base, head), _known_of_both(head, base)
+
+
+def _known_of_both(side: Contracts, other: Contracts) -> Contracts:
+    """A side's contracts without the terms of functions that were not called on the other side.
+
+    One side alone can show that they read nothing that differs; then they give the same here.
+    """
+    unknown = dict.fromkeys(EVALUATED)
+    return {
+        case: structs.replace(found, **unknown) if case in other and other[case].reference is None else found
+        for case, found in side.items()
+    }
 
 
 def read_code(

@@ -11,7 +11,7 @@ from ab_experiment import ab, start_quickly
 from ab_fake import FakeSide, commit, git
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import Progress
-from peakgate.reports.ab.folders import Wanted, differ_in_kernels_alone, folders
+from peakgate.reports.ab.folders import Wanted, folders
 from peakgate.reports.ab.process import SideBroken, build_side, refuse_foreign
 from peakgate.reports.ab.schedule import Side
 
@@ -60,26 +60,6 @@ def test_a_base_that_does_not_build_is_bad_input_and_such_a_head_a_regression(
     monkeypatch.setattr(FakeSide, "write", failing)
     assert ab(tmp_path, FakeSide(), FakeSide()) == code
     assert f"{side}: its build" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("changed", "settings", "alone"),
-    [("k.cu", "", True), ("family.py", "", False), ("x.npy", "", False), ("k.cu", 'build = "make"', False)],
-)
-def test_sides_that_differ_in_kernels_alone_are_recognised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, settings: str, *, alone: bool
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("k.cu", "family.py", "x.npy"):
-        (tmp_path / name).write_text("1")
-    (tmp_path / "peakgate.toml").write_text(settings)
-    before = commit(tmp_path, "one")
-    (tmp_path / changed).write_text("2")
-    with folders(Wanted(before), Wanted(".")) as placed:
-        assert differ_in_kernels_alone(*placed) is alone
-    (tmp_path / "new.py").write_text("")
-    with folders(Wanted(before), Wanted(commit(tmp_path, "two"))) as placed:
-        assert not differ_in_kernels_alone(*placed)
 
 
 def test_a_side_that_needs_another_peakgate_is_bad_input(

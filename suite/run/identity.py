@@ -9,6 +9,8 @@ Prints one JSON object by case id, for the GPU that is there or the architecture
   ``operation`` and ``library``, a benchmark test ``operation`` alone: nothing says whether it changed. A case that its
   family does not describe has no term but its ``problem``; all that a family does not describe, and whose ids are not
   known, is ``family.family.py``.
+- with ``--changed FILE``, without the terms that functions of a family give, where these are known to give what they
+  gave before.
 - with ``--terms``, the same of the cases of all tiers, without compiling.
 - with ``--built FILE``, what the compiler makes of the cases that the file lists, one id per line: cubin, entry,
   resources.
@@ -38,6 +40,7 @@ from peakgate.device import driver
 from peakgate.measure.data import input_array, inputs_of
 from peakgate.run import listing
 from peakgate.run.listing import Listed
+from peakgate.run.readable import owners
 from peakgate.run.terms import DIGITS, Contract, digest, kernel_text, saved_files, stated, tolerance_of
 
 MOST_DATA_BYTES = 1 << 30
@@ -45,11 +48,13 @@ MOST_BYTES, MOST_FLOPS = 4 << 20, 1 << 28
 """Of a case whose reference is evaluated at its own size too: NumPy takes some 30 ms, and a project has hundreds."""
 
 
-def identities(listed: Sequence[Listed], capability: tuple[int, int], *, evaluated: bool = True) -> dict[str, Contract]:
+def identities(
+    listed: Sequence[Listed], capability: tuple[int, int], changed: Iterable[Path] | None = None
+) -> dict[str, Contract]:
     """Case id to contract, of those of the cases that an architecture can run.
 
-    One whose reference fails on its edge-size problems is not described: nothing can show what it is. Without
-    ``evaluated`` no function of a family is called, and the terms that this takes are not known.
+    One whose reference fails on its edge-size problems is not described: nothing can show what it is. Where it is known
+    which files ``changed``, only functions that may read one are called; the terms of others are not known.
     """
     runnable = [each for each in listed if each.case.stage.runs_on(capability)]
 
@@ -64,8 +69,10 @@ def identities(listed: Sequence[Listed], capability: tuple[int, int], *, evaluat
     builds = {each.case.build: each.case for each in runnable}
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         made = pool.map(code, builds.values())
-        edges = _EdgeDigests() if evaluated else None
-        contracts = [_contract_or_problem(each, edges) for each in runnable]  # while other processes compile
+        edges, touched = _EdgeDigests(), owners(changed, {each.folder for each in listed if each.folder})
+        contracts = [  # while other processes compile
+            _contract_or_problem(each, edges if touched & {None, each.folder} else None) for each in runnable
+        ]
         codes = dict(zip(builds, made, strict=True))
     return {
         each.case.id: structs.replace(found, **codes[each.case.build]) if found.described else found
@@ -133,7 +140,7 @@ def _digest_of(problems: Iterable[Case]) -> str:
     for problem in problems:
         found.update(repr(problem.size).encode())
         found.update(saved_files(problem).encode() + kernel_text(problem).encode())
-        _add(found, (*_outputs(problem), *_magnitudes(problem)))
+        _add(found, _expected(problem))
     return found.hexdigest()[:DIGITS]
 
 
@@ -153,7 +160,7 @@ def _digest_at_size(case: Case) -> str | None:
     """A digest of what is expected of the case itself; None where NumPy would take long: its family is for review."""
     if not callable(case.reference) or case.buffer_bytes > MOST_BYTES or case.work.flops > MOST_FLOPS:
         return None
-    return _digest_or_failure(lambda: (*_outputs(case), *_magnitudes(case)))
+    return _digest_or_failure(lambda: _expected(case))
 
 
 def _digest_or_failure(values: Callable[[], Iterable[Any]]) -> str:
@@ -165,14 +172,11 @@ def _digest_or_failure(values: Callable[[], Iterable[Any]]) -> str:
     return found.hexdigest()[:DIGITS]
 
 
-def _outputs(problem: Case) -> Sequence[Any]:
-    return problem.reference(np, inputs_of(np, problem)) if callable(problem.reference) else ()
-
-
-def _magnitudes(problem: Case) -> Sequence[Any]:
-    """The magnitudes by the family's ``scale``; none without one."""
-    given = problem.scale(np, inputs_of(np, problem)) if problem.scale else ()
-    return [each for each in given if each is not None]
+def _expected(problem: Case) -> Iterable[Any]:
+    """The outputs by the reference function, then the magnitudes by the family's ``scale``; none without one."""
+    functions = [each for each in (problem.reference, problem.scale) if callable(each)]
+    inputs = inputs_of(np, problem) if functions else []
+    return [array for function in functions for array in function(np, inputs) if array is not None]
 
 
 def built(case: Case, capability: tuple[int, int]) -> dict[str, Any]:
@@ -211,7 +215,11 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--terms", action="store_true", help="what every case promises, of any tier")
     parser.add_argument(
-        "--unevaluated", action="store_true", help="call no function of a family: nothing that one reads differs"
+        "--changed",
+        type=Path,
+        metavar="FILE",
+        help="call only functions of families that may read one of the files named in FILE, by their paths in the "
+        "repository, each but the first after a NUL: it is known what others give",
     )
     parser.add_argument("--built", type=Path, metavar="FILE", help="what the compiler makes of the cases of this file")
     options = parser.parse_args(arguments)
@@ -235,13 +243,20 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     if options.built:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
     listed, refused_cases = listing.listed(config.current().root, Scale.BENCH, Tier(options.tier), options.case)
-    found = identities(list(listed.values()), capability, evaluated=not options.unevaluated)
+    found = identities(list(listed.values()), capability, _changed(options.changed))
     found |= {
         each.case.id: Contract(problem=each.reason) for each in refused_cases if options.case in ("", each.case.id)
     }
     if options.case not in found and config.current().benchmarks:
         found |= _benchmark_tests(listed, options.case)
     return found
+
+
+def _changed(names: Path | None) -> list[Path] | None:
+    if names is None:
+        return None
+    tree = listing.tree_of(config.current().root)
+    return [tree / name for name in names.read_text(encoding="utf-8", errors="surrogateescape").split("\0") if name]
 
 
 def _number(value: Any) -> Any:

@@ -36,6 +36,7 @@ from peakgate.core.files import scratch_folder
 from peakgate.core.processes import end_group
 from peakgate.core.verdict import ExitCode
 from peakgate.run.case_data import as_data, as_record, of_function
+from peakgate.run.readable import own_folders
 
 SUPPLIER_LIMIT_S = 120.0
 ANSWER_LIMIT_S = 300.0
@@ -48,10 +49,14 @@ _ELEMENT_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One case and the edge-size problems of its build."""
+    """One case and the edge-size problems of its build.
+
+    ``folder`` is its family's where nothing but the family imports from there, None otherwise.
+    """
 
     case: Case
     probes: tuple[Case, ...]
+    folder: Path | None = None
 
 
 _UNREADABLE = (
@@ -91,7 +96,7 @@ def _as_message(listed: Sequence[Listed], refused: Sequence[RefusedCase]) -> dic
         name = each.case.id.removeprefix(f"{each.case.family}.")
         cases.append({"of": (each.case.family, name), "case": as_data(each.case), "build": known[key]})
     reasons = [(each.case.family, each.case.stage.name, each.reason, each.whole) for each in refused]
-    return {"cases": cases, "builds": builds, "refused": reasons}
+    return {"cases": cases, "builds": builds, "refused": reasons, "folders": own_folders()}
 
 
 def listed(
@@ -108,6 +113,7 @@ def listed(
             found = supplier.receive(MOST_LISTING_BYTES, SUPPLIER_LIMIT_S)[0]
             builds = [_Problems(each, supplier.tree) for each in found["builds"]]
             every = [_listed(entry["of"], entry["case"], builds[entry["build"]], supplier) for entry in found["cases"]]
+            folders = {family: Path(folder) for family, folder in found["folders"].items()}
         refused = [
             RefusedCase.named(family, name, reason, whole=whole) for family, name, reason, whole in found["refused"]
         ]
@@ -118,7 +124,8 @@ def listed(
             f"{project}: its cases were listed as something else ({error!r}); see its families", Code.FAMILY
         ) from None
     refused += [each for each in every if isinstance(each, RefusedCase)]
-    return {each.case.id: each for each in every if isinstance(each, Listed)}, refused
+    known = [replace(each, folder=folders.get(each.case.family)) for each in every if isinstance(each, Listed)]
+    return {each.case.id: each for each in known}, refused
 
 
 @contextmanager
@@ -206,7 +213,7 @@ class _Supplier:
     """The process that lists, and the pipes to it; it ends with this object."""
 
     def __init__(self, project: Path, arguments: Sequence[str]) -> None:
-        self.tree = _tree_of(project)
+        self.tree = tree_of(project)
         until_ended = ExitStack()
         folder = until_ended.enter_context(scratch_folder("listing"))
         self._errors = folder / "errors"
@@ -271,7 +278,7 @@ class _Supplier:
             timer.cancel()
 
 
-def _tree_of(project: Path) -> Path:
+def tree_of(project: Path) -> Path:
     """The folder that the families may use: the repository, or what there is of the project without one."""
     try:
         return git.top_of(project).resolve()

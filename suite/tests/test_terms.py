@@ -324,7 +324,7 @@ def test_what_a_family_does_not_describe_has_no_term_and_is_no_contract(project,
     assert "fails" in capsys.readouterr().err
 
 
-def test_a_case_whose_reference_fails_on_its_edge_size_problems_is_not_described(project, capsys):
+def test_a_case_whose_reference_fails_on_its_edge_size_problems_is_not_described(project, capsys, tmp_path):
     gated, full = project.ids
 
     def fails(xp, inputs):
@@ -335,9 +335,12 @@ def test_a_case_whose_reference_fails_on_its_edge_size_problems_is_not_described
     found = printed(capsys, "--capability", "9.0", "--tier", "full")
     assert (list(found[gated]), found[full]["code"]) == (["problem"], "f" * 16)
     assert identity.identities([project.found[full]], (9, 0))[full].reference is not None
-    unevaluated = printed(capsys, "--capability", "9.0", "--unevaluated")[gated]
+    (tmp_path / "changed").write_text("")
+    unevaluated = printed(capsys, "--capability", "9.0", "--changed", str(tmp_path / "changed"))[gated]
     assert "reference" not in unevaluated
     assert unevaluated["code"] == "f" * 16
+    (tmp_path / "changed").write_text("a.py\0b.py")
+    assert list(printed(capsys, "--capability", "9.0", "--changed", str(tmp_path / "changed"))[gated]) == ["problem"]
 
 
 def test_an_operation_of_the_device_is_identified_by_its_library(project, capsys, tmp_path, monkeypatch):
