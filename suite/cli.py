@@ -42,7 +42,7 @@ VERBS = {
     "keep": ("reports.floors.keep", "keep saved runs as references beside the floors"),
     "protect": ("reports.gate.protect", "fail a change that lowers a floor or edits a saved run without a reason"),
     "selftest": ("reports.comparison.selftest", "measure unchanged code and report what this runner can resolve"),
-    "decide": ("reports.ab.command", "decide a saved `ab` again, without measuring"),
+    "decide": ("reports.ab.outcome", "decide a saved `ab` again, without measuring"),
     "ladder": ("reports.pages.ladder", "check the tables and pictures that documents show of a run"),
     "check": ("check.command", "run every kernel in the checked emulator, without a GPU"),
     "mutants": ("check.command", "delete each barrier and each guard and see whether `check` notices"),

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from peakgate.reports.ab.folders import SideFolder
+from peakgate.reports.ab.means import AB_FOLDER
 from peakgate.reports.ab.plan import Plan
-from peakgate.reports.ab.record import AB_FOLDER, AbRecord, PairSettings, Process
+from peakgate.reports.ab.record import AbRecord, PairSettings, Process
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.runs import runfile
 from synthetic_runs import document

@@ -1,4 +1,4 @@
-"""``peakgate ab`` and ``peakgate decide``: measure two sides alternately, or take a saved record, and report it."""
+"""``peakgate ab``: measure two sides alternately, or list what would be measured."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import importlib
 import re
 import sys
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder
@@ -20,12 +17,8 @@ from peakgate.core.report import Report, add_json_option, write_json
 from peakgate.core.selection import add_selection
 from peakgate.core.text import Progress, counted, say, warn
 from peakgate.core.verdict import ExitCode, Verdict
-from peakgate.reports.ab.asides import energy_table
-from peakgate.reports.ab.experiment import Choice, run_experiment
-from peakgate.reports.ab.explain import Explained, explain
 from peakgate.reports.ab.folders import (
     SideEnvironment,
-    SideFolder,
     Wanted,
     folders,
     in_environments,
@@ -33,33 +26,26 @@ from peakgate.reports.ab.folders import (
     resolve,
     usual,
 )
-from peakgate.reports.ab.judge import comparison
-from peakgate.reports.ab.means import Budget, Means, Phases
+from peakgate.reports.ab.means import AB_FOLDER, MANIFEST, SIDES, Budget, Means, Phases
 from peakgate.reports.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, built_environment
-from peakgate.reports.ab.record import AB_FOLDER, MANIFEST, AbRecord, PairSettings, load_record, times
 from peakgate.reports.ab.schedule import Side
-from peakgate.reports.comparison.command import report as compared
-from peakgate.reports.comparison.result import Comparison
-from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
-from peakgate.reports.write import files
 from peakgate.run.lock import add_lock_options, device_uuid, locked
 
-PICTURES = "peakgate.reports.write.pictures"
-"""Imports matplotlib, which takes long and is needed only at the end: in the background while processes measure."""
+OUTCOME = "peakgate.reports.ab.outcome"
+"""Imports pandas and SciPy, which take long: in the background while git and the driver answer and the sides start."""
 
 GPU = re.compile(r"gpu(:\d+(,\d+)*)?")
 OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
-    """Run ``ab`` or ``decide`` and return the exit code."""
-    run, parser = (_ab, _ab_parser(verb)) if verb == "ab" else (_decide, _decide_parser(verb))
-    return run(parser.parse_args(arguments))
+    """Run ``ab`` and return the exit code."""
+    return _ab(_parser(verb).parse_args(arguments))
 
 
-def _ab_parser(verb: str) -> argparse.ArgumentParser:
+def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
         "Measure two commits alternately on one GPU and decide what HEAD made slower. Each is a commit, a branch, a "
@@ -132,17 +118,6 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _decide_parser(verb: str) -> argparse.ArgumentParser:
-    parser = verb_parser(
-        verb,
-        "Decide a saved `ab` again from its pairs, without measuring. DIR is its output folder.",
-        GATE_EXIT_CODES,
-    )
-    parser.add_argument("folder", type=Path, metavar="DIR")
-    add_verdict_options(parser)
-    return parser
-
-
 def _ab(options: argparse.Namespace) -> ExitCode:
     if not GPU.fullmatch(options.device):
         raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N", Code.OPTION)
@@ -152,28 +127,19 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     if options.plan:
         return _plan(options, base, head)
     phases, budget = Phases(), Budget(options.budget)
-    settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
-    choice = Choice(
-        tuple(options.parts),
-        options.sentinels,
-        options.measure_unchanged,
-        options.all_pairs,
-        options.judged_by_base,
-        options.energy,
-        _durations_us(),
-    )
+    _import_beside(OUTCOME)
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict
         for side in (base, head):
             resolve(side)  # a mistake in a name shows without a GPU too
         uuid = _answering(options.device)
-        with _environments(options) as made, locked(uuid, options.wait), folders(base, head) as there:
-            placed = in_environments(there, made)
+        with _environments(options) as made, locked(uuid, options.wait), ExitStack() as worktrees:
+            with phases.timed(SIDES):
+                there = worktrees.enter_context(folders(base, head))
+                from peakgate.reports.ab.outcome import measured, report  # noqa: PLC0415  (it was imported until here)
+
             means = Means(raw, budget, Progress(sys.stderr), phases)
-            threading.Thread(target=importlib.import_module, args=(PICTURES,), daemon=True).start()
-            record = run_experiment(placed, settings, choice, means)
-            judged = comparison(record) if options.explain and not record.interrupted else None
-            explained = _explained(placed, judged, options) if judged else None
+            record, judged, explained = measured(in_environments(there, made), options, means)
     except SideBroken as broken:
         if broken.which == Side.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with", Code.SIDE) from None
@@ -182,11 +148,22 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     return ExitCode.INTERRUPTED if record.interrupted else code
 
 
+def _import_beside(module: str) -> None:
+    """Import a module while this thread waits for others; where it fails, it fails again where it is needed."""
+
+    def load() -> None:
+        with suppress(Exception):
+            importlib.import_module(module)
+
+    threading.Thread(target=load).start()
+
+
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     """Print each case that would be measured, and why; nothing is measured.
 
     Exits 1 where a case builds in base alone, 3 where one builds nowhere or is not described: so would ``ab``.
     """
+    _import_beside(OUTCOME)
     try:
         with (
             _environments(options) as made,
@@ -201,10 +178,12 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
             codes = read_codes(placed, options.tier, environments, options.capability)
     except SideBroken as broken:
         raise PeakgateError.repeated(str(broken), Code.SIDE) from None
+    from peakgate.reports.ab.outcome import durations_us  # noqa: PLC0415  (it was imported while the sides listed)
+
     planned = plan(
         *codes,
         sentinels=options.sentinels,
-        durations_us=_durations_us(),
+        durations_us=durations_us(),
         chosen=options.parts,
         measure_unchanged=options.measure_unchanged,
     )
@@ -217,57 +196,6 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
     refused = [case for case in planned.head_only if not codes[1][case].described]
     return ExitCode.REGRESSION if planned.lost else ExitCode.UNDECIDED if planned.broken or refused else ExitCode.OK
-
-
-def _decide(options: argparse.Namespace) -> ExitCode:
-    return report(load_record(options.folder), options)
-
-
-def _explained(
-    placed: tuple[SideFolder, SideFolder], judged: Comparison, options: argparse.Namespace
-) -> Explained | None:
-    """Why each case is slower that the comparison flags; None where none is."""
-    slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
-    if not slower:
-        return None
-    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
-    return explain(placed, slower, (options.out / "explain").resolve(), options.device)
-
-
-def report(
-    record: AbRecord,
-    options: argparse.Namespace,
-    phases: Phases | None = None,
-    judged: Comparison | None = None,
-    explained: Explained | None = None,
-) -> ExitCode:
-    """Write every output and print the findings, last the verdict's line; the exit code of the comparison."""
-    start = time.monotonic()
-    judged = judged or comparison(record)
-    found = compared(judged, command="ab", strict=options.strict)
-    fields: dict[str, Any] = {"stopped": record.stopped, "processes": len(record.processes)}
-    fields["intervals_percent"] = {
-        row.case: (row.low_percent, row.high_percent) for row in judged.records if row.low_percent is not None
-    }
-    tables, notes = list(found.tables), list(found.notes)
-    energies = energy_table(
-        {
-            case: (times(record, Side.BASE, case).results, times(record, Side.HEAD, case).results)
-            for case in record.plan.timed
-        }
-    )
-    tables[:0] = [energies] if energies else []
-    if explained is not None:
-        fields["explained"] = explained.document()
-        tables.insert(0, explained.table())
-        notes += explained.notes
-    if phases is not None:
-        fields["wall_s"] = phases.document()
-        tables.append(phases.table(time.monotonic() - start))
-    code = ExitCode.INTERRUPTED if record.interrupted else found.exit_code
-    whole = replace(found, exit_code=code, tables=tables, notes=notes, fields={**found.fields, **fields})
-    files.deliver(whole, options.out, files.FORMATS, everything=options.all, summary=True)
-    return found.exit_code
 
 
 def _broken_head(broken: SideBroken, out: Path) -> ExitCode:
@@ -314,12 +242,6 @@ def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
     if named:
         raise PeakgateError(f"ab compares two sides; {named[0].name!r} is one too many", Code.OPTION)
     return sides[0], sides[1]
-
-
-def _durations_us() -> Mapping[str, float]:
-    """Times in the newest saved run, for spreading sentinels over short and long kernels; empty without one."""
-    newest = Archive().newest(1)
-    return newest[0].times_us if newest else {}
 
 
 def _empty(out: Path) -> Path:

@@ -15,6 +15,10 @@ from peakgate.core.processes import seconds_since_start_of
 from peakgate.core.report import Table
 from peakgate.core.text import Progress
 
+MANIFEST = "manifest.json"
+AB_FOLDER = "ab"
+"""Of an experiment's output folder: its runs, and the record of them."""
+
 START, SIDES, CASES, REPORT = (
     "start and imports",
     "worktrees and builds",

@@ -25,13 +25,12 @@ from peakgate.core.files import write_whole
 from peakgate.core.verdict import Verdict
 from peakgate.reports.ab.decide import decide
 from peakgate.reports.ab.folders import SideFolder
+from peakgate.reports.ab.means import AB_FOLDER, MANIFEST
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.schedule import Phase, Side, looks
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.runs.runfile import UNUSABLE, CaseResult, Run, load_run
 
-MANIFEST = "manifest.json"
-AB_FOLDER = "ab"
 INTERRUPTED = "interrupted"
 """Why an experiment ended that someone stopped."""
 

@@ -25,10 +25,10 @@ from peakgate.core.git import commit_of
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.ab.experiment import add_pairs
 from peakgate.reports.ab.folders import SideEnvironment, SideFolder, Wanted, git, made, placed
-from peakgate.reports.ab.means import Means
+from peakgate.reports.ab.means import MANIFEST, Means
 from peakgate.reports.ab.plan import Plan, read_code
 from peakgate.reports.ab.process import SideBroken, built_environment
-from peakgate.reports.ab.record import MANIFEST, AbRecord, PairSettings, load_record, log_ratios, refusal, whole_pairs
+from peakgate.reports.ab.record import AbRecord, PairSettings, load_record, log_ratios, refusal, whole_pairs
 from peakgate.reports.ab.schedule import Phase, Side
 from peakgate.reports.bisect.search import BuiltCommit, Unusable
 
