@@ -30,10 +30,11 @@ HARNESS = "peakgate"
 """The package that measures both sides: this one, whatever a side holds."""
 
 PRELOAD = (
-    *("pytest", "pytest_benchmark.plugin", "cupy", "cuda.bindings.nvrtc"),
-    *("peakgate.device.gpu", "peakgate.run.kernel_run"),
+    *("pytest", "pytest_benchmark.plugin", "numpy.random", "cupy", "cuda.bindings.nvrtc"),
+    *("peakgate.cli", "peakgate.run.bench", "peakgate.run.benchmark_tests", "peakgate.run.kernel_run"),
+    *("peakgate.run.plugin", "peakgate.run.turns", "peakgate.device.gpu", "peakgate.core.catalogue"),
 )
-"""Modules that take longest to import; none of them calls the driver."""
+"""Modules that a run imports; none of them calls the driver."""
 
 AHEAD = 2
 """Processes a side keeps warm: in turns that alternate, a side runs twice in a row."""

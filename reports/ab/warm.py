@@ -28,9 +28,9 @@ def main(preload: list[str]) -> None:
     if "cupy" in sys.modules:
         with contextlib.suppress(Exception):
             sys.modules["cupy"].cuda.runtime.getDeviceCount()
-    if "peakgate.run.kernel_run" in sys.modules and "PEAKGATE_BASE_TREE" not in os.environ:
+    if "peakgate.core.catalogue" in sys.modules and "PEAKGATE_BASE_TREE" not in os.environ:
         with contextlib.suppress(Exception):
-            sys.modules["peakgate.run.kernel_run"].catalogue.families()
+            sys.modules["peakgate.core.catalogue"].families()
     line = sys.stdin.readline()
     if line:
         become_the_run(json.loads(line))

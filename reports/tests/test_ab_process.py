@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -39,6 +41,22 @@ def test_a_warm_process_is_the_suite_and_a_pair_of_an_ab_only_times(
     assert {benchmark["extra_info"]["probes"] for benchmark in saved["benchmarks"]} == {0}
     assert saved["machine_info"]["gpu"]["roofs"] == {}
     assert "cpu" not in saved["machine_info"]
+
+
+@pytest.mark.parametrize("judged", [False, True])
+def test_a_warm_process_has_imported_its_sides_families_unless_another_sides_judge_it(
+    tmp_path: Path, *, judged: bool
+) -> None:
+    family = tmp_path / "kernels" / "any" / "family.py"
+    family.parent.mkdir(parents=True)
+    family.write_text("raise SystemExit(print('imported'))")
+    (tmp_path / "peakgate.toml").write_text("")
+    environment = side_environment(tmp_path, tmp_path if judged else None)
+    command = [sys.executable, "-P", str(process.WARM), *process.PRELOAD]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True
+    )
+    assert (b"imported" in done.stdout) is not judged
 
 
 def test_a_process_that_dies_while_it_warms_up_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
