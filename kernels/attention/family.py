@@ -6,8 +6,9 @@ Queries, keys, values and the result are ``heads x length x width``; each head i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import ceil
 from typing import Any
@@ -107,6 +108,15 @@ def _of_heads_at_once(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Ar
     return xp.matmul(weights, v) / weights.sum(axis=2, keepdims=True)
 
 
+@cache
+def expected(causal: bool) -> dict[str, Callable[..., Array]]:
+    """The result and the magnitudes summed into it: the same functions for each stage, which share what they give."""
+    return {
+        "reference": lambda xp, q, k, v: attention(xp, q, k, v, causal),
+        "scale": lambda xp, q, k, v: attention(xp, q, k, xp.abs(v), causal),
+    }
+
+
 def pairs(length: int, causal: bool) -> int:
     """Queries and keys that see each other."""
     return length * (length + 1) // 2 if causal else length * length
@@ -132,14 +142,13 @@ def _of_heads(
             bytes=lambda heads, length, width=width: 8 * heads * length * width,
             # A multiplication and an addition for each column in each of the two products.
             flops=lambda heads, length, width=width, causal=is_causal: 4 * heads * pairs(length, causal) * width,
-            reference=lambda xp, q, k, v, causal=is_causal: attention(xp, q, k, v, causal),
-            scale=lambda xp, q, k, v, causal=is_causal: attention(xp, q, k, xp.abs(v), causal),
             tolerance=tolerance,
             math="bf16",
             variant=f"{width}-{'causal' if is_causal else 'full'}",
             sizes=[(COLUMNS // width * TOKENS // length, length) for length in lengths],
             gate=lambda _, length, causal=is_causal, width=width: (length, causal, width) == (gate, gated, 128),
             small_sizes=[SMALL],
+            **expected(is_causal),
             **_launch(width, is_causal, **launched),
         )
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 import types
 import typing
 from collections import abc
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -32,7 +34,10 @@ NAMED: dict[str, Callable[[str], object]] = {"Role": Role, "Tier": Tier}
 
 
 def as_data(value: object) -> Any:
-    """A record as JSON: an object with its type's name as the one key, tuples as lists, FUNCTION for a function."""
+    """A record as JSON: an object with its type's name as the one key, tuples as lists.
+
+    A function is FUNCTION with a number, which is that of all functions that equal it.
+    """
     if isinstance(value, tuple | list):
         return [as_data(member) for member in value]
     if isinstance(value, Path):
@@ -44,11 +49,26 @@ def as_data(value: object) -> Any:
     kind: Any = type(value)
     if kind.__name__ in RECORDS:
         return {kind.__name__: {member: as_data(getattr(value, member)) for member in _members(kind)}}
-    return {FUNCTION: None} if callable(value) else value
+    return {FUNCTION: _number(value)} if callable(value) else value
+
+
+_numbers = count()
+
+
+def _number(function: Any) -> int:
+    try:
+        return _known_number(function)
+    except TypeError:  # it cannot be hashed
+        return next(_numbers)
+
+
+@cache
+def _known_number(_: Any) -> int:
+    return next(_numbers)
 
 
 def as_record(data: Any, inside: Path) -> Any:
-    """The inverse of ``as_data``, with ``of_function`` for functions; otherwise TypeError, ValueError or KeyError.
+    """The inverse of ``as_data``, with OfFunction for functions; otherwise TypeError, ValueError or KeyError.
 
     Of files only those in the folder ``inside`` are taken, links out of it are not.
     """
@@ -58,7 +78,7 @@ def as_record(data: Any, inside: Path) -> Any:
         return data
     ((name, given),) = data.items()
     if name == FUNCTION:
-        return of_function
+        return OfFunction(operator.index(given))
     if name == "Path":
         return _path_inside(Path(given), inside)
     if name in NAMED:
@@ -104,7 +124,7 @@ def _of_kind(kind: Any) -> Fits:
     if origin is typing.Literal:
         return lambda value: value in members
     if origin is abc.Callable:
-        return lambda value: value is of_function
+        return lambda value: isinstance(value, OfFunction)
     taken = _TAKEN.get(kind, kind)
     return lambda value: isinstance(value, taken)
 
@@ -123,6 +143,12 @@ def _tuple_of(members: tuple[Any, ...]) -> Fits:
     return fit
 
 
-def of_function(_: Any, __: object) -> Array:
-    """Placeholder of a function in a record, until the supplier's replaces it."""
-    raise AssertionError("a record that was read has its own functions")
+@dataclass(frozen=True, slots=True)
+class OfFunction:
+    """Placeholder of a function in a record, until the supplier's replaces it; equal functions have one number."""
+
+    number: int
+
+    def __call__(self, _: Any, __: object) -> Array:
+        """Not to be called: a record that was read has its own functions."""
+        raise AssertionError

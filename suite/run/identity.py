@@ -33,7 +33,7 @@ import numpy as np
 from msgspec import structs, to_builtins
 from peakgate.build.cubin import BuildError, cubin
 from peakgate.core import config
-from peakgate.core.case import Case, Scale, Tier
+from peakgate.core.case import Buffer, Case, Role, Scale, Tier
 from peakgate.core.errors import Code, PeakgateError, described, refused
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
@@ -69,9 +69,9 @@ def identities(
     builds = {each.case.build: each.case for each in runnable}
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         made = pool.map(code, builds.values())
-        edges, touched = _EdgeDigests(), owners(changed, {each.folder for each in listed if each.folder})
+        digests, touched = _Digests(), owners(changed, {each.folder for each in listed if each.folder})
         contracts = [  # while other processes compile
-            _contract_or_problem(each, edges if touched & {None, each.folder} else None) for each in runnable
+            _contract_or_problem(each, digests if touched & {None, each.folder} else None) for each in runnable
         ]
         codes = dict(zip(builds, made, strict=True))
     return {
@@ -82,12 +82,12 @@ def identities(
 
 def terms(listed: Iterable[Listed]) -> dict[str, Contract]:
     """Case id to contract, without machine code and library."""
-    edges = _EdgeDigests()
-    return {each.case.id: _contract(each, edges) for each in listed}
+    digests = _Digests()
+    return {each.case.id: _contract(each, digests) for each in listed}
 
 
-def _contract(listed: Listed, edges: _EdgeDigests | None) -> Contract:
-    """All terms but the machine code and the library; without ``edges`` none that a family's function gives."""
+def _contract(listed: Listed, digests: _Digests | None) -> Contract:
+    """All terms but the machine code and the library; without ``digests`` none that a family's function gives."""
     case, problems = listed.case, listed.probes
     constants = [(name, repr(buffer)) for name, buffer in case.stage.constants]
     launched = [(each.launch, each.defines, each.arguments, each.sequence) for each in (case, *problems)]
@@ -98,85 +98,86 @@ def _contract(listed: Listed, edges: _EdgeDigests | None) -> Contract:
         edge_problems=len(problems),
         edge_tolerance=digest(repr(tolerances)) if {*tolerances} - {tolerance_of(case)} else None,
     )
-    if edges is None:
+    if digests is None:
         return found
     return structs.replace(
         found,
-        reference=edges.of(listed),
+        reference=digests.of_edges(listed),
         benchmark_data=_digest_of_data(case),
-        benchmark_reference=_digest_at_size(case),
+        benchmark_reference=digests.at_size(case),
     )
 
 
-def _contract_or_problem(listed: Listed, edges: _EdgeDigests | None) -> Contract:
+def _contract_or_problem(listed: Listed, digests: _Digests | None) -> Contract:
     """The contract; of a case whose family's own functions fail the reason alone."""
     try:
-        return _contract(listed, edges)
+        return _contract(listed, digests)
     except Exception as error:  # a run reports it, with its place
         return Contract(problem=described(error))
 
 
-class _EdgeDigests:
-    """The digest of each build's edge-size problems, made once."""
+class _Digests:
+    """Digests of what functions give, each made once for all cases that have equal functions and inputs."""
 
     def __init__(self) -> None:
-        self._made: dict[Any, str] = {}
+        self._of_edges: dict[tuple[Case, ...], str] = {}
+        self._expected: dict[Any, bytes] = {}
 
-    def of(self, listed: Listed) -> str:
-        """That of a case's build."""
-        key = listed.case.build, tuple(problem.size for problem in listed.probes)
-        if key not in self._made:
-            self._made[key] = _digest_of(listed.probes)
-        return self._made[key]
+    def of_edges(self, listed: Listed) -> str:
+        """A digest of a case's edge-size problems: the size of each and what is expected of it.
+
+        Of a reference function that is its output, of saved arrays the files, of a reference kernel its source and
+        launches.
+        """
+        if listed.probes not in self._of_edges:
+            found = hashlib.sha256()
+            for problem in listed.probes:
+                found.update(repr(problem.size).encode())
+                found.update(saved_files(problem).encode() + kernel_text(problem).encode())
+                found.update(self._of_expected(problem))
+            self._of_edges[listed.probes] = found.hexdigest()[:DIGITS]
+        return self._of_edges[listed.probes]
+
+    def at_size(self, case: Case) -> str | None:
+        """A digest of what is expected of the case itself; None where NumPy would take long: it is for review."""
+        if not callable(case.reference) or case.buffer_bytes > MOST_BYTES or case.work.flops > MOST_FLOPS:
+            return None
+        return _digest_or_failure(lambda: self._of_expected(case))
+
+    def _of_expected(self, problem: Case) -> bytes:
+        """Of the outputs by the reference function, then the magnitudes by the family's ``scale``, if it has one."""
+        functions = [each for each in (problem.reference, problem.scale) if callable(each)]
+        if not functions:
+            return b""
+        buffers = [(at, each) for at, each in enumerate(problem.arguments) if isinstance(each, Buffer)]
+        given = tuple(each for each in buffers if each[1].role in (Role.IN, Role.INOUT))
+        key = (*functions, given, problem.stage.constants)
+        if key not in self._expected:
+            inputs = inputs_of(np, problem)
+            self._expected[key] = _digest_of(each for function in functions for each in function(np, inputs))
+        return self._expected[key]
 
 
-def _digest_of(problems: Iterable[Case]) -> str:
-    """A digest of problems: the size of each and what is expected of it.
-
-    Of a reference function that is its output, of saved arrays the files, of a reference kernel its source and
-    launches.
-    """
+def _digest_of(arrays: Iterable[Any]) -> bytes:
     found = hashlib.sha256()
-    for problem in problems:
-        found.update(repr(problem.size).encode())
-        found.update(saved_files(problem).encode() + kernel_text(problem).encode())
-        _add(found, _expected(problem))
-    return found.hexdigest()[:DIGITS]
-
-
-def _add(digest_so_far: hashlib._Hash, arrays: Iterable[Any]) -> None:
     for each in arrays:
-        array = np.ascontiguousarray(each)
-        digest_so_far.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
+        if each is not None:
+            array = np.ascontiguousarray(each)
+            found.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
+    return found.digest()
 
 
 def _digest_of_data(case: Case) -> str | None:
     """A digest of the input data of the case itself that functions make; None where none does, or it is too large."""
     made = [buffer for buffer in case.inputs if callable(buffer.data) and buffer.nbytes <= MOST_DATA_BYTES]
-    return _digest_or_failure(lambda: [input_array(np, buffer, 0) for buffer in made]) if made else None
+    return _digest_or_failure(lambda: _digest_of(input_array(np, buffer, 0) for buffer in made)) if made else None
 
 
-def _digest_at_size(case: Case) -> str | None:
-    """A digest of what is expected of the case itself; None where NumPy would take long: its family is for review."""
-    if not callable(case.reference) or case.buffer_bytes > MOST_BYTES or case.work.flops > MOST_FLOPS:
-        return None
-    return _digest_or_failure(lambda: _expected(case))
-
-
-def _digest_or_failure(values: Callable[[], Iterable[Any]]) -> str:
-    found = hashlib.sha256()
+def _digest_or_failure(digest: Callable[[], bytes]) -> str:
     try:
-        _add(found, values())
+        return digest().hex()[:DIGITS]
     except (Exception, MemoryError) as error:  # a run meets it again and reports it
         return f"fails: {type(error).__name__}"
-    return found.hexdigest()[:DIGITS]
-
-
-def _expected(problem: Case) -> Iterable[Any]:
-    """The outputs by the reference function, then the magnitudes by the family's ``scale``; none without one."""
-    functions = [each for each in (problem.reference, problem.scale) if callable(each)]
-    inputs = inputs_of(np, problem) if functions else []
-    return [array for function in functions for array in function(np, inputs) if array is not None]
 
 
 def built(case: Case, capability: tuple[int, int]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
@@ -35,7 +35,7 @@ from peakgate.core.errors import Code, PeakgateError, defined_at, described, rai
 from peakgate.core.files import scratch_folder
 from peakgate.core.processes import end_group
 from peakgate.core.verdict import ExitCode
-from peakgate.run.case_data import as_data, as_record, of_function
+from peakgate.run.case_data import OfFunction, as_data, as_record
 from peakgate.run.readable import own_folders
 
 SUPPLIER_LIMIT_S = 120.0
@@ -155,43 +155,48 @@ def _listed(of: Sequence[str], data: Any, probes: _Problems, supplier: _Supplier
     try:
         case = as_record(data, supplier.tree)
         edges = [
-            _supplied(each, partial(_Function, supplier, (case.id, at), case=each))
+            _supplied(each, partial(_Function, supplier, problem=(case.id, at), case=each))
             for at, each in enumerate(probes.records)
         ]
-        return Listed(_supplied(case, partial(_Function, supplier, (case.id, None), case=case)), tuple(edges))
+        return Listed(_supplied(case, partial(_Function, supplier, problem=(case.id, None), case=case)), tuple(edges))
     except _UNREADABLE as error:
         return RefusedCase.named(family, name, f"{family}.{name}: it was listed as something else ({error!r})")
 
 
-def _supplied(case: Case, function: Callable[[str | int], Any]) -> Case:
+def _supplied(case: Case, function: Callable[..., Any]) -> Case:
     """The case with the functions of its family: its reference, its scale, those that make input data."""
     places = count()
 
     def filled(buffer: Buffer) -> Buffer:
         place = next(places)
-        return replace(buffer, data=function(place)) if buffer.data is of_function else buffer
+        found = buffer.data
+        return replace(buffer, data=function(found.number, what=place)) if isinstance(found, OfFunction) else buffer
 
     arguments = tuple(filled(each) if isinstance(each, Buffer) else each for each in case.arguments)
     constants = tuple((name, filled(buffer)) for name, buffer in case.stage.constants)
     reference = case.reference
-    if reference is of_function:
-        reference = function("reference")
+    if isinstance(reference, OfFunction):
+        reference = function(reference.number, what="reference")
     elif isinstance(reference, Case):  # another kernel on the same arguments
         stage = replace(reference.stage, constants=constants if reference.stage.constants else ())
         reference = replace(reference, arguments=arguments, stage=stage)
-    scale = function("scale") if case.scale is of_function else case.scale
+    scale = function(case.scale.number, what="scale") if isinstance(case.scale, OfFunction) else case.scale
     stage = replace(case.stage, constants=constants)
     return replace(case, reference=reference, scale=scale, arguments=arguments, stage=stage)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Function:
-    """A function of a family, in the process that lists: ``what`` is reference, scale or the place of a buffer."""
+    """A function of a family, in the process that lists: ``what`` is reference, scale or the place of a buffer.
+
+    Equal where the functions are, whatever case has them: cases share what is expected of one problem.
+    """
 
     supplier: _Supplier
-    problem: tuple[str, int | None]
-    what: str | int
-    case: Case
+    number: int
+    problem: tuple[str, int | None] = field(compare=False)
+    what: str | int = field(compare=False)
+    case: Case = field(compare=False)
 
     def __call__(self, xp: Any, given: Sequence[Any]) -> Any:
         """Its value there; PeakgateError where it fails."""

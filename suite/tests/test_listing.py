@@ -96,6 +96,19 @@ def test_functions_give_the_values_that_they_give_where_they_are_defined(project
     assert [name for name in {*sys.modules} - before if name.startswith("peakgate_family_")] == []
 
 
+def test_functions_are_equal_where_they_are_equal_in_the_family(project):
+    """A case and its edge-size problem have one reference; a lambda of each is another."""
+    known = case_of(project())
+    probe = known.probes[0]
+    assert (known.case.reference, known.case.scale) == (probe.reference, probe.scale)
+    assert known.case.inputs[0].data == probe.inputs[0].data
+    assert known.case.reference != known.case.scale
+    family = project() / "kernels" / "twice" / "family.py"
+    family.write_text(family.read_text().replace("                reference,", "lambda *given: reference(*given),"))
+    known = case_of(family.parents[2])
+    assert known.case.reference != known.probes[0].reference
+
+
 @pytest.mark.parametrize(
     ("reference", "reported"),
     [

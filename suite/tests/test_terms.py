@@ -181,6 +181,27 @@ def test_edge_size_problems_of_one_build_are_evaluated_once(case):
     assert len(evaluated) == 1
 
 
+def test_functions_are_called_once_for_all_cases_that_have_equal_ones_and_equal_inputs(case):
+    evaluated = []
+
+    def reference(xp, inputs):
+        evaluated.append(inputs[0].size)
+        return inputs
+
+    first = replace(case, reference=reference, work=Work(0))
+    more = [
+        replace(other_stage(first, entry="k"), variant="kernel"),
+        replace(other_input(first, data=1.0), variant="inputs"),
+        replace(other_stage(first, constants=(("factor", Buffer(Role.IN, (1,), data=3.0)),)), variant="constant"),
+        replace(first, scale=lambda xp, inputs: [None], variant="magnitudes"),
+    ]
+    found = terms([Listed(each, (each,)) for each in (first, *more)])
+    assert len(evaluated) == 4
+    digests = [found[each.id].reference for each in (first, *more)]
+    assert digests[0] == digests[1] == digests[4]
+    assert len({*digests}) == 3
+
+
 def test_every_term_is_the_kernels_own_or_promised():
     assert set(TERMS) - set(PROMISED) == {"code", "library", "launch"}
     assert set(PROMISED) - set(KEPT) == {"operation", "buffers", "edge_tolerance", *EVALUATED}
