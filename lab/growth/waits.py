@@ -9,6 +9,7 @@ the folders of the `ab` too.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 
 from peakgate.case import Scale, Tier
 from peakgate.core import catalogue, config
-from peakgate.core.files import write_whole
+from peakgate.core.files import CACHE_VARIABLE, cache_folder, write_whole
 
 from lab.injected.campaign import VERDICTS, copied
 from lab.records import checked_out
@@ -69,7 +70,10 @@ def gate(out: Path) -> Measured:
 
 
 def ab(changed: int, arguments: Sequence[str], out: Path) -> Measured:
-    """An `ab` of two commits, between which so many cases get other machine code."""
+    """An `ab` of two commits, between which so many cases get other machine code.
+
+    The other kernels are in the cache as they are in a checkout, once a gate has built them.
+    """
     sources = [case.stage.source for case in catalogue.cases(Scale.BENCH, Tier.GATE) if case.stage.source]
     of_file = Counter(path for path in sources if path.parent.name == FAMILY)
     files = chosen(changed, of_file)
@@ -78,8 +82,9 @@ def ab(changed: int, arguments: Sequence[str], out: Path) -> Measured:
         for number in (0, 1):
             committed(files, number, repository)
         command = [sys.executable, "-m", "peakgate", "ab", "HEAD~1", "HEAD", f"--out={out}", *arguments]
+        environment = os.environ | {CACHE_VARIABLE: str(cache_folder())}
         start = time.monotonic()
-        code = subprocess.run(command, cwd=repository, check=False).returncode
+        code = subprocess.run(command, cwd=repository, env=environment, check=False).returncode
         seconds = time.monotonic() - start
     verdict = json.loads((out / VERDICTS).read_text(encoding="utf-8")) if (out / VERDICTS).is_file() else {}
     phases = verdict.get("wall_s", {})
