@@ -51,7 +51,7 @@ def answer(tmp_path: Path) -> dict[str, Any]:
 def test_an_interrupted_bisect_goes_on_and_names_the_commit_with_its_size_and_what_shows_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    fast = side("b", interrupt_at=16)  # after some of its pairs
+    fast = side("b", interrupt_at=17)  # after some of its pairs
     slow = side("c", 1.2)
     commits = history(tmp_path, monkeypatch, side("a"), fast, side("b"), slow, side(None), side("d", 1.2))
     command = [
