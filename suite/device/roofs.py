@@ -38,7 +38,7 @@ ROW_BYTES = 32
 """Of a row of A or B in one step of k, whatever their type."""
 
 _PLAN = SamplingPlan(min_samples=6, max_samples=36, budget_us=4_000)
-_STEADY = SamplingPlan(min_samples=12, max_samples=24, budget_us=60_000, warmup=12)
+_STEADY = SamplingPlan(min_samples=12, max_samples=24, budget_us=60_000, fair_us=60_000, warmup=12)
 """Tensor cores draw more power than a GPU has: 60 ms of launches go by before the first sample, until the clock is the
 one that it can keep."""
 

@@ -92,6 +92,10 @@ class _Place:
         ]
 
 
+SECOND_CLOCK_SAMPLES = 3
+"""So many samples have a second reading: few, for each record is read by Python, and an odd one for their median."""
+
+
 class SampleStream:
     """Queues batches of samples behind a blocking kernel and reads their times and SM clocks.
 
@@ -218,9 +222,13 @@ class SampleStream:
     def with_second_clock(
         self, samples: Samples, launch: Callable[[], None], count: int, before: Callable[[], None] | None = None
     ) -> Samples:
-        """The samples with the second clock's reading of one more batch, where there is one for a single GPU."""
+        """The samples with the second clock's reading of one more batch, where there is one for a single GPU.
+
+        The batch is shorter than one of ``count`` where SECOND_CLOCK_SAMPLES are fewer.
+        """
         if len(self._places) > 1:
             return samples
+        count = min(count, SECOND_CLOCK_SAMPLES)
 
         def end_of_sample(_: int) -> None:
             self._places[0].stamp(count)

@@ -23,7 +23,7 @@ that they meet is what a case before them left."""
 AT_HIGHEST = 0.98
 """A clock from this fraction of the highest up is the highest: stamps read it to a percent."""
 
-RECOVERY_S = 0.03
+RECOVERY_S = 0.06
 """Waited after a batch of which no sample is kept: a quarter of a second before a case is given up."""
 
 MOST_DISCARDED = 0.5
@@ -46,14 +46,21 @@ class SamplingPlan:
 
     Samples are taken in batches, each with the arrays at new random offsets, until ``min_samples`` are there and
     either the relative standard error of the batch medians' median is at most ``target_relative_error``, or
-    ``budget_us`` of device time or ``max_samples`` are used up. ``control_batches`` of the control kernel follow the
-    samples of a short kernel.
+    ``budget_us`` of device time or ``max_samples`` are used up. After ``fair_us`` or ``fair_samples`` an error of
+    ``fair_error`` is enough. ``control_batches`` of the control kernel follow the samples of a short kernel.
+
+    A fair error lets one run resolve 3.5 % against another, four standard errors of their difference. More samples
+    lower the scatter between processes little (lab/starts/README.md): a kernel of 1.3 ms, which scatters by 0.1 %, gets
+    one batch.
     """
 
-    min_samples: int = 12
+    min_samples: int = 6
     max_samples: int = 240
     target_relative_error: float = 0.002
     budget_us: float = 20_000.0
+    fair_error: float = 0.006
+    fair_samples: int = 96
+    fair_us: float = 8_000.0
     batch: int = 6
     warmup: int = 2
     control_batches: int = 0
@@ -65,14 +72,18 @@ class SamplingPlan:
             return True
         if taken < self.min_samples:
             return False
-        if taken >= self.max_samples or sum(map(sum, batches_us)) >= self.budget_us:
+        spent_us = sum(map(sum, batches_us))
+        if taken >= self.max_samples or spent_us >= self.budget_us:
             return True
+        if taken >= self.fair_samples or spent_us >= self.fair_us:
+            few = len(batches_us) < LEAST_BATCHES
+            apart = [[time_us] for batch in batches_us for time_us in batch] if few else batches_us
+            return relative_error(apart) <= self.fair_error
         return relative_error(batches_us) <= self.target_relative_error
 
 
-REPEATED = SamplingPlan(min_samples=6, budget_us=8_000.0, control_batches=10)
-"""For one of the many processes of an A/B. A kernel of 0.4 ms and more, which scatters by 0.1 %, gets 40 to 50 % of the
-samples; what is left of its scatter is mostly that between processes (lab/starts/README.md).
+REPEATED = SamplingPlan(budget_us=8_000.0, fair_samples=240, control_batches=10)
+"""For one of the many processes of an A/B.
 The control's batches take 4 ms and have a standard error of some 15 ns on an H200 (lab/injected/README.md)."""
 
 ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
 import sys
 import time
@@ -18,7 +17,7 @@ from peakgate.core import config
 from peakgate.core.case import CASE_SCHEMA, Case
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import unwritable, write_whole
-from peakgate.core.processes import SAFE_PATH, seconds_since_start_of, variables
+from peakgate.core.processes import seconds_since_start_of
 from peakgate.core.report import write_json
 from peakgate.core.text import Progress, counted, harmless, one_line
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
@@ -28,6 +27,7 @@ from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
 from peakgate.run.ab_process import Mode, report_foreign_modules
 from peakgate.run.journal import AGAIN, PROCESSES, Link, share_below
+from peakgate.run.machine import BriefMachine, DescribedMachine
 from peakgate.run.results import Results, case_of
 from peakgate.run.run_file import OTHER_BUILDS_FILE, VERDICT_FILE
 from peakgate.run.session import LostEarly, no_room
@@ -71,7 +71,9 @@ def begin(pytest_config: pytest.Config) -> Results:
             _stop(link, ExitCode.BAD_INPUT, str(error))
         raise pytest.UsageError(one_line(str(error))) from None
     pytest_config.pluginmanager.register(run, PLUGIN_NAME)
-    pytest_config.pluginmanager.register(run.status if results.mode is Mode.WHOLE else _BriefMachine())
+    pytest_config.pluginmanager.register(run.machine)
+    if results.mode is Mode.WHOLE:
+        pytest_config.pluginmanager.register(run.status)
     return results
 
 
@@ -89,6 +91,7 @@ class KernelRun:
         self._selected: list[Case] = []
         self._exit_code: int = ExitCode.DEFECT
         self.status = StatusLine(pytest_config)
+        self.machine = DescribedMachine() if results.mode is Mode.WHOLE else BriefMachine()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -120,6 +123,7 @@ class KernelRun:
         self.status.building(len(remaining))
         shared = run.device.kind == "cpu" and self._link.supervised and not self._before.restarts
         shares = self.results.share(remaining) if shared else None
+        self.machine.begin(session.config)  # after the shares, whose processes are forked from a single thread
         try:
             run.begin(
                 [case for case in remaining if not self.known.objection(case)],
@@ -139,6 +143,7 @@ class KernelRun:
             _stop(self._link, ExitCode.BAD_INPUT, f"not measured: {error}")
         if self._before.roofs is None:
             self._link.send(roofs=dict(run.roofs))
+        self.machine.wait()
         self.status.built()
         if shares is not None:
             shares.begin()
@@ -187,12 +192,6 @@ class KernelRun:
         """Leave the test of other builds out where there are none: without cases it would be one that is skipped."""
         if not self.results.others.fingerprints:
             items[:] = [item for item in items if not _is_test(item, OTHER_TEST)]
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_benchmark_generate_machine_info(self) -> Generator[None, dict[str, Any], dict[str, Any]]:
-        """Have the processor's description come from its package, not from a module of the project's folder."""
-        with variables(**{SAFE_PATH: "1"}):
-            return (yield)
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         """Add the device to pytest-benchmark's ``machine_info``."""
@@ -351,13 +350,6 @@ def _stop(link: Link, code: ExitCode, reason: str) -> NoReturn:
         link.send(**{"undecided" if code is ExitCode.UNDECIDED else "refused": reason})
         os._exit(code)
     pytest.exit(one_line(reason), returncode=int(code))
-
-
-class _BriefMachine:
-    """Minimal machine_info: pytest-benchmark's CPU probe takes a second."""
-
-    def pytest_benchmark_generate_machine_info(self) -> dict[str, Any]:
-        return {"node": platform.node(), "machine": platform.machine(), "system": platform.system()}
 
 
 class StatusLine:

@@ -208,10 +208,42 @@ def test_a_control_is_not_timed_for_a_case_without_samples_and_ten_times_in_a_pr
     assert len(timed) == 10
 
 
-def test_a_process_of_an_ab_takes_six_samples_of_8_ms_in_all_and_a_probe_one():
-    assert not REPEATED.done([[1600.0] * 5])
-    assert not REPEATED.done([[1300.0] * 6])
-    assert REPEATED.done([[1334.0] * 6])
+@pytest.mark.parametrize("plan", [SamplingPlan(), REPEATED])
+def test_a_kernel_gets_six_samples_8_ms_in_all_and_240_where_it_is_short_and_scatters(plan):
+    assert not plan.done([[1600.0] * 5])
+    assert not plan.done([[1300.0] * 6])
+    assert plan.done([[1334.0] * 6])
+    scattered = [[9.0] * 6, [11.0] * 6] * 20
+    assert not plan.done(scattered[1:])
+    assert plan.done(scattered)
+
+
+def scattered_by(share, batches, time_us):
+    """Batches whose medians alternate so that the median's relative standard error is that share."""
+    off = share * math.sqrt(2 * (batches - 1) / math.pi) * time_us
+    return [[time_us - off] * 6, [time_us + off] * 6] * (batches // 2)
+
+
+def test_a_fair_error_is_enough_after_96_samples_or_8_ms_and_20_ms_whatever_it_is():
+    plan = SamplingPlan()
+    assert not plan.done(scattered_by(0.0059, 14, 10.0))
+    assert plan.done(scattered_by(0.0059, 16, 10.0))
+    assert not plan.done(scattered_by(0.0061, 16, 10.0))
+    assert not plan.done(scattered_by(0.0059, 4, 330.0))
+    assert plan.done(scattered_by(0.0059, 4, 334.0))
+    assert not plan.done(scattered_by(0.0061, 4, 334.0))
+    assert plan.done(scattered_by(0.0061, 4, 834.0))
+
+
+def test_the_error_of_too_few_batches_is_that_of_their_samples():
+    steady, odd = [1400.0, 1410.0] * 3, [1400.0, 1500.0] * 3
+    assert SamplingPlan().done([steady])
+    assert not SamplingPlan().done([odd])
+    assert not SamplingPlan().done([odd, odd])
+    assert SamplingPlan().done([odd, odd, odd])
+
+
+def test_a_probe_of_an_ab_takes_one_sample():
     assert not ONE_BATCH.done([])
     assert ONE_BATCH.done([[1.0]])
 
@@ -221,11 +253,11 @@ def test_the_trimmed_mean_leaves_out_a_twentieth_at_either_end():
     assert trimmed_mean([*[0.0] * 3, *[2.0] * 36, 41.0]) == pytest.approx(70 / 36)
 
 
-def test_a_clock_has_thirty_milliseconds_to_recover(monkeypatch):
+def test_a_clock_has_sixty_milliseconds_to_recover(monkeypatch):
     waited_s = []
     monkeypatch.setattr("peakgate.measure.sampling.time.sleep", waited_s.append)
     let_clock_recover()
-    assert waited_s == [0.03]
+    assert waited_s == [0.06]
 
 
 @pytest.mark.parametrize(
