@@ -41,6 +41,8 @@ _MEMORY_SHARE = 0.7
 below, the flush and the context."""
 
 _CACHED_INPUT_SHARE = 0.25
+_GUARD_NOISE_BYTES = 1 << 20
+
 _ROOM_BYTES, _ROOM_SHARE = 2 << 30, 0.1
 """Memory to move a case's arrays about in: so much, or this share of the GPU's where that is less."""
 
@@ -281,6 +283,17 @@ class GpuDevice(Device):
         if dtype not in self._noise:
             self._noise[dtype] = refill.noise(cupy, dtype, self.draw(refill.SEEDS))
         return self._noise[dtype]
+
+    @cached_property
+    def guard_noise(self) -> np.ndarray[Any, Any]:
+        """Random bytes that guards are made of, drawn once per process, where no kernel writes by mistake.
+
+        In page-locked memory, from which the GPU copies them in stream order.
+        """
+        rng = np.random.default_rng(self.draw(refill.SEEDS))
+        noise = np.frombuffer(cupy.cuda.alloc_pinned_memory(_GUARD_NOISE_BYTES), np.uint8, _GUARD_NOISE_BYTES)
+        noise[...] = rng.integers(256, size=noise.size, dtype=np.uint8)
+        return noise
 
     def pools(self, case: Case) -> dict[int, Array]:
         """The pools that fill a case's buffers, by argument position; buffers that keep their contents have none."""

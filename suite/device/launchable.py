@@ -68,6 +68,9 @@ class LaunchDevice(Protocol):
 
     def noise(self, dtype: str) -> Array: ...
 
+    @property
+    def guard_noise(self) -> np.ndarray[Any, Any]: ...
+
     def pools(self, case: Case) -> dict[int, Array]: ...
 
     def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None: ...
@@ -214,8 +217,10 @@ class GpuLaunchable:
             arrays[at] = room[:nbytes].view(dtype).reshape(shape)
             behind = room[nbytes:]
             if behind.size and guarded:
-                noise = np.random.default_rng(draw(SEEDS)).integers(256, size=behind.size, dtype=np.uint8)
-                behind.set(noise)
+                first = draw(self._device.guard_noise.size - behind.size)
+                noise = self._device.guard_noise[first : first + behind.size]
+                stream, kind = cupy.cuda.get_current_stream(), cupy.cuda.runtime.memcpyHostToDevice
+                cupy.cuda.runtime.memcpyAsync(behind.data.ptr, noise.ctypes.data, noise.nbytes, kind, stream.ptr)
                 guards.append(Guard(at, behind, noise))
         return arrays, guards
 
