@@ -20,20 +20,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from peakgate.core import catalogue, config, dtypes
 from peakgate.core.case import Buffer, Case, Role, Scale
 from peakgate.core.files import cupy_cache, scratch_folder, write_whole
 from peakgate.core.processes import end_group, end_with_parent
+from peakgate.device.interface import TimedLaunch
 
 MOST_PROCESSES = 4
 """The driver initializes processes and makes their contexts one after the other, 0.2 s each on an H200; compiling
 everything takes 3 to 4 s of one processor."""
 
 LONGEST_S = 60.0
+
+_FEW_ELEMENTS = 64
+_WORDS = ("uint8", "uint16", "uint32", "uint64", "complex128")
+"""A type of each size of words in which arrays are filled."""
 
 CONTEXT = "context"
 """A line that lets a process make its CUDA context."""
@@ -168,6 +174,7 @@ def main(parent: int, index: int) -> None:
     if not end_with_parent(parent):
         return
     import cupy  # noqa: PLC0415  (the process that measures imports this module without a need for it)
+    from peakgate.device import elements  # noqa: PLC0415  (with it)
     from peakgate.device.stream import SampleStream  # noqa: PLC0415
 
     families = catalogue.families()
@@ -184,6 +191,11 @@ def main(parent: int, index: int) -> None:
     claims, ids = Path(asked[0]), asked[1:]
     if _claimed(claims, "stream"):
         SampleStream(0, 1)
+    if _claimed(claims, "contents"):
+        for dtype in _WORDS:
+            few = cupy.zeros(_FEW_ELEMENTS, dtype)
+            elements.refill(few, few, 0)
+            elements.change([(few, few, 0)])
     listed = [by_id[case_id] for case_id in ids if case_id in by_id]
     # Sizes of one, arrays beyond 2 GiB and some others have kernels of their own; most are known after the first round.
     for edges in (False, True):
@@ -191,35 +203,44 @@ def main(parent: int, index: int) -> None:
             if _claimed(claims, f"{case.id} {edges}"):
                 for problem in catalogue.probes(case, families) if edges else [case]:
                     with contextlib.suppress(Exception):  # the run meets it again and reports it
-                        _compute(cupy, problem, claims)
+                        _compute(cupy, problem, claims, small=edges)
     cupy.cuda.runtime.deviceSynchronize()
     os._exit(0)  # the driver frees faster what is on the GPU than Python does piece by piece
 
 
-def _compute(cupy: Any, problem: Case, claims: Path) -> None:
-    """Do with a reference what a run does, on arrays of any content; what many references need, one process does."""
-    from peakgate.device import elements  # noqa: PLC0415  (it imports CuPy)
-    from peakgate.device.expected import exact_inputs  # noqa: PLC0415  (with it)
-    from peakgate.judge.correctness import bound_of  # noqa: PLC0415
+def _compute(cupy: Any, problem: Case, claims: Path, *, small: bool) -> None:
+    """Do with a reference what a run does, on arrays of any content; what many references need, one process does.
 
-    reference: Any = problem.reference
-    buffers = [argument for argument in problem.arguments if isinstance(argument, Buffer)]
-    given = [buffer for buffer in buffers if buffer.role in (Role.IN, Role.INOUT)]
-    given += [buffer for _, buffer in problem.stage.constants]
-    for buffer in given:
-        if _claimed(claims, f"random {buffer.dtype}"):
-            elements.random_array((1,), buffer.dtype, 0)
-    inputs = [dtypes.decoded(cupy, cupy.zeros(*buffer.storage), buffer.dtype) for buffer in given]
-    inputs = inputs if problem.exact else exact_inputs(inputs)
-    wanted = reference(cupy, inputs)
-    weights = problem.scale(cupy, inputs) if problem.scale and not problem.exact else (None,) * len(wanted)
-    written = [buffer for buffer in buffers if buffer.role in (Role.OUT, Role.INOUT)]
-    for buffer, expected, magnitude in zip(written, wanted, weights, strict=True):
-        if _claimed(claims, f"compared {buffer.dtype} {expected.dtype}"):
+    Magnitudes are estimated of ``small`` problems: of others that would take many times their memory.
+    """
+    from peakgate.device import elements  # noqa: PLC0415  (it imports CuPy)
+    from peakgate.device.expected import expected  # noqa: PLC0415  (with it)
+    from peakgate.judge.correctness import bound_of  # noqa: PLC0415
+    from peakgate.measure.data import input_array  # noqa: PLC0415
+    from peakgate.measure.refill import renewable  # noqa: PLC0415
+
+    for buffer in problem.inputs:
+        if renewable(buffer) and _claimed(claims, f"random {buffer.dtype} {buffer.data}"):
+            few = replace(buffer, shape=(_FEW_ELEMENTS,))
+            if buffer.data is not None or elements.random_array(few.shape, few.dtype, 0) is None:
+                input_array(cupy, few, 0)
+    launch = TimedLaunch(problem, "compiled ahead", [cupy.zeros(*buffer.storage) for buffer in problem.inputs], ())
+    wanted = expected(cupy, launch, _no_kernel)
+    types = [(buffer.role.name, buffer.dtype, len(buffer.shape)) for buffer in (*problem.inputs, *problem.outputs)]
+    weighed = problem.scale is not None or (small and _claimed(claims, f"estimated {types}"))
+    weigh = wanted.magnitudes if weighed else None
+    weights = weigh() if weigh else [None] * len(wanted.values)
+    for buffer, values, magnitude in zip(problem.outputs, wanted.values, weights, strict=True):
+        if _claimed(claims, f"compared {buffer.dtype} {values.dtype}"):
             output = cupy.zeros(*buffer.storage)
             output.view(np.uint8).fill(1)
-            bound = bound_of(problem.largest_tolerance, buffer.dtype, expected.dtype.name)
-            elements.compared(dtypes.decoded(cupy, output, buffer.dtype), expected, bound, magnitude)
+            bound = bound_of(problem.largest_tolerance, buffer.dtype, values.dtype.name)
+            elements.compared(dtypes.decoded(cupy, output, buffer.dtype), values, bound, magnitude)
+
+
+def _no_kernel(case: Case) -> NoReturn:
+    """A reference kernel: there is none among references that are functions."""
+    raise AssertionError(case.id)
 
 
 def _claimed(claims: Path, name: str) -> bool:
