@@ -27,17 +27,43 @@ extern "C" __global__ void fill(VALUE* values, unsigned long long count, unsigne
     }
 }
 
-#elif defined WORD
+#elif defined MOST_FILLED
 
-// peakgate.measure.refill.fill: `target` in chunks of 2^shift words, each one of the pool's `chunks`.
-extern "C" __global__ void refill(WORD* __restrict__ target, unsigned long long words, const WORD* __restrict__ pool,
-                                  unsigned int chunks, unsigned int shift, unsigned int offset)
+struct Filled {
+    unsigned char* target;
+    const unsigned char* pool;
+    unsigned long long words;
+    unsigned int chunks, shift, word_bytes, offset;
+};
+
+struct AllFilled {
+    Filled buffers[MOST_FILLED];
+};
+
+template <typename Word>
+static __device__ __forceinline__ void refill_one(const Filled& at)
 {
-    const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x, mask = (1ull << shift) - 1;
+    Word* const target = (Word*)at.target;
+    const Word* const pool = (const Word*)at.pool;
+    const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x, mask = (1ull << at.shift) - 1;
 #pragma unroll 4
-    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += step) {
-        const unsigned long long from = __umulhi(mixed((unsigned int)(i >> shift) + offset), chunks);
-        target[i] = pool[(from << shift) + (i & mask)];
+    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < at.words; i += step) {
+        const unsigned long long from = __umulhi(mixed((unsigned int)(i >> at.shift) + at.offset), at.chunks);
+        target[i] = __ldg(pool + (from << at.shift) + (i & mask));
+    }
+}
+
+// peakgate.measure.refill.fill of several buffers, blockIdx.y of them each: `target` in chunks of 2^shift words, each one
+// of the pool's `chunks`.
+extern "C" __global__ void refill(const AllFilled all)
+{
+    const Filled& at = all.buffers[blockIdx.y];
+    switch (at.word_bytes) {
+    case 1: refill_one<unsigned char>(at); break;
+    case 2: refill_one<unsigned short>(at); break;
+    case 4: refill_one<unsigned int>(at); break;
+    case 8: refill_one<uint2>(at); break;
+    default: refill_one<uint4>(at);
     }
 }
 

@@ -46,9 +46,12 @@ def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array | None:
     return values
 
 
-_WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}
-"""Types in C++ by their size in bytes."""
-
+_MOST_FILLED = 8
+_FILLED = np.dtype(
+    [("target", "u8"), ("pool", "u8"), ("words", "u8")]
+    + [(name, "u4") for name in ("chunks", "shift", "word_bytes", "offset")]
+)
+_ALL_FILLED = np.dtype([("buffers", _FILLED, (_MOST_FILLED,))])
 
 _MOST_CHANGED = 8
 _CHANGED = np.dtype(
@@ -59,16 +62,20 @@ _ALL_CHANGED = np.dtype([("buffers", _CHANGED, (_MOST_CHANGED,))])
 """The structs of elements.cu."""
 
 
-def refill(target: Array, pool: Array, seed: int) -> None:
-    """``measure.refill.fill`` on the GPU, with the same bits, in stream order."""
-    if not target.size:
-        return
-    chunk = chunk_bytes(target.nbytes, target.itemsize)
-    word = math.gcd(chunk, target.nbytes, target.data.ptr, 16)
-    words, shift = target.nbytes // word, (chunk // word).bit_length() - 1
-    kernel = _function("refill", (("WORD", _WORDS[word]),))
-    chunks, offset = np.uint32(pool.nbytes // chunk), np.uint32(seed_offset(seed))
-    kernel(_grid(words), (_THREADS,), (target, np.uint64(words), pool, chunks, np.uint32(shift), offset))
+def refill(arrays: Sequence[tuple[Array, Array, int]]) -> None:
+    """``measure.refill.fill`` of each array with its pool and seed, with the same bits, in stream order."""
+    for first in range(0, len(arrays), _MOST_FILLED):
+        some = [each for each in arrays[first : first + _MOST_FILLED] if each[0].size]
+        given = np.zeros(_MOST_FILLED, _FILLED)
+        for at, (target, pool, seed) in enumerate(some):
+            chunk = chunk_bytes(target.nbytes, target.itemsize)
+            word = math.gcd(chunk, target.nbytes, target.data.ptr, 16)
+            words, shift = target.nbytes // word, (chunk // word).bit_length() - 1
+            drawn = pool.nbytes // chunk, shift, word, seed_offset(seed)
+            given[at] = (target.data.ptr, pool.data.ptr, words, *drawn)
+        if some:
+            kernel, most = _function("refill", (("MOST_FILLED", _MOST_FILLED),)), int(given["words"].max())
+            kernel((*_grid(most), len(some)), (_THREADS,), (given.view(_ALL_FILLED)[0],))
 
 
 def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:

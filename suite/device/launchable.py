@@ -271,9 +271,13 @@ class GpuLaunchable:
             raise DeviceLost(self._device.lost)
         try:
             self._restore_inputs()
-            for at, buffer in self._buffers.items():
-                if buffer.role in (Role.OUT, Role.TEMP):
-                    elements.refill(self.arrays[at], self._device.noise(buffer.dtype), self._device.draw(SEEDS))
+            written = {at: each for at, each in self._buffers.items() if each.role in (Role.OUT, Role.TEMP)}
+            elements.refill(
+                [
+                    (self.arrays[at], self._device.noise(buffer.dtype), self._device.draw(SEEDS))
+                    for at, buffer in written.items()
+                ]
+            )
             self._fill_texels()
             self.launch()
             self._read_texels()

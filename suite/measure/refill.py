@@ -112,8 +112,8 @@ def _below(indices: np.ndarray[Any, Any], seed: int, ends: Any) -> np.ndarray[An
 class Refiller(Protocol):
     """A device's way to change its arrays, in the order of the launches."""
 
-    def fill(self, target: Array, pool: Array, seed: int) -> None:
-        """As ``refill.fill``."""
+    def fill(self, arrays: Sequence[tuple[Array, Array, int]]) -> None:
+        """As ``refill.fill`` each array with its pool and seed."""
         ...
 
     def change(self, arrays: Sequence[tuple[Array, Array, int]]) -> None:
@@ -157,8 +157,8 @@ class Contents:
     def begin(self, arrays: Mapping[int, Array]) -> None:
         """Draw all contents of a batch anew, in these arrays."""
         self._arrays, self._changes, self._whole = arrays, [], self.draw(SEEDS)
+        self._fill(arrays, self._whole)
         for at, array in arrays.items():
-            self._fill(at, array, self._whole)
             if self.buffers[at].role is Role.SCRATCH:
                 array.fill(0)
 
@@ -166,13 +166,14 @@ class Contents:
         """Draw contents for the next launch of the batch, ``whole`` inputs; SCRATCH stays as the last one left it."""
         seed = self.draw(SEEDS)
         self._changes.append((seed, whole))
-        changed = []
-        for at, array in self._arrays.items():
-            if at in self._filled or (whole and self.buffers[at].role is Role.IN and at in self.pools):
-                self._fill(at, array, seed)
-            elif at in self.pools:
-                changed.append((array, self.pools[at], _of(seed, at)))
-        self.refiller.change(changed)
+        filled = {
+            at: array
+            for at, array in self._arrays.items()
+            if at in self._filled or (whole and self.buffers[at].role is Role.IN and at in self.pools)
+        }
+        self._fill(filled, seed)
+        changed = {at: array for at, array in self._arrays.items() if at not in filled}
+        self.refiller.change(self._drawn(changed, seed))
 
     def given(self, launch: int) -> list[Array]:
         """The IN and INOUT buffers as a launch of this batch found them, by argument position, drawn again."""
@@ -186,9 +187,9 @@ class Contents:
             array = self.refiller.empty_like(self._arrays[at])
             draws = [(self._whole, True), *self._changes[: launch + 1]]
             last = max(index for index, (_, whole) in enumerate(draws) if whole or buffer.role is Role.INOUT)
-            self._fill(at, array, draws[last][0])
+            self._fill({at: array}, draws[last][0])
             for seed, _ in draws[last + 1 :]:
-                self.refiller.change([(array, self.pools[at], _of(seed, at))])
+                self.refiller.change(self._drawn({at: array}, seed))
             found.append(array)
         return found
 
@@ -197,11 +198,15 @@ class Contents:
         """The bytes that are drawn for each launch where inputs are drawn whole."""
         return sum(buffer.nbytes for at, buffer in self.buffers.items() if buffer.role is Role.IN and at in self.pools)
 
-    def _fill(self, at: int, array: Array, seed: int) -> None:
-        if at in self.pools:
-            self.refiller.fill(array, self.pools[at], _of(seed, at))
-        elif at in self.pristine:
-            self.refiller.copy(array, self.pristine[at])
+    def _fill(self, arrays: Mapping[int, Array], seed: int) -> None:
+        self.refiller.fill(self._drawn(arrays, seed))
+        for at, array in arrays.items():
+            if at in self.pristine and at not in self.pools:
+                self.refiller.copy(array, self.pristine[at])
+
+    def _drawn(self, arrays: Mapping[int, Array], seed: int) -> list[tuple[Array, Array, int]]:
+        """Those arrays that have a pool, with it and their own seed."""
+        return [(array, self.pools[at], _of(seed, at)) for at, array in arrays.items() if at in self.pools]
 
 
 def _of(seed: int, position: int) -> int:
@@ -212,9 +217,14 @@ def _of(seed: int, position: int) -> int:
 class HostRefiller:
     """NumPy's way."""
 
-    fill = staticmethod(fill)
     copy = staticmethod(np.copyto)
     empty_like = staticmethod(np.empty_like)
+
+    @staticmethod
+    def fill(arrays: Sequence[tuple[Array, Array, int]]) -> None:
+        """One array after the other."""
+        for each in arrays:
+            fill(*each)
 
     @staticmethod
     def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:

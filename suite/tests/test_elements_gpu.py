@@ -126,8 +126,7 @@ def test_refills_are_numpys_bit_for_bit(elements, dtype, shape):
     wanted = np.zeros(*buffer.storage)
     arrays = [(cupy.asarray(wanted), cupy.asarray(pool)) for _ in range(9)]
     refill.fill(wanted, pool, 5)
-    for there, its_pool in arrays:
-        elements.refill(there, its_pool, 5)
+    elements.refill([(there, its_pool, 5) for there, its_pool in arrays])
     assert all(there.get().tobytes() == wanted.tobytes() for there, _ in arrays)
     elements.change([(there, its_pool, 100 + at) for at, (there, its_pool) in enumerate(arrays)])
     for at, (there, _) in enumerate(arrays):
@@ -136,11 +135,25 @@ def test_refills_are_numpys_bit_for_bit(elements, dtype, shape):
         assert there.get().tobytes() == changed.tobytes()
 
 
+def test_arrays_of_all_sizes_are_filled_at_once(elements):
+    import cupy  # noqa: PLC0415
+
+    pool = np.arange(8192, dtype="uint32")
+    sizes = (("uint8", 0), ("uint16", 1), ("uint8", 3_000_001), ("uint64", 77))
+    wanted = [np.zeros(size, dtype) for dtype, size in sizes]
+    there = [cupy.asarray(each) for each in wanted]
+    pools = [pool.view(each.dtype) for each in wanted]
+    elements.refill([(each, cupy.asarray(its), 7) for each, its in zip(there, pools, strict=True)])
+    for each, its in zip(wanted, pools, strict=True):
+        refill.fill(each, its, 7)
+    assert [each.get().tobytes() for each in there] == [each.tobytes() for each in wanted]
+
+
 def test_a_refill_begins_on_any_byte(elements):
     import cupy  # noqa: PLC0415
 
     pool = np.arange(8192, dtype="uint32").view("uint8")
     there, wanted = cupy.zeros(4099, "uint8")[3:], np.zeros(4096, "uint8")
-    elements.refill(there, cupy.asarray(pool), 9)
+    elements.refill([(there, cupy.asarray(pool), 9)])
     refill.fill(wanted, pool, 9)
     assert (there.get() == wanted).all()

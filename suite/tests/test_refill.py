@@ -143,9 +143,9 @@ class Recording(refill.HostRefiller):
     def __init__(self):
         self.asked = []
 
-    def fill(self, target, pool, seed):
-        self.asked.append(("fill", target.ctypes.data, seed))
-        refill.fill(target, pool, seed)
+    def fill(self, arrays):
+        self.asked += [("fill", target.ctypes.data, seed) for target, _, seed in arrays]
+        super().fill(arrays)
 
     def change(self, arrays):
         self.asked += [("change", target.ctypes.data, seed) for target, _, seed in arrays]
