@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 import inspect
 import os
+import re
 import subprocess
 import sys
 import time
@@ -110,8 +111,11 @@ def distinct(cases: Sequence[Case]) -> Mapping[str, Case]:
     for case in cases:
         if callable(case.reference):
             settings: Mapping[str, Any] = getattr(_written(case), "keywords", {})
-            # Numbers are sizes; other settings choose between kernels.
-            named = [name if isinstance(value, int) else f"{name}={value}" for name, value in sorted(settings.items())]
+            # Numbers are sizes; other settings choose between kernels. Functions are named without their addresses.
+            named = [
+                name if isinstance(value, int) else f"{name}={re.sub(' at 0x[0-9a-f]+', '', str(value))}"
+                for name, value in sorted(settings.items())
+            ]
             key = repr((*_function(case), named))
             found[key] = max(found.get(key, case), case, key=lambda each: each.buffer_bytes)
     return found

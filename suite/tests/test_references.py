@@ -48,6 +48,17 @@ def test_a_reference_is_compiled_once_per_settings_types_and_dimensions_on_its_l
     assert list(references.distinct(cases).values()) == [*cases[1:5], cases[6]]
 
 
+def test_a_function_among_the_settings_is_the_same_in_every_process():
+    def settings_of(_process):
+        def rounded(values):
+            return values
+
+        return {"by": (rounded, 1.0)}
+
+    once, again = (given(partial(scaled, count=1, **settings_of(process)), 8) for process in range(2))
+    assert list(references.distinct([once])) == list(references.distinct([again]))
+
+
 def test_references_with_kernels_of_their_own_come_first():
     cases = [given(partial(scaled, count=1, by=float(by)), 8) for by in range(3)] + [
         given(doubled, 8),
