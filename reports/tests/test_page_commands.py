@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
-from functools import cache
+from functools import cache, reduce
 from io import StringIO
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import pytest
 from page_commands import Step, script, steps
 from peakgate.cli import VERBS, main
 from peakgate.core.help import page, topics
+from peakgate.core.processes import variables
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "baselines" / "nvidia-h200" / "runs"
@@ -45,29 +48,38 @@ NAMES = {
 """What a reader puts in place of a name in capital letters."""
 
 
-def runnable(topic: str) -> list[Step]:
-    return [step for step in steps(page(topic)) if step.path or not step.text.startswith(tuple(RUN_BY))]
+def runnable() -> dict[str, list[Step]]:
+    """The files and commands of each page but the tutorial, whose commands and earlier pages' are not run again."""
+    known = {*steps(page("tutorial"))}
+    found = {}
+    for topic in topics():
+        own = [step for step in steps(page(topic)) if step.path or not step.text.startswith(tuple(RUN_BY))]
+        found[topic] = [step for step in own if step not in known or not step.text.startswith("peakgate ")]
+        known.update(own)
+    return {topic: own for topic, own in found.items() if topic != "tutorial" and not all(step.path for step in own)}
 
 
-HERE = [topic for topic in topics() if topic != "tutorial" and not all(step.path for step in runnable(topic))]
-
-
-def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    someone = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    branch = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "init.defaultBranch", "GIT_CONFIG_VALUE_0": "main"}
-    programs = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(
-        ["bash", "-c", text],
-        cwd=folder,
-        env={**os.environ, **someone, **branch, **programs},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+HERE = runnable()
+OF_ITS_OWN = "peakgate fleet --device"
+"""What leaves threads behind, and so is run in a process."""
 
 
 @pytest.fixture(scope="module")
-def tutorial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+def _reader() -> Iterator[None]:
+    """The environment of somebody with a name for git, and without a GPU."""
+    someone = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    branch = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "init.defaultBranch", "GIT_CONFIG_VALUE_0": "main"}
+    programs = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
+    with variables(**someone, **branch, **programs):
+        yield
+
+
+def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", text], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def tutorial(_reader: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """A folder in which somebody did the tutorial, and what was printed."""
     pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
     folder = tmp_path_factory.mktemp("tutorial")
@@ -85,7 +97,10 @@ def test_a_reader_of_the_tutorial_gets_what_it_shows(tutorial: tuple[Path, subpr
 
 @pytest.mark.parametrize("topic", HERE)
 def test_the_commands_of_a_page_end_as_it_says(
-    topic: str, tutorial: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+    topic: str,
+    tutorial: tuple[Path, subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if topic == "fleet" and not hasattr(tarfile, "data_filter"):
         pytest.skip("a fleet needs Python 3.11.4")
@@ -99,11 +114,14 @@ def test_the_commands_of_a_page_end_as_it_says(
         shutil.copy(path, saved)
     for lock in ("old.lock", "new.lock"):
         (project / lock).touch()
-    text = script(runnable(topic))
-    for name, given in NAMES.items():
-        text = re.sub(name, given, text)
-    done = run(text, project)
-    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.chdir(project)
+    for step in HERE[topic]:
+        text = step.text if step.path else reduce(lambda text, name: re.sub(name, NAMES[name], text), NAMES, step.text)
+        if text.startswith("peakgate ") and not text.startswith(OF_ITS_OWN):
+            assert main(shlex.split(text, comments=True)[1:]) == step.exit_code, text
+        else:
+            done = run(script([step._replace(text=text)]), project)
+            assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_other_tests_run_is_there_and_on_a_page() -> None:
