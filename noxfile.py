@@ -18,8 +18,8 @@ nox.options.reuse_venv = "yes"
 os.environ.setdefault("UV_COMPILE_BYTECODE", "1")
 
 TESTS = ("suite/tests", "reports/tests", "kernels/tests", "lab/tests")
-SPREAD = ("-n", "auto", "--dist", "loadfile")
-"""How pytest-xdist spreads tests: by file, since fixtures of files are dear."""
+SPREAD = ("-n", "auto", "--dist", "worksteal")
+"""How pytest-xdist spreads tests: in their order, since fixtures of files are dear, until a process has none left."""
 WORKFLOWS = Path(".github", "workflows")
 ISSUE_FORMS = [path for path in sorted(Path(".github", "ISSUE_TEMPLATE").glob("*.yml")) if path.stem != "config"]
 STEPS: dict[Path, list[str]] = {}
