@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -180,16 +178,11 @@ def project(folder, text):
     return folder
 
 
-def bench(folder, *arguments):
-    command = [sys.executable, "-P", "-m", "peakgate", "bench", "--device", "cpu", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
 def test_the_pages_example_is_the_benchmark_that_is_measured():
     assert "\n\n".join(re.findall(r"```python\n(.*?)```", page("several-gpus"), re.DOTALL)) == LINKS.read_text()
 
 
-def test_the_pages_example_is_skipped_with_its_reason_where_no_gpu_is(tmp_path):
+def test_the_pages_example_is_skipped_with_its_reason_where_no_gpu_is(tmp_path, bench):
     alone = "\n\ndef bench_alone(gpu_benchmark):\n    gpu_benchmark.expect(2)(lambda: 2)\n"
     done = bench(project(tmp_path, LINKS.read_text() + alone), "--benchmark-json=run.json")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -203,7 +196,7 @@ def test_the_pages_example_is_skipped_with_its_reason_where_no_gpu_is(tmp_path):
     assert skipped["bench_links.bench_peer_copy-2gpu"].startswith("needs 2 GPUs, ")
 
 
-def test_a_run_that_could_measure_nothing_is_no_pass(tmp_path):
+def test_a_run_that_could_measure_nothing_is_no_pass(tmp_path, bench):
     done = bench(project(tmp_path, LINKS.read_text()))
     assert done.returncode == 2
     assert "needs 2 GPUs" in done.stdout + done.stderr
@@ -213,7 +206,7 @@ def test_a_run_that_could_measure_nothing_is_no_pass(tmp_path):
     "given",
     ["gpus=-1", "gpus='2'", "gpus=True", "gpus=2, state='warm'", "gpus=(1, 2), state='graph'", "gpus=2, stream=1"],
 )
-def test_gpus_that_cannot_be_meant_are_bad_input(tmp_path, given):
+def test_gpus_that_cannot_be_meant_are_bad_input(tmp_path, bench, given):
     text = f"import pytest\n@pytest.mark.peakgate({given})\ndef bench_x(gpu_benchmark):\n    gpu_benchmark(len, [])\n"
     done = bench(project(tmp_path, text))
     assert done.returncode == 2
