@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import shutil
@@ -83,6 +84,7 @@ def shown(golden: Callable[[str, str], None]) -> Callable[[str, Report], None]:
 def pytest_configure(config: pytest.Config) -> None:
     """Take interrupts: a shell's background job ignores them, and so would every process that a test interrupts."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.set_threshold(20_000)  # a sixth of what tests take that build frames and trees
     # Projects that tests write share what is built, the emulator's runtime above all.
     os.environ.setdefault("PEAKGATE_CACHE", str(Path(__file__).with_name(".cache")))
     for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
@@ -123,6 +125,7 @@ def _profiles() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    gc.freeze()  # what was imported and collected stays
     items.sort(key=_uses_gpu_here)
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and gpu_count() == 0:
