@@ -11,7 +11,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [
-    *(path for folder in ("suite", "reports") for path in (ROOT / folder).rglob("*.py") if "tests" not in path.parts),
+    *(
+        path
+        for folder in ("suite", "reports")
+        for path in (ROOT / folder).rglob("*.py")
+        if "tests" not in path.relative_to(ROOT).parts
+    ),
     *(ROOT / "suite").rglob("*.cpp"),
     ROOT / ".github" / "verdict.py",
 ]

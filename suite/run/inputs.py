@@ -64,7 +64,12 @@ def _packed_tree(packed: Path) -> dict[str, str | None]:
 @cache
 def harness() -> str:
     """A digest of this tool's own files: the version number does not change with every edit."""
-    names = {path for part in PARTS for path in PACKAGE.rglob(part) if path.is_file() and "tests" not in path.parts}
+    names = {
+        path
+        for part in PARTS
+        for path in PACKAGE.rglob(part)
+        if path.is_file() and "tests" not in path.relative_to(PACKAGE).parts
+    }
     return _digest(sorted(names))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from expecting import refuses
 from peakgate.core.errors import Code
+from peakgate.run import inputs
 from peakgate.run.inputs import floors_at
 
 TEXT = 'schema = 1\ngpu = "nvidia-h200"\n[floors]\n"a.b" = 0.7\n'
@@ -60,3 +61,17 @@ def test_a_mistake_in_the_base_is_named_with_its_commit(floors: Path) -> None:
     git("commit", "-q", "-a", "-m", "broken")
     with refuses(Code.RECORD, r"^HEAD:baselines/nvidia-h200/floors.toml:1: "):
         floors_at("HEAD", Path("baselines"), "nvidia-h200")
+
+
+def test_a_tool_in_a_folder_of_tests_has_a_digest_of_its_files_but_not_of_its_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "tests" / "peakgate"
+    (package / "tests").mkdir(parents=True)
+    monkeypatch.setattr(inputs, "PACKAGE", package)
+    digests = []
+    for name in ("one.py", "two.py", "tests/three.py"):
+        (package / name).write_text("")
+        digests.append(inputs.harness.__wrapped__())
+    assert len({*digests}) == 2
+    assert digests[1] == digests[2]

@@ -11,7 +11,12 @@ from peakgate.core import help as help_verb
 from peakgate.core.errors import Code
 
 ROOT = Path(__file__).parents[2]
-SOURCES = [path for room in ("suite", "reports") for path in (ROOT / room).rglob("*.py") if "tests" not in path.parts]
+SOURCES = [
+    path
+    for room in ("suite", "reports")
+    for path in (ROOT / room).rglob("*.py")
+    if "tests" not in path.relative_to(ROOT).parts
+]
 
 
 def shown(capsys, *words):
