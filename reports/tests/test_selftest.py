@@ -90,7 +90,10 @@ def test_too_many_false_positives_exit_3_and_name_case_and_session(
     assert (single["alarming_cases"], single["alarming_sessions"]["s03.json"]) == ({PAD: 5}, 5)
 
 
-def test_a_floor_tighter_than_the_runner_exits_3_and_is_named(tmp_path: Path, capsys: Captured) -> None:
+def test_a_floor_tighter_than_the_runner_exits_3_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 2)
     fraction = load(unchanged(tmp_path / "aa", sessions=5))[0].cases[PAD].peak_fraction
     folder = tmp_path / "baselines" / "nvidia-h200"
     folder.mkdir(parents=True)
