@@ -17,7 +17,7 @@ from lab.pages import fill_page
 
 HERE = Path(__file__).parent
 PAGE = HERE / "README.md"
-RECORDS = (HERE / "counters.json.xz", HERE / "counters-2.json.xz")
+RECORDS = tuple(HERE / f"counters{part}.json.xz" for part in ("", "-2", "-3"))
 """The oldest first: a case is shown as the last one has it."""
 SHARES = {
     "DRAM": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
