@@ -25,7 +25,8 @@ from peakgate.measure.sampling import SamplingPlan
 from peakgate.reports.pages.markers import table
 
 from lab.pages import fill_page
-from lab.starts.replicates import layout, spreads
+from lab.starts import rates
+from lab.starts.replicates import layout, pairs, spreads
 
 SIZES = {"64KiB": 64 << 10, "8MiB": 8 << 20, "64MiB": 64 << 20, "512MiB": 512 << 20}
 """Bytes of the device-to-device copies that are timed: 3 to 250 microseconds on an H200."""
@@ -280,6 +281,8 @@ def page(record: dict[str, Any]) -> dict[str, str]:
         "starts-samples": fewer_samples(),
         "starts-replicates": spreads(),
         "starts-layout": layout(),
+        "starts-pairs": pairs(),
+        "starts-rates": rates.page(),
         "starts-beside": table(("beside", "copy", "median us", *what), beside_rows),
     }
 

@@ -254,9 +254,6 @@ def _resolvable(screened: pd.DataFrame, looks: Sequence[Look], suspected: int) -
 SCREENING_LOOKS = (4, 6)
 """After so many screening pairs the cases are looked at; even numbers, so that both orders count alike."""
 
-SCREENING_LOOK_IN_TURNS = 4
-"""Where one process samples both sides a look costs a process, and pairs are cheap."""
-
 EARLY_LOOK = 2
 """Two pairs rule nothing out: what moves all cases of a process alike has the same sign twice in half of all runs. They
 are enough where every changed case moved by GROSS_SHIFT and the sentinels, which that would move too, stayed."""
@@ -267,12 +264,9 @@ PLAIN_P = 1e-4
 """A case beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is a suspect without further pairs."""
 
 
-def next_look(done: int, planned: int, *, early: bool = False, in_turns: bool = False) -> int:
-    """How many pairs there are to be at the next look; the planned ones at most.
-
-    ``early``: also after EARLY_LOOK. ``in_turns``: processes sample both sides.
-    """
-    looks = (SCREENING_LOOK_IN_TURNS,) if in_turns else (EARLY_LOOK, *SCREENING_LOOKS) if early else SCREENING_LOOKS
+def next_look(done: int, planned: int, *, early: bool = False) -> int:
+    """How many pairs there are to be at the next look, ``early`` also after EARLY_LOOK; the planned ones at most."""
+    looks = (EARLY_LOOK, *SCREENING_LOOKS) if early else SCREENING_LOOKS
     return min([planned, *(look for look in looks if look > done)])
 
 

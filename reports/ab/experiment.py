@@ -257,8 +257,8 @@ class _Experiment:
         planned, done, cases = self._record.settings.pairs, 0, self._timed
         watched = [case in self._record.plan.sentinels for case in cases]
         while done < planned and cases:
-            early = any(watched) and not all(watched)
-            last = next_look(done, planned, early=early, in_turns=bool(self._others))
+            early = not self._others and any(watched) and not all(watched)
+            last = next_look(done, planned, early=early)
             self._pairs(Phase.SCREEN, done, last, cases)
             done = last
             if done > EARLY_LOOK:

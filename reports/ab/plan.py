@@ -226,7 +226,10 @@ def environment_notes(folders: tuple[SideFolder, SideFolder], codes: tuple[Contr
 
 
 def spread_out(cases: Sequence[str], count: int, durations_us: Mapping[str, float]) -> list[str]:
-    """``count`` of the cases: evenly over their durations where those are known, else in turns over the families."""
+    """``count`` of the cases: evenly over their durations where those are known, else in turns over the families.
+
+    Of a family the last ones, which are most often the fastest: a slow one costs every pair its time.
+    """
     if count >= len(cases):
         return list(cases)
     timed = sorted((case for case in cases if case in durations_us), key=lambda case: (durations_us[case], case))
@@ -235,7 +238,7 @@ def spread_out(cases: Sequence[str], count: int, durations_us: Mapping[str, floa
     families: dict[str, list[str]] = {}
     for case in cases:
         families.setdefault(case.partition(".")[0], []).append(case)
-    turns = [(turn, place, case) for place, own in enumerate(families.values()) for turn, case in enumerate(own)]
+    turns = [(turn, place, case) for place, own in enumerate(families.values()) for turn, case in enumerate(own[::-1])]
     return [case for _, _, case in sorted(turns)[:count]]
 
 

@@ -86,14 +86,12 @@ REPEATED = SamplingPlan(budget_us=8_000.0, fair_samples=240, control_batches=10)
 """For one of the many processes of an A/B.
 The control's batches take 4 ms and have a standard error of some 15 ns on an H200 (lab/injected/README.md)."""
 
-ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1)
+ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1, batch=1, warmup=1)
 """Where only whether a case can be timed matters."""
 
 
 FIRST_LAUNCH = SamplingPlan(min_samples=1, max_samples=1, batch=1)
 """The first sample of a case whose builds are sampled in turns."""
-
-BALANCED_ROUNDS = 4
 
 
 def base_first(count: int) -> bool:
@@ -117,9 +115,9 @@ class PairPlan:
     """
 
     share: SamplingPlan
-    least_rounds: int = BALANCED_ROUNDS
+    least_rounds: int = 4
     most_rounds: int = 16
-    target_error: float = 0.0015
+    target_error: float = 0.0025
 
     def done(self, log_ratios: Sequence[float]) -> bool:
         """Whether these rounds are enough."""
@@ -135,17 +133,16 @@ ROUND_US, MOST_OF_ROUND = 800.0, 6
 MANY_CASES = 64
 """Of more cases none gets more than eight rounds: a fifth of them, which scatter most, would take half of the time."""
 
-LONG_US = 500.0
-"""A sample of a kernel that takes longer scatters by 0.1 %, and no batches favour a side: two rounds are a pair."""
+SHORT_US = 100.0
+"""Launches up to this long depend on their batch's number: four rounds at least are a pair, else two."""
 
 
 def pair_plan(launch_us: float, cases: int) -> PairPlan:
     """The plan of a kernel whose launch takes so long, one of so many cases of a process."""
     count = min(MOST_OF_ROUND, max(1, int(ROUND_US / launch_us)))
     share = SamplingPlan(min_samples=count, max_samples=count, batch=count, warmup=1)
-    if launch_us > LONG_US:
-        return PairPlan(share, least_rounds=2, most_rounds=4)
-    return PairPlan(share, most_rounds=16 if cases <= MANY_CASES else 8)
+    most_rounds = 16 if cases <= MANY_CASES else 8
+    return PairPlan(share, least_rounds=4 if launch_us <= SHORT_US else 2, most_rounds=most_rounds)
 
 
 Batch = Sequence[tuple[float, float | None]]

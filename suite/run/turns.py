@@ -60,7 +60,7 @@ def in_turns(session: Session, case: Case, fingerprint: str, pairs: int, cases: 
         for ratios in found:
             while spoilt <= SPOILT_ROUNDS and not plan.done(ratios):
                 contents, taken = int(drawn.integers(SEEDS)), len(parts[0])
-                for at in (0, 1) if base_first(len(ratios)) else (1, 0):
+                for at in (0, 1) if base_first(taken) else (1, 0):
                     compare = session.compare_timed if taken == compared[at] and compared_when_timed(case) else None
                     checks = TimedChecks(session, case, None, compare, np.random.default_rng(contents))
                     parts[at].append(sampled(checks, plan.share))
