@@ -27,6 +27,12 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 RECORDS = (HERE / "growth.json", HERE / "growth-gpu.json")
 PAGE = HERE / "README.md"
+WAITS = (
+    *("gates-86845f7", "gates-b7f787f", "gates-4b25cee", "gates-901c6ea"),
+    *("ab-86845f7", "ab_9-901c6ea", "ab_30-901c6ea", "ab_everything-901c6ea"),
+)
+"""Records of ``waits``, the oldest first."""
+PHASES = ("start and imports", "cases and machine code", "proof", "screen", "confirm")
 
 COMPARED = (50, 200, 800, 2000)
 """Cases of two runs."""
@@ -138,7 +144,20 @@ def page(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "growth-slopes": table(("command", "at size 0", "slope", "farthest point from the line"), slopes),
         "growth-points": table(("command", "size", "seconds", "clock"), lines),
         "growth-taken": taken,
+        "growth-waits": waits(),
     }
+
+
+def waits() -> str:
+    """The table of what people waited for on H200s: of each command the records of ``waits`` as they were taken."""
+    rows = []
+    for name in WAITS:
+        record = json.loads((HERE / f"waits-{name}.json").read_text(encoding="utf-8"))
+        for what, found in record["waits"].items():
+            phases = {each: f"{phase['wall']:.1f}" for each, phase in found.get("phases", {}).items()}
+            shown = [phases.get(each, "") for each in PHASES]
+            rows.append((what, record["commit"], f"{found['wall_s']:.1f}", *shown, str(found["exit_code"])))
+    return table(("command", "commit", "s", *PHASES, "exit code"), sorted(rows, key=lambda row: row[0]))
 
 
 def write_page() -> None:

@@ -236,8 +236,8 @@ class Device(ABC):
     def exchange(self, leaving: KernelLaunchable, coming: KernelLaunchable) -> None:  # noqa: B027
         """Unload the machine code of one of two such builds and load that of the other, in its place.
 
-        So both run from the same addresses, which decide how instructions meet in the caches: a kernel of 50 µs took up
-        to 3 % longer from others (an H200, lab/starts/README.md).
+        So both run from the same addresses, which decide how instructions meet in the caches: a kernel of 50 µs took
+        5 % longer from others (an H200, lab/starts/README.md).
         """
 
     def warm_up(self) -> None:  # noqa: B027
