@@ -133,7 +133,7 @@ ROUND_US, MOST_OF_ROUND = 800.0, 6
 MANY_CASES = 64
 """Of more cases none gets more than eight rounds: a fifth of them, which scatter most, would take half of the time."""
 
-SHORT_US = 100.0
+UNEVEN_BELOW_US = 100.0
 """Launches up to this long depend on their batch's number: four rounds at least are a pair, else two."""
 
 
@@ -142,7 +142,7 @@ def pair_plan(launch_us: float, cases: int) -> PairPlan:
     count = min(MOST_OF_ROUND, max(1, int(ROUND_US / launch_us)))
     share = SamplingPlan(min_samples=count, max_samples=count, batch=count, warmup=1)
     most_rounds = 16 if cases <= MANY_CASES else 8
-    return PairPlan(share, least_rounds=4 if launch_us <= SHORT_US else 2, most_rounds=most_rounds)
+    return PairPlan(share, least_rounds=4 if launch_us <= UNEVEN_BELOW_US else 2, most_rounds=most_rounds)
 
 
 Batch = Sequence[tuple[float, float | None]]
