@@ -191,7 +191,7 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
         say(note)
     for case, reason in reasons(planned, *codes).items():
         say(f"{case}: {reason}")
-    pairs = f"{options.pairs} pairs of processes" if planned.timed else "nothing"
+    pairs = f"{options.pairs} pairs at most" if planned.timed else "nothing"
     cases, sentinels = counted(len(planned.measured), "case"), counted(len(planned.sentinels), "sentinel")
     say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
     refused = [case for case in planned.head_only if not codes[1][case].described]
