@@ -150,14 +150,15 @@ def page(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def waits() -> str:
     """The table of what people waited for on H200s: of each command the records of ``waits`` as they were taken."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in WAITS:
         record = json.loads((HERE / f"waits-{name}.json").read_text(encoding="utf-8"))
         for what, found in record["waits"].items():
             phases = {each: f"{phase['wall']:.1f}" for each, phase in found.get("phases", {}).items()}
             shown = [phases.get(each, "") for each in PHASES]
             rows.append((what, record["commit"], f"{found['wall_s']:.1f}", *shown, str(found["exit_code"])))
-    return table(("command", "commit", "s", *PHASES, "exit code"), sorted(rows, key=lambda row: row[0]))
+    rows.sort(key=lambda row: row[0])
+    return table(("command", "commit", "s", *PHASES, "exit code"), rows)
 
 
 def write_page() -> None:

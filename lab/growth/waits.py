@@ -46,15 +46,20 @@ def chosen(cases: int, of_file: Counter[Path]) -> list[Path]:
     return found
 
 
+def numbered(text: str, number: int) -> str:
+    """A source in which each kernel begins with the instruction; it must have one."""
+    found, count = KERNEL.subn(lambda found: found[0] + INSTRUCTION.format(number), text)
+    assert count, "there is no kernel"
+    return found
+
+
 def committed(files: Sequence[Path], number: int, repository: Path) -> None:
     """Commit a copy of the project at hand in which each kernel of these files begins with the instruction."""
     project = config.required()
     copied(project, repository)
     for path in files:
         copy = repository / path.relative_to(project.root)
-        text, count = KERNEL.subn(lambda found: found[0] + INSTRUCTION.format(number), copy.read_text(encoding="utf-8"))
-        assert count, f"{path} has no kernel"
-        copy.write_text(text, encoding="utf-8")
+        copy.write_text(numbered(copy.read_text(encoding="utf-8"), number), encoding="utf-8")
     someone = ("-c", "user.name=T", "-c", "user.email=t@example.org")
     for command in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--allow-empty", "-m", str(number))):
         subprocess.run(["git", *someone, *command], cwd=repository, check=True)

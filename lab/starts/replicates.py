@@ -31,7 +31,7 @@ from peakgate.reports.ab.record import Timed, compared_us
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.pages.markers import table
 
-from lab.growth.waits import INSTRUCTION, KERNEL
+from lab.growth.waits import numbered
 
 CASES = (
     *("sgemm.split_k-256", "sgemm.cublas-256", "sgemm.double_buffer-256", "sgemm.warp_tiled-256"),
@@ -77,10 +77,7 @@ def sources() -> Iterator[None]:
                 assert copy is not None
                 assert case.stage.source is not None
                 text = case.stage.source.read_text(encoding="utf-8")
-                copy.write_text(
-                    KERNEL.sub(lambda found, number=number: found[0] + INSTRUCTION.format(number), text),
-                    encoding="utf-8",
-                )
+                copy.write_text(numbered(text, number), encoding="utf-8")
                 made.append(copy)
         yield
     finally:
