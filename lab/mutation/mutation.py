@@ -63,17 +63,32 @@ MODULES = (
     *("judge/metrics", "judge/occupancy", "judge/waivers", "reports/comparison/judge"),
     *("reports/comparison/evidence", "reports/comparison/noise", "reports/comparison/resample"),
     *("reports/gate/protect", "reports/gate/changes", "reports/gate/acknowledged", "reports/gate/command"),
-    *("reports/ab/decide", "reports/history/scan", "reports/history/trend", "reports/floors/command"),
-    *("measure/refill", "measure/sampling", "check/resources/baseline", "run/identity", "run/terms"),
+    *(
+        "reports/ab/changed",
+        "reports/ab/decide",
+        "reports/history/scan",
+        "reports/history/trend",
+        "reports/floors/command",
+    ),
+    *("measure/refill", "measure/sampling", "check/resources/baseline", "run/identity", "run/readable", "run/terms"),
 )
 TESTS = {
     "suite": (
         *("activity", "base", "baseline", "check_gpu_build", "correctness", "data", "family", "figures", "gate"),
         *("limits", "magnitudes", "narrow_types", "occupancy", "refill", "remeasure", "resources", "sampling"),
-        *("session", "state", "table", "terms", "waivers"),
+        *("readable", "session", "state", "table", "terms", "waivers"),
     ),
     "reports": (
-        *("ab_decide", "ab_look", "ab_schedule", "ab_screening", "ab_verdicts", "compare", "compare_figures"),
+        *(
+            "ab_changed",
+            "ab_decide",
+            "ab_look",
+            "ab_schedule",
+            "ab_screening",
+            "ab_verdicts",
+            "compare",
+            "compare_figures",
+        ),
         *("compare_gpus", "compare_properties", "compare_verdicts", "evidence", "floors", "frame"),
         *("gate_steps", "trend_findings"),
         *("history_changes", "history_gpus", "history_series", "history_trend", "margins", "noise", "protect"),
