@@ -76,7 +76,7 @@ TESTS = {
     "suite": (
         *("activity", "base", "baseline", "check_gpu_build", "correctness", "data", "family", "figures", "gate"),
         *("limits", "magnitudes", "narrow_types", "occupancy", "refill", "remeasure", "resources", "sampling"),
-        *("readable", "session", "state", "table", "terms", "waivers"),
+        *("readable", "session", "several_gpus", "state", "table", "terms", "waivers"),
     ),
     "reports": (
         *(

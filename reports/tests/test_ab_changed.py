@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
@@ -89,7 +90,33 @@ def test_links_are_alike_where_they_lead_to_the_same_place_of_their_trees(projec
         (each / "outside").symlink_to("../file")
     (base / "inside").unlink()
     (base / "inside").write_text("1")
-    assert in_folders(base, project) == ["inside", "outside"]
+    (base / "folder").unlink()
+    (base / "folder").symlink_to("gone")
+    assert in_folders(base, project) == ["folder", "inside", "outside"]
+    assert in_folders(project, base) == ["folder", "inside", "outside"]
+
+
+def test_a_link_that_leads_out_of_one_tree_alone_is_no_file_of_both(project: Path) -> None:
+    base = copied(project)
+    for each in (base, project):
+        (each / "link").symlink_to(project / "kernels")
+    assert in_folders(base, project) == in_folders(project, base) == ["link"]
+
+
+def test_files_of_equal_size_and_time_are_compared_by_their_content(project: Path) -> None:
+    base = copied(project)
+    (project / "kernels" / "x.npy").write_text("2")
+    for each in (base, project):
+        os.utime(each / "kernels" / "x.npy", (1, 1))
+    assert in_folders(base, project) == ["kernels/x.npy"]
+
+
+def test_a_commit_and_a_folder_are_compared_by_their_files(project: Path) -> None:
+    base = copied(project)
+    head = SideFolder("head", project.resolve(), commit(project, "one"))
+    (base / "new.py").write_text("")
+    other = SideFolder("base", base.resolve(), None)
+    assert changed_files(other, head) == changed_files(head, other) == ["new.py"]
 
 
 @pytest.mark.parametrize(("limit", "there"), [("MOST_BYTES", 11), ("MOST_FILES", 5)])
@@ -100,6 +127,13 @@ def test_of_large_folders_it_is_not_known(
     for most, known in ((there - 1, None), (there, [])):
         monkeypatch.setattr(changed, limit, most)
         assert in_folders(base, project) == known
+
+
+def test_of_one_large_folder_it_is_not_known_either(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = copied(project)
+    (project / "more.py").write_text("")
+    monkeypatch.setattr(changed, "MOST_FILES", 5)
+    assert in_folders(base, project) is in_folders(project, base) is None
 
 
 def test_folders_at_other_places_of_their_repositories_are_not_compared(project: Path) -> None:

@@ -1,12 +1,13 @@
 """A change of what a family's functions read is seen, and functions of families that cannot read it are not called."""
 
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
-from peakgate.core.case import Scale
+from peakgate.core.case import Family, Scale
 from peakgate.run import identity, listing
-from peakgate.run.readable import owners
+from peakgate.run.readable import own_folders, owners
 
 FAMILY = """
 import sys
@@ -90,3 +91,66 @@ def test_a_file_is_owned_by_the_family_in_whose_folder_it_is():
     assert owners([*owned, Path("/p/kernels/abc.py")], folders) == {None, *folders}
     assert owners([], folders) == set()
     assert owners(None, folders) == {None}
+
+
+@pytest.fixture
+def families(tmp_path, monkeypatch):
+    """The folder of two families, a and b, that this process imported as packages; no search path reaches it."""
+    for name in "ab":
+        file = tmp_path / "kernels" / name / "family.py"
+        file.parent.mkdir(parents=True)
+        file.write_text("")
+        module = ModuleType(f"{name}.family")
+        module.__file__, module.FAMILY = (
+            str(file),
+            Family(f"family {name}", "", (), lambda _: iter(()), lambda _: iter(())),
+        )
+        monkeypatch.setitem(sys.modules, f"{name}.family", module)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "lib")])
+    return tmp_path / "kernels"
+
+
+def known(families):
+    """The families of that folder that have one of their own."""
+    return {name for name, folder in own_folders().items() if Path(folder).parent == families}
+
+
+def imported(monkeypatch, name, file):
+    """Have this process import a module from a file."""
+    module = ModuleType(name)
+    module.__file__ = str(file) if file else None
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_a_family_owns_its_folder_where_nothing_else_comes_from_there(families, monkeypatch):
+    imported(monkeypatch, "a.helper", families / "a" / "helper.py")
+    imported(monkeypatch, "elsewhere", families / "elsewhere.py")
+    imported(monkeypatch, "built_in", None)
+    (families / "a" / "own_link").symlink_to("family.py")
+    assert known(families) == {"family a", "family b"}
+    assert own_folders()["family a"] == str(families / "a")
+
+
+def test_a_family_does_not_own_a_folder_from_which_another_package_has_a_module(families, monkeypatch):
+    imported(monkeypatch, "elsewhere", families / "a" / "helper.py")
+    assert known(families) == {"family b"}
+
+
+def test_a_family_does_not_own_a_folder_to_which_another_familys_link_leads(families):
+    (families / "b" / "link.py").symlink_to(families / "a" / "family.py")
+    assert known(families) == {"family b"}
+
+
+@pytest.mark.parametrize(("entry", "owning"), [("a", {"family b"}), ("a/deep", {"family b"}), (".", set())])
+def test_a_family_does_not_own_a_folder_that_a_search_path_reaches(families, monkeypatch, entry, owning):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(families / entry)])
+    assert known(families) == owning
+
+
+def test_the_files_that_differ_are_named_from_the_top_of_the_tree(tmp_path, monkeypatch):
+    (tmp_path / "peakgate.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    listed = tmp_path / "names"
+    listed.write_text("kernels/a/x.npy\0f.txt\0")
+    assert identity._changed(listed) == [tmp_path / "kernels/a/x.npy", tmp_path / "f.txt"]
+    assert identity._changed(None) is None

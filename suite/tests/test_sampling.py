@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from peakgate.measure.sampling import (
+    FIRST_LAUNCH,
     ONE_BATCH,
     REPEATED,
     PairPlan,
@@ -146,6 +147,8 @@ def test_rounds_of_a_pair_go_on_until_their_ratios_agree_or_there_are_enough():
     assert plan.done([-0.01, 0.01] * 6)
     assert plan.done([-0.0015, 0.0015] * 2)
     assert not plan.done([-0.0018, 0.0018] * 2)
+    exactly = PairPlan(ONE_BATCH, least_rounds=2, target_error=1.0)
+    assert exactly.done([-1.0, 1.0])
 
 
 @pytest.mark.parametrize("period", [2, 4])
@@ -156,15 +159,17 @@ def test_what_returns_every_second_or_fourth_batch_meets_both_sides_alike(period
 
 
 def test_kernels_of_a_process_of_many_cases_have_fewer_rounds():
-    few, many = (pair_plan(50.0, cases).most_rounds for cases in (3, 200))
-    assert few > many
+    assert [pair_plan(50.0, cases).most_rounds for cases in (3, 64, 65, 200)] == [16, 16, 8, 8]
 
 
 def test_a_long_kernel_has_fewer_samples_of_a_round_and_fewer_rounds():
-    plans = [pair_plan(launch_us, 3) for launch_us in (5.0, 100.0, 160.0, 400.0, 5000.0)]
-    assert [plan.share.max_samples for plan in plans] == [6, 6, 5, 2, 1]
-    assert [plan.least_rounds for plan in plans] == [4, 4, 2, 2, 2]
-    assert all(plan.share.min_samples == plan.share.max_samples == plan.share.batch for plan in plans)
+    plans = [pair_plan(launch_us, 3) for launch_us in (5.0, 100.0, 101.0, 160.0, 400.0, 5000.0)]
+    assert [plan.share.max_samples for plan in plans] == [6, 6, 6, 5, 2, 1]
+    assert [plan.least_rounds for plan in plans] == [4, 4, 2, 2, 2, 2]
+    assert all(
+        plan.share.warmup == 1 and plan.share.min_samples == plan.share.max_samples == plan.share.batch
+        for plan in plans
+    )
 
 
 def test_samples_that_were_taken_in_parts_count_as_one():
@@ -230,6 +235,9 @@ def test_a_fair_error_is_enough_after_96_samples_or_8_ms_and_20_ms_whatever_it_i
     assert not plan.done(scattered_by(0.0061, 16, 10.0))
     assert not plan.done(scattered_by(0.0059, 4, 330.0))
     assert plan.done(scattered_by(0.0059, 4, 334.0))
+    assert plan.done([[1000.0]] * 8)
+    assert not REPEATED.done(scattered_by(0.0059, 38, 10.0))
+    assert REPEATED.done(scattered_by(0.0059, 40, 10.0))
     assert not plan.done(scattered_by(0.0061, 4, 334.0))
     assert plan.done(scattered_by(0.0061, 4, 834.0))
 
@@ -243,6 +251,8 @@ def test_the_error_of_too_few_batches_is_that_of_their_samples():
 
 
 def test_a_probe_of_an_ab_takes_one_sample():
+    assert (ONE_BATCH.batch, ONE_BATCH.warmup, FIRST_LAUNCH.batch) == (1, 1, 1)
+    assert all(plan.min_samples == plan.max_samples == 1 for plan in (ONE_BATCH, FIRST_LAUNCH))
     assert not ONE_BATCH.done([])
     assert ONE_BATCH.done([[1.0]])
 
