@@ -9,7 +9,7 @@ from pathlib import Path
 
 from peakgate.core import config
 from peakgate.core.errors import PeakgateError
-from peakgate.core.git import top_of
+from peakgate.core.git import top_of, tree_of
 from peakgate.reports.ab.folders import SideFolder, git
 
 KERNEL_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".md")
@@ -52,8 +52,8 @@ def _by_git(base: SideFolder, head: SideFolder) -> Iterable[str] | None:
 
 def _by_content(base: Path, head: Path) -> Iterable[str] | None:
     """Of two folders, or of the work trees that they are in."""
-    before, after = _tree(base), _tree(head)
-    if base.relative_to(before) != head.relative_to(after):
+    before, after = tree_of(base), tree_of(head)
+    if base.resolve().relative_to(before) != head.resolve().relative_to(after):
         return None
     files, others = _files(before), _files(after)
     both = files & others
@@ -61,13 +61,6 @@ def _by_content(base: Path, head: Path) -> Iterable[str] | None:
     if many or sum((before / name).lstat().st_size for name in both) > MOST_BYTES:
         return None
     return {*(files ^ others), *(name for name in both if not _alike(before, after, name))}
-
-
-def _tree(folder: Path) -> Path:
-    try:
-        return top_of(folder).resolve()
-    except PeakgateError:
-        return folder
 
 
 def _files(tree: Path) -> set[str]:

@@ -56,6 +56,14 @@ def top_of(folder: Path) -> Path:
     return Path(ask(folder, "rev-parse", "--show-toplevel").decode("utf-8", "surrogateescape").removesuffix("\n"))
 
 
+def tree_of(project: Path) -> Path:
+    """The folder that a project may use: its repository, or the project itself without one; without links."""
+    try:
+        return top_of(project).resolve()
+    except PeakgateError:
+        return project.resolve()
+
+
 def commit_of(ref: str, folder: Path, option: str) -> str:
     """The commit that ``ref`` names in the repository around ``folder``; errors name the command-line ``option``."""
     top_of(folder)  # outside a repository, that is what is wrong

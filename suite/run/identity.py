@@ -35,6 +35,7 @@ from peakgate.build.cubin import BuildError, cubin
 from peakgate.core import config
 from peakgate.core.case import Buffer, Case, Role, Scale, Tier
 from peakgate.core.errors import Code, PeakgateError, described, refused
+from peakgate.core.git import tree_of
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.measure.data import input_array, inputs_of
@@ -256,7 +257,7 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
 def _changed(names: Path | None) -> list[Path] | None:
     if names is None:
         return None
-    tree = listing.tree_of(config.current().root)
+    tree = tree_of(config.current().root)
     return [tree / name for name in names.read_text(encoding="utf-8", errors="surrogateescape").split("\0") if name]
 
 

@@ -218,7 +218,7 @@ class _Supplier:
     """The process that lists, and the pipes to it; it ends with this object."""
 
     def __init__(self, project: Path, arguments: Sequence[str]) -> None:
-        self.tree = tree_of(project)
+        self.tree = git.tree_of(project)
         until_ended = ExitStack()
         folder = until_ended.enter_context(scratch_folder("listing"))
         self._errors = folder / "errors"
@@ -281,14 +281,6 @@ class _Supplier:
             yield self._process.stdout
         finally:
             timer.cancel()
-
-
-def tree_of(project: Path) -> Path:
-    """The folder that the families may use: the repository, or what there is of the project without one."""
-    try:
-        return git.top_of(project).resolve()
-    except PeakgateError:
-        return project.resolve()
 
 
 def _end(process: subprocess.Popen[bytes], scratch: ExitStack) -> None:
