@@ -315,7 +315,9 @@ class _Experiment:
         if not cases:
             return
         step = 1 if not self._others else last - first if len(cases) <= MANY_CASES else PAIRS_OF_MANY
-        turns = [turn for pair in range(first, last, step) for turn in self._order(pair, min(step, last - pair))]
+        turns = [
+            (pair, min(step, last - pair), which) for pair in range(first, last, step) for which in self._order(pair)
+        ]
         recent: list[float] = []
         start = time.monotonic()
         before: _Asked | None = None
@@ -344,9 +346,9 @@ class _Experiment:
             before.run.until_left()
             self._keep(before)
 
-    def _order(self, pair: int, pairs: int) -> list[tuple[int, int, Side]]:
-        """The processes that measure so many pairs from one on: first pair, number of pairs and side of each."""
-        return [(pair, pairs, which) for which in ((Side.BASE,) if self._others else order(pair))]
+    def _order(self, pair: int) -> tuple[Side, ...]:
+        """The sides whose processes measure a pair, first to last."""
+        return (Side.BASE,) if self._others else order(pair)
 
     def _process(self, stage: Phase, pair: int, which: Side, cases: Sequence[str]) -> Process:
         """Run one process and keep it; SideBroken if it reported no case."""
