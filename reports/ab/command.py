@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from peakgate.core.errors import Code, PeakgateError
@@ -26,7 +24,7 @@ from peakgate.reports.ab.folders import (
     resolve,
     usual,
 )
-from peakgate.reports.ab.means import AB_FOLDER, MANIFEST, SIDES, Budget, Means, Phases
+from peakgate.reports.ab.means import AB_FOLDER, MANIFEST, SIDES, Budget, Means, Phases, import_beside
 from peakgate.reports.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, built_environment
 from peakgate.reports.ab.schedule import Side
@@ -127,7 +125,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     if options.plan:
         return _plan(options, base, head)
     phases, budget = Phases(), Budget(options.budget)
-    _import_beside(OUTCOME)
+    import_beside(OUTCOME)
     try:
         raw = _empty(options.out)  # before anything can end this run without a verdict
         for side in (base, head):
@@ -148,22 +146,12 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     return ExitCode.INTERRUPTED if record.interrupted else code
 
 
-def _import_beside(module: str) -> None:
-    """Import a module while this thread waits for others; where it fails, it fails again where it is needed."""
-
-    def load() -> None:
-        with suppress(Exception):
-            importlib.import_module(module)
-
-    threading.Thread(target=load).start()
-
-
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     """Print each case that would be measured, and why; nothing is measured.
 
     Exits 1 where a case builds in base alone, 3 where one builds nowhere or is not described: so would ``ab``.
     """
-    _import_beside(OUTCOME)
+    import_beside(OUTCOME)
     try:
         with (
             _environments(options) as made,

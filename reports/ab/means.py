@@ -1,12 +1,14 @@
-"""The means of an experiment: its folder, the wall time that it may take, and where that goes."""
+"""The means of an experiment: its folder, the wall time that it may take, and where that goes; imports beside it."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,3 +120,16 @@ class Means:
     budget: Budget
     progress: Progress
     phases: Phases = field(default_factory=Phases)
+
+
+def import_beside(module: str, *, daemon: bool = False) -> None:
+    """Import a module while this thread waits for others; where it fails, it fails again where it is needed.
+
+    The end of this process does not wait for a ``daemon``.
+    """
+
+    def load() -> None:
+        with suppress(Exception):
+            importlib.import_module(module)
+
+    threading.Thread(target=load, daemon=daemon).start()

@@ -6,9 +6,7 @@ Apart from the command, which starts before this is imported: pandas and SciPy t
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +20,7 @@ from peakgate.reports.ab.experiment import Choice, run_experiment
 from peakgate.reports.ab.explain import Explained, explain
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.judge import comparison
-from peakgate.reports.ab.means import Means, Phases
+from peakgate.reports.ab.means import Means, Phases, import_beside
 from peakgate.reports.ab.record import AbRecord, PairSettings, load_record, times
 from peakgate.reports.ab.schedule import Side
 from peakgate.reports.comparison.command import report as compared
@@ -55,7 +53,7 @@ def measured(
 
     SideBroken when a side cannot even prove its kernels.
     """
-    threading.Thread(target=importlib.import_module, args=(PICTURES,), daemon=True).start()
+    import_beside(PICTURES, daemon=True)
     settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
     choice = Choice(
         tuple(options.parts),
