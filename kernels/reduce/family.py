@@ -73,11 +73,12 @@ def running_sums(xp: Any, values: Array) -> Array:
 
 def counts(xp: Any, before: Array, values: Array) -> Array:
     """What was there, and how many elements of each bin; those outside 0 to 1 are in none."""
-    inside = values[(values >= 0) & (values < 1)]
-    bins = (inside * xp.float32(BINS)).astype("int32")
-    bins += xp.arange(bins.size, dtype="int32") % COPIES * BINS  # neighbours never count in the same place
-    found = xp.bincount(bins, minlength=COPIES * BINS).reshape(COPIES, BINS).sum(axis=0)
-    return before + found.astype("uint32")
+    inside = (values >= 0) & (values < 1)
+    bins = xp.where(inside, values * xp.float32(BINS), xp.float32(BINS)).astype("int32")
+    bins += xp.arange(bins.size, dtype="int32") % COPIES * (BINS + 1)  # neighbours never count in the same place
+    found = xp.zeros(COPIES * (BINS + 1), dtype="uint32")
+    xp.add.at(found, bins, xp.uint32(1))
+    return before + found.reshape(COPIES, BINS + 1)[:, :BINS].sum(axis=0, dtype="uint32")
 
 
 def grid_stride(n: int, block: int = BLOCK, most: int = MOST_BLOCKS) -> int:
