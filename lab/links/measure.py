@@ -84,6 +84,7 @@ def main(out: Path, count: int) -> None:
         floors = folder / "baselines" / model / "floors.toml"
         record["floors"] = floors.read_text(encoding="utf-8") if floors.is_file() else None
         record["judged"] = run(folder, *chosen)
+        out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         committed(folder, BENCH.read_text(encoding="utf-8").replace(ONCE, 2 * ONCE))
         compared = peakgate(folder, "ab", *chosen, "--pairs=4", "--confirm-pairs=4", "--json", "HEAD~1", "HEAD")
         record["ab"] = json.loads(compared.stdout) if compared.stdout.startswith("{") else compared.stderr[-2000:]

@@ -255,6 +255,7 @@ class SampleStream:
             if limit_ns is not None:
                 occupy = (np.uint64(self._flag_memory.ptr), np.uint64(limit_ns))
                 place.hold((place.filling,), (_FILLING_THREADS,), occupy)
+        for place in self._each():
             place.reached.record(place.stream)
             place.starts[0].record(place.stream)
         try:
