@@ -18,7 +18,6 @@ from peakgate.core.files import scratch_folder
 from peakgate.core.processes import last_words_in
 from peakgate.core.text import counted
 from peakgate.core.verdict import FAULTY, ExitCode, Verdict
-from peakgate.measure.sampling import MANY_CASES
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
 from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.means import CASES, SIDES, Means, Stopped
@@ -51,8 +50,9 @@ from peakgate.reports.runs.runfile import BenchVerdict, Unmeasured, load_run
 from peakgate.run.ab_process import OtherBuilds
 from peakgate.run.run_file import OTHER_BUILDS_FILE
 
-PAIRS_OF_MANY = 2
-"""So many pairs a process samples of many cases: a minute's work is not lost by an interrupt, and a budget is kept."""
+PAIRS_OF_ALL_CASES = 1024
+"""So many pairs a process samples, over all its cases, some half a minute: an interrupt loses no more, and a budget is
+kept."""
 
 ENERGY_PAIRS = 3
 """So many of the first pairs measure energy, where that is asked for."""
@@ -314,7 +314,7 @@ class _Experiment:
     def _run_pairs(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
         if not cases:
             return
-        step = 1 if not self._others else last - first if len(cases) <= MANY_CASES else PAIRS_OF_MANY
+        step = max(1, min(last - first, PAIRS_OF_ALL_CASES // len(cases))) if self._others else 1
         turns = [
             (pair, min(step, last - pair), which) for pair in range(first, last, step) for which in self._order(pair)
         ]

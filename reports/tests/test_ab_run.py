@@ -51,8 +51,8 @@ def test_one_process_a_look_measures_the_pairs_of_both_sides_where_machine_code_
     assert "over 4 pairs" in row(tmp_path, PAD)["reason"]
 
 
-def test_a_process_of_very_many_cases_measures_two_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment, "MANY_CASES", 5)
+def test_a_process_of_very_many_cases_measures_fewer_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiment, "PAIRS_OF_ALL_CASES", 12)
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED)) == 0
     assert [each[:2] for each in ran(tmp_path)[2:]] == [["base", "repeat"]] * 2
 

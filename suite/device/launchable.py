@@ -353,7 +353,7 @@ class GpuLaunchable:
                 batch,
                 lambda: state.method(self._method(stream, sets)),
                 stream.control if hold and not state.captures else None,
-                power=nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None,
+                power=self._power_meter,
                 rest=let_clock_recover,
             )
             if hold and witness is not None and witness.second_clock and not self.case.repeated:
@@ -410,6 +410,10 @@ class GpuLaunchable:
     @cached_property
     def _pools(self) -> dict[int, Array]:
         return self._device.pools(self.case)
+
+    @cached_property
+    def _power_meter(self) -> nvml.PowerMeter | None:
+        return nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None
 
     def _contents(self, draw: Draw) -> Contents:
         return Contents(GpuRefiller(), self._buffers, self._pools, self._pristine, draw)

@@ -257,7 +257,6 @@ def joined(parts: Sequence[Samples], pair_ratios: Sequence[float] = ()) -> Sampl
         sm_clocks_mhz=tuple(clock for part in parts for clock in part.sm_clocks_mhz),
         discarded=sum(part.discarded for part in parts),
         control_us=None,
-        activity_us=next((part.activity_us for part in parts if part.activity_us is not None), None),
         doubt=next((part.doubt for part in parts if part.doubt), None),
         power_w=statistics.median(drawn_w) if drawn_w else None,
         steady_below_mhz=last.steady_below_mhz if all(part.steady_below_mhz for part in parts) else None,

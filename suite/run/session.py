@@ -163,7 +163,7 @@ class TimedChecks:
         attempt = session.attempts.get(case.id, 0)
         self._rng = rng or np.random.default_rng([session.seed, zlib.crc32(case.id.encode()), attempt])
         self.proof, self.spent_s, self.limit_s = proof, 0.0, 0.0
-        self.witness = Witness(self._draw, self._wanted, self._judge, second_clock=rng is None or compare is not None)
+        self.witness = Witness(self._draw, self._wanted, self._judge, second_clock=rng is None)
 
     def _draw(self, end: int) -> int:
         return int(self._rng.integers(end))
