@@ -25,7 +25,7 @@ from peakgate.measure.sampling import SamplingPlan
 from peakgate.reports.pages.markers import table
 
 from lab.pages import fill_page
-from lab.starts import rates
+from lab.starts import live, rates
 from lab.starts.replicates import layout, pairs, spreads
 
 SIZES = {"64KiB": 64 << 10, "8MiB": 8 << 20, "64MiB": 64 << 20, "512MiB": 512 << 20}
@@ -283,6 +283,7 @@ def page(record: dict[str, Any]) -> dict[str, str]:
         "starts-layout": layout(),
         "starts-pairs": pairs(),
         "starts-rates": rates.page(),
+        "starts-live": live.page(),
         "starts-beside": table(("beside", "copy", "median us", *what), beside_rows),
     }
 
