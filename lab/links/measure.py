@@ -1,9 +1,11 @@
 """An all-reduce, an all-gather and a copy between GPUs of this host: times, floors, an ``ab``, as a record.
 
     python -m lab.links.measure OUT.json [COUNT]
+    python -m lab.links.measure --page
 
 COUNT GPUs, by default 2, that nothing else uses. In a project of its own five runs set floors and a sixth is judged by
-them; then ``ab`` compares a commit whose all-reduce does its work twice with the one before it.
+them; then ``ab`` compares a commit whose all-reduce does its work twice with the one before it. ``--page`` fills the
+table of the page from RECORD.
 """
 
 from __future__ import annotations
@@ -17,9 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.device.driver import gpu_count, gpu_name, gpu_uuid, slug
+from peakgate.reports.pages.markers import table
 from peakgate.run.marker import too_few
 
+from lab.pages import fill_page, percent
+
 BENCH = Path(__file__).parents[2] / "suite" / "tests" / "links" / "bench_links.py"
+RECORD = Path(__file__).with_name("h200-2.json")
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "several-gpus.md"
 ONCE = "    communicator.allReduce(*arrays, nccl.NCCL_SUM, stream)\n"
 SESSIONS = 5
 FIELDS = (
@@ -93,5 +100,28 @@ def main(out: Path, count: int) -> None:
             shutil.copy(floors, out.with_suffix(".floors.toml"))
 
 
+def page(record: dict[str, Any]) -> str:
+    """A row for each case: its times in the first runs, the last of them judged, and what `ab` said of it."""
+    said = {row["case"]: row for row in record["ab"]["rows"]}
+    rows = []
+    for case, judged in record["judged"]["cases"].items():
+        times_us = [run["cases"][case]["time_us"] for run in record["runs"]]
+        rows.append(
+            (
+                case.partition(".")[2],
+                f"{min(times_us):.1f} to {max(times_us):.1f}",
+                f"{judged['gbs']:.0f}",
+                percent(judged["peak_fraction"]),
+                "" if judged["floor"] is None else percent(judged["floor"]),
+                judged["verdict"],
+                f"{said[case]['verdict']} {said[case]['change']}",
+            )
+        )
+    return table(("case", "µs in five runs", "GB/s", "of the peak", "floor", "a sixth run", "`ab`"), rows)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 2)
+    if sys.argv[1] == "--page":
+        fill_page(PAGE, {"links": page(json.loads(RECORD.read_text(encoding="utf-8")))})
+    else:
+        main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 2)
