@@ -1,7 +1,7 @@
 """How often `ab` is wrong, and finds 0.5 %, where one process samples both builds: ``python -m lab.starts.rates``.
 
-Gates of all cases of ``replicates.RECORD`` are resampled (seeded) from its pairs of equal code, as ``lab.injected``
-does with processes, and decided as `ab` does. ``rates.json`` has what came of them; ``overlap --page`` shows it.
+Gates of all cases of ``replicates.PAIR_RECORDS`` are resampled (seeded) from its pairs of equal code, and decided as
+`ab` does: ``lab.injected`` does so with processes. ``rates.json`` has what came of them; ``overlap --page`` shows it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from peakgate.reports.pages.markers import table
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
 from lab.injected.resample import as_screened, shuffled
-from lab.starts.replicates import RECORD, read
+from lab.starts.replicates import PAIR_RECORDS, read
 
 RATES = Path(__file__).with_name("rates.json")
 GATES = 1000
@@ -31,7 +31,7 @@ SHIFTS_PERCENT = (0.0, 0.5, 1.0)
 
 def measured() -> tuple[list[str], Floats, Floats]:
     """The cases of the record, their log times, and their log ratios by case and pair."""
-    processes = read(RECORD)
+    processes = read(*PAIR_RECORDS)
     cases = [row["case"] for row in processes[0][1:]]
     rows = {case: [row for of in processes for row in of[1:] if row["case"] == case] for case in cases}
     log_time = np.log([np.mean([row["us"] for row in rows[case]]) for case in cases])

@@ -40,7 +40,8 @@ CASES = (
     *("access.one_per_thread-f32", "attention.online-512x512-128-full"),
 )
 PAIRS = 4
-RECORD = Path(__file__).with_name("replicates-pairs.json.xz")
+PAIR_RECORDS = tuple(Path(__file__).with_name(f"replicates-pairs{more}.json.xz") for more in ("", "-2"))
+"""Of several pairs of a process: eight processes at 901c6ea, the others later and on another GPU."""
 RECORDS = {
     "A B, B A": Path(__file__).with_name("replicates-abba.json.xz"),
     "Thue and Morse": Path(__file__).with_name("replicates-balanced.json.xz"),
@@ -53,7 +54,7 @@ DRAWN = 2000
 
 Row = dict[str, Any]
 """A case of a process: ``us`` and ``control_us`` of the process alone, ``turns_us`` of both builds; of either way the
-samples of a side, and the lowest address of each batch's arrays, in order. In RECORD ``pair_ratios`` too, and
+samples of a side, and the lowest address of each batch's arrays, in order. In PAIR_RECORDS ``pair_ratios`` too, and
 ``beside_ratio`` of one pair whose builds stay loaded beside each other."""
 
 
@@ -227,7 +228,7 @@ def spreads() -> str:
 def pairs() -> str:
     """The table of the page on several pairs of a process: what pairs scatter by, and what processes add to it."""
     rng, rows = np.random.default_rng(0), []
-    processes = read(RECORD)
+    processes = read(*PAIR_RECORDS)
     of_processes = ratios(processes)
     for case in of_processes:
         found = [row for of in processes for row in of[1:] if row["case"] == case]
@@ -280,10 +281,10 @@ def layout() -> str:
     return "\n".join(found)
 
 
-def read(record: Path) -> list[list[Row]]:
-    """The processes of a record."""
-    found: Mapping[str, list[list[Row]]] = json.loads(lzma.decompress(record.read_bytes()))
-    return found["processes"]
+def read(*records: Path) -> list[list[Row]]:
+    """The processes of records."""
+    found: list[Mapping[str, list[list[Row]]]] = [json.loads(lzma.decompress(path.read_bytes())) for path in records]
+    return [process for record in found for process in record["processes"]]
 
 
 def main(argv: list[str]) -> int:
