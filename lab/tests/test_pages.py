@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from peakgate.reports.pages.markers import inside, read_document
 
+from lab.ahead import changes
 from lab.calibrated import page as calibrated
 from lab.clocks import page as clocks
 from lab.correctness import page as correctness
@@ -57,6 +58,7 @@ def frameworks_block(name: str) -> dict[str, str]:
         (triton.PAGE, triton.blocks),
         (latency.PAGE, latency.blocks),
         (downloads.PAGE, downloads.page),
+        (changes.PAGE, changes.blocks),
         *((page, partial(blocks, fleet.HERE)) for page, blocks in fleet.PAGES.items()),
         (ROOT / "docs/explanation/change-points.md", lambda: study.blocks(read("history/study.json"))),
         (LAB / "injected/README.md", lambda: {"injected-explained": explained(LAB / "injected" / "h200")}),
