@@ -53,7 +53,8 @@ struct Shared {
     float4 statistics[MAILS][SENDERS];
     int4 rows[DRAWN];
     Factors factors[STAGES];
-    Barrier full[STAGES], merged[STAGES], empty[STAGES];
+    Barrier full[STAGES], merged[STAGES];
+    Barrier empty[STAGES];  // every thread that reads a slot arrives: racecheck orders only what that thread read
     Barrier came[MAILS], read[MAILS];
     Barrier drawn[DRAWN];
 };
@@ -214,10 +215,7 @@ __device__ __forceinline__ void normalise_rows(Shared& shared, uint4* ring, ELEM
                     store_vector(out + offset, column, n, x);
                 }
             }
-            __syncwarp();
-            if (lane == 0) {
-                barrier_arrive(&shared.empty[going.slot]);
-            }
+            barrier_arrive(&shared.empty[going.slot]);
             going.next();
             last.next();
             --ahead;
@@ -234,7 +232,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 
     if (threadIdx.x == 0) {
         for (int slot = 0; slot < STAGES; ++slot) {
             barrier_init(&shared.full[slot], 1);
-            barrier_init(&shared.empty[slot], WARPS);
+            barrier_init(&shared.empty[slot], BLOCK);
             barrier_init(&shared.merged[slot], 1);
         }
         for (int slot = 0; slot < MAILS; ++slot) {

@@ -24,6 +24,8 @@ constexpr unsigned PRODUCER = WARPS, ADDER = WARPS + 1, LOOKER = WARPS + 2;
 constexpr int THREADS = 32 * (WARPS + 3);
 constexpr int VECTORS_OF_PART = 32 * VECTORS;  // a part of a tile is a warp's
 
+// Every thread arrives after its own reads and writes. Lane 0 could arrive for its warp, behind __syncwarp, and takes as
+// long; but racecheck orders the accesses of a thread that arrives, and none of the other lanes'.
 struct Shared {
     Barrier full[STAGES], summed[STAGES], found[STAGES], empty[STAGES];
     Ticket tickets[STAGES];
@@ -101,10 +103,7 @@ __device__ __forceinline__ void add_up_tiles(Shared& shared, const int* ring, co
         if (lane < WARPS) {
             shared.sums[turn.slot][lane] = of_part;
         }
-        __syncwarp();
-        if (lane == 0) {
-            barrier_arrive(&shared.summed[turn.slot]);
-        }
+        barrier_arrive(&shared.summed[turn.slot]);
     }
 }
 
@@ -149,10 +148,7 @@ __device__ __forceinline__ void look_back(Shared& shared, const TileState* state
         if (lane < WARPS) {
             shared.before[turn.slot][lane] = before + scanned - own;
         }
-        __syncwarp();
-        if (lane == 0) {
-            barrier_arrive(&shared.found[turn.slot]);
-        }
+        barrier_arrive(&shared.found[turn.slot]);
     }
 }
 
@@ -169,10 +165,7 @@ __device__ __forceinline__ void scan_and_store(Shared& shared, const int* ring, 
     scan_part(values);
     barrier_wait(&shared.found[turn.slot], turn.parity);
     const int before = shared.before[turn.slot][warp];
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) {
-        barrier_arrive(&shared.empty[turn.slot]);
-    }
+    barrier_arrive(&shared.empty[turn.slot]);
     store_part<WHOLE>(out, values, before, tile, n);
 }
 
@@ -203,9 +196,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x == 0) {
         for (unsigned slot = 0; slot < STAGES; ++slot) {
             barrier_init(&shared.full[slot], 1);
-            barrier_init(&shared.summed[slot], 1);
-            barrier_init(&shared.found[slot], 1);
-            barrier_init(&shared.empty[slot], WARPS);
+            barrier_init(&shared.summed[slot], 32);
+            barrier_init(&shared.found[slot], 32);
+            barrier_init(&shared.empty[slot], BLOCK);
         }
         fence_barrier_init();
     }

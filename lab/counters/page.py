@@ -1,4 +1,4 @@
-"""The tables of the page, from the records of ``lab.counters.counters``: ``python -m lab.counters.page``."""
+"""The tables of the page, from the records of counters and of racecheck: ``python -m lab.counters.page``."""
 
 from __future__ import annotations
 
@@ -35,6 +35,14 @@ STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 WAITS = tuple(stall for stall in (*STALLS, "gmma") if stall not in ("selected", "not_selected"))
 """Reasons for which a warp cannot be issued; the others have an instruction that could be."""
 MOST = 2
+ARRIVALS = {
+    "sanitize-2": "one lane of a warp",
+    "sanitize-3": "one lane of a warp",
+    "sanitize-4": "every thread",
+    "sanitize-5": "every thread",
+}
+"""By record of ``peakgate sanitize``, who arrives at the barriers of ``RACING``."""
+RACING = ("norm.rings", "reduce.scan_ahead")
 
 
 def table(records: Sequence[Mapping[str, Any]], family: str) -> Iterator[str]:
@@ -62,10 +70,29 @@ def table(records: Sequence[Mapping[str, Any]], family: str) -> Iterator[str]:
         )
 
 
+def races() -> Iterator[str]:
+    """A row for each record of racecheck: how many races it reports of a kernel, and of how many kinds."""
+    yield table_line(("record", "version", "who arrives", *(f"`{kernel}`: reports (kinds)" for kernel in RACING)))
+    yield table_line(("---", "---", "---", *["--:"] * len(RACING)))
+    for name, who in ARRIVALS.items():
+        record = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
+        (tool,) = (each for each in record["tools"] if each["tool"] == "racecheck")
+        reported = [*tool["defects"], *tool["waived"]]
+        counts = [[each["count"] for each in reported if each["kernel"] == kernel] for kernel in RACING]
+        cells = (f"{sum(each)} ({len(each)})" if each else "none" for each in counts)
+        yield table_line((f"`{name}.json`", record["sanitizer"], who, *cells))
+
+
+def blocks() -> dict[str, str]:
+    """The blocks of the page."""
+    records = [json.loads(lzma.decompress(path.read_bytes())) for path in RECORDS]
+    counters = {f"counters-{family}": "\n".join(table(records, family)) for family in CASES}
+    return {**counters, "counters-races": "\n".join(races())}
+
+
 def main() -> int:
     """Fill the page."""
-    records = [json.loads(lzma.decompress(path.read_bytes())) for path in RECORDS]
-    fill_page(PAGE, {f"counters-{family}": "\n".join(table(records, family)) for family in CASES})
+    fill_page(PAGE, blocks())
     return 0
 
 

@@ -13,6 +13,7 @@ from lab.ahead import changes
 from lab.calibrated import page as calibrated
 from lab.clocks import page as clocks
 from lab.correctness import page as correctness
+from lab.counters import page as counters
 from lab.cute import page as cute
 from lab.dodges import page as dodges
 from lab.downloads import downloads
@@ -58,6 +59,7 @@ def frameworks_block(name: str) -> dict[str, str]:
         (triton.PAGE, triton.blocks),
         (latency.PAGE, latency.blocks),
         (downloads.PAGE, downloads.page),
+        (counters.PAGE, counters.blocks),
         (changes.PAGE, changes.blocks),
         *((page, partial(blocks, fleet.HERE)) for page, blocks in fleet.PAGES.items()),
         (ROOT / "docs/explanation/change-points.md", lambda: study.blocks(read("history/study.json"))),
