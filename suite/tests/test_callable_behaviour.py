@@ -13,7 +13,7 @@ from peakgate.device.interface import DeviceLost, Unmeasurable
 from peakgate.device.state import footprint_bytes
 from peakgate.device.stream import Trial
 from peakgate.judge.peaks import Peaks
-from peakgate.measure.sampling import SamplingPlan
+from peakgate.measure.sampling import ONE_BATCH, SamplingPlan
 from peakgate.run.results import case_of
 
 PLAN = SamplingPlan(min_samples=4, max_samples=12)
@@ -67,6 +67,14 @@ def launchable(call, stream, behaviour, *, lost=None, state="cold"):
 @pytest.fixture(autouse=True)
 def _no_driver(monkeypatch):
     monkeypatch.setattr(measured, "persisting_l2_bytes", lambda: 0)
+
+
+def test_what_the_host_takes_to_see_the_end_is_no_other_stream_where_one_sample_is_wanted():
+    def trial(launch, count, limit_ns):
+        return Trial(False, 0.0 if idle(launch) else 470.0, (2.0 if idle(launch) else 28.0) / count)
+
+    found = measured.find_out(Stream(trial), Call(lambda: None, (), {}), ONE_BATCH)
+    assert found == measured.Behaviour(False, 1, 470.0)
 
 
 def test_a_callable_that_only_launches_is_sampled_in_blocked_batches():
