@@ -126,30 +126,39 @@ def _table(columns: Mapping[str, Iterable[object]]) -> str:
 
 
 def trials(record: Path) -> str:
-    """The newest trial of each number of GPUs, the fewest first: wall times, where they went, verdicts below."""
+    """The newest trial of each number of GPUs, with and without the full tier: wall times, phases, verdicts."""
     try:
         seen = [json.loads(path.read_text(encoding="utf-8")) for path in record.glob(TRIALS_SEEN)]
     except (OSError, ValueError) as error:
         raise PeakgateError(f"{record / TRIALS_SEEN}: a trial cannot be read ({error})") from None
     if not seen:
         raise PeakgateError(f"{record / TRIALS_SEEN}: no record of a trial; see lab/fleet/trial.py")
-    newest = {int(facts["workers"]): facts for facts in sorted(seen, key=lambda facts: str(facts["together"]["fleet"]))}
-    return "\n\n".join(_trial(newest[workers]) for workers in sorted(newest))
+    in_order = sorted(seen, key=lambda facts: str(facts["together"]["fleet"]))
+    newest = {(int(facts["workers"]), "shard" in facts): facts for facts in in_order}
+    return "\n\n".join(_trial(newest[kind]) for kind in sorted(newest))
 
 
 def _trial(facts: Mapping[str, Any]) -> str:
-    """Wall times on one machine, beside ``bench`` of one GPU and beside the same command on one GPU."""
-    alone, one = facts["alone"]["wall_s"], _wall_s(facts["one"]) if "one" in facts else None
-    rows: list[tuple[str, ...]] = [("`peakgate bench` of one GPU, without a fleet", f"{alone:.1f} s", "1.00", "")]
+    """Wall times on one machine, over those of the gates themselves and over ``bench`` of one GPU.
+
+    Gates at once take as long as the slowest, those one by one as long as all of them.
+    """
+    alone = facts["alone"]["wall_s"] if "alone" in facts else None
+    rows: list[tuple[str, ...]] = []
+    if alone:
+        rows.append(("`peakgate bench` of one GPU, without a fleet", f"{alone:.1f} s", "", "1.00"))
     for name, label in PARTS.items():
         if name in facts:
             wall = _wall_s(facts[name])
-            beside = [f"{wall / each:.2f}" if each and name != "shard" else "" for each in (alone, one)]
+            gates_s = [float(gate["wall_s"]) for gate in facts[name]["gates"].values()]
+            lasting_s = sum(gates_s) if name == "exclusive" else max(gates_s)
+            beside = [f"{wall / each:.2f}" if each and name != "shard" else "" for each in (lasting_s, alone)]
             rows.append((label, f"{wall:.1f} s", *beside))
     if "shard" in facts:
         added = sum(float(gate["wall_s"]) for gate in facts["shard"]["gates"].values())
         rows.append(("its gates' times added", f"{added:.1f} s", "", ""))
-    head = (f"{facts['workers']} GPUs", "wall time", "over `bench` of one GPU", "over a fleet of one GPU")
+    at = f", {facts['commit'][:7]}" if "commit" in facts else ""
+    head = (f"{facts['workers']} GPUs{at}", "wall time", "over its gates", "over `bench` of one GPU")
     parts = [part for part in facts.values() if isinstance(part, dict) and "gates" in part]
     gates = [gate for part in parts for gate in part["gates"].values()]
     judged = Counter[str]()
