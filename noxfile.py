@@ -225,8 +225,6 @@ def lint(session: nox.Session) -> None:
     session.install(
         "--no-deps", "--no-build-isolation", "--reinstall", "--config-settings=editable_mode=strict", "-e", "."
     )
-    # By it pytest would take our conftest.py for a plug-in's module, where pytest-benchmark's command has imported it.
-    shutil.rmtree("peakgate.egg-info", ignore_errors=True)
     session.run("mypy", "-p", "peakgate")
     session.run(
         "mypy",

@@ -121,7 +121,18 @@ def test_reports_run_without_cupy_and_without_the_device(tmp_path: Path) -> None
 
 
 def test_pytest_benchmark_compares_runs_at_the_root_without_the_extra_reports(tmp_path: Path) -> None:
-    """Its command loads the conftest files where importing pandas or SciPy fails, as in the environment of `bench`."""
+    """Its command loads the conftest files where importing pandas or SciPy fails, as in the environment of `bench`.
+
+    Metadata that a build left in the root may be met too, and names its conftest.py as a module of the plug-in.
+    """
+    left = tmp_path / "peakgate.egg-info"
+    left.mkdir()
+    for name, text in {
+        "PKG-INFO": "Metadata-Version: 2.4\nName: peakgate\nVersion: 0\n",
+        "SOURCES.txt": "conftest.py\n",
+        "entry_points.txt": "[pytest11]\npeakgate.run.plugin = peakgate.run.plugin\n",
+    }.items():
+        (left / name).write_text(text)
     run = tmp_path / "run.json"
     run.write_bytes(gzip.decompress(next((ROOT / "baselines").glob("*/runs/*-gate.json.gz")).read_bytes()))
     script = (
@@ -129,7 +140,7 @@ def test_pytest_benchmark_compares_runs_at_the_root_without_the_extra_reports(tm
         f"sys.argv = ['pytest-benchmark', 'compare', {str(run)!r}]\n"
         "from pytest_benchmark.cli import main; main()"
     )
-    command = [sys.executable, "-P", "-c", script]  # as its script: metadata of a build may lie in the root
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    command, found = [sys.executable, "-P", "-c", script], {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | found, capture_output=True, text=True, check=False)
     assert (done.returncode, "Traceback" in done.stdout + done.stderr) == (0, False), done.stderr
     assert "transpose" in done.stdout
