@@ -69,7 +69,8 @@ _CHECKED_CLANG = (
     "-tsan-distinguish-volatile=1",
 )
 # Unique symbols would tie kernels of one name together; a wrapper around every access to shared memory would be slow.
-_GCC = ("-fno-gnu-unique", "-fno-extern-tls-init")
+# Where variables are is computed at -g1 too, for up to a quarter of the time, and then left out.
+_GCC = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking")
 
 _NOT_EMULATED = {
     r"\basm\b": "this inline PTX",
