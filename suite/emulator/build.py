@@ -17,7 +17,7 @@ from peakgate.build import compilers
 from peakgate.build.compilers import objection_to
 from peakgate.build.sources import KernelEntry, SourceFile, device_only, entry_of, kernels, read_sources
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import CACHE_VARIABLE, cache_folder, scratch_folder
+from peakgate.core.files import CACHE_VARIABLE, alone, cache_folder, scratch_folder
 from peakgate.emulator.binary import spread, symbols_of
 from peakgate.emulator.compiler import (
     COMMON,
@@ -185,7 +185,7 @@ def _stand_ins(*, beside_nvidia: bool) -> Path:
 
 
 def build_runtime(compiler: Compiler) -> Path:
-    """The shared object of the emulator's runtime, built unless it is there already.
+    """The shared object of the emulator's runtime, built unless it is there already, by one process at a time.
 
     Raises PeakgateError if builds cannot be kept.
     """
@@ -202,7 +202,9 @@ def build_runtime(compiler: Compiler) -> Path:
             f"{folder}: builds cannot be kept there ({error}); point {CACHE_VARIABLE} at a writable folder",
             Code.UNWRITABLE,
         ) from error
-    with scratch_folder("build", folder) as scratch:
+    with alone(library.with_suffix(".lock")), scratch_folder("build", folder) as scratch:
+        if library.exists():  # another process was first
+            return library
         objects = [scratch / f"{name}.o" for name in RUNTIME_SOURCES]
 
         def compile_one(name: str, built: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +108,21 @@ def test_many_may_build_the_same_kernel_at_once(source: Path, cache: Path) -> No
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda value: stored(source, (("VALUE", value),)), ["3"] * 4)) == {3}
     assert len(kernels_in(cache)) == 1
+
+
+@every_compiler
+def test_a_runtime_that_another_process_builds_is_waited_for(
+    compiler: Compiler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def waited(lock: Path) -> Iterator[None]:
+        lock.with_suffix(".so").touch()  # the other one's
+        yield
+
+    monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path))
+    monkeypatch.setattr(build_module, "alone", waited)
+    monkeypatch.setattr(build_module, "must_run", pytest.fail)
+    assert build_module.build_runtime(compiler).exists()
 
 
 def test_prebuild_leaves_nothing_to_compile(source: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
