@@ -29,11 +29,18 @@ def own_folders() -> dict[str, str]:
     owned = [(package, file) for package, _, file in files]
     for package, (_, folder) in families.items():
         owned += [(package, path.resolve()) for path in folder.rglob("*") if path.is_symlink()]
+    package_of = {folder: package for package, (_, folder) in families.items()}
+    shared = {
+        folder
+        for package, file in owned
+        for folder in (file, *file.parents)
+        if package_of.get(folder, package) != package
+    }
     return {
         family.name: str(folder)
-        for package, (family, folder) in families.items()
-        if not any(folder.is_relative_to(entry) or entry.is_relative_to(folder) for entry in searched)
-        and all(owner == package or not file.is_relative_to(folder) for owner, file in owned)
+        for family, folder in families.values()
+        if folder not in shared
+        and not any(folder.is_relative_to(entry) or entry.is_relative_to(folder) for entry in searched)
     }
 
 

@@ -136,8 +136,9 @@ def test_a_family_does_not_own_a_folder_from_which_another_package_has_a_module(
     assert known(families) == {"family b"}
 
 
-def test_a_family_does_not_own_a_folder_to_which_another_familys_link_leads(families):
-    (families / "b" / "link.py").symlink_to(families / "a" / "family.py")
+@pytest.mark.parametrize("to", ["a/family.py", "a"])
+def test_a_family_does_not_own_a_folder_to_which_another_familys_link_leads(families, to):
+    (families / "b" / "link").symlink_to(families / to)
     assert known(families) == {"family b"}
 
 
