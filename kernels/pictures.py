@@ -51,6 +51,9 @@ def drawn(shown: Shown) -> dict[str, Chart]:
         found |= {"hgemm_ladder": ladder} if ladder.bars else {}
     found |= {name: sizes.groups(shown) for name, sizes in ATTENTION.items() if "attention" in shown.timed}
     found |= {name: _headlines(shown, name, title) for name, title in AGAINST_A_ROOF.items() if name in shown.timed}
+    for name, (family, title, stage) in FURTHER_HEADLINES.items():
+        further = _headlines(shown, family, title, stage) if family in shown.timed else None
+        found |= {name: further} if further and further.bars else {}
     for name, chart in found.items():
         if charts.is_empty(chart):
             raise PeakgateError(f"{shown.run.path}: nothing for the picture {name}; name a whole run", Code.PAGE)
@@ -232,18 +235,28 @@ AGAINST_A_ROOF = {
     "quantize": "8-bit floats from and to a {} matrix of bfloat16",
 }
 """Titles of pictures of a family's headlines, by family."""
+FURTHER_HEADLINES = {
+    "norm_long_rows": ("norm", "Softmax of the rows of a {} matrix of bfloat16", "rings"),
+    "reduce_scans": ("reduce", "Running sums of {}", "scan_ahead"),
+}
+"""Those of another size or roof: family, title, and a stage whose headline has both."""
 
 
 def _best(figures: Iterable[float | None]) -> float | None:
     return max((value for value in figures if value is not None), default=None)
 
 
-def _headlines(shown: Shown, family: str, title: str) -> Bars:
-    """The headlines of a family that are of the largest size and have the first one's roof, against that."""
+def _headlines(shown: Shown, family: str, title: str, stage: str | None = None) -> Bars:
+    """The headlines of a family that have the size and the roof of the stage's, against that.
+
+    Without a stage they are of the largest size, and have the first one's roof.
+    """
     found = [(entry.headline, entry.fellows) for entry in shown.entries[family] if entry.headline]
-    size = max((case.work.bytes, case.size) for (case, _), _ in found)[1] if found else ""
+    chosen = [case for (case, _), _ in found if stage in (None, case.stage.name)]
+    size = max((case.work.bytes, case.size) for case in chosen)[1] if chosen else ""
     alike = [(headline, fellows) for headline, fellows in found if headline[0].size == size]
-    roof = next((result.roof for (_, result), _ in alike if result.roof), None)
+    in_question = [result for (case, result), _ in alike if stage in (None, case.stage.name)]
+    roof = next((result.roof for result in in_question if result.roof), None)
     alike = [pair for pair in alike if pair[0][1].roof == roof]
     return Bars(
         title=f"{title.format(size)}: stages against the roof",

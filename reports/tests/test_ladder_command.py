@@ -36,7 +36,7 @@ def test_what_was_written_is_found_right_and_not_written_again(
 ) -> None:
     monkeypatch.setattr(charts(), "svg", charts().svg.__wrapped__)
     assert main(["ladder", GATE, "--write"]) == 0
-    assert capsys.readouterr().out.count("written: ") == 2 + 11
+    assert capsys.readouterr().out.count("written: ") == 2 + 13
     written = everything()
     assert main(["ladder", GATE]) == 0
     assert main(["ladder", GATE, "--write"]) == 0
