@@ -18,6 +18,7 @@ from peakgate import emulator
 from peakgate.cli import main
 from peakgate.core import terminal
 from peakgate.core.errors import PeakgateError
+from peakgate.core.processes import one_blas_thread
 from peakgate.core.report import Report
 from peakgate.device.driver import gpu_count
 from rich.console import Console
@@ -87,8 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(20_000)  # a sixth of what tests take that build frames and trees
     # Projects that tests write share what is built, the emulator's runtime above all.
     os.environ.setdefault("PEAKGATE_CACHE", str(Path(__file__).with_name(".cache")))
-    # In each process that imports NumPy OpenBLAS's threads spin for 40 ms, on processors that other tests need.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.update(one_blas_thread())  # others would spin for 40 ms in each process, where other tests need them
     for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
         del os.environ[name]  # a run that a test starts is no worker's: pytest-benchmark would measure nothing in it
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
