@@ -252,12 +252,10 @@ def _headlines(shown: Shown, family: str, title: str, stage: str | None = None) 
     Without a stage they are of the largest size, and have the first one's roof.
     """
     found = [(entry.headline, entry.fellows) for entry in shown.entries[family] if entry.headline]
-    chosen = [case for (case, _), _ in found if stage in (None, case.stage.name)]
-    size = max((case.work.bytes, case.size) for case in chosen)[1] if chosen else ""
-    alike = [(headline, fellows) for headline, fellows in found if headline[0].size == size]
-    in_question = [result for (case, result), _ in alike if stage in (None, case.stage.name)]
-    roof = next((result.roof for result in in_question if result.roof), None)
-    alike = [pair for pair in alike if pair[0][1].roof == roof]
+    chosen = [headline for headline, _ in found if stage in (None, headline[0].stage.name)]
+    size = max((case.work.bytes, case.size) for case, _ in chosen)[1] if chosen else ""
+    roof = next((result.roof for case, result in chosen if case.size == size and result.roof), None)
+    alike = [(headline, fellows) for headline, fellows in found if (headline[0].size, headline[1].roof) == (size, roof)]
     return Bars(
         title=f"{title.format(size)}: stages against the roof",
         note=", ".join(machine(shown.run)),
