@@ -154,9 +154,8 @@ def _trial(facts: Mapping[str, Any]) -> str:
             lasting_s = sum(gates_s) if name == "exclusive" else max(gates_s)
             beside = [f"{wall / each:.2f}" if each and name != "shard" else "" for each in (lasting_s, alone)]
             rows.append((label, f"{wall:.1f} s", *beside))
-    if "shard" in facts:
-        added = sum(float(gate["wall_s"]) for gate in facts["shard"]["gates"].values())
-        rows.append(("its gates' times added", f"{added:.1f} s", "", ""))
+            if name == "shard":
+                rows.append(("its gates' times added", f"{sum(gates_s):.1f} s", "", ""))
     at = f", {facts['commit'][:7]}" if "commit" in facts else ""
     head = (f"{facts['workers']} GPUs{at}", "wall time", "over its gates", "over `bench` of one GPU")
     parts = [part for part in facts.values() if isinstance(part, dict) and "gates" in part]
