@@ -46,7 +46,7 @@ FOREIGN = "foreign.json"
 """Where a side's run notes modules of the project that it loaded from elsewhere."""
 
 LONGEST_RUN_S = 900.0
-"""A run that takes longer hangs."""
+"""A run that takes longer for what it is asked for hangs."""
 
 
 class SideBroken(Exception):
@@ -77,24 +77,36 @@ class BenchProcess:
     def __init__(self, which: str, process: subprocess.Popen[bytes], word: int, left: int, log: Path) -> None:
         """``word`` is where the process is given its turn, ``left`` where it says that it has left the GPU."""
         self._which, self._process, self._word, self._left, self._log = which, process, word, left, log
-        self._began = self._turn_s = 0.0
+        self._began = self._told = self._turn_s = 0.0
         self._steps_s: Mapping[str, float] = {}
 
     def begin(self) -> None:
         """Give it its turn."""
         self._began = time.monotonic()
-        with contextlib.suppress(BrokenPipeError):  # it is gone: its exit code says why
-            os.write(self._word, b".")
+        self.go_on()
 
-    def until_left(self) -> None:
-        """Wait until it has left the GPU, or has ended."""
+    def go_on(self) -> None:
+        """Have it measure what is wanted further, after a look."""
+        self._say(ab_process.GO)
+
+    def leave(self) -> None:
+        """Have it leave the GPU after a look, and wait until it has."""
+        self._say(ab_process.END)
+        self.until_left()
+
+    def until_left(self) -> bool:
+        """Wait until it has left the GPU or has ended, or waits for what follows a look: False."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._left, selectors.EVENT_READ)
             if not selector.select(self._seconds_left()):
                 raise self._hangs()
+        said = os.read(self._left, ab_process.LONGEST_WORD)
+        if said == ab_process.LOOK:
+            return False
         with contextlib.suppress(ValueError):  # it ended without a word
-            self._steps_s = json.loads(os.read(self._left, ab_process.LONGEST_WORD))
+            self._steps_s = json.loads(said)
         self._turn_s = time.monotonic() - self._began
+        return True
 
     def finish(self) -> FinishedRun:
         """Wait for its end."""
@@ -120,8 +132,13 @@ class BenchProcess:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
 
+    def _say(self, word: bytes) -> None:
+        self._told = time.monotonic()
+        with contextlib.suppress(BrokenPipeError):  # it is gone: its exit code says why
+            os.write(self._word, word)
+
     def _seconds_left(self) -> float:
-        return max(self._began + LONGEST_RUN_S - time.monotonic(), 0.0)
+        return max(self._told + LONGEST_RUN_S - time.monotonic(), 0.0)
 
     def _hangs(self) -> SideBroken:
         reason = f"a run did not end within {LONGEST_RUN_S:.0f} s; its output is in {self._log}"

@@ -22,8 +22,9 @@ print(json.dumps(script["identities"]))
 
 FAKE_BENCH = """
 import json, os, pathlib, random, signal, sys
-from peakgate.run.ab_process import GpuToken
-GpuToken.of_environment().wait()
+from peakgate.run.ab_process import LOOK_FILE, GpuToken
+token = GpuToken.of_environment()
+token.wait()
 script = json.loads(pathlib.Path("script.json").read_text())
 log = pathlib.Path(script["log"])
 options = dict(argument.split("=", 1) for argument in sys.argv[1:] if "=" in argument)
@@ -32,14 +33,21 @@ document = json.loads(pathlib.Path("run.json").read_text())
 wanted = [benchmark["extra_info"]["case"] for benchmark in document["benchmarks"]]
 if "--cases" in options:
     wanted = pathlib.Path(options["--cases"]).read_text().split()
-with log.open("a") as lines:
-    lines.write(f"{script['name']} {'repeat' if repeat else 'proof'} {' '.join(wanted)}\\n")
-turn = len(log.read_text().splitlines())
-if script["interrupt_at"] == turn:
-    os.kill(os.getppid(), signal.SIGINT)
-    signal.pause()
-if script["fail_at"] and turn >= script["fail_at"]:
-    sys.exit(f"cannot open the device\\nERROR: no GPU left for {script['name']}")
+
+
+def asked_for(wanted):
+    with log.open("a") as lines:
+        lines.write(f"{script['name']} {'repeat' if repeat else 'proof'} {' '.join(wanted)}\\n")
+    turn = len(log.read_text().splitlines())
+    if script["interrupt_at"] == turn:
+        os.kill(os.getppid(), signal.SIGINT)
+        signal.pause()
+    if script["fail_at"] and turn >= script["fail_at"]:
+        sys.exit(f"cannot open the device\\nERROR: no GPU left for {script['name']}")
+    return turn
+
+
+turn = asked_for(wanted)
 
 
 def measured(side, document):
@@ -69,7 +77,8 @@ out = pathlib.Path(options["--out"])
 out.mkdir(parents=True)
 verdict = {"cases": untimed}
 if "--other-builds" in options:
-    asked = json.loads(pathlib.Path(options["--other-builds"]).read_text())
+    others = pathlib.Path(options["--other-builds"])
+    asked = json.loads(others.read_text())
     codes = asked["fingerprints"]
     sides = [json.loads(path.read_text()) for path in sorted(log.parent.glob("*.side"))]
     other = next(
@@ -80,11 +89,21 @@ if "--other-builds" in options:
     other_us = times_us(other["run"])
     beside, untimed_beside = measured(other, other["run"])
     verdict["other_builds"] = untimed_beside
-    noise = random.Random(f"pairs {turn}")
-    for benchmark in beside["benchmarks"]:
-        ratio = other_us[benchmark["extra_info"]["case"]] / own_us[benchmark["extra_info"]["case"]]
-        ratios = [ratio * noise.gauss(1.0, script["noise"]) for _ in range(asked["pairs"])]
-        benchmark["extra_info"]["pair_ratios"] = ratios
+    while True:
+        noise = random.Random(f"pairs {turn}")
+        for benchmark in beside["benchmarks"]:
+            found, case = benchmark["extra_info"], benchmark["extra_info"]["case"]
+            if case in asked["fingerprints"]:
+                ratio = other_us[case] / own_us[case]
+                ratios = [ratio * noise.gauss(1.0, script["noise"]) for _ in range(asked["pairs"])]
+                found["pair_ratios"] = [*found.get("pair_ratios", []), *ratios]
+        entries = {"own": untimed + [each["extra_info"] for each in kept]}
+        entries["other"] = untimed_beside + [each["extra_info"] for each in beside["benchmarks"]]
+        (out / LOOK_FILE).write_text(json.dumps(entries))
+        if script["leaves"] or not token.further():
+            break
+        asked = json.loads(others.read_text())
+        turn = asked_for(asked["fingerprints"])
     (out / "other_builds.json").write_text(json.dumps(beside))
 pathlib.Path(options["--benchmark-json"]).write_text(json.dumps(document) if kept else "")
 (out / "bench.json").write_text(json.dumps(verdict))
@@ -100,7 +119,8 @@ HARNESS = "fake_peakgate"
 class FakeSide:
     """What one side says: machine code and times by case, what it refuses, and how it misbehaves.
 
-    Cases in ``launches`` are launched otherwise than the same case of another side, None: not described.
+    Cases in ``launches`` are launched otherwise than the same case of another side, None: not described. One that
+    ``leaves`` cannot go on after a look.
     """
 
     fingerprints: Mapping[str, str | None] = field(default_factory=lambda: dict.fromkeys(LADDER, "same"))
@@ -108,6 +128,7 @@ class FakeSide:
     refused: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     noise: float = 0.001
+    leaves: bool = False
     fail_at: int = 0
     interrupt_at: int = 0
     fingerprints_fail: str = ""
@@ -132,7 +153,8 @@ class FakeSide:
             for case, code in self.fingerprints.items()
         }
         script |= {"identities": identities, "refused": dict(self.refused)}
-        script |= {"noise": self.noise, "fail_at": self.fail_at, "interrupt_at": self.interrupt_at}
+        script |= {"noise": self.noise, "leaves": self.leaves}
+        script |= {"fail_at": self.fail_at, "interrupt_at": self.interrupt_at}
         script |= {"fingerprints_fail": self.fingerprints_fail}
         (folder / "script.json").write_text(json.dumps(script))
         run = json.loads((folder / "run.json").read_text())

@@ -9,7 +9,8 @@ import pytest
 from ab_experiment import CHANGED, PAD, ab, ran, reported, row, start_quickly
 from ab_fake import HARNESS, FakeSide
 from peakgate.cli import main
-from peakgate.reports.ab import experiment
+from peakgate.reports.ab import pairs
+from peakgate.reports.ab.means import Budget
 from synthetic_runs import LADDER, slower
 
 SMEM = "transpose.smem-8192-32x8"
@@ -42,7 +43,7 @@ def test_a_slower_kernel_is_found_confirmed_and_explained(tmp_path: Path, capsys
     assert "screen 1 to 4 of" in captured.err
 
 
-def test_one_process_a_look_measures_the_pairs_of_both_sides_where_machine_code_alone_differs(tmp_path: Path) -> None:
+def test_one_process_measures_the_pairs_of_both_sides_where_machine_code_alone_differs(tmp_path: Path) -> None:
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED)) == 0
     assert {(name, kind) for name, kind, *_ in ran(tmp_path)[:2]} == {("base", "proof"), ("head", "proof")}
     assert [each[:2] for each in ran(tmp_path)[2:]] == [["base", "repeat"]]
@@ -52,9 +53,34 @@ def test_one_process_a_look_measures_the_pairs_of_both_sides_where_machine_code_
 
 
 def test_a_process_of_very_many_cases_measures_fewer_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment, "PAIRS_OF_ALL_CASES", 12)
+    monkeypatch.setattr(pairs, "PAIRS_OF_ALL_CASES", 12)
     assert ab(tmp_path, FakeSide(), FakeSide(CHANGED)) == 0
     assert [each[:2] for each in ran(tmp_path)[2:]] == [["base", "repeat"]] * 2
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_process_goes_on_after_each_look_and_where_it_cannot_another_does(tmp_path: Path, *, leaves: bool) -> None:
+    sides = FakeSide(noise=0.02, leaves=leaves), FakeSide(dict.fromkeys(LADDER, "changed"))
+    assert ab(tmp_path, *sides, "--pairs", "10") == 0
+    assert "over 10 pairs" in row(tmp_path, PAD)["reason"]
+    manifest = json.loads((tmp_path / "out" / "ab" / "manifest.json").read_text())
+    pairs = [each["pairs"] for each in manifest["processes"] if (each["stage"], each["which"]) == ("screen", "head")]
+    assert pairs == ([4, 2, 4] if leaves else [10])
+
+
+def test_what_was_measured_before_a_look_at_the_budget_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "PAIRS_OF_ALL_CASES", 12)
+    spend, asked = Budget.spend, list[float]()
+
+    def spends(budget: Budget, seconds: float) -> None:
+        asked.append(seconds)
+        spend(budget, 0.0 if len(asked) == 1 else 1e9)
+
+    monkeypatch.setattr(Budget, "spend", spends)
+    assert ab(tmp_path, FakeSide(), FakeSide(CHANGED), "--budget", "600") == 3
+    manifest = json.loads((tmp_path / "out" / "ab" / "manifest.json").read_text())
+    assert [each["pairs"] for each in manifest["processes"] if each["stage"] == "screen"] == [2, 2]
+    assert "budget" in manifest["stopped"]
 
 
 def test_sides_have_processes_of_their_own_where_anything_else_differs(tmp_path: Path) -> None:

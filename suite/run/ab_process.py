@@ -32,8 +32,17 @@ process need not wait."""
 LONGEST_WORD = 1 << 12
 """Bytes of a release: written, and read, at once."""
 
+GO, END = b".", b"e"
+"""What a grant says: measure, what was asked for or further pairs; or leave the GPU."""
+
+LOOK = b"look"
+"""What a process says that waits for a grant again, its ``LOOK_FILE`` written."""
+
 FOREIGN_FILE = "foreign.json"
 """In a run's output folder: name and file of each foreign module."""
+
+LOOK_FILE = "look.json"
+"""In a run's output folder: the entries of what it has sampled in turns so far, its ``own`` and the ``other``."""
 
 _HARNESS = "peakgate"
 _SUFFIXES = (".py", ".so", ".pyd")
@@ -42,11 +51,13 @@ _SUFFIXES = (".py", ".so", ".pyd")
 class OtherBuilds(Struct, frozen=True):
     """Builds that a process samples in turns with its cases: their fingerprints by case id, and for how many pairs.
 
-    An operation of the device has an empty one.
+    An operation of the device has an empty one. With ``looks`` the process shows what it found before it leaves the
+    GPU, and reads here again what further pairs are wanted of which cases, until none are.
     """
 
     pairs: int = 1
     fingerprints: Mapping[str, str] = MappingProxyType({})
+    looks: bool = False
 
 
 class Mode(StrEnum):
@@ -96,8 +107,19 @@ class GpuToken:
 
     def wait(self) -> None:
         """Wait for the grant. The pipe ends with the process that would write it; this process ends then too."""
-        if self.grant is not None and not os.read(self.grant, 1):
-            os._exit(os.EX_UNAVAILABLE)
+        if self.grant is not None:
+            self._granted(self.grant)
+
+    def further(self) -> bool:
+        """Ask for a look at what was measured, and wait for the answer: whether further pairs are wanted."""
+        if self.grant is None or self.released is None:
+            return False
+        os.write(self.released, LOOK)
+        return self._granted(self.grant) == GO
+
+    @staticmethod
+    def _granted(grant: int) -> bytes:
+        return os.read(grant, 1) or os._exit(os.EX_UNAVAILABLE)
 
     def release(self, steps_s: Mapping[str, float]) -> None:
         """Report that this process has left the GPU, and how long each of its steps took there."""

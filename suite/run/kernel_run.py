@@ -174,8 +174,7 @@ class KernelRun:
         """
         if not self._token.needed or self.results.tests:
             return
-        for case in self._selected:
-            self.results.measure_ahead(case)
+        self.results.measure_ahead(self._selected, self.out)
         if self.session.device.lost is None:  # else the GPU is free when this process ends
             begun = time.monotonic()
             self.session.device.close()

@@ -6,6 +6,7 @@ The plug-ins of kernels (``kernel_run``) and of benchmark tests (``benchmark_tes
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import secrets
@@ -18,14 +19,14 @@ from peakgate.core import config, records
 from peakgate.core.case import Case, Launch, Stage, Tier, Work
 from peakgate.core.catalogue import Cases
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import UnreadableFile, read_text
+from peakgate.core.files import UnreadableFile, read_text, write_whole
 from peakgate.core.text import nearest
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.run import inputs, run_file
-from peakgate.run.ab_process import MODE_VARIABLE, GpuToken, Mode, OtherBuilds
+from peakgate.run.ab_process import LOOK_FILE, MODE_VARIABLE, GpuToken, Mode, OtherBuilds
 from peakgate.run.ahead import CaseShares
 from peakgate.run.journal import FRESH, Finished, Link, finished
 from peakgate.run.session import Outcome, Session
@@ -71,7 +72,8 @@ class Results:
                 self.session.notes.append("no energy is measured without a GPU")
         self.session.attempts = self.before.again
         self.cases, self.listed = _wanted(self.known, self.session.tier, options.peakgate_cases)
-        self.others = _other_builds(options.peakgate_other_builds)
+        self._other_builds_file: Path | None = options.peakgate_other_builds
+        self.others = _other_builds(self._other_builds_file)
         self.entries: list[run_file.Entry] = []
         self.other_entries: list[run_file.Entry] = []
         self.skipped: dict[str, str] = {}
@@ -100,15 +102,17 @@ class Results:
     def _measured(self, case: Case) -> Outcome:
         if self._shares is not None:
             return self._shares.outcome(case)
-        known = self.others.fingerprints
-        if case.id not in known:
+        if case.id not in self.others.fingerprints:
             return self.session.measured(case)
+        self._measure_in_turns(case, self.others)
+        return self._ahead.pop(case.id)
+
+    def _measure_in_turns(self, case: Case, asked: OtherBuilds) -> None:
+        """Sample a case and its other build in turns, beyond what was sampled of them before."""
         from peakgate.run.turns import in_turns  # noqa: PLC0415  (as above)
 
-        outcome, self._others[case.id] = in_turns(
-            self.session, case, known[case.id], pairs=self.others.pairs, cases=len(known)
-        )
-        return outcome
+        before = (self._ahead[case.id], self._others[case.id]) if case.id in self._ahead else None
+        self._ahead[case.id], self._others[case.id] = in_turns(self.session, case, asked, before)
 
     def share(self, cases: Sequence[Case]) -> CaseShares:
         """Have every processor measure some of these cases, which an emulator can."""
@@ -117,10 +121,23 @@ class Results:
         self._shares = CaseShares(self.session, kept)
         return self._shares
 
-    def measure_ahead(self, case: Case) -> None:
-        """Measure a case now whose test comes later, if this device can run it."""
-        if not (self.session.device.refusal(case) or self.known.objection(case)):
-            self._ahead[case.id] = self._measured(case)
+    def measure_ahead(self, cases: Sequence[Case], out: Path) -> None:
+        """Measure cases now whose tests come later, those that this device can run.
+
+        Of what is sampled in turns it may be asked for more after a look, for which the entries are written to ``out``.
+        """
+        for case in cases:
+            if not (self.session.device.refusal(case) or self.known.objection(case)):
+                self._ahead[case.id] = self._measured(case)
+        while self.others.looks and self.session.device.lost is None:
+            seen = {"own": self._ahead, "other": self._others}
+            entries = {side: list(map(run_file.extra_info, outcomes.values())) for side, outcomes in seen.items()}
+            write_whole(out / LOOK_FILE, json.dumps(entries))
+            if not self.token.further():
+                return
+            asked = _other_builds(self._other_builds_file)
+            for case_id in asked.fingerprints:
+                self._measure_in_turns(self.cases[case_id], asked)
 
     def keep(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
         """Keep what came of a case, here and in the journal: its entry and its samples.

@@ -21,6 +21,7 @@ from peakgate.measure.sampling import (
     pair_plan,
     trimmed_mean,
 )
+from peakgate.run.ab_process import OtherBuilds
 from peakgate.run.session import Outcome, Session, TimedChecks, WrongResult, compared_when_timed
 
 SPOILT_ROUNDS = 8
@@ -29,13 +30,20 @@ SPOILT_ROUNDS = 8
 OTHER_FAILED = "not timed: the other build failed in the same process"
 
 
-def in_turns(session: Session, case: Case, fingerprint: str, pairs: int, cases: int) -> tuple[Outcome, Outcome]:
-    """Sample a case and another build of its kernel in turns, for so many pairs: the outcome of either.
+def in_turns(
+    session: Session, case: Case, asked: OtherBuilds, before: tuple[Outcome, Outcome] | None = None
+) -> tuple[Outcome, Outcome]:
+    """Sample a case and another build of its kernel in turns, as an A/B asks for it: the outcome of either.
 
     Both run from the same places in memory, arrays and code, find the same contents in a round, and are first equally
     often. One launch of either is compared. The other's samples have the ratio of each pair. Where one fails
-    neither has figures. ``cases`` is how many the process samples so.
+    neither has figures. What comes ``before`` are the outcomes of earlier pairs in this process: these have them too,
+    unless a side failed.
     """
+    known = [outcome.samples for outcome in before or () if outcome.samples]
+    if before and len(known) < len(before):
+        return before
+    earlier = known[1].pair_ratios if known else ()
     sides: list[KernelLaunchable] = []
     parts: tuple[list[Samples], list[Samples]] = ([], [])
     at = loaded = 0
@@ -50,13 +58,13 @@ def in_turns(session: Session, case: Case, fingerprint: str, pairs: int, cases: 
         sides.append(session.prepare(case))
         at = loaded = 1
         with session.timed("prepare"):
-            sides.append(session.device.prepare_other(sides[0], fingerprint))
-        drawn = np.random.default_rng([session.seed, zlib.crc32(case.id.encode())])
+            sides.append(session.device.prepare_other(sides[0], asked.fingerprints[case.id]))
+        drawn = np.random.default_rng([session.seed, zlib.crc32(case.id.encode()), len(earlier)])
         at = 0
-        first = sampled(TimedChecks(session, case, None, None, drawn), FIRST_LAUNCH)
-        plan = pair_plan(first.median_us if first.times_us else 1.0, cases)
-        compared = [int(drawn.integers(pairs * plan.least_rounds)) for _ in sides]
-        found, spoilt = [list[float]() for _ in range(pairs)], 0
+        first = known[0] if known else sampled(TimedChecks(session, case, None, None, drawn), FIRST_LAUNCH)
+        plan = pair_plan(first.median_us if first.times_us else 1.0, len(asked.fingerprints))
+        compared = [int(drawn.integers(asked.pairs * plan.least_rounds)) for _ in sides]
+        found, spoilt = [list[float]() for _ in range(asked.pairs)], 0
         for ratios in found:
             while spoilt <= SPOILT_ROUNDS and not plan.done(ratios):
                 contents, taken = int(drawn.integers(SEEDS)), len(parts[0])
@@ -73,6 +81,6 @@ def in_turns(session: Session, case: Case, fingerprint: str, pairs: int, cases: 
         failed = session.failed(case, error)
         beside = session.unmeasured(case, Judgement(Verdict.INCONCLUSIVE, OTHER_FAILED))
         return (failed, beside) if at == 0 else (beside, failed)
-    pair_ratios = [math.exp(statistics.fmean(ratios)) for ratios in found if plan.done(ratios)]
-    own = session.gate(sides[0], None, joined(parts[0]))
-    return own, session.gate(sides[1], None, joined(parts[1], pair_ratios))
+    pair_ratios = [*earlier, *(math.exp(statistics.fmean(ratios)) for ratios in found if plan.done(ratios))]
+    own, other = ([*known[at : at + 1], *part] for at, part in enumerate(parts))
+    return session.gate(sides[0], None, joined(own)), session.gate(sides[1], None, joined(other, pair_ratios))

@@ -16,6 +16,7 @@ from peakgate.judge.floors import Floors
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import FIRST_LAUNCH
 from peakgate.run import turns
+from peakgate.run.ab_process import OtherBuilds
 from peakgate.run.contract import judged_by
 from peakgate.run.listing import Listed
 from peakgate.run.session import LostEarly, Session, WrongResult, compared_when_timed, verdict_of
@@ -277,12 +278,12 @@ class InTurns(Compiling):
         return SimpleNamespace(case=case, resources=None, fingerprint=which, sample=sample)
 
 
-def in_turns(monkeypatch, device, mismatch=None):
+def in_turns(monkeypatch, device, mismatch=None, before=None):
     """The outcomes of a kernel's two builds on that device; ``mismatch`` is what comparing their launches finds."""
     monkeypatch.setattr(Session, "compare_timed", lambda _session, _launch: Check(0.0, 0.0, mismatch))
     session = Session(device, Floors(Path()), Tier.GATE, checks=False)
     case = make_case(stage=Stage("x", "", Path("x.cu")))
-    return turns.in_turns(session, case, "f00d", pairs=2, cases=1)
+    return turns.in_turns(session, case, OtherBuilds(2, {case.id: "f00d"}), before)
 
 
 def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_either_is_compared(monkeypatch):
@@ -297,6 +298,15 @@ def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_
     assert device.drawn["own"] == device.drawn["other"]
     assert len({*device.drawn["own"]}) == len(device.drawn["own"])
     assert sorted(device.compared) == ["other", "own"]
+
+
+def test_what_is_sampled_after_a_look_comes_to_what_was_before_it_unless_a_side_failed(monkeypatch):
+    before = in_turns(monkeypatch, InTurns(10.0, 11.0))
+    own, other = in_turns(monkeypatch, InTurns(10.0, 12.0), before=before)
+    assert other.samples.pair_ratios == pytest.approx([1.1, 1.1, 1.2, 1.2])
+    assert [len(each.samples.times_us) for each in (own, other)] == [16, 16]
+    failed = in_turns(monkeypatch, InTurns(10.0, 11.0), mismatch="0 is 1")
+    assert in_turns(monkeypatch, InTurns(10.0, 11.0), before=failed) == failed
 
 
 def test_a_build_whose_timed_launch_is_wrong_is_wrong_and_the_other_is_undecided(monkeypatch):
