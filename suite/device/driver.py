@@ -99,6 +99,18 @@ def reset_persisting_l2() -> None:
         driver.cuCtxResetPersistingL2Cache()
 
 
+def load_function(handle: int) -> bool:
+    """Put a kernel's code on the GPU now, where its first launch would (cuFuncLoad); whether that succeeded.
+
+    A driver before CUDA 12.4 does not have it.
+    """
+    driver = _library()
+    try:
+        return driver is not None and bool(driver.cuFuncLoad(ctypes.c_void_p(handle)) == 0)
+    except AttributeError:
+        return False
+
+
 def graph_nodes(handle: int) -> int | None:
     """How many nodes the CUDA graph with this handle has; None where the driver does not say."""
     driver, count = _library(), ctypes.c_size_t()

@@ -8,7 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import cupy
@@ -57,6 +58,12 @@ _MAX_DYNAMIC_SHARED: int = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED
 
 _GLANCE_S = 0.02
 """Between two looks at what other processes compile."""
+
+
+@lru_cache(maxsize=2)
+def _machine_code(path: Path) -> bytes:
+    """A cubin; two builds that are sampled in turns are loaded again and again."""
+    return path.read_bytes()
 
 
 def _text_bytes(case: Case) -> int:
@@ -162,7 +169,7 @@ class GpuDevice(Device):
         functions = self._functions.get(key) if kept else None
         if functions is None:
             module = cupy.cuda.Module()
-            module.load_file(str(built.path))
+            module.load(_machine_code(built.path))
             for lowered, values in zip(built.constants, self.constants(case), strict=True):
                 at = module.get_global_var(lowered)
                 cupy.cuda.runtime.memcpy(at, values.data.ptr, values.nbytes, cupy.cuda.runtime.memcpyDeviceToDevice)

@@ -12,7 +12,7 @@ import numpy as np
 from peakgate.build.cubin import Cubin, Resources
 from peakgate.core.arguments import TensorMapArgument, TexelBuffer, value_of
 from peakgate.core.case import TENSOR_MATH, Array, Buffer, Case, Role
-from peakgate.device import elements, nvml, operations, tensor_maps
+from peakgate.device import driver, elements, nvml, operations, tensor_maps
 from peakgate.device.facts import NvmlFacts
 from peakgate.device.interface import DeviceLost, KernelFault, TimedLaunch, Witness
 from peakgate.device.state import DeclaredState, GpuMeter, measured_energy
@@ -175,7 +175,7 @@ class GpuLaunchable:
                 if isinstance(buffer, TexelBuffer)
             }
         )
-        self._movable = True
+        self._movable = self._loaded = True
         self._functions: list[Any] = []
         if case.stage.operation is not None:
             operation = operations.bind(case.stage.operation, list(self.arrays.values()))
@@ -190,6 +190,7 @@ class GpuLaunchable:
     def load(self, *, kept: bool = True) -> None:
         """Load its machine code, and bind it to its arrays; ``kept`` for other cases of the same code."""
         self._functions = self._device.functions(self._built, self.case, kept=kept)
+        self._loaded = all(driver.load_function(function.ptr) for function in self._functions)
         self.launch = self._bind(self.arrays)
 
     def unload(self) -> None:
@@ -214,7 +215,7 @@ class GpuLaunchable:
         arrays, guards = {}, []
         for at, room in rooms.items():
             nbytes, (shape, dtype) = self._buffers[at].nbytes, self._buffers[at].storage
-            arrays[at] = room[:nbytes].view(dtype).reshape(shape)
+            arrays[at] = cupy.ndarray(shape, dtype, room.data)
             behind = room[nbytes:]
             if behind.size and guarded:
                 first = draw(self._device.guard_noise.size - behind.size)
@@ -317,8 +318,8 @@ class GpuLaunchable:
                     each.contents.begin(each.arrays)
             before = change if self._movable and len(sets) == 1 else None
             *timed, warm = sets if len(sets) > 1 else sets * (plan.batch + 1)
-            warmups = plan.warmup if index == 0 else int(warm.arrays is not self.arrays)
-            for _ in range(warmups):  # they load the code, and fill the page tables' caches for the new place
+            warmups = max(plan.warmup, not self._loaded) if index == 0 else int(warm.arrays is not self.arrays)
+            for _ in range(warmups):  # they fill the page tables' caches for the new place
                 if before:
                     before()
                 warm.launch()

@@ -137,10 +137,16 @@ UNEVEN_BELOW_US = 100.0
 """Launches up to this long depend on their batch's number: four rounds at least are a pair, else two."""
 
 
+COLD_FROM_US = 400.0
+"""Before launches from this length on none goes untimed: what they take longer where no cache has the code and the
+addresses yet is little of them, and the same for both builds."""
+
+
 def pair_plan(launch_us: float, cases: int) -> PairPlan:
     """The plan of a kernel whose launch takes so long, one of so many cases of a process."""
     count = min(MOST_OF_ROUND, max(1, int(ROUND_US / launch_us)))
-    share = SamplingPlan(min_samples=count, max_samples=count, batch=count, warmup=1)
+    warmup = int(launch_us < COLD_FROM_US)
+    share = SamplingPlan(min_samples=count, max_samples=count, batch=count, warmup=warmup)
     most_rounds = 16 if cases <= MANY_CASES else 8
     return PairPlan(share, least_rounds=4 if launch_us <= UNEVEN_BELOW_US else 2, most_rounds=most_rounds)
 
