@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -22,6 +23,10 @@ from peakgate.measure.sampling import PowerReading
 
 SOFT = ("power limit",)
 """Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured."""
+
+
+FRESH_S = 0.02
+"""The driver counts and reads power about ten times a second, and takes a millisecond to say so (an H200)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +157,22 @@ class PowerMeter:
     """Reads what a GPU draws and whether anything but power lowers its clocks, between one reading and the next.
 
     The reasons for lowered clocks are those of a moment, in which the GPU may be idle again; the driver counts for how
-    long each of them held, where it counts them.
+    long each of them held, where it counts them. A reading is good for FRESH_S, as long as a batch or two take.
     """
 
     def __init__(self, index: int) -> None:
         self._handle = handle(index)
         self._before = self._fields()
+        self._read: tuple[float, PowerReading] | None = None
 
     def __call__(self) -> PowerReading:
         """The state since the last reading."""
+        now = time.monotonic()
+        if self._read is None or now - self._read[0] > FRESH_S:
+            self._read = now, self._reading()
+        return self._read[1]
+
+    def _reading(self) -> PowerReading:
         before, self._before = self._before, self._fields()
         power, *slowdowns = zip(before, self._before, strict=True)
         now = _reasons_now(self._handle)

@@ -64,11 +64,20 @@ def test_heat_the_hardware_or_a_setting_is_no_steady_state(gpu, bits):
 
 
 @pytest.mark.parametrize("counter", FIELDS[1:])
-def test_a_slowdown_that_is_over_is_known_from_its_counted_time(gpu, counter):
+def test_a_slowdown_that_is_over_is_known_from_its_counted_time(gpu, counter, monkeypatch):
+    monkeypatch.setattr(nvml, "FRESH_S", -1.0)
     meter = nvml.PowerMeter(0)
     gpu[counter] = 1
     assert not meter().steady
     assert meter().steady  # nothing was counted since
+
+
+def test_the_driver_is_not_asked_again_while_a_reading_is_fresh(gpu, monkeypatch):
+    monkeypatch.setattr(nvml, "FRESH_S", 1e9)
+    meter = nvml.PowerMeter(0)
+    first = meter()
+    gpu["bits"] = THERMAL
+    assert meter() is first
 
 
 def test_a_driver_that_reports_nothing_says_nothing_of_power(gpu):
