@@ -32,9 +32,9 @@ from peakgate.core.files import cupy_cache, scratch_folder, write_whole
 from peakgate.core.processes import end_group, end_with_parent
 from peakgate.device.interface import TimedLaunch
 
-MOST_PROCESSES = 4
+MOST_PROCESSES = 12
 """The driver initializes processes and makes their contexts one after the other, 0.2 s each on an H200; compiling
-everything takes 3 to 4 s of one processor."""
+everything takes some 20 s of one processor."""
 
 LONGEST_S = 60.0
 
