@@ -92,8 +92,9 @@ class _Place:
         ]
 
 
-SECOND_CLOCK_SAMPLES = 3
-"""So many samples have a second reading: few, for each record is read by Python, and an odd one for their median."""
+SECOND_CLOCK_SAMPLES, SECOND_CLOCK_US = 3, 100.0
+"""So many samples have a second reading: few, for each record is read by Python, and an odd one for their median. Of
+longer ones than that one has it, which both clocks time."""
 
 
 class SampleStream:
@@ -228,7 +229,8 @@ class SampleStream:
         """
         if len(self._places) > 1:
             return samples
-        count = min(count, SECOND_CLOCK_SAMPLES)
+        long = samples.times_us and samples.median_us > SECOND_CLOCK_US
+        count = 1 if long else min(count, SECOND_CLOCK_SAMPLES)
 
         def end_of_sample(_: int) -> None:
             self._places[0].stamp(count)
