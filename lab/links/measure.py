@@ -114,7 +114,7 @@ def page(record: dict[str, Any]) -> str:
                 percent(judged["peak_fraction"]),
                 "" if judged["floor"] is None else percent(judged["floor"]),
                 judged["verdict"],
-                f"{said[case]['verdict']} {said[case].get('change') or ''}".strip(),
+                said[case]["change"] if said[case]["verdict"] in {"SLOWER", "FASTER"} else said[case]["verdict"],
             )
         )
     return table(("case", "µs in five runs", "GB/s", "of the peak", "floor", "a sixth run", "`ab`"), rows)
