@@ -35,6 +35,8 @@ WAITS = (
 """Records of ``waits``, the oldest first."""
 PHASES = ("start and imports", "cases and machine code", "proof", "screen", "confirm")
 
+STEPS = ("start", "build", "roofs", "prepare", "check", "sample")
+
 COMPARED = (50, 200, 800, 2000)
 """Cases of two runs."""
 HISTORIES = ((30, 300), (100, 300), (300, 100), (300, 300), (1000, 100), (1000, 300))
@@ -146,20 +148,35 @@ def page(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "growth-points": table(("command", "size", "seconds", "clock"), lines),
         "growth-taken": taken,
         "growth-waits": waits(),
+        "growth-gates": gates(),
     }
 
 
+def waited() -> list[tuple[str, str, dict[str, Any]]]:
+    """Command, commit and what was found, of each command the records of ``waits`` as they were taken."""
+    records = [json.loads((HERE / f"waits-{name}.json").read_text(encoding="utf-8")) for name in WAITS]
+    found = [(what, record["commit"], wait) for record in records for what, wait in record["waits"].items()]
+    return sorted(found, key=lambda each: each[0])
+
+
 def waits() -> str:
-    """The table of what people waited for on H200s: of each command the records of ``waits`` as they were taken."""
+    """The table of what people waited for on H200s."""
     rows: list[tuple[str, ...]] = []
-    for name in WAITS:
-        record = json.loads((HERE / f"waits-{name}.json").read_text(encoding="utf-8"))
-        for what, found in record["waits"].items():
-            phases = {each: f"{phase['wall']:.1f}" for each, phase in found.get("phases", {}).items()}
-            shown = [phases.get(each, "") for each in PHASES]
-            rows.append((what, record["commit"], f"{found['wall_s']:.1f}", *shown, str(found["exit_code"])))
-    rows.sort(key=lambda row: row[0])
+    for what, commit, found in waited():
+        phases = {each: f"{phase['wall']:.1f}" for each, phase in found.get("phases", {}).items()}
+        shown = [phases.get(each, "") for each in PHASES]
+        rows.append((what, commit, f"{found['wall_s']:.1f}", *shown, str(found["exit_code"])))
     return table(("command", "commit", "s", *PHASES, "exit code"), rows)
+
+
+def gates() -> str:
+    """The table of what a gate's seconds went to; what no step has is the start and the end of its processes."""
+    rows = []
+    for what, commit, found in waited():
+        if steps_s := found.get("steps_s"):
+            seconds = [f"{each:.1f}" for each in (found["wall_s"], *(steps_s[step] for step in STEPS))]
+            rows.append((what, commit, str(found["cases"]), *seconds))
+    return table(("command", "commit", "cases", "s", *STEPS), rows)
 
 
 def write_page() -> None:

@@ -2,8 +2,8 @@
 
 A gate in a fresh process, twice; `ab` of two commits that differ in a number that kernels of sgemm give a counter,
 which changes no time, nine cases and thirty; and `ab` of commits with equal code, everything measured. OUT/waits.json
-has wall seconds, exit codes and what each phase took, written anew after each; ``python -m lab.growth.growth`` reads
-the folders of the `ab` too.
+has wall seconds, exit codes and what each phase or step took, written anew after each; ``python -m lab.growth.growth``
+reads the folders of the `ab` too.
 """
 
 from __future__ import annotations
@@ -66,12 +66,16 @@ def committed(files: Sequence[Path], number: int, repository: Path) -> None:
 
 
 def gate(out: Path) -> Measured:
-    """A `bench` of the gate's cases, nothing saved beside the repository's own runs."""
+    """A `bench` of the gate's cases, nothing saved beside the repository's own runs, with how many and its steps."""
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "peakgate", "bench", f"--out={out}"]
         start = time.monotonic()
         done = subprocess.run([*command, f"--benchmark-storage=file://{scratch}"], check=False)
-        return {"wall_s": round(time.monotonic() - start, 2), "exit_code": done.returncode}
+        seconds = time.monotonic() - start
+        (saved,) = Path(scratch).rglob("*.json")
+        run = json.loads(saved.read_text(encoding="utf-8"))
+    found = {"wall_s": round(seconds, 2), "exit_code": done.returncode}
+    return found | {"cases": len(run["benchmarks"]), "steps_s": run["peakgate"]["wall_s"]}
 
 
 def ab(changed: int, arguments: Sequence[str], out: Path) -> Measured:
