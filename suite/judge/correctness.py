@@ -19,8 +19,9 @@ from peakgate.core import dtypes
 from peakgate.core.case import Array, Case
 from peakgate.core.text import counted
 
-_ROWS_AT_A_TIME_BYTES = 1 << 29
-"""Differences are taken in slices of about this size: a 16384 x 16384 product needs no second copy in float64."""
+_ROWS_AT_A_TIME_BYTES, _ROWS_ON_GPU_BYTES = 1 << 20, 1 << 29
+"""Differences are taken in slices of about this size in float64: on the host so that they stay in its caches, on a GPU
+so that a 16384 x 16384 product needs no second copy."""
 
 _ON_HOST_ELEMENTS = 1 << 22
 """So many are looked at one by one on the host."""
@@ -217,7 +218,8 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
         found, wanted = _as_parts(xp.asarray(found, complex_type)), _as_parts(xp.asarray(wanted, "complex128"))
         magnitude = None if magnitude is None else xp.abs(magnitude)[..., None]
     magnitude = None if magnitude is None else xp.broadcast_to(magnitude, found.shape)
-    step = max(1, _ROWS_AT_A_TIME_BYTES // (8 * math.prod(found.shape[1:])))
+    slice_bytes = _ROWS_AT_A_TIME_BYTES if xp is np else _ROWS_ON_GPU_BYTES
+    step = max(1, slice_bytes // (8 * math.prod(found.shape[1:])))
     ratio = difference = reference = 0.0
     worst: tuple[int, ...] = ()
     wrong, flags = 0, [np.zeros(length, bool) for length in found.shape]
