@@ -16,7 +16,7 @@ from typing import Any
 
 from peakgate.core import config
 from peakgate.core.errors import Code, PeakgateError, defect, described, refused
-from peakgate.core.processes import one_blas_thread, sigterm_interrupts, variables
+from peakgate.core.processes import collect_rarely, one_blas_thread, sigterm_interrupts, variables
 from peakgate.core.report import JSON_OPTION, head
 from peakgate.core.text import as_json, nearest, one_line, open_standard_streams, print_to_nobody
 from peakgate.core.verdict import ExitCode
@@ -68,6 +68,12 @@ _EXTRAS = {
     "pyarrow": "fleet",
 }
 _EPILOG = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 70 a defect of peakgate, 130 interrupted"
+
+
+def command() -> int:
+    """Run the verb of this process's command line."""
+    collect_rarely()
+    return main()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,7 +6,9 @@ parent: the kernel kills it when the thread of PARENT that started it is gone, b
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import gc
 import os
 import runpy
 import signal
@@ -200,6 +202,20 @@ def single_threaded() -> bool:
     return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208  (the names alone)
 
 
+def collect_rarely() -> None:
+    """Look for cyclic garbage rarely in this process, and not at its end: else that is a fifth of a short command."""
+    gc.set_threshold(20_000)
+    atexit.register(gc.freeze)
+
+
+def collect_as_usual() -> None:
+    """Look for it as often as Python does from here on: arrays may be in it."""
+    gc.set_threshold(*_USUAL_THRESHOLDS)
+
+
+_USUAL_THRESHOLDS = gc.get_threshold()
+
+
 def seconds_since_start_of(process: int) -> float:
     """Wall time since a process was started, imports included (field 22 of /proc/PID/stat, in clock ticks)."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
@@ -235,6 +251,7 @@ def sigterm_interrupts() -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    collect_rarely()
     _, parent, module, *arguments = sys.argv
     if not end_with_parent(int(parent)):
         os._exit(ExitCode.INTERRUPTED)

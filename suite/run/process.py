@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peakgate.core.errors import Code, PeakgateError, refused
-from peakgate.core.processes import end_with_parent
+from peakgate.core.processes import collect_as_usual, collect_rarely, end_with_parent
 from peakgate.core.text import nearest
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
@@ -75,6 +75,9 @@ class _Watch:
 
     def pytest_internalerror(self) -> None:
         self.crashed = True
+
+    def pytest_collection_finish(self) -> None:
+        collect_as_usual()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self.skipped = self.skipped or report.skipped
@@ -144,4 +147,5 @@ def measure(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    collect_rarely()
     sys.exit(main(sys.argv[1:]))
