@@ -60,8 +60,9 @@ def test_more_sessions_on_a_side_see_smaller_changes(tmp_path: Path, monkeypatch
     assert seen[0] > seen[1] > seen[2]
 
 
-def test_scaling_all_times_changes_no_false_positive(tmp_path: Path) -> None:
+def test_scaling_all_times_changes_no_false_positive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All cases stay longer than the short kernels that have a rule of their own."""
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
     base = measure(Design.HALVES, load(unchanged(tmp_path, odd=2, by=0.05)))
 
     for scale in (0.5, 20.0):
@@ -103,10 +104,14 @@ def test_a_floor_tighter_than_the_runner_exits_3_and_is_named(
     assert (tight["case"], tight["floor"]) == (PAD, pytest.approx(fraction))
 
 
-def test_the_newest_sessions_are_used_when_fewer_are_asked_for(tmp_path: Path, capsys: Captured) -> None:
+def test_the_newest_sessions_are_used_when_fewer_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
     unchanged(tmp_path / "aa", odd=1, by=0.06)
     assert main(["selftest", "aa", "--sessions", "5"]) == 0
-    assert len(json.loads(Path(".peakgate/out/selftest.json").read_text())["sessions"]) == 5
+    used = json.loads(Path(".peakgate/out/selftest.json").read_text())["sessions"]
+    assert used == [f"s{day:02d}.json" for day in range(2, 7)]
 
 
 @pytest.mark.parametrize(
