@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import sys
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.text import counted
 from peakgate.device import driver
-from peakgate.device.interface import Device
+
+if TYPE_CHECKING:  # what a run needs is said without numpy
+    from peakgate.device.interface import Device
 
 FALLBACK_NOTE = (
     "no GPU answers: kernels run through the checked CPU emulator on small problems; "

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 from peakgate.core import records
-from peakgate.core.case import ARITHMETIC_ROOFS
 from peakgate.core.config import near, version
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import file_digest, unwritable, write_new, write_whole
@@ -135,6 +134,8 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
     lines = list(session.notes)
     if session.roofs:
         rates = ", ".join(f"{name} {rate:.1f}" for name, rate in session.roofs.items())
+        from peakgate.core.case import ARITHMETIC_ROOFS  # noqa: PLC0415  (a supervisor does without numpy)
+
         arithmetic = ", ".join(sorted({"fma"} | {*ARITHMETIC_ROOFS} & session.roofs.keys()))
         lines.append(f"roofs of this run (GB/s; {arithmetic} TFLOP/s): {rates}")
     parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.wall_s.items() if what != "total")

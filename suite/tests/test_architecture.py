@@ -38,10 +38,17 @@ def test_what_reads_no_frame_imports_no_pandas():
     """It takes half a second. Every process of an A/B is a ``bench`` that ``ab.warm`` starts ahead of its turn."""
     names = ["run.bench", "run.kernel_run", "check.command", "reports.ab.warm", "reports.fleet.command"]
     names += [f"reports.gate.{name}" for name in ("command", "protect", "gitlab")]
-    names = [f"peakgate.{name}" for name in names]
-    script = (
-        "import importlib, sys\nsys.modules['pandas'] = None\nfor name in sys.argv[1:]: importlib.import_module(name)"
-    )
+    _import_without("pandas", names)
+
+
+def test_what_only_starts_others_imports_no_numpy():
+    """It takes a tenth of a second."""
+    _import_without("numpy", ["run.bench", "device.choose", "reports.gate.command"])
+
+
+def _import_without(package, names):
+    script = f"import importlib, sys\nsys.modules[{package!r}] = None\n"
+    script += "for name in sys.argv[1:]: importlib.import_module(f'peakgate.{name}')"
     subprocess.run([sys.executable, "-c", script, *names], cwd=ROOT, check=True)
 
 
