@@ -7,7 +7,6 @@ import re
 import uuid
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
@@ -192,10 +191,12 @@ def cublas_version() -> str | None:
 
     It stands for the fingerprint that its kernels have none of, since their machine code is not ours.
     """
+    from importlib import metadata  # noqa: PLC0415  (slow, and only kernels of cuBLAS ask)
+
     for wheel in CUBLAS_WHEELS:
         try:
-            return version(wheel)
-        except PackageNotFoundError:
+            return metadata.version(wheel)
+        except metadata.PackageNotFoundError:
             continue
     return None
 

@@ -1,3 +1,5 @@
+from importlib import metadata
+
 import pytest
 from peakgate.device import driver
 from peakgate.device.interface import KernelCrash, KernelFault, failure
@@ -27,10 +29,10 @@ def test_the_version_of_cublas_is_that_of_its_wheel_and_unknown_without_one(monk
 
     def version(wheel):
         if wheel not in installed:
-            raise driver.PackageNotFoundError(wheel)
+            raise metadata.PackageNotFoundError(wheel)
         return installed[wheel]
 
-    monkeypatch.setattr(driver, "version", version)
+    monkeypatch.setattr(metadata, "version", version)
     assert driver.cublas_version() == "12.9.2.10"
     installed["nvidia-cublas"] = "13.8.0.4"
     assert driver.cublas_version() == "13.8.0.4"
