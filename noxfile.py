@@ -212,6 +212,7 @@ def tests(session: nox.Session) -> None:
     """Run the tests of the tool, the reports, the kernels and the experiments, on every processor."""
     install_for_device(session, "tests", needs=("--nvrtc",))
     one_process = session.posargs or Path("/dev/nvidiactl").exists()  # tests on a GPU follow one another
+    session.env["GIT_TEMPLATE_DIR"] = ""  # each of their repositories would have a dozen examples of hooks
     session.run("python", "-m", "pytest", *(() if one_process else SPREAD), *session.posargs)
 
 
