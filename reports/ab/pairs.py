@@ -31,7 +31,7 @@ from peakgate.reports.ab.process import (
 )
 from peakgate.reports.ab.record import AbRecord, Process
 from peakgate.reports.ab.schedule import Phase, Side, order, seconds_left
-from peakgate.reports.runs.runfile import BenchVerdict, Look, Run, Unmeasured, load_run, unsaved_run
+from peakgate.reports.runs.runfile import BenchVerdict, Run, SoFar, Unmeasured, load_run, unsaved_run
 from peakgate.run.ab_process import LOOK_FILE, OtherBuilds
 from peakgate.run.run_file import OTHER_BUILDS_FILE
 
@@ -215,7 +215,7 @@ class Processes:
             self._looked = None
             self._keep(asked)
             return
-        seen = records.read(asked.verdicts / LOOK_FILE, Look, "run it again")
+        seen = records.read(asked.verdicts / LOOK_FILE, SoFar, "run it again")
         entries = {Side.BASE: seen.own, Side.HEAD: seen.other}
         self._looked = _Looked(asked, {which: unsaved_run(asked.file_of(which), entries[which]) for which in Side})
 

@@ -198,7 +198,7 @@ class BenchVerdict(Struct):
     other_builds: list[Unmeasured] = []
 
 
-class Look(Struct, frozen=True):
+class SoFar(Struct, frozen=True):
     """What a process of an A/B that samples two builds in turns has measured so far of its own and of the other."""
 
     own: list[ExtraInfo]

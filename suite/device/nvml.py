@@ -25,7 +25,7 @@ SOFT = ("power limit",)
 """Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured."""
 
 
-FRESH_S = 0.02
+READ_EVERY_S = 0.02
 """The driver counts and reads power about ten times a second, and takes a millisecond to say so (an H200)."""
 
 
@@ -157,7 +157,7 @@ class PowerMeter:
     """Reads what a GPU draws and whether anything but power lowers its clocks, between one reading and the next.
 
     The reasons for lowered clocks are those of a moment, in which the GPU may be idle again; the driver counts for how
-    long each of them held, where it counts them. A reading is good for FRESH_S, as long as a batch or two take.
+    long each of them held, where it counts them. A reading is good for READ_EVERY_S, as long as a batch or two take.
     """
 
     def __init__(self, index: int) -> None:
@@ -168,7 +168,7 @@ class PowerMeter:
     def __call__(self) -> PowerReading:
         """The state since the last reading."""
         now = time.monotonic()
-        if self._read is None or now - self._read[0] > FRESH_S:
+        if self._read is None or now - self._read[0] > READ_EVERY_S:
             self._read = now, self._reading()
         return self._read[1]
 

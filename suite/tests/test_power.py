@@ -65,7 +65,7 @@ def test_heat_the_hardware_or_a_setting_is_no_steady_state(gpu, bits):
 
 @pytest.mark.parametrize("counter", FIELDS[1:])
 def test_a_slowdown_that_is_over_is_known_from_its_counted_time(gpu, counter, monkeypatch):
-    monkeypatch.setattr(nvml, "FRESH_S", -1.0)
+    monkeypatch.setattr(nvml, "READ_EVERY_S", -1.0)
     meter = nvml.PowerMeter(0)
     gpu[counter] = 1
     assert not meter().steady
@@ -73,7 +73,7 @@ def test_a_slowdown_that_is_over_is_known_from_its_counted_time(gpu, counter, mo
 
 
 def test_the_driver_is_not_asked_again_while_a_reading_is_fresh(gpu, monkeypatch):
-    monkeypatch.setattr(nvml, "FRESH_S", 1e9)
+    monkeypatch.setattr(nvml, "READ_EVERY_S", 1e9)
     meter = nvml.PowerMeter(0)
     first = meter()
     gpu["bits"] = THERMAL
