@@ -85,6 +85,7 @@ def run_experiment(
             record.stopped = str(reason)
         except KeyboardInterrupt:
             record.stopped = INTERRUPTED
+            processes.keep_interrupted()
         finally:
             record.save(means.out)
     return record

@@ -31,8 +31,8 @@ from peakgate.reports.ab.process import (
 )
 from peakgate.reports.ab.record import AbRecord, Process
 from peakgate.reports.ab.schedule import Phase, Side, order, seconds_left
-from peakgate.reports.runs.runfile import BenchVerdict, Run, SoFar, Unmeasured, load_run, unsaved_run
-from peakgate.run.ab_process import LOOK_FILE, OtherBuilds
+from peakgate.reports.runs.runfile import BenchVerdict, Run, Unmeasured, load_run
+from peakgate.run.ab_process import LOOK_FILES, OtherBuilds
 from peakgate.run.run_file import OTHER_BUILDS_FILE
 
 PAIRS_OF_ALL_CASES = 1024
@@ -142,9 +142,13 @@ class Processes:
     def end(self) -> None:
         """Have a process that waits on the GPU leave it, and keep it."""
         if self._looked is not None:
-            asked, self._looked = self._looked.asked, None
-            asked.run.leave()
-            self._keep(asked)
+            self._looked.asked.run.leave()
+            self._keep(self._looked.asked)
+            self._looked = None
+
+    def keep_interrupted(self) -> None:
+        """Keep what the process on the GPU had measured by its last look, before it is ended."""
+        self._keep_looked(FinishedRun(ExitCode.INTERRUPTED, 0.0, 0.0, {}))
 
     def _alternately(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
         """Measure pairs by a process for each of their sides; one starts while the one before it measures."""
@@ -201,23 +205,22 @@ class Processes:
             asked.run.go_on()
             return replace(asked, pairs=asked.pairs + pairs)
         asked = self._ask(stage, pair, Side.BASE, cases, pairs)
-        before, self._looked = self._looked, None
-        if before is not None:
-            before.asked.run.leave()
+        if self._looked is not None:
+            self._looked.asked.run.leave()
         asked.run.begin()
-        if before is not None:
-            self._keep(before.asked)
+        if self._looked is not None:
+            self._keep(self._looked.asked)
+            self._looked = None
         return asked
 
     def _look(self, asked: _Asked) -> None:
         """Wait for what a process measures; one that cannot go on has left the GPU, and is kept."""
         if asked.run.until_left():
-            self._looked = None
             self._keep(asked)
+            self._looked = None
             return
-        seen = records.read(asked.verdicts / LOOK_FILE, SoFar, "run it again")
-        entries = {Side.BASE: seen.own, Side.HEAD: seen.other}
-        self._looked = _Looked(asked, {which: unsaved_run(asked.file_of(which), entries[which]) for which in Side})
+        runs = {which: load_run(asked.verdicts / name) for which, name in zip(Side, LOOK_FILES, strict=True)}
+        self._looked = _Looked(asked, runs)
 
     def _ask(self, stage: Phase, pair: int, which: Side, cases: Sequence[str], pairs: int = 1) -> _Asked:
         """Have one process start; it waits for its turn."""
@@ -261,6 +264,7 @@ class Processes:
         if not timed:
             file.unlink(missing_ok=True)  # pytest-benchmark opens it before it knows whether there is anything to save
             if not refused:
+                self._keep_looked(finished)
                 why = f"its run exits {finished.exit_code}: {last_words_in(log)} (all of it: {log})"
                 raise SideBroken(which, why)
         if self.both_in_one and asked.stage is not Phase.PROOF:
@@ -270,6 +274,15 @@ class Processes:
             self._add(asked, Side.HEAD, other if timed else None, finished, _refused(verdict.other_builds))
         log.unlink()
         return self._add(asked, which, file if timed else None, finished, refused)
+
+    def _keep_looked(self, finished: FinishedRun) -> None:
+        """Keep what a process without a run file had measured by its last look."""
+        looked, self._looked = self._looked, None
+        if looked is None:
+            return
+        for which, run in looked.runs.items():
+            shutil.move(run.path, looked.asked.file_of(which))
+            self._add(looked.asked, which, looked.asked.file_of(which), finished, {})
 
     def _add(
         self, asked: _Asked, which: Side, file: Path | None, finished: FinishedRun, refused: Mapping[str, Refused]

@@ -198,13 +198,6 @@ class BenchVerdict(Struct):
     other_builds: list[Unmeasured] = []
 
 
-class SoFar(Struct, frozen=True):
-    """What a process of an A/B that samples two builds in turns has measured so far of its own and of the other."""
-
-    own: list[ExtraInfo]
-    other: list[ExtraInfo]
-
-
 class Stats(Struct):
     """pytest-benchmark's figures of one case, in seconds."""
 
@@ -353,21 +346,6 @@ def load_run(path: Path) -> Run:
     if problem is not None:
         raise PeakgateError(f"{path}: {problem}; measure again", Code.NO_RUN)
     return run
-
-
-def unsaved_run(path: Path, entries: Sequence[ExtraInfo]) -> Run:
-    """A run that its process will save at ``path``: its cases so far, with nothing of samples or the machine."""
-    cases = {
-        each.case: CaseResult(*structs.astuple(each)[:-1], time_us=each.time_us, samples=0, sampling_error=None)
-        for each in entries
-        if each.time_us is not None
-    }
-    unmeasured = {
-        each.case: Unmeasured(each.case, each.verdict or Verdict.INCONCLUSIVE, each.reason)
-        for each in entries
-        if each.case not in cases
-    }
-    return Run(path, now(), "", False, "", None, False, None, {}, cases, unmeasured)
 
 
 def _moment(path: Path, text: str) -> datetime:

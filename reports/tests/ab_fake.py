@@ -22,7 +22,7 @@ print(json.dumps(script["identities"]))
 
 FAKE_BENCH = """
 import json, os, pathlib, random, signal, sys
-from peakgate.run.ab_process import LOOK_FILE, GpuToken
+from peakgate.run.ab_process import LOOK_FILES, GpuToken
 token = GpuToken.of_environment()
 token.wait()
 script = json.loads(pathlib.Path("script.json").read_text())
@@ -97,9 +97,8 @@ if "--other-builds" in options:
                 ratio = other_us[case] / own_us[case]
                 ratios = [ratio * noise.gauss(1.0, script["noise"]) for _ in range(asked["pairs"])]
                 found["pair_ratios"] = [*found.get("pair_ratios", []), *ratios]
-        entries = {"own": untimed + [each["extra_info"] for each in kept]}
-        entries["other"] = untimed_beside + [each["extra_info"] for each in beside["benchmarks"]]
-        (out / LOOK_FILE).write_text(json.dumps(entries))
+        for name, run in zip(LOOK_FILES, (document, beside)):
+            (out / name).write_text(json.dumps(run))
         if script["leaves"] or not token.further():
             break
         asked = json.loads(others.read_text())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.errors import Code
 from peakgate.reports.ab import command
 from refusals import refusal
-from synthetic_runs import slower
+from synthetic_runs import LADDER, slower
 
 Captured = pytest.CaptureFixture[str]
 
@@ -32,6 +33,15 @@ def test_a_budget_that_is_used_up_leaves_the_undecided_inconclusive(tmp_path: Pa
     stopped, reason = reported(tmp_path)["stopped"], row(tmp_path, PAD)["reason"]
     assert reason.startswith(stopped)
     assert re.findall(r"\d+", reason.removeprefix(stopped)) == ["0", "4"]  # of the pairs
+
+
+@pytest.mark.parametrize(("ending", "code"), [("fail_at", 3), ("interrupt_at", 130)])
+def test_what_a_process_had_measured_by_its_last_look_is_kept(tmp_path: Path, ending: str, code: int) -> None:
+    changed = dict.fromkeys(LADDER, "changed")
+    assert ab(tmp_path, replace(FakeSide(noise=0.004), **{ending: 4}), FakeSide(changed), "--pairs", "10") == code
+    assert re.findall(r"after (\d+) of (\d+) pairs", row(tmp_path, PAD)["reason"]) == [("4", "10")]
+    files = {path.name for path in (tmp_path / "out" / "ab").glob("screen-*.json")}
+    assert files == {f"screen-01-{side}.json" for side in ("base", "head")}
 
 
 def test_without_a_run_of_base_no_fact_of_the_machine_differs(tmp_path: Path) -> None:

@@ -4,14 +4,20 @@ import gzip
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from peakgate.core import records
+from peakgate.core import catalogue, records
+from peakgate.core.case import Scale, Tier
 from peakgate.core.errors import PeakgateError
 from peakgate.core.records import RecordError
-from peakgate.core.verdict import Verdict
-from peakgate.reports.runs.runfile import ForeignFileError, load_run
+from peakgate.core.verdict import Judgement, Verdict
+from peakgate.judge.metrics import metrics
+from peakgate.measure.sampling import Samples
+from peakgate.reports.runs.runfile import IQR_IN_SDS, MEDIAN_ERROR_IN_SDS, ForeignFileError, load_run
+from peakgate.run import run_file
+from peakgate.run.session import Outcome
 from synthetic_runs import benchmark, document, save
 
 
@@ -34,6 +40,27 @@ def test_a_run_is_read_with_its_gpu_its_commit_and_its_cases(tmp_path: Path) -> 
     assert case.time_us == pytest.approx(504.0)
     assert case.registers == 32
     assert run.unmeasured["sgemm.naive-128"].verdict is Verdict.WRONG
+
+
+def test_what_a_process_has_so_far_is_a_run_with_the_cases_that_it_timed_and_those_that_it_did_not(
+    tmp_path: Path,
+) -> None:
+    timed, refused_case = list(catalogue.cases(Scale.SMALL))[:2]
+    samples = Samples((1.0, 2.0, 3.0, 6.0), (None,) * 4, 0, "events", pair_ratios=(1.25,))
+    passed = Judgement(Verdict.PASS, "")
+    outcomes = [
+        Outcome(timed, passed, samples=samples, metrics=metrics(timed, samples, None, {})),
+        Outcome(refused_case, Judgement(Verdict.WRONG, "element 0 is NaN")),
+    ]
+    device = SimpleNamespace(describe=lambda: {"slug": "nvidia-h200"}, kind="gpu")
+    about = {"device": device, "preflight": None, "roofs": {}, "tier": Tier.GATE, "seed": 1, "whole": False}
+    written = run_file.unsaved(SimpleNamespace(**about, wall_s={}), outcomes)
+    (tmp_path / "run.json").write_text(json.dumps(written))
+    run = load_run(tmp_path / "run.json")
+    (found,) = run.cases.values()
+    assert (found.case, found.time_us, found.samples, found.pair_ratios) == (timed.id, pytest.approx(2.5), 4, (1.25,))
+    assert found.sampling_error == pytest.approx(MEDIAN_ERROR_IN_SDS * 2.0 / IQR_IN_SDS / 2.5 / 2)
+    assert run.unmeasured[refused_case.id].verdict is Verdict.WRONG
 
 
 def test_the_sampling_error_is_that_of_a_median_of_normal_samples(tmp_path: Path) -> None:

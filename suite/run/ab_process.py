@@ -36,13 +36,13 @@ GO, END = b".", b"e"
 """What a grant says: measure, what was asked for or further pairs; or leave the GPU."""
 
 LOOK = b"look"
-"""What a process says that waits for a grant again, its ``LOOK_FILE`` written."""
+"""What a process says that waits for a grant again, its ``LOOK_FILES`` written."""
 
 FOREIGN_FILE = "foreign.json"
 """In a run's output folder: name and file of each foreign module."""
 
-LOOK_FILE = "look.json"
-"""In a run's output folder: the entries of what it has sampled in turns so far, its ``own`` and the ``other``."""
+LOOK_FILES = "look_own.json", "look_other.json"
+"""In a run's output folder: run files of what it has sampled in turns so far, its own builds and the others."""
 
 _HARNESS = "peakgate"
 _SUFFIXES = (".py", ".so", ".pyd")

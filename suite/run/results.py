@@ -26,7 +26,7 @@ from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.run import inputs, run_file
-from peakgate.run.ab_process import LOOK_FILE, MODE_VARIABLE, GpuToken, Mode, OtherBuilds
+from peakgate.run.ab_process import LOOK_FILES, MODE_VARIABLE, GpuToken, Mode, OtherBuilds
 from peakgate.run.ahead import CaseShares
 from peakgate.run.journal import FRESH, Finished, Link, finished
 from peakgate.run.session import Outcome, Session
@@ -124,15 +124,14 @@ class Results:
     def measure_ahead(self, cases: Sequence[Case], out: Path) -> None:
         """Measure cases now whose tests come later, those that this device can run.
 
-        Of what is sampled in turns it may be asked for more after a look, for which the entries are written to ``out``.
+        Of what is sampled in turns it may be asked for more after a look, for which run files are written to ``out``.
         """
         for case in cases:
             if not (self.session.device.refusal(case) or self.known.objection(case)):
                 self._ahead[case.id] = self._measured(case)
-        while self.others.looks and self.session.device.lost is None:
-            seen = {"own": self._ahead, "other": self._others}
-            entries = {side: list(map(run_file.extra_info, outcomes.values())) for side, outcomes in seen.items()}
-            write_whole(out / LOOK_FILE, json.dumps(entries))
+        while self.others.looks and self.session.device.lost is None and any(map(_timed, self._others.values())):
+            for name, outcomes in zip(LOOK_FILES, (self._ahead, self._others), strict=True):
+                write_whole(out / name, json.dumps(run_file.unsaved(self.session, list(outcomes.values()))))
             if not self.token.further():
                 return
             asked = _other_builds(self._other_builds_file)
@@ -175,6 +174,11 @@ class Results:
         """A case that this device cannot run."""
         self.skipped[case.id] = reason
         pytest.skip(f"{case.id}: {reason}")
+
+
+def _timed(outcome: Outcome) -> bool:
+    """Whether a case has figures."""
+    return outcome.metrics is not None
 
 
 def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[Session, Cases]:

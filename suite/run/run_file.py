@@ -5,9 +5,11 @@ Names and units of the entries are part of the schema. Files are moved to their 
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +118,32 @@ def run_info(session: Session, entries: Sequence[Entry], skipped: Mapping[str, s
         "skipped": dict(skipped),
         "wall_s": {what: round(seconds, 3) for what, seconds in session.wall_s.items()},
     }
+
+
+def unsaved(session: Session, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """A run file of what a process has measured so far: of the figures of samples those that reports read."""
+    from peakgate.core.case import CASE_SCHEMA  # noqa: PLC0415  (a supervisor does without numpy)
+
+    entries = [extra_info(outcome) for outcome in outcomes]
+    benchmarks = [
+        {"extra_info": entry, "stats": _stats(outcome.samples.times_us)}
+        for entry, outcome in zip(entries, outcomes, strict=True)
+        if outcome.samples and outcome.metrics
+    ]
+    return {
+        "peakgate_schema": CASE_SCHEMA,
+        "datetime": datetime.now(UTC).isoformat(),
+        "machine_info": {"gpu": machine_info(session)},
+        "benchmarks": benchmarks,
+        "peakgate": run_info(session, entries, {}, None),
+    }
+
+
+def _stats(times_us: Sequence[float]) -> dict[str, float]:
+    """The figures of samples, in seconds."""
+    quartiles = statistics.quantiles(times_us, n=4, method="inclusive") if len(times_us) > 1 else [0.0] * 3
+    iqr_us = quartiles[2] - quartiles[0]
+    return {"median": statistics.median(times_us) / 1e6, "iqr": iqr_us / 1e6, "rounds": len(times_us)}
 
 
 def judged(entry: Entry) -> dict[str, str]:
