@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,10 +34,11 @@ def test_a_budget_that_is_used_up_leaves_the_undecided_inconclusive(tmp_path: Pa
     assert re.findall(r"\d+", reason.removeprefix(stopped)) == ["0", "4"]  # of the pairs
 
 
-@pytest.mark.parametrize(("ending", "code"), [("fail_at", 3), ("interrupt_at", 130)])
-def test_what_a_process_had_measured_by_its_last_look_is_kept(tmp_path: Path, ending: str, code: int) -> None:
-    changed = dict.fromkeys(LADDER, "changed")
-    assert ab(tmp_path, replace(FakeSide(noise=0.004), **{ending: 4}), FakeSide(changed), "--pairs", "10") == code
+@pytest.mark.parametrize(
+    ("base", "code"), [(FakeSide(noise=0.004, fail_at=4), 3), (FakeSide(noise=0.004, interrupt_at=4), 130)]
+)
+def test_what_a_process_had_measured_by_its_last_look_is_kept(tmp_path: Path, base: FakeSide, code: int) -> None:
+    assert ab(tmp_path, base, FakeSide(dict.fromkeys(LADDER, "changed")), "--pairs", "10") == code
     assert re.findall(r"after (\d+) of (\d+) pairs", row(tmp_path, PAD)["reason"]) == [("4", "10")]
     files = {path.name for path in (tmp_path / "out" / "ab").glob("screen-*.json")}
     assert files == {f"screen-01-{side}.json" for side in ("base", "head")}
