@@ -241,26 +241,36 @@ def test_two_drivers_are_compared_after_an_upgrade(origin: tuple[Path, str, str]
     assert json.loads((job.workspace / "reports/out/compare.json").read_text())["exit_code"] == 1
 
 
-def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path, str, str], tmp_path: Path) -> None:
+HOSTED = [
+    "bench -- --device cpu",
+    "docs",
+    "ladder",
+    "lint",
+    "stranger",
+    "tests -- kernels/tests",
+    "tests -- lab/tests",
+    "tests -- reports/tests --ignore-glob=*/test_[a-g]*",
+    "tests -- reports/tests --ignore-glob=*/test_[h-z]*",
+    "tests -- suite/tests",
+]
+HOSTED_UNLESS_LATE = [
+    "check -- --jobs 1",
+    "mutants -- --jobs 1 --skip-listed -k access or transpose or occupancy or roof",
+    "resources -- --jobs 1 --architectures 90",
+]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(
+    origin: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, late: bool
+) -> None:
+    monkeypatch.setenv("LATE_S", "0" if late else "600")
     job = run("no-gpu.yml", origin, tmp_path, {"github.sha": origin[2]})
     assert not job.failed, said(job)
     installing, *checking = calls(tmp_path)
     assert installing == "-s tests --install-only"
-    assert sorted(line.removeprefix("-s ") for line in checking) == [
-        "bench -- --device cpu",
-        "check -- --jobs 1",
-        "docs",
-        "ladder",
-        "lint",
-        "mutants -- --jobs 1 --skip-listed -k access or transpose or occupancy or roof",
-        "resources -- --jobs 1 --architectures 90",
-        "stranger",
-        "tests -- kernels/tests",
-        "tests -- lab/tests",
-        "tests -- reports/tests --ignore-glob=*/test_[a-g]*",
-        "tests -- reports/tests --ignore-glob=*/test_[h-z]*",
-        "tests -- suite/tests",
-    ]
+    assert {line.removeprefix("-s ") for line in checking} == {*HOSTED, *([] if late else HOSTED_UNLESS_LATE)}
+    assert [f"nox -s {each}" in said(job) for each in HOSTED_UNLESS_LATE] == [late] * 3
     assert "bench.json" in job.artifacts
 
 
