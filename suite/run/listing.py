@@ -219,24 +219,24 @@ class _Supplier:
 
     def __init__(self, project: Path, arguments: Sequence[str]) -> None:
         self.tree = git.tree_of(project)
-        until_ended = ExitStack()
-        folder = until_ended.enter_context(scratch_folder("listing"))
-        self._errors = folder / "errors"
-        (mine := folder / "scratch").mkdir()
-        settings = os.environ.get(config.SETTINGS_VARIABLE)
-        with self._errors.open("wb") as stream:
-            self._process = sandbox.start(
-                [sys.executable, "-P", "-m", "peakgate.run.listing", *arguments],
-                self.tree,
-                mine,
-                inside=project.resolve(),
-                readable=[Path(settings)] if settings else [],
-                environment={config.SETTINGS_VARIABLE: settings} if settings else {},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stream,
-            )
-        weakref.finalize(self, _end, self._process, until_ended)
+        with ExitStack() as until_ended:
+            folder = until_ended.enter_context(scratch_folder("listing"))
+            self._errors = folder / "errors"
+            (mine := folder / "scratch").mkdir()
+            settings = os.environ.get(config.SETTINGS_VARIABLE)
+            with self._errors.open("wb") as stream:
+                self._process = sandbox.start(
+                    [sys.executable, "-P", "-m", "peakgate.run.listing", *arguments],
+                    self.tree,
+                    mine,
+                    inside=project.resolve(),
+                    readable=[Path(settings)] if settings else [],
+                    environment={config.SETTINGS_VARIABLE: settings} if settings else {},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stream,
+                )
+            weakref.finalize(self, _end, self._process, until_ended.pop_all())
 
     def ask(
         self, request: dict[str, Any], arrays: Sequence[np.ndarray[Any, Any]], most_bytes: int

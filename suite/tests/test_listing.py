@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -163,3 +164,18 @@ def test_nothing_is_left_of_the_process(project):
     assert process.poll() is None
     del known
     assert process.poll() is not None
+
+
+def test_an_interrupt_while_the_process_is_started_leaves_no_folder(project, tmp_path, monkeypatch):
+    def interrupted(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    root = project()
+    scratch = tmp_path / "temporary"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setattr(listing.sandbox, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt) as interrupt:  # keeps the frames, as a command's traceback does
+        listing.listed(root, Scale.BENCH)
+    assert interrupt.traceback
+    assert list(scratch.iterdir()) == []
