@@ -21,6 +21,13 @@ SCHEMA = 1
 BLOCK_SIZES = (1, 33, *range(32, 1025, 32), 1000)
 _MACHINE = ("name", "slug", "compute_capability", "driver", "cuda_driver", "nvrtc")
 
+# CU_FUNC_ATTRIBUTE_* of the driver API
+_MAX_THREADS_PER_BLOCK = 0
+_SHARED_SIZE_BYTES = 1
+_NUM_REGS = 4
+
+_attribute = cupy.cuda.driver.funcGetAttribute
+
 
 def record(device: GpuDevice) -> dict[str, Any]:
     """Every kernel of the full tier with what the driver says of it; a JSON document."""
@@ -40,13 +47,13 @@ def _asked(device: GpuDevice, case: Case) -> dict[str, Any]:
     """One kernel; ``blocks_per_sm`` by block size up to the kernel's own limit, beyond which the driver refuses."""
     built, shared = device.build(case), case.launch.shared_bytes
     function = device.functions(built, case)[0]
-    most = function.max_threads_per_block
-    handle = function.kernel.ptr
+    handle = function.ptr
+    most = _attribute(_MAX_THREADS_PER_BLOCK, handle)
     return {
         "kernel": f"{case.family}.{case.stage.name}",
         "defines": dict(case.defines),
-        "registers": function.num_regs,
-        "static_shared_bytes": function.shared_size_bytes,
+        "registers": _attribute(_NUM_REGS, handle),
+        "static_shared_bytes": _attribute(_SHARED_SIZE_BYTES, handle),
         "dynamic_shared_bytes": shared,
         "max_threads_per_block": most,
         "compiled_for": {
