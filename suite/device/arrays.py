@@ -38,6 +38,8 @@ def framework(value: object) -> str | None:
     ``viewed`` for one whose memory a view shows, ``exchanged`` for one of the array API standard.
     """
     kind = type(value)
+    if issubclass(kind, type):  # what a class has for its objects is no array
+        return None
     root, name = kind.__module__.partition(".")[0], kind.__name__
     if name in _PLAIN.get(root, ()):
         tensor: Any = value

@@ -52,6 +52,19 @@ def test_arguments_closures_and_partials_show_their_arrays():
     assert {id(array) for array in seen} == {id(held), id(given_array), id(other)}
 
 
+class Lazy:
+    """A class whose objects show an array when they are asked for it, as a framework's tensors do."""
+
+    @property
+    def __cuda_array_interface__(self):
+        raise AssertionError("nobody asks a class")
+
+
+def test_a_class_that_a_callable_names_is_no_array():
+    assert arrays.framework(Lazy) is None
+    assert arrays.visible_arrays(lambda x: isinstance(x, Lazy), (1,), {}) == []
+
+
 def test_outputs_are_what_is_declared_returned_or_changed():
     x, out = np.arange(4.0), np.zeros(4)
 
