@@ -5,12 +5,11 @@ that can. So its elements change between calls as those of every other array do,
 written is one that the framework waits for.
 
 What a tuner chose for a call is the configuration of Triton's autotune and of torch.compile, and the code that it gave:
-from Triton's launch hook and its compiled kernels, and from PyTorch's profiler. No framework is imported here.
+from what Triton's autotuner launches, and from PyTorch's profiler. No framework is imported here.
 """
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import sys
@@ -282,45 +281,24 @@ def choices(run: Callable[[], None]) -> tuple[TunedChoice, ...]:
 
 
 def _of_triton(run: Callable[[], None]) -> list[TunedChoice]:
-    """The kernels that the call launches and that have an autotuner."""
-    triton: Any = sys.modules["triton"]
-    try:
-        hook = triton.knobs.runtime.launch_enter_hook
-        add, remove = hook.add, hook.remove
-    except AttributeError:  # before Triton 3.4
-        return []
-    launched: dict[int, str] = {}
+    """The kernels with an autotuner that the call launches through it."""
+    tuner: Any = sys.modules["triton"].runtime.Autotuner
+    launch, found = tuner.run, list[TunedChoice]()
 
-    def note(metadata: Any) -> None:
-        facts = metadata.get()
-        launched[int(facts["function"])] = str(facts["name"])
+    def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kernel = launch(self, *args, **kwargs)
+        code = getattr(kernel, "asm", {}).get("cubin")
+        digest = None if code is None else hashlib.sha256(code).hexdigest()[:CODE_DIGITS]
+        name = str(getattr(self.base_fn, "__name__", ""))
+        found.append(TunedChoice(name, str(self.best_config), digest))
+        return kernel
 
-    add(note)
+    tuner.run = noting
     try:
         run()
     finally:
-        remove(note)
-    tuners = {_kernel_of(each): each for each in _alive(triton.runtime.Autotuner)}
-    codes = _codes_of(triton, launched)
-    return [
-        TunedChoice(name, str(tuners[name].best_config), codes.get(handle))
-        for handle, name in launched.items()
-        if getattr(tuners.get(name), "best_config", None) is not None
-    ]
-
-
-def _kernel_of(tuner: Any) -> str:
-    return str(getattr(tuner.base_fn, "__name__", ""))
-
-
-def _codes_of(triton: Any, launched: Mapping[int, str]) -> dict[int, str]:
-    """A digest of the machine code of each launched kernel that Triton holds, by its handle."""
-    kernels = (each for each in _alive(triton.compiler.CompiledKernel) if each.function in launched)
-    return {int(each.function): hashlib.sha256(each.asm["cubin"]).hexdigest()[:CODE_DIGITS] for each in kernels}
-
-
-def _alive(kind: type) -> list[Any]:
-    return [each for each in gc.get_objects() if issubclass(type(each), kind)]  # proxies lie to isinstance
+        tuner.run = launch
+    return found
 
 
 def _of_torch(run: Callable[[], None]) -> list[TunedChoice]:

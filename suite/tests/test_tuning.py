@@ -1,5 +1,6 @@
 """A tuner's choice in the run file: from PyTorch's trace, from Triton, and from a tuner that the test names."""
 
+import hashlib
 import json
 import re
 import sys
@@ -37,41 +38,32 @@ def test_without_a_tuner_nothing_is_run_again(monkeypatch):
     assert call.choices(lambda: pytest.fail("ran")) == ()
 
 
-class Hook(list[object]):
-    add = list.append
-
-
-class CompiledKernel:
-    def __init__(self, function, cubin):
-        self.function, self.asm = function, {"cubin": cubin}
-
-
 class Autotuner:
-    def __init__(self, function, best_config):
-        self.base_fn, self.best_config = function, best_config
+    def __init__(self, function, best_config, code):
+        self.base_fn, self.best_config, self.code = function, best_config, code
+
+    def run(self, size):
+        return SimpleNamespace(asm={"cubin": self.code[size]})
+
+
+def scale(): ...
 
 
 def test_a_launched_kernel_with_a_tuner_has_its_configuration_and_the_digest_of_its_code(monkeypatch):
-    def scale(): ...
-
-    def never_launched(): ...
-
-    hook = Hook()
-    runtime = SimpleNamespace(launch_enter_hook=hook, Autotuner=Autotuner)
-    compiler = SimpleNamespace(CompiledKernel=CompiledKernel)
-    triton = SimpleNamespace(knobs=SimpleNamespace(runtime=runtime), runtime=runtime, compiler=compiler)
-    monkeypatch.setitem(sys.modules, "triton", triton)
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(runtime=SimpleNamespace(Autotuner=Autotuner)))
     monkeypatch.delitem(sys.modules, "torch._inductor.compile_fx", raising=False)
-    kept = [Autotuner(scale, "BLOCK: 256"), Autotuner(never_launched, "BLOCK: 1"), CompiledKernel(7, b"code")]
+    tuned, launch = Autotuner(scale, "BLOCK: 256", {4: b"code"}), Autotuner.run
+    (found,) = call.choices(lambda: [tuned.run(4), tuned.run(size=4)])
+    assert found == TunedChoice("scale", "BLOCK: 256", hashlib.sha256(b"code").hexdigest()[: call.CODE_DIGITS])
+    assert Autotuner.run is launch
 
-    def run():
-        for handle, name in ((7, "scale"), (8, "untuned")):
-            for note in hook:
-                note(SimpleNamespace(get=lambda h=handle, n=name: {"function": h, "name": n}))
 
-    (found,) = call.choices(run)
-    assert (found.kernel, found.configuration, len(found.code)) == ("scale", "BLOCK: 256", call.CODE_DIGITS)
-    assert (hook, len(kept)) == ([], 3)
+def test_a_tuner_is_left_as_it_was_where_a_call_fails(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(runtime=SimpleNamespace(Autotuner=Autotuner)))
+    launch = Autotuner.run
+    with pytest.raises(KeyError):
+        call.choices(lambda: Autotuner(scale, "BLOCK: 256", {}).run(4))
+    assert Autotuner.run is launch
 
 
 def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path, bench, benchmarks):
