@@ -27,7 +27,7 @@ def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None
 
     Gives the device and, where ``auto`` fell back to the emulator, one line that says so and what it means.
     """
-    indices = _gpu_indices(choice)
+    indices = gpu_indices(choice)
     if indices:
         return _gpu(indices, later=later), None
     from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (a GPU does without the emulator)
@@ -47,8 +47,11 @@ def _not_opened(choice: str, error: RuntimeError) -> CannotDecide:
     return CannotDecide(f"{choice} cannot be opened ({error}); see nvidia-smi for what is on it", Code.BUSY)
 
 
-def _gpu_indices(choice: str) -> tuple[int, ...]:
-    """The CUDA indices of the GPUs to open, that of cases on one GPU first; none for the emulator."""
+def gpu_indices(choice: str) -> tuple[int, ...]:
+    """The CUDA indices of the GPUs of a ``--device``, that of cases on one GPU first; none for the emulator.
+
+    PeakgateError where it means none, or GPUs that this machine does not have.
+    """
     if choice == "cpu":
         return ()
     indices, count = driver.named_gpus(choice), driver.gpu_count()

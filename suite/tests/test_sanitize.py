@@ -249,10 +249,20 @@ def test_without_gpu_or_tool_it_is_undecided_and_the_reason_is_kept(tmp_path, mo
     assert reason in verdict["reason"]
 
 
-def test_an_index_without_a_gpu_is_told(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("option", "code"),
+    [
+        ("--device=gpu:1", Code.NO_GPU),
+        ("--index=1", Code.NO_GPU),
+        ("--index=first", Code.OPTION),
+        ("--device=gpu:0,0", Code.OPTION),
+        ("--device=cpu", Code.OPTION),
+    ],
+)
+def test_a_device_that_is_not_one_gpu_here_is_told(tmp_path, monkeypatch, option, code):
     monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 1)
-    with refuses(Code.NO_GPU):
-        command.main("sanitize", ["--index", "1", "--out", str(tmp_path)])
+    with refuses(code):
+        command.main("sanitize", [option, "--out", str(tmp_path)])
 
 
 def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypatch, capsys):

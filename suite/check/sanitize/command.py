@@ -33,9 +33,10 @@ from peakgate.core.errors import Code, PeakgateError, refused
 from peakgate.core.processes import run_in_group
 from peakgate.core.report import Report, leave_verdict
 from peakgate.core.selection import add_selection
-from peakgate.core.text import counted, say
+from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
+from peakgate.device.choose import gpu_indices
 from peakgate.device.interface import KernelFault
 from peakgate.judge import waivers
 
@@ -60,7 +61,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     chosen.out = chosen.out or config.near(config.current().out)
     functions = {name for case in problems(chosen.text) for name in case.stage.functions}
     program = shutil.which(SANITIZER)
-    if reason := _missing(program, chosen.index):
+    if reason := _missing(program, chosen.device):
         left = Report(verb, ExitCode.UNDECIDED, sentences=(f"not checked: {reason}",), fields={"reason": reason})
         terminal.show(left)
         return leave_verdict(left, chosen.out / SANITIZE_FILE)
@@ -89,18 +90,22 @@ def _parser() -> argparse.ArgumentParser:
         "--tool", dest="tools", action="append", choices=SANITIZER_TOOLS, help="one tool (default: all four)"
     )
     add_selection(parser, default="")
-    parser.add_argument("--index", type=int, default=0, help="the CUDA device index (default: 0)")
+    _add_device(parser)
     parser.add_argument("--limit-s", type=float, default=900, help="seconds a tool may take (default: 900)")
     parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
     return parser
 
 
-def _missing(program: str | None, index: int) -> str | None:
-    count = driver.gpu_count()
-    if count == 0:
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N, N the CUDA device index (default: gpu:0)")
+    parser.add_argument("--index", dest="device", type="gpu:{}".format, help=argparse.SUPPRESS)  # its name until 0.3
+
+
+def _missing(program: str | None, device: str) -> str | None:
+    if driver.gpu_count() == 0:
         return "no GPU answers on this machine; check nvidia-smi"
-    if not 0 <= index < count:
-        raise PeakgateError(f"--index {index}: this machine has {counted(count, 'GPU')}, numbered from 0", Code.NO_GPU)
+    if len(gpu_indices(device)) != 1:
+        raise PeakgateError(f"--device {device}: expected one GPU, gpu or gpu:N", Code.OPTION)
     if program is None:
         return f"{SANITIZER} is not on PATH; it comes with the CUDA toolkit, add that toolkit's bin folder to PATH"
     return None
@@ -110,7 +115,7 @@ def _check(program: str, name: str, functions: Iterable[str], folder: Path, chos
     records, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
     for left_over in (records, log, journal):
         left_over.unlink(missing_ok=True)
-    target = [sys.executable, "-P", "-m", "peakgate.check.sanitize.command", str(journal), "--index", str(chosen.index)]
+    target = [sys.executable, "-P", "-m", "peakgate.check.sanitize.command", str(journal), "--device", chosen.device]
     target += ["-k", chosen.text] if chosen.text else []
     with log.open("wb") as stream:
         line = command_line(program, name, records, sorted(functions), target)
@@ -185,7 +190,7 @@ def launched(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m peakgate.check.sanitize.command")
     parser.add_argument("journal", type=Path)
     add_selection(parser, default="")
-    parser.add_argument("--index", type=int, default=0, help="the CUDA device index")
+    _add_device(parser)
     chosen = parser.parse_args(arguments)
     with chosen.journal.open("w", encoding="utf-8") as journal:
 
@@ -195,7 +200,7 @@ def launched(arguments: Sequence[str]) -> int:
 
         # Without a pool every buffer is an allocation of its own, and memory past its end is unallocated.
         cupy.cuda.set_allocator(None)
-        device = GpuDevice(chosen.index, guarded=False)
+        device = GpuDevice(*driver.named_gpus(chosen.device), guarded=False)
         note({"machine": device.describe()})
         wanted = problems(chosen.text)
         device.prebuild(wanted, checked=False)
