@@ -29,7 +29,7 @@ import numpy as np
 from peakgate.core import catalogue, config, dtypes
 from peakgate.core.case import Buffer, Case, Role, Scale
 from peakgate.core.files import cupy_cache, scratch_folder, write_whole
-from peakgate.core.processes import end_group, end_with_parent
+from peakgate.core.processes import end_group, end_with_parent, one_blas_thread
 from peakgate.device.interface import TimedLaunch
 
 MOST_PROCESSES = 12
@@ -157,7 +157,7 @@ def _started(index: int) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         cwd=os.environ.get(config.BASE_VARIABLE),  # of a change only the base's references, which judge it
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # NumPy's idle threads would take every processor at the start
+        env=os.environ | one_blas_thread(),
     )
 
 
