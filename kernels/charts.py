@@ -198,20 +198,23 @@ def _draw_bars(figure: Figure, picture: Bars) -> None:
         )
     longest = max((bar.value for bar in picture.bars), default=0.0)
     for row, bar in enumerate(picture.bars):
+        figures = [f"{bar.value:,.0f}"]
         outside = bar.value < LEAST_ROOM * longest
-        axes.annotate(
-            f"{bar.value:,.0f}",
-            (bar.value, row),
-            (5 if outside else -5, 0),
-            textcoords="offset points",
-            ha="left" if outside else "right",
-            va="center",
-            color=INK if outside else BACKGROUND,
-            fontsize=9,
-        )
-        if bar.better:
+        if not (outside and bar.better):
             axes.annotate(
-                f"{bar.better[0]}: {bar.better[1]:,.0f}",
+                figures.pop(),
+                (bar.value, row),
+                (5 if outside else -5, 0),
+                textcoords="offset points",
+                ha="left" if outside else "right",
+                va="center",
+                color=INK if outside else BACKGROUND,
+                fontsize=9,
+            )
+        if bar.better:
+            figures.append(f"{bar.better[0]}: {bar.better[1]:,.0f}")
+            axes.annotate(
+                "; ".join(figures),
                 (bar.better[1], row),
                 (8, 0),
                 textcoords="offset points",
