@@ -104,15 +104,15 @@ class Results:
             return self._shares.outcome(case)
         if case.id not in self.others.fingerprints:
             return self.session.measured(case)
-        self._measure_in_turns(case, self.others)
-        return self._ahead.pop(case.id)
+        return self._in_turns(case, self.others)
 
-    def _measure_in_turns(self, case: Case, asked: OtherBuilds) -> None:
-        """Sample a case and its other build in turns, beyond what was sampled of them before."""
+    def _in_turns(self, case: Case, asked: OtherBuilds) -> Outcome:
+        """Sample a case and its other build in turns, beyond what was sampled of them before; the other's is kept."""
         from peakgate.run.turns import in_turns  # noqa: PLC0415  (as above)
 
         before = (self._ahead[case.id], self._others[case.id]) if case.id in self._ahead else None
-        self._ahead[case.id], self._others[case.id] = in_turns(self.session, case, asked, before)
+        outcome, self._others[case.id] = in_turns(self.session, case, asked, before)
+        return outcome
 
     def share(self, cases: Sequence[Case]) -> CaseShares:
         """Have every processor measure some of these cases, which an emulator can."""
@@ -136,7 +136,7 @@ class Results:
                 return
             asked = _other_builds(self._other_builds_file)
             for case_id in asked.fingerprints:
-                self._measure_in_turns(self.cases[case_id], asked)
+                self._ahead[case_id] = self._in_turns(self.cases[case_id], asked)
 
     def keep(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
         """Keep what came of a case, here and in the journal: its entry and its samples.
