@@ -228,7 +228,8 @@ class _Experiment:
         """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
         attempt, again = 1, True
         while cases and again:
-            cases, again = self._left_open(self._processes.prove_alone(attempt, which, cases))
+            (proven,) = self._processes.prove({which: cases}, attempt)
+            cases, again = self._left_open(proven)
             attempt += 1
 
     def _left_open(self, process: Process) -> tuple[list[str], bool]:

@@ -113,24 +113,18 @@ class Processes:
         known = {files[which]: run for which, run in runs.items()}
         return replace(record, processes=[*record.processes, *measured], runs=record.runs | known)
 
-    def prove(self, wanted: Mapping[Side, Sequence[str]]) -> list[Process]:
-        """Prove these cases of both sides at once, since no time counts."""
-        of_base, of_head = (counted(len(wanted[which]), "case") for which in Side)
-        self._progress.show(f"proving base, {of_base}, and head, {of_head}")
-        asked = [self._ask(Phase.PROOF, 0, which, cases) for which, cases in wanted.items() if cases]
+    def prove(self, wanted: Mapping[Side, Sequence[str]], attempt: int = 0) -> list[Process]:
+        """Prove these cases, those of both sides at once, since no time counts."""
+        sides = {which: cases for which, cases in wanted.items() if cases}
+        shown = [f"{which}, {counted(len(cases), 'case')}" for which, cases in sides.items()]
+        if shown:
+            self._progress.show(f"proving {', and '.join(shown)}")
+        asked = [self._ask(Phase.PROOF, attempt, which, cases) for which, cases in sides.items()]
         for each in asked:
             each.run.begin()
         for each in asked:
             each.run.until_left()
         return list(map(self._keep, asked))
-
-    def prove_alone(self, attempt: int, which: Side, cases: Sequence[str]) -> Process:
-        """Prove these cases of a side with nothing beside it."""
-        self._progress.show(f"proving {which}, {counted(len(cases), 'case')}")
-        asked = self._ask(Phase.PROOF, attempt, which, cases)
-        asked.run.begin()
-        asked.run.until_left()
-        return self._keep(asked)
 
     def measure(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
         """Measure pairs ``first`` up to ``last`` of a stage; SideBroken where a process reports no case."""
