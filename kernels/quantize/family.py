@@ -33,6 +33,8 @@ SMALLEST = 1e-30
 """A group's largest magnitude is taken for no less."""
 SMALL, SMALL_LONG = (19, 200), (3, 3992)
 PROBES: tuple[tuple[int, int], ...] = ((1, 1), (3, 127), (33, 136), (5, 1000))
+THREE_GROUPS = (7, 300)
+"""Rows of so many groups that a division by them is no shift."""
 RESTORED_TOLERANCE = 2.0**-24
 """One product in float32, besides the rounding to bfloat16."""
 
@@ -206,7 +208,7 @@ FAMILY = family(
             kind=kind,
             group=GROUP,
             small_sizes=[SMALL],
-            edges=PROBES,
+            edges=(*PROBES, THREE_GROUPS),
             gate=in_gate,
             defines={"KIND": kind.name, "BLOCK": LEAST_BLOCK, "VECTORS": OF_GROUP},
             grid=lambda rows, n: ceil(rows * groups_of(n, GROUP) * LANES / (LEAST_BLOCK * OF_GROUP)),
