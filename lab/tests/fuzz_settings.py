@@ -104,7 +104,7 @@ def waivers_read(folder: Path, data: bytes) -> int:
         reasons = [*found.survivors.values(), *(waiver.reason for waiver in found.defects.values())]
         if not all(reason.strip() for reason in reasons):
             raise Finding("an entry without a reason")
-        waivers.complaints(found.defects, (), lambda _: True, date(2026, 12, 1))
+        waivers.rule((), found.defects, lambda _: True, date(2026, 12, 1))
 
     return call(read).code
 

@@ -24,19 +24,17 @@ nothing any more or whose last day has passed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.records import Filled
 from peakgate.core.report import Row
-
-Found = TypeVar("Found")
 
 WAIVERS_FILE = "waivers.toml"
 
@@ -132,47 +130,6 @@ def read(path: Path) -> Waivers:
     )
 
 
-def set_apart(
-    found: Iterable[tuple[DefectKey, Found]], waivers: Mapping[DefectKey, Waiver], today: date
-) -> tuple[tuple[Found, ...], tuple[tuple[Found, Waiver], ...]]:
-    """The defects that nothing accepts today, and the others with what accepts them."""
-    left: list[Found] = []
-    waived: list[tuple[Found, Waiver]] = []
-    for key, defect in found:
-        waiver = waivers.get(key)
-        if waiver is not None and today <= waiver.expires:
-            waived.append((defect, waiver))
-        else:
-            left.append(defect)
-    return tuple(left), tuple(waived)
-
-
-def complaints(
-    defects: Mapping[DefectKey, Waiver],
-    found: Collection[DefectKey],
-    looked_at: Callable[[DefectKey], bool],
-    today: date,
-) -> list[str]:
-    """A line for each entry that has expired or matches nothing, of those that a command has ``looked_at``."""
-    said = []
-    for key, waiver in defects.items():
-        if not looked_at(key):
-            continue
-        if key not in found:
-            said.append(f"{WAIVERS_FILE}: {key}: accepted, but the defect no longer occurs; delete the entry")
-        elif today > waiver.expires:
-            said.append(
-                f"{WAIVERS_FILE}: {key}: was accepted until {waiver.expires}; mend it, or give it another last day"
-            )
-    return said
-
-
-def offer(keys: Iterable[DefectKey], file: Path) -> str:
-    """How to accept these defects: what to do, then an entry for each; empty where there is none."""
-    how = f"to accept a defect, copy its entry to {file} and fill in `reason` and `expires`, e.g. 2026-12-31:"
-    return listed_under(how, list(map(entry, dict.fromkeys(keys))))
-
-
 def listed_under(how: str, entries: Sequence[str]) -> str:
     """Entries to copy, below a line with instructions and before an empty line; empty if there are none."""
     return "\n\n".join((f"\n{how}", *entries)) + "\n\n" if entries else ""
@@ -240,8 +197,10 @@ class DefectRuling:
         }
 
     def offer(self, accepted: Mapping[DefectKey, Waiver], file: Path) -> str:
-        """How to accept the defects that are left: an entry for each; empty where there is none."""
-        return offer((each.key for each in self.left if not each.warning and each.key not in accepted), file)
+        """How to accept the defects that are left: what to do, then an entry for each; empty where there is none."""
+        keys = dict.fromkeys(each.key for each in self.left if not each.warning and each.key not in accepted)
+        how = f"to accept a defect, copy its entry to {file} and fill in `reason` and `expires`, e.g. 2026-12-31:"
+        return listed_under(how, list(map(entry, keys)))
 
 
 def rule(
@@ -251,6 +210,23 @@ def rule(
 
     ``looked_at``: whether the command would have found an entry's defect.
     """
-    left, waived = set_apart(((each.key, each) for each in found), accepted, today)
-    wrong = complaints(accepted, {each.key for each in found}, looked_at, today)
-    return DefectRuling(left, waived, tuple(wrong))
+    left: list[Defect] = []
+    waived: list[tuple[Defect, Waiver]] = []
+    for each in found:
+        waiver = accepted.get(each.key)
+        if waiver is not None and today <= waiver.expires:
+            waived.append((each, waiver))
+        else:
+            left.append(each)
+    known = {each.key for each in found}
+    wrong = []
+    for key, waiver in accepted.items():
+        if not looked_at(key):
+            continue
+        if key not in known:
+            wrong.append(f"{WAIVERS_FILE}: {key}: accepted, but the defect no longer occurs; delete the entry")
+        elif today > waiver.expires:
+            wrong.append(
+                f"{WAIVERS_FILE}: {key}: was accepted until {waiver.expires}; mend it, or give it another last day"
+            )
+    return DefectRuling(tuple(left), tuple(waived), tuple(wrong))

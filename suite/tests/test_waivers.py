@@ -5,13 +5,17 @@ from datetime import date
 import pytest
 from peakgate.check.sanitize.report import LaunchLog, SanitizerDefect, ToolReport
 from peakgate.core.errors import PeakgateError
-from peakgate.judge.waivers import Defect, DefectKey, Waiver, complaints, entry, offer, read, rule, set_apart
+from peakgate.judge.waivers import Defect, DefectKey, Waiver, entry, read, rule
 
 TODAY = date(2026, 11, 22)
 KEY = DefectKey("check", "sums.sums", "out of bounds", "sums.cu", 'out[i] = in[i + 1]; // "past"')
 WAIVED = {KEY: Waiver("mended in the next release", TODAY)}
 SURVIVOR = '[[survivor]]\nfile = "k.cu"\nline = "l"\nchange = "c"\nreason = "r"\n'
 ENTRY = entry(KEY).replace('reason = ""', 'reason = "why"').replace('expires = ""', "expires = 2999-12-31") + "\n"
+
+
+def defect(key, *, warning=False):
+    return Defect(key, key.kernel, "what", {"at": key.kernel}, warning=warning)
 
 
 def test_an_entry_to_copy_is_read_back_once_it_has_a_reason_and_a_last_day(tmp_path):
@@ -45,16 +49,19 @@ def test_a_mistake_in_the_file_is_one_line_with_line_entry_and_key(tmp_path, tex
 
 
 def test_a_defect_is_accepted_up_to_its_last_day_and_only_at_its_line():
-    defects = ((KEY, "here"), (KEY._replace(line="out[i] = in[i];"), "elsewhere"))
-    assert set_apart(defects, WAIVED, TODAY) == (("elsewhere",), (("here", WAIVED[KEY]),))
-    assert set_apart(defects, WAIVED, date(2026, 11, 23)) == (("here", "elsewhere"), ())
+    here, elsewhere = defect(KEY), defect(KEY._replace(line="out[i] = in[i];"))
+    found = rule((here, elsewhere), WAIVED, lambda _: True, TODAY)
+    assert (found.left, found.waived) == ((elsewhere,), ((here, WAIVED[KEY]),))
+    found = rule((here, elsewhere), WAIVED, lambda _: True, date(2026, 11, 23))
+    assert (found.left, found.waived) == ((here, elsewhere), ())
 
 
 def test_an_entry_that_matches_nothing_or_has_expired_is_a_complaint_where_it_was_looked_for():
-    assert complaints(WAIVED, {KEY}, lambda _: True, TODAY) == []
-    assert complaints(WAIVED, set(), lambda _: False, TODAY) == []
-    assert "no longer occurs" in complaints(WAIVED, set(), lambda _: True, TODAY)[0]
-    assert "until 2026-11-22" in complaints(WAIVED, {KEY}, lambda _: True, date(2026, 11, 23))[0]
+    assert rule([defect(KEY)], WAIVED, lambda _: True, TODAY).complaints == ()
+    assert rule([], WAIVED, lambda _: False, TODAY).complaints == ()
+    assert "no longer occurs" in rule([], WAIVED, lambda _: True, TODAY).complaints[0]
+    expired = rule([defect(KEY)], WAIVED, lambda _: True, date(2026, 11, 23))
+    assert "until 2026-11-22" in expired.complaints[0]
 
 
 def test_a_sanitizers_defect_is_accepted_at_its_instruction_and_leaves_a_warning_alone():
@@ -73,12 +80,10 @@ def test_a_sanitizers_defect_is_accepted_at_its_instruction_and_leaves_a_warning
 
 def test_a_ruling_fails_by_what_is_left_but_warnings_or_a_complaint_and_tells_of_one_kernel(tmp_path):
     other, third = KEY._replace(kernel="b.b"), KEY._replace(kernel="c.c")
-    warning, defect, accepted = (
-        Defect(key, key.kernel, "what", {"at": key.kernel}, warning=key is other) for key in (other, third, KEY)
-    )
+    warning, wrong, accepted = defect(other, warning=True), defect(third), defect(KEY)
     assert not rule([warning, accepted], WAIVED, lambda _: True, TODAY).failing
     assert rule([warning], WAIVED, lambda _: True, TODAY).failing  # an entry that matches nothing
-    found = rule([warning, defect, accepted], WAIVED, lambda _: True, TODAY)
+    found = rule([warning, wrong, accepted], WAIVED, lambda _: True, TODAY)
     assert found.failing
     assert found.fields(lambda key: key in (third, KEY)) == {
         "defects": [{"at": "c.c"}],
@@ -97,12 +102,13 @@ def test_a_defect_is_named_with_its_place_where_it_has_one():
 
 def test_what_is_offered_is_read_back_whatever_the_line_holds(tmp_path):
     key = KEY._replace(line=r'print("a\n");')
-    offered = offer([key, key], tmp_path / "waivers.toml").partition("[[")
+    twice = rule([defect(key), defect(key)], {}, lambda _: True, TODAY)
+    offered = twice.offer({}, tmp_path / "waivers.toml").partition("[[")
     assert offered[2].count("[[") == 0  # once
     text = (offered[1] + offered[2]).replace('reason = ""', 'reason = "why"').replace('""', "2999-12-31")
     (tmp_path / "waivers.toml").write_text(text)
     assert list(read(tmp_path / "waivers.toml").defects) == [key]
-    assert offer([], tmp_path / "waivers.toml") == ""
+    assert rule([], {}, lambda _: True, TODAY).offer({}, tmp_path / "waivers.toml") == ""
     assert read(tmp_path / "none.toml").defects == {}
 
 
