@@ -190,11 +190,7 @@ def _zig(version: str) -> Compiler:
 
 
 class KernelBuildError(BuildError):
-    """A kernel that does not compile: the message is ``file:line: error``, ``output`` all the compiler said."""
-
-    def __init__(self, message: str, output: str = "") -> None:
-        super().__init__(message)
-        self.output = output
+    """A kernel that does not compile: the message is ``file:line: error``."""
 
 
 def builds_folder() -> Path:
@@ -242,7 +238,7 @@ def must_run(command: Iterable[str | Path]) -> None:
     done = run(arguments)
     if done.returncode:
         words = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()
-        raise KernelBuildError(f"the emulator itself does not build with {arguments[0]}: {words[0]}", done.stderr)
+        raise KernelBuildError(f"the emulator itself does not build with {arguments[0]}: {words[0]}")
 
 
 def failed(
@@ -250,7 +246,7 @@ def failed(
 ) -> KernelBuildError:
     """Why a kernel did not compile, in one line: a limit that was exceeded, else the compiler's first error."""
     if compilers.exceeded(done):
-        return KernelBuildError(f"{files[0].path.name}: {compilers.why()}", done.stderr)
+        return KernelBuildError(f"{files[0].path.name}: {compilers.why()}")
     return first_error(done.stderr, files, kernel, wrapper)
 
 
@@ -262,10 +258,10 @@ def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: 
     )
     if not found:
         words = output.strip().splitlines() or ["the compiler gave no reason"]
-        return KernelBuildError(f"{source.name}: {words[0]}", output)
+        return KernelBuildError(f"{source.name}: {words[0]}")
     message = found["message"].split("; did you mean")[0].replace("peakgate_kernel_", "")
     if Path(found["file"]) == wrapper:
-        return KernelBuildError(no_such_kernel(files, kernel, f" ({message})"), output)
+        return KernelBuildError(no_such_kernel(files, kernel, f" ({message})"))
     name, line = Path(found["file"]).name, int(found["line"])
     users = [file.path.name for file in files]
     if name not in users:  # an error in a library's header: the line that includes it says more
@@ -274,7 +270,7 @@ def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: 
         if included is not None:
             message = f"{message} (in {name}:{line})"
             name, line = included
-    return KernelBuildError(f"{name}:{line}: {message}{_advice(files, name, line, message)}", output)
+    return KernelBuildError(f"{name}:{line}: {message}{_advice(files, name, line, message)}")
 
 
 def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
