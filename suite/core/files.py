@@ -168,11 +168,10 @@ def _scratch(path: Path, content: str | bytes) -> Iterator[Path]:
         yield scratch
         _sync_folder(path.parent)
     except OSError as error:
-        _remove(scratch)
         raise unwritable(path, error) from error
-    except BaseException:
-        _remove(scratch)
-        raise
+    finally:
+        if scratch is not None:
+            scratch.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -182,11 +181,6 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _remove(scratch: Path | None) -> None:
-    if scratch is not None:
-        scratch.unlink(missing_ok=True)
 
 
 def file_digest(path: Path) -> str | None:
