@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import IO, Any
@@ -111,7 +111,8 @@ def listed(
     try:
         with _records_alone():
             found = supplier.receive(MOST_LISTING_BYTES, SUPPLIER_LIMIT_S)[0]
-            builds = [_Problems(each, supplier.tree) for each in found["builds"]]
+            # The edge-size problems that cases of a build share, read where the first of these is.
+            builds = [cache(partial(_as_records, each, supplier.tree)) for each in found["builds"]]
             every = [_listed(entry["of"], entry["case"], builds[entry["build"]], supplier) for entry in found["cases"]]
             folders = {family: Path(folder) for family, folder in found["folders"].items()}
         refused = [
@@ -138,25 +139,17 @@ def _records_alone() -> Iterator[None]:
         gc.enable()
 
 
-class _Problems:
-    """The edge-size problems that cases of a build share, read where the first of these is."""
-
-    def __init__(self, data: Sequence[Any], tree: Path) -> None:
-        self._data, self._tree = data, tree
-
-    @cached_property
-    def records(self) -> list[Any]:
-        """As ``as_record`` gives them."""
-        return [as_record(each, self._tree) for each in self._data]
+def _as_records(data: Sequence[Any], tree: Path) -> list[Any]:
+    return [as_record(each, tree) for each in data]
 
 
-def _listed(of: Sequence[str], data: Any, probes: _Problems, supplier: _Supplier) -> Listed | RefusedCase:
+def _listed(of: Sequence[str], data: Any, probes: Callable[[], list[Any]], supplier: _Supplier) -> Listed | RefusedCase:
     family, name = of
     try:
         case = as_record(data, supplier.tree)
         edges = [
             _supplied(each, partial(_Function, supplier, problem=(case.id, at), case=each))
-            for at, each in enumerate(probes.records)
+            for at, each in enumerate(probes())
         ]
         return Listed(_supplied(case, partial(_Function, supplier, problem=(case.id, None), case=case)), tuple(edges))
     except _UNREADABLE as error:
