@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import takewhile
 from math import inf
 from pathlib import Path
@@ -201,37 +201,22 @@ def check_build(
     """Check a build that ``builds`` lists; a task for a worker. ``search_s``: how long other sizes are tried."""
     build = _builds(text, family_file, config.current().root)[0][key]
     found = check_cases(build.given, orders, report, nonfinite=nonfinite)
+    further = partial(_continued, orders=orders[:1], report=report, nonfinite=nonfinite)
     if not (found.skipped or found.broken or found.findings):
-        found = _continued(found, patterned(build.given), inf, orders[:1], report, nonfinite=nonfinite)
+        found = further(found, patterned(build.given), inf)
     if build.sized is None or found.skipped or found.broken:
         return found
     try:
-        return _with_sizes(build, build.sized, found, orders, report, nonfinite=nonfinite, search_s=search_s)
+        refused = {"x".join(map(str, size)): why for size, why in build.chosen.refused.items()}
+        whole = replace(found, numbers=" x ".join(build.sized.names), refused=refused)
+        whole = further(whole, build.chosen.cases.values(), CHOSEN_LIMIT_S)
+        if search_s:
+            known, ends = {*whole.sizes.values(), *whole.refused}, time.monotonic() + search_s
+            others = (case for case in searched(build.sized, seed=0) if case.size not in known)
+            whole = further(whole, takewhile(lambda _: time.monotonic() < ends, others), inf)
     except Exception as error:  # the family's own functions, at sizes that it did not choose
         return replace(found, broken=f"no sizes can be chosen: {_of_family(build.given[0], error)}")
-
-
-def _with_sizes(
-    build: _Build,
-    sized: Sized,
-    found: BuildReport,
-    orders: Sequence[int],
-    report: TaskProgress,
-    *,
-    nonfinite: bool,
-    search_s: float,
-) -> BuildReport:
-    """The report with the chosen sizes, and those that are searched."""
-    numbers = " x ".join(sized.names)
-    refused = {"x".join(map(str, size)): why for size, why in build.chosen.refused.items()}
-    found = replace(found, numbers=numbers, refused=refused)
-    found = _continued(found, build.chosen.cases.values(), CHOSEN_LIMIT_S, orders[:1], report, nonfinite=nonfinite)
-    if search_s:
-        known, ends = {*found.sizes.values(), *found.refused}, time.monotonic() + search_s
-        others = (case for case in searched(sized, seed=0) if case.size not in known)
-        in_time = takewhile(lambda _: time.monotonic() < ends, others)
-        found = _continued(found, in_time, inf, orders[:1], report, nonfinite=nonfinite)
-    return found
+    return whole
 
 
 def _continued(
