@@ -24,10 +24,8 @@ from peakgate.emulator.binary import (
 from peakgate.emulator.build import BuildOptions, build_kernel
 from peakgate.emulator.compiler import NEEDS_TWIN, KernelBuildError
 from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect, Trace, Triple, in_reading_order
+from peakgate.judge.occupancy import BLOCK_MAX, GRID_MAX, THREADS_PER_BLOCK_MAX
 
-MAX_THREADS = 1024
-MAX_BLOCK = (1024, 1024, 64)
-MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_SHARED_BYTES = 227 * 1024
 MAX_COOPERATIVE_THREADS = 16384
 NOT_EMULATED = 17
@@ -185,15 +183,16 @@ class EmulatedKernel:
         ctypes.memmove(loaded_at + found.address, contiguous.ctypes.data, contiguous.nbytes)
 
     def _check_shape(self, grid: Triple, block: Triple, shared_bytes: int) -> None:
-        for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
+        for what, given, limits in (("grid", grid, GRID_MAX), ("block", block, BLOCK_MAX)):
             if len(given) != 3 or any(not 1 <= size <= limit for size, limit in zip(given, limits, strict=True)):
                 raise PeakgateError(
                     f"{self.name}: {what} {given} given, expected three sizes of 1 to {limits}", Code.LAUNCH
                 )
         threads = block[0] * block[1] * block[2]
-        if threads > MAX_THREADS:
+        if threads > THREADS_PER_BLOCK_MAX:
             raise PeakgateError(
-                f"{self.name}: block {block} has {threads} threads, at most {MAX_THREADS} are possible", Code.LAUNCH
+                f"{self.name}: block {block} has {threads} threads, at most {THREADS_PER_BLOCK_MAX} are possible",
+                Code.LAUNCH,
             )
         if not 0 <= shared_bytes <= MAX_SHARED_BYTES:
             raise PeakgateError(
