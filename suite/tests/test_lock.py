@@ -20,11 +20,11 @@ def own_locks(monkeypatch, tmp_path):
     monkeypatch.setattr(lock, "LOCK_FOLDERS", (tmp_path,))
 
 
-def elsewhere(wait_s=0.0):
+def elsewhere(wait_s=0.0, uuid=UUID):
     """As a process that is not started by the holder."""
     before = os.environ.pop(HELD_VARIABLE)
     try:
-        with locked(UUID, wait_s):
+        with locked(uuid, wait_s):
             pass
     finally:
         os.environ[HELD_VARIABLE] = before
@@ -60,6 +60,28 @@ def test_what_the_holder_starts_measures_under_its_lock(tmp_path):
 def test_another_gpu_and_no_gpu_are_free(tmp_path):
     with locked(UUID), locked(UUID[:-1] + "2", 0.0), locked(None, 0.0):
         pass
+
+
+def test_a_run_on_two_gpus_locks_both_and_frees_both():
+    uuid = "GPU-1,GPU-0"
+    with locked(uuid, 0.0):
+        for taken in ("GPU-0", "GPU-1", "GPU-2,GPU-1"):
+            with pytest.raises(CannotDecide, check=lambda error: error.code is Code.BUSY):
+                elsewhere(uuid=taken)
+        elsewhere(uuid="GPU-2")  # also after a run that found only its other GPU taken
+        with locked("GPU-0", 0.0):
+            pass  # what it starts measures under its locks
+    with locked(uuid, 0.0):
+        pass
+
+
+def test_two_runs_lock_in_one_order_whatever_they_name_first(monkeypatch):
+    taken = []
+    monkeypatch.setattr(lock, "_take", lambda descriptor, uuid, wait_s: taken.append(uuid))
+    for uuid in ("GPU-b,GPU-a", "GPU-a,GPU-b"):
+        with locked(uuid):
+            pass
+    assert taken == ["GPU-a", "GPU-b"] * 2
 
 
 def test_a_process_that_outlives_its_holder_keeps_the_gpu_locked_until_it_ends(tmp_path):

@@ -1,7 +1,6 @@
 """Cases on several GPUs, without one: which GPUs a run takes, what is refused and skipped, what is judged."""
 
 import json
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from peakgate.core.case import Work
-from peakgate.core.errors import CannotDecide, Code, PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.help import page
 from peakgate.core.verdict import Verdict
 from peakgate.device import arrays, choose, driver
@@ -17,8 +16,7 @@ from peakgate.judge.gate import judge
 from peakgate.judge.metrics import metrics
 from peakgate.judge.peaks import theoretical_peaks
 from peakgate.measure.sampling import Samples, slowest
-from peakgate.run import lock
-from peakgate.run.lock import HELD_VARIABLE, device_uuid, locked
+from peakgate.run.lock import device_uuid
 from peakgate.run.marker import too_few, variants_of
 from peakgate.run.results import case_of
 
@@ -63,44 +61,9 @@ def test_gpus_that_are_no_group_are_refused(machine, choice, code):
         choose.open_device(choice)
 
 
-@pytest.fixture
-def own_locks(monkeypatch, tmp_path):
-    monkeypatch.delenv(HELD_VARIABLE, raising=False)
-    monkeypatch.setattr(lock, "LOCK_FOLDERS", (tmp_path,))
-
-
-def elsewhere(uuid):
-    """As a process that is not started by the holder."""
-    before = os.environ.pop(HELD_VARIABLE)
-    try:
-        with locked(uuid, 0.0):
-            pass
-    finally:
-        os.environ[HELD_VARIABLE] = before
-
-
-def test_a_run_on_two_gpus_locks_both_and_frees_both(machine, own_locks):
+def test_a_run_on_two_gpus_is_known_by_the_uuids_of_both(machine):
     machine("NVIDIA H200", "NVIDIA H200", "NVIDIA H200")
-    uuid = device_uuid("gpu:1,0")
-    assert uuid == "GPU-1,GPU-0"
-    with locked(uuid, 0.0):
-        for taken in ("GPU-0", "GPU-1", "GPU-2,GPU-1"):
-            with pytest.raises(CannotDecide, check=lambda error: error.code is Code.BUSY):
-                elsewhere(taken)
-        elsewhere("GPU-2")  # also after a run that found only its other GPU taken
-        with locked("GPU-0", 0.0):
-            pass  # what it starts measures under its locks
-    with locked(uuid, 0.0):
-        pass
-
-
-def test_two_runs_lock_in_one_order_whatever_they_name_first(own_locks, monkeypatch):
-    taken = []
-    monkeypatch.setattr(lock, "_take", lambda descriptor, uuid, wait_s: taken.append(uuid))
-    for uuid in ("GPU-b,GPU-a", "GPU-a,GPU-b"):
-        with locked(uuid):
-            pass
-    assert taken == ["GPU-a", "GPU-b"] * 2
+    assert device_uuid("gpu:1,0") == "GPU-1,GPU-0"
 
 
 @pytest.mark.parametrize(
