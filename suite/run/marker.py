@@ -18,7 +18,7 @@ from peakgate.device.arrays import copy_of, restore, wait_for
 from peakgate.device.call import Call, Typed, typed
 from peakgate.device.interface import TimedLaunch
 from peakgate.family import TOLERANCES
-from peakgate.judge.correctness import Check, bound_of, compare
+from peakgate.judge.correctness import Check, ExpectedOutputs, bound_of, compare
 from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.run.results import FIXTURE
 from peakgate.run.session import Proof, WrongResult
@@ -228,7 +228,7 @@ class Proving:
                 "outputs= names the arrays that are written"
             )
         worst = Proof(0.0, 0, 0.0)
-        magnitudes = cache(partial(self._magnitudes, expected))
+        weights = ExpectedOutputs([each.array for each in expected], cache(partial(self._magnitudes, expected)))
         for index, (output, wanted) in enumerate(zip(outputs, expected, strict=True)):
             allowed = self._tolerance(output.dtype)
             self.tolerance = max(self.tolerance, allowed)
@@ -237,7 +237,7 @@ class Proving:
                 raise WrongResult(f"{when}output {index} has shape {found.shape}, expected {reference.shape}")
             bound = bound_of(allowed, output.dtype, wanted.dtype, atol=self._given.atol, rtol=self._given.rtol)
             bound = replace(bound, equal_nan=True)
-            result = compare(xp, found, reference, bound, magnitude=partial(_one_of, magnitudes, index))
+            result = compare(xp, found, reference, bound, magnitude=partial(weights.magnitude, index))
             if result.mismatch is not None:
                 raise WrongResult(f"{when}output {index}{result.mismatch}")
             worst = Proof(max(worst.error, result.error), 0, max(worst.ratio or 0.0, result.ratio))
@@ -324,10 +324,6 @@ def _alike(output: Array, wanted: Array) -> tuple[Any, Array, Array]:
         return np, output, wanted
     xp = importlib.import_module("cupy")
     return xp, xp.asarray(output), xp.asarray(wanted)
-
-
-def _one_of(magnitudes: Callable[[], Sequence[Array | None]], index: int) -> Array | None:
-    return magnitudes()[index]
 
 
 def _differ(some: Sequence[Typed], others: Sequence[Typed]) -> bool:
