@@ -16,7 +16,7 @@ import cupy
 import numpy as np
 from peakgate.core.case import Array
 from peakgate.judge.correctness import ErrorBound, Largest
-from peakgate.measure.data import kept_bits, seed_offset
+from peakgate.measure.data import MANTISSA_BITS, seed_offset
 from peakgate.measure.refill import SPARSE_BYTES, chunk_bytes
 
 ELEMENTS_SOURCE = Path(__file__).with_name("elements.cu")
@@ -38,7 +38,7 @@ def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array | None:
     if dtype not in FILLED:
         return None
     values = cupy.empty(shape, dtype)
-    bits = kept_bits(dtype)
+    bits = MANTISSA_BITS.get(dtype)
     macros = {"VALUE": FILLED[dtype]} | ({} if bits is None else {"UNUSED_BITS": 32 - bits, "UNIT": 2.0 ** (1 - bits)})
     fill = _function("fill", tuple(macros.items()))
     if values.size:

@@ -34,8 +34,8 @@ PAGE_BYTES = 2 << 20
 SMALL_ALIGNMENT_BYTES = 512
 """A smaller array begins where CuPy's pool would begin it."""
 
-_MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
-"""How many hash bits become the value; no more than the mantissa holds, so that the conversion is exact."""
+MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
+"""How many hash bits become the value of a real type: no more than its mantissa holds, so the conversion is exact."""
 
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 
@@ -172,11 +172,6 @@ def mixed(bits: Array) -> Array:
     return bits
 
 
-def kept_bits(dtype: str) -> int | None:
-    """How many bits of the hash become a value of a real type; None for a type that takes them whole."""
-    return _MANTISSA_BITS.get(dtype)
-
-
 def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     """Fill an array of module ``xp`` with values in [-1, 1) for float types, whole-range bits for integers, as stored.
 
@@ -197,11 +192,11 @@ def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Arra
         return xp.take(xp.asarray(_choices(dtype)), bits >> np.uint32(24)).reshape(shape)
     if stored.kind in "iu":
         return bits.astype(dtype).reshape(shape)
-    if dtype not in _MANTISSA_BITS:
+    if dtype not in MANTISSA_BITS:
         raise PeakgateError(
-            f"input data of type {dtype!r}: expected an integer type or one of {sorted(_MANTISSA_BITS)}", Code.TYPE
+            f"input data of type {dtype!r}: expected an integer type or one of {sorted(MANTISSA_BITS)}", Code.TYPE
         )
-    kept = _MANTISSA_BITS[dtype]
+    kept = MANTISSA_BITS[dtype]
     if kept < 32:
         bits >>= np.uint32(32 - kept)
     values = bits.astype(dtype)
