@@ -5,6 +5,7 @@ Names and units of the entries are part of the schema. Files are moved to their 
 
 from __future__ import annotations
 
+import shutil
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -247,10 +248,8 @@ class Places:
 
     def remove_staging(self) -> None:
         """Leave nothing but whole files behind."""
-        for path in sorted(self.staging.rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
         if self.staging.is_dir():
-            self.staging.rmdir()
+            shutil.rmtree(self.staging)
 
 
 def storage_folder(given: str | None) -> Path | None:
