@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -199,10 +200,8 @@ def measured_energy(
     idle = meter.idle_w
     repeated, launches = launch, 1
     if not waits:
-        try:
+        with suppress(Unmeasurable):  # then the host launches, and may be what the GPU waits for
             repeated, launches = captured(launch, GRAPH_LAUNCHES, by_torch=by_torch).replay, GRAPH_LAUNCHES
-        except Unmeasurable:  # then the host launches, and may be what the GPU waits for
-            repeated, launches = launch, 1
     found: Sequence[energy.Loop | None] = [
         energy.loop(repeated, launch_us, meter, launches=launches) for _ in range(loops)
     ]
