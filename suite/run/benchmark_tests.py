@@ -89,8 +89,7 @@ def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[
                 "parameters ids= of letters, digits, '_', '.' and '-'",
                 Code.BENCHMARK_TEST,
             )
-        owners[case_id] = found[item.nodeid] = case_id
-        owners[case_id] = item.nodeid
+        found[item.nodeid], owners[case_id] = case_id, item.nodeid
     return found
 
 
