@@ -115,14 +115,11 @@ class Journal:
             raise PeakgateError(
                 f"{folder}: another run writes its verdict here; name another folder: --out", Code.TAKEN
             ) from None
-        self._take_over(_read(self.path))
-
-    def _take_over(self, found: _Read) -> None:
-        self.records, self._digest, self._whole_bytes = found.records, found.digest, found.whole_bytes
+        self.records, self._digest, self._whole_bytes = _read(self.path)
 
     def clear(self) -> None:
         """Begin a new run."""
-        self._take_over(_Read([], "", 0))
+        self.records, self._digest, self._whole_bytes = [], "", 0
         self._cut()
 
     def resume(self, key: Mapping[str, Any]) -> int:
@@ -208,7 +205,7 @@ class Finished:
 
 def finished(path: Path) -> Finished:
     """Read a journal for the process that takes its cases over."""
-    records = _read(path).records
+    records, _, _ = _read(path)
     found = _by_case(records)
     to_do = {case: len(each) for case, each in found.items() if wanted_again(each)}
     return Finished(
@@ -245,17 +242,11 @@ def _by_case(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The whole records of a journal, the digest of the last one, and how many bytes they take."""
+def _read(path: Path) -> tuple[list[dict[str, Any]], str, int]:
+    """The records of the whole lines, the digest of the last one, and how many bytes they take.
 
-    records: list[dict[str, Any]]
-    digest: str
-    whole_bytes: int
-
-
-def _read(path: Path) -> _Read:
-    """The whole lines; what was cut off or damaged in the middle, and all after it, was not finished."""
+    What was cut off or damaged in the middle, and all after it, was not finished.
+    """
     records: list[dict[str, Any]] = []
     digest, whole_bytes = "", 0
     for text in read_limited(path, LARGEST_JOURNAL_BYTES).split(b"\n")[:-1]:
@@ -268,7 +259,7 @@ def _read(path: Path) -> _Read:
         records.append(record)
         digest = _digest(record, digest)
         whole_bytes += len(text) + 1
-    return _Read(records, digest, whole_bytes)
+    return records, digest, whole_bytes
 
 
 def wanted_again(records: Sequence[Record]) -> bool:
