@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import structs
 from peakgate.core import git
 from peakgate.core.config import Project
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import file_digest
 from peakgate.reports.ab.process import SideBroken, build_side
-from peakgate.run.inputs import ARCHIVE, tree
+from peakgate.run.inputs import ARCHIVE, Tree, tree
 
 LARGEST_ARCHIVE_BYTES = 512_000_000
 """An archive is sent to every node; what is larger was hardly meant to be in it."""
@@ -52,10 +53,10 @@ def pack(project: Project, out: Path) -> ProjectArchive:
     """
     top = _top(project.root)
     known, files = tree(project, out), list(_files(top, project, out))
-    if known["commit"] is None:
+    if known.commit is None:
         contents = [f"{path.relative_to(top)} {file_digest(path)}" for path in files]
         digest = hashlib.sha256("\n".join(contents).encode()).hexdigest()
-        known = {"commit": f"no-git-{digest[:16]}", "changes": digest}
+        known = Tree(f"no-git-{digest[:16]}", digest)
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=4, mtime=0) as stream,
@@ -63,7 +64,7 @@ def pack(project: Project, out: Path) -> ProjectArchive:
     ):
         for path in files:
             archive.add(path, path.relative_to(top).as_posix(), recursive=False, filter=_anonymous)
-        about = json.dumps(known).encode()
+        about = json.dumps(structs.asdict(known)).encode()
         entry = tarfile.TarInfo((project.root.relative_to(top) / ARCHIVE).as_posix())
         entry.size = len(about)
         archive.addfile(entry, io.BytesIO(about))
@@ -75,9 +76,9 @@ def pack(project: Project, out: Path) -> ProjectArchive:
             Code.UNREADABLE,
         )
     unchanged = hashlib.sha256().hexdigest()
-    dirty = not str(known["commit"]).startswith("no-git-") and known["changes"] != unchanged
+    dirty = not str(known.commit).startswith("no-git-") and known.changes != unchanged
     inside = project.root.relative_to(top).as_posix()
-    return ProjectArchive(hashlib.sha256(data).hexdigest(), data, inside, known["commit"], dirty)
+    return ProjectArchive(hashlib.sha256(data).hexdigest(), data, inside, known.commit, dirty)
 
 
 def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | None:

@@ -255,8 +255,8 @@ class _Supervisor:
         """The facts that must be unchanged for a run to be resumed."""
         tree = inputs.tree(self._project, self._places.out)
         return {
-            "commit": tree["commit"],
-            "changes": tree["changes"],
+            "commit": tree.commit,
+            "changes": tree.changes,
             "harness": inputs.harness(),
             "GPU": self.uuid or "none",
             "driver": driver.driver_version() or "none",

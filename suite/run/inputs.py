@@ -24,7 +24,7 @@ ARCHIVE = Path(".peakgate", "archive.json")
 
 
 class Tree(Struct):
-    """The description of its tree in an unpacked archive."""
+    """A tree, as an archive describes its own: the commit, and a digest of what is not committed."""
 
     commit: str | None = None
     changes: str | None = None
@@ -33,8 +33,8 @@ class Tree(Struct):
 PARTS = ("*.py", "*.cu", "*.cpp", "*.h", "*.toml", "build/stand_ins/**/*")
 
 
-def tree(project: Project, out: Path) -> dict[str, str | None]:
-    """``commit``, and ``changes``: a digest of what is not committed. Both None outside a git repository.
+def tree(project: Project, out: Path) -> Tree:
+    """The project's tree; both are None outside a git repository.
 
     A project unpacked from an archive, outside any repository, is the tree that was packed.
     Files that runs write (``out``, saved runs) are not part of the tree.
@@ -44,21 +44,16 @@ def tree(project: Project, out: Path) -> dict[str, str | None]:
         changed = hashlib.sha256(git.ask(project.root, "diff", "--binary", "--no-ext-diff", "HEAD"))
         untracked = git.ask(project.root, "ls-files", "-z", "--others", "--exclude-standard")
     except (OSError, PeakgateError):
-        return _packed_tree(project.root / ARCHIVE)
+        try:
+            return records.read(project.root / ARCHIVE, Tree, "measure again")
+        except PeakgateError:
+            return Tree()
     ours = (out.resolve(), project.runs.resolve(), (project.root / ".peakgate").resolve())
     for name in filter(None, untracked.split(b"\0")):
         path = (project.root / name.decode("utf-8", "surrogateescape")).resolve()
         if not any(path.is_relative_to(folder) for folder in ours):
             changed.update(name + b"\0" + (file_digest(path) or "").encode())
-    return {"commit": commit, "changes": changed.hexdigest()}
-
-
-def _packed_tree(packed: Path) -> dict[str, str | None]:
-    try:
-        known = records.read(packed, Tree, "measure again")
-    except PeakgateError:
-        known = Tree()
-    return {"commit": known.commit, "changes": known.changes}
+    return Tree(commit, changed.hexdigest())
 
 
 @cache
