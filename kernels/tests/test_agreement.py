@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from peakgate.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.check import digests
-from peakgate.check.digests import Digests, ProblemDigests, SampledOutput, problem_key, recorded_of
+from peakgate.check.digests import Digests, ProblemDigests, SampledOutput, problem_key
 from peakgate.core.catalogue import families, kernel_name, problems
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.device.cpu import CpuDevice
@@ -45,6 +45,13 @@ def compared(path, kernel):
     cases = [case for case in problems_by_kernel().get(kernel, ()) if device().refusal(case) is None]
     found = [(case, recorded_of(recorded(path), case)) for case in cases]
     return [pair for pair in found if pair[1]], [case.id for case, known in found if not known]
+
+
+def recorded_of(taken: Digests, case: Case) -> ProblemDigests | None:
+    """What is recorded of this very problem, if it is."""
+    key = problem_key(case)
+    found = (taken.problems.get(name) for name in (case.id, f"{case.id}#{key}"))
+    return next((each for each in found if each is not None and each.problem == key), None)
 
 
 def again(path):

@@ -90,13 +90,6 @@ def record(device: Device, wanted: Sequence[Case], known: Digests | None = None)
     return Digests(taken_on, {**known.problems, **problems} if known else problems, 3)
 
 
-def recorded_of(taken: Digests, case: Case) -> ProblemDigests | None:
-    """What is recorded of this very problem, if it is."""
-    key = problem_key(case)
-    found = (taken.problems.get(name) for name in (case.id, f"{case.id}#{key}"))
-    return next((each for each in found if each is not None and each.problem == key), None)
-
-
 def problem_key(case: Case) -> str:
     """Equal where a kernel's code, its macros, its launch and its input data are."""
     assert case.stage.source is not None
