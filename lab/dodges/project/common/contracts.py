@@ -72,3 +72,50 @@ WAVES = {
     "sizes": [1 << 22],
 }
 """An element takes some hundred times as long to compute as to copy."""
+
+AFFINE = {
+    "arguments": lambda n: [Out(n), In(n), Value(n)],
+    "grid": lambda n: -(-n // 8192),
+    "block": BLOCK,
+    "bytes": lambda n: 8 * n,
+    "reference": lambda xp, x: 2 * x + 1,
+    "sizes": [1 << 25],
+    "small_sizes": [20000],
+}
+"""``out = 2 * x + 1``, 8192 elements per block: 256 MiB move."""
+
+CHUNK = 65536
+
+
+def chunk_sums(xp, x):
+    chunks = -(-x.size // CHUNK)
+    padded = xp.zeros(chunks * CHUNK)
+    padded[: x.size] = x
+    return padded.reshape(chunks, CHUNK).sum(axis=1)
+
+
+CHUNK_SUMS = {
+    "arguments": lambda n: [Out(-(-n // CHUNK)), In(n), Value(n)],
+    "grid": lambda n: -(-n // CHUNK),
+    "block": BLOCK,
+    "bytes": lambda n: 4 * n,
+    "reference": chunk_sums,
+    "terms": CHUNK,
+    "sizes": [1 << 26],
+    "small_sizes": [140000],
+}
+"""Sums of chunks of 65536 elements."""
+
+TILED_PRODUCT = {
+    "arguments": PRODUCT["arguments"],
+    "grid": lambda m, n, k: (-(-n // 64), -(-m // 64)),
+    "block": BLOCK,
+    "bytes": PRODUCT["bytes"],
+    "flops": PRODUCT["flops"],
+    "reference": PRODUCT["reference"],
+    "scale": lambda xp, a, b: xp.sqrt((a * a) @ (b * b)),
+    "sizes": [(1024, 1024, 1024)],
+    "small_sizes": [(128, 64, 64)],
+    "edges": [(1, 1, 1), (65, 33, 17), (64, 64, 32), (100, 130, 40)],
+}
+"""A product of matrices in float32, a tile of 64 x 64 per block."""

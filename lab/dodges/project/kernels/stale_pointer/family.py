@@ -1,22 +1,6 @@
 """c = a b in float32: is an answer copied from where an earlier launch wrote it?"""
 
-from peakgate.family import In, Out, Value, family, kernel
+from contracts import TILED_PRODUCT
+from peakgate.family import family, kernel
 
-FAMILY = family(
-    *(
-        kernel(
-            source,
-            arguments=lambda m, n, k: [Out(m, n), In(m, k), In(k, n), Value(m), Value(n), Value(k)],
-            grid=lambda m, n, k: (-(-n // 64), -(-m // 64)),
-            block=256,
-            bytes=lambda m, n, k: 4 * (m * k + k * n + m * n),
-            flops=lambda m, n, k: 2 * m * n * k,
-            reference=lambda xp, a, b: a @ b,
-            scale=lambda xp, a, b: xp.sqrt((a * a) @ (b * b)),
-            sizes=[(1024, 1024, 1024)],
-            small_sizes=[(128, 64, 64)],
-            edges=[(1, 1, 1), (65, 33, 17), (64, 64, 32), (100, 130, 40)],
-        )
-        for source in ("honest.cu", "cheat.cu")
-    )
-)
+FAMILY = family(kernel("honest.cu", **TILED_PRODUCT), kernel("cheat.cu", **TILED_PRODUCT))
