@@ -3,4 +3,4 @@
 from contracts import AFFINE
 from peakgate.family import family, kernel
 
-FAMILY = family(kernel("honest.cu", **AFFINE), kernel("cheat.cu", **AFFINE))
+FAMILY = family(kernel("../../common/affine.cu", name="honest", **AFFINE), kernel("cheat.cu", **AFFINE))

@@ -3,4 +3,4 @@
 from contracts import CHUNK_SUMS
 from peakgate.family import family, kernel
 
-FAMILY = family(kernel("honest.cu", **CHUNK_SUMS), kernel("cheat.cu", **CHUNK_SUMS))
+FAMILY = family(kernel("../../common/chunk_sums.cu", name="honest", **CHUNK_SUMS), kernel("cheat.cu", **CHUNK_SUMS))

@@ -3,4 +3,6 @@
 from contracts import TILED_PRODUCT
 from peakgate.family import family, kernel
 
-FAMILY = family(kernel("honest.cu", **TILED_PRODUCT), kernel("cheat.cu", **TILED_PRODUCT))
+FAMILY = family(
+    kernel("../../common/tiled_product.cu", name="honest", **TILED_PRODUCT), kernel("cheat.cu", **TILED_PRODUCT)
+)
