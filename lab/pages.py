@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from peakgate.core.files import write_whole
@@ -38,3 +38,8 @@ def open_page(path: Path | None) -> Callable[[Mapping[str, str]], None]:
 def percent(share: float) -> str:
     """At most three significant digits: ``0.4 %``."""
     return f"{100 * share:.3g} %"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown; the cells are taken as they are."""
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (head, ["---"] * len(head), *rows))

@@ -18,11 +18,10 @@ import pandas as pd
 from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.bisect.search import Effort, End, search
-from peakgate.reports.pages.markers import table
 
 from lab.injected.record import Experiment, read_times
 from lab.injected.resample import Medians, Pairing, medians, unchanged
-from lab.pages import open_page
+from lab.pages import open_page, table
 
 
 class SimulatedPairs:

@@ -7,9 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.pages.markers import table
-
-from lab.pages import ROOT, fill_page
+from lab.pages import ROOT, fill_page, table
 
 HERE = Path(__file__).resolve().parent
 ORDER = HERE / "record-order.json"

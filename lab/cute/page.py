@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 
-from peakgate.reports.pages.markers import table
-
 from lab.cute.cute import HERE, RECORD
-from lab.pages import fill_page
+from lab.pages import fill_page, table
 
 PAGE = HERE / "README.md"
 

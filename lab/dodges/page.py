@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.pages.markers import table
-
 from lab.dodges.dodges import read
-from lab.pages import ROOT, fill_page
+from lab.pages import ROOT, fill_page, table
 
 HERE = Path(__file__).resolve().parent
 PAGE = ROOT / "docs" / "explanation" / "promises.md"

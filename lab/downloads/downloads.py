@@ -14,9 +14,8 @@ import tempfile
 from pathlib import Path
 
 from peakgate.core.files import write_whole
-from peakgate.reports.pages.markers import table
 
-from lab.pages import fill_page
+from lab.pages import fill_page, table
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("downloads.json")

@@ -14,10 +14,9 @@ from typing import Any
 import pandas as pd
 from peakgate.core.errors import PeakgateError
 from peakgate.reports.comparison.resample import rate_at_most
-from peakgate.reports.pages.markers import table
 
 from lab.fleet.rates import FEW, HEALTHY, KNOWN, PEERS, POWER
-from lab.pages import ROOT, fill_page, percent
+from lab.pages import ROOT, fill_page, percent, table
 
 OVERHEAD = "overhead.json"
 TRIALS_SEEN = "trial-*/summary.json"

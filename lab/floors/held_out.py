@@ -33,10 +33,10 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.floors import margins
 from peakgate.reports.floors.command import evidence_of, rounded_down
-from peakgate.reports.pages.markers import table as markdown_table
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 
+from lab.pages import table as markdown_table
 from lab.records import load_packed_run
 
 LAB = Path(__file__).resolve().parents[1]

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 from peakgate.core.files import write_whole
-from peakgate.reports.pages.markers import table
 
-from lab.pages import fill_page
+from lab.pages import fill_page, table
 from lab.records import checked_out
 
 ROOT = Path(__file__).resolve().parents[2]

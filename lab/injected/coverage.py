@@ -27,12 +27,12 @@ from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus, decide, half_width, interval
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
-from peakgate.reports.pages.markers import table
 from peakgate.reports.runs.frame import records
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
 from lab.injected.record import Experiment, read_json, read_times
 from lab.injected.resample import Medians, Pairing, as_screened, medians, unchanged
+from lab.pages import table
 
 COVERAGE = "coverage.json"
 GATES = 200

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from peakgate.core.errors import PeakgateError
-from peakgate.reports.pages.markers import table
+
+from lab.pages import table
 
 COMPONENTS = "components.csv.xz"
 KERNELS = {

@@ -20,7 +20,6 @@ from peakgate.measure.sampling import CONTROLLED_BELOW_US
 from peakgate.reports.ab import decide
 from peakgate.reports.ab.schedule import PAIRS_ALPHA
 from peakgate.reports.comparison.resample import rate_at_most
-from peakgate.reports.pages.markers import table
 
 from lab.injected import coverage, limits, rates
 from lab.injected.record import (
@@ -34,7 +33,7 @@ from lab.injected.record import (
     read_times,
 )
 from lab.injected.resample import Medians, Pairing, medians
-from lab.pages import open_page, percent
+from lab.pages import open_page, percent, table
 
 GATES = 1000
 EXPLAINED = "explained.json"

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.device.driver import gpu_count, gpu_name, gpu_uuid, slug
-from peakgate.reports.pages.markers import table
 from peakgate.run.marker import too_few
 
-from lab.pages import fill_page, percent
+from lab.pages import fill_page, percent, table
 
 BENCH = Path(__file__).parents[2] / "suite" / "tests" / "links" / "bench_links.py"
 RECORD = Path(__file__).with_name("h200-2.json")

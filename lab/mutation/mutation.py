@@ -38,10 +38,9 @@ from typing import Any
 
 import pytest
 from peakgate.core.files import write_whole
-from peakgate.reports.pages.markers import table
 
 from lab.mutation.expressions import Mutant, mutants
-from lab.pages import fill_page, percent
+from lab.pages import fill_page, percent, table
 from lab.records import checked_out
 
 ROOT = Path(__file__).resolve().parents[2]

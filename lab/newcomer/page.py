@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.pages.markers import table
-
-from lab.pages import fill_page
+from lab.pages import fill_page, table
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"

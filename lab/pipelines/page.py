@@ -6,9 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from peakgate.reports.pages.markers import table
-
-from lab.pages import fill_page
+from lab.pages import fill_page, table
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.reports.pages.markers import inside, read_document, table
+from peakgate.reports.pages.markers import inside, read_document
 
-from lab.pages import fill_page
+from lab.pages import fill_page, table
 
 HERE = Path(__file__).parent
 PAGE = HERE / "README.md"

@@ -15,10 +15,10 @@ from typing import Any
 
 from peakgate.core.files import write_whole
 from peakgate.device.driver import gpu_name, gpu_uuid
-from peakgate.reports.pages.markers import table
 
 from lab.growth.waits import WAITS
 from lab.injected.campaign import VERDICTS
+from lab.pages import table
 from lab.records import checked_out
 
 HERE = Path(__file__).parent

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.measure.sampling import SamplingPlan
-from peakgate.reports.pages.markers import table
 
-from lab.pages import fill_page
+from lab.pages import fill_page, table
 from lab.starts import live, rates
 from lab.starts.replicates import layout, pairs, spreads
 

@@ -18,10 +18,10 @@ from peakgate.core.files import write_whole
 from peakgate.reports.ab.decide import CaseStatus, decide
 from peakgate.reports.ab.schedule import looks
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.pages.markers import table
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
 from lab.injected.resample import as_screened, shuffled
+from lab.pages import table
 from lab.starts.replicates import PAIR_RECORDS, read
 
 RATES = Path(__file__).with_name("rates.json")

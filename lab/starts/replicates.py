@@ -29,9 +29,9 @@ from peakgate.core.files import write_whole
 from peakgate.core.text import say
 from peakgate.reports.ab.record import Timed, compared_us
 from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.pages.markers import table
 
 from lab.growth.waits import numbered
+from lab.pages import table
 
 CASES = (
     *("sgemm.split_k-256", "sgemm.cublas-256", "sgemm.double_buffer-256", "sgemm.warp_tiled-256"),

@@ -7,9 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.pages.markers import table
-
-from lab.pages import fill_page
+from lab.pages import fill_page, table
 from lab.suites.labels import corrected, explained
 
 HERE = Path(__file__).resolve().parent

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.pages.markers import table
-
-from lab.pages import fill_page, percent
+from lab.pages import fill_page, percent, table
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -71,11 +71,6 @@ def fill(text: str, path: Path, content: Callable[[str], str], known: Collection
             _refuse(path, block.opening, f"there is no ladder named {block.name}{meant}; there are {blocks}")
         lines[block.opening + 1 : block.closing] = ["", *content(block.name).split("\n"), ""]
     return "\n".join(lines)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown; the cells are taken as they are."""
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (head, ["---"] * len(head), *rows))
 
 
 def inside(text: str, path: Path) -> dict[str, str]:
