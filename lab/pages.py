@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from peakgate.core.files import write_whole
 from peakgate.core.text import say
 from peakgate.reports.pages.markers import fill, find_blocks, read_document
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def read_json(path: Path) -> Any:
+    """The record in a file."""
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def filled(path: Path, content: Mapping[str, str]) -> str:

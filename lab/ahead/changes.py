@@ -16,7 +16,7 @@ from peakgate.core.files import write_whole
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.write.files import table_line
 
-from lab.pages import fill_page
+from lab.pages import fill_page, read_json
 
 HERE = Path(__file__).parent
 PAGE, RECORD = HERE / "README.md", HERE / "changes.json"
@@ -75,7 +75,7 @@ def _described(session: Mapping[str, Any]) -> tuple[str, str]:
 
 def blocks() -> dict[str, str]:
     """The block of the page."""
-    return {"changes": "\n".join(table(json.loads(RECORD.read_text(encoding="utf-8"))))}
+    return {"changes": "\n".join(table(read_json(RECORD)))}
 
 
 def main(arguments: Sequence[str]) -> int:

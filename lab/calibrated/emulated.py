@@ -8,7 +8,6 @@ defective ones (99 % of those in order.py) are found or a sound one is flagged. 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from peakgate.emulator import DefectKind, KernelDefect, TexelArray
 from lab.calibrated import order
 from lab.calibrated.kernels import kernels
 from lab.calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, RACY, SHARED_BYTES, STUCK, Kernel
+from lab.pages import read_json
 
 RECORD = Path(__file__).parent / "record.json"
 ORDER_RECORD = Path(__file__).parent / "record-order.json"
@@ -131,7 +131,7 @@ def main() -> int:
             if total:
                 print(f"{label}: {right} of {total} judged rightly")  # noqa: T201
         if chosen.write:
-            kept = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+            kept = read_json(record) if record.exists() else {}
             kept.pop("kernels", None)
             write_whole(record, a_line_each({**kept, "least_found": least_found}, "kernels", outcome))
         passed &= passes(outcome, least_found)

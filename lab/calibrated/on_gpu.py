@@ -12,7 +12,6 @@ Exits 1 where an output differs or a tool did not come to all of its kernels.
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -32,7 +31,7 @@ from lab.calibrated.built import built
 from lab.calibrated.emulated import RECORD
 from lab.calibrated.kernels import kernels
 from lab.calibrated.sanitized import MEANT_FOR, disagreements, for_tool, left_in, read
-from lab.pages import ROOT
+from lab.pages import ROOT, read_json
 
 WHOLE_LIMIT_S = 190.0
 RESTARTS = 8
@@ -148,7 +147,7 @@ def compared(out: Path) -> int:
         write_whole(out / f"{tool}.json", a_line_each(facts, "kernels", found))
         objected = sum(bool(entry["errors"]) for entry in found.values())
         print(f"{tool}: {len(found)} kernels, objects to {objected}, {len(missing)} not run", flush=True)  # noqa: T201
-    ours = json.loads(RECORD.read_text(encoding="utf-8"))["kernels"]
+    ours = read_json(RECORD)["kernels"]
     differ = disagreements(outcome, ours)
     write_whole(out / "disagreements.json", a_line_each({"kernels": len(kernels())}, "differ", differ))
     for row in differ:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from lab.pages import ROOT, fill_page, table
+from lab.pages import ROOT, fill_page, read_json, table
 
 HERE = Path(__file__).resolve().parent
 ORDER = HERE / "record-order.json"
@@ -18,7 +17,7 @@ def tools() -> str:
     """Verdict and findings of each tool of compute-sanitizer."""
     rows = []
     for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
-        content = _read(f"{tool}.json")
+        content = read_json(HERE / f"{tool}.json")
         entries = content["kernels"].values()
         counts = [sum(bool(each[key]) for each in entries) for key in ("errors", "warnings")]
         stuck = sum(each["fault"] == "did not end" for each in entries)
@@ -29,7 +28,7 @@ def tools() -> str:
 
 def disagreements() -> str:
     """Kernels of which only the emulator reports a defect as an error, by kind."""
-    differ = _read("disagreements.json")["differ"]
+    differ = read_json(HERE / "disagreements.json")["differ"]
     kinds = Counter(_kind(each) for each in differ)
     warned = Counter(_kind(each) for each in differ if each["warned"])
     rows = [[*kind, count, warned[kind]] for kind, count in kinds.most_common()]
@@ -38,7 +37,7 @@ def disagreements() -> str:
 
 def order() -> str:
     """How the emulator judged the kernels that order memory: in first runs, and now."""
-    record = json.loads(ORDER.read_text(encoding="utf-8"))
+    record = read_json(ORDER)
     kernels = record["kernels"]
     now = {
         "sound": sum(entry["label"] == "clean" for entry in kernels.values()),
@@ -61,7 +60,7 @@ def order() -> str:
 
 def scor() -> str:
     """How the emulator judged ScoR's microbenchmarks."""
-    kernels = _read("scor.json")["kernels"].values()
+    kernels = read_json(HERE / "scor.json")["kernels"].values()
     rows = []
     for label, means in (("norace", "sound"), ("race", "defective")):
         of_label = [entry["reported"] for entry in kernels if entry["label"] == label]
@@ -83,11 +82,6 @@ def blocks() -> dict[str, str]:
         "order-suite": order(),
         "order-scor": scor(),
     }
-
-
-def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((HERE / name).read_text(encoding="utf-8"))
-    return content
 
 
 if __name__ == "__main__":

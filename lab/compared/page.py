@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from peakgate.core.text import percent as in_percent
 from peakgate.reports.write.files import table_line
 
 from lab.compared.study import SHORT_US
-from lab.pages import fill_page, percent
+from lab.pages import fill_page, percent, read_json
 
 FOLDER = Path(__file__).parent
 RECORD, PAGE = FOLDER / "h200.json", FOLDER / "README.md"
@@ -45,7 +44,7 @@ def detected(record: Mapping[str, Any]) -> Iterator[str]:
 
 def blocks() -> dict[str, str]:
     """The blocks of the page."""
-    record = json.loads(RECORD.read_text("utf-8"))
+    record = read_json(RECORD)
     tables = {"compared-false-positives": false_positives(record), "compared-detected": detected(record)}
     return {name: "\n".join(table) for name, table in tables.items()}
 

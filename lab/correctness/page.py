@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lab.correctness.study import RULES
-from lab.pages import fill_page
+from lab.pages import fill_page, read_json
 
 HERE = Path(__file__).parent
 PAGE = HERE / "README.md"
@@ -87,7 +86,7 @@ def room(rows: Sequence[dict[str, str]]) -> str:
 def extracted(run: Path) -> list[dict[str, object]]:
     """By family and size, the largest error over its bound in a run file, of cases that allow rounding."""
     found: dict[str, list[float]] = {}
-    for benchmark in json.loads(run.read_text(encoding="utf-8"))["benchmarks"]:
+    for benchmark in read_json(run)["benchmarks"]:
         info = benchmark["extra_info"]
         if info["tolerance"]:
             found.setdefault(f"{info['family']} {info['size']}", []).append(info["error_over_bound"])

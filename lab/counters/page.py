@@ -13,7 +13,7 @@ from peakgate.check.ncu import STALLS
 from peakgate.reports.write.files import table_line
 
 from lab.counters.counters import CASES
-from lab.pages import fill_page
+from lab.pages import fill_page, read_json
 
 HERE = Path(__file__).parent
 PAGE = HERE / "README.md"
@@ -75,7 +75,7 @@ def races() -> Iterator[str]:
     yield table_line(("record", "version", "who arrives", *(f"`{kernel}`: reports (kinds)" for kernel in RACING)))
     yield table_line(("---", "---", "---", *["--:"] * len(RACING)))
     for name, who in ARRIVALS.items():
-        record = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
+        record = read_json(HERE / f"{name}.json")
         (tool,) = (each for each in record["tools"] if each["tool"] == "racecheck")
         reported = [*tool["defects"], *tool["waived"]]
         counts = [[each["count"] for each in reported if each["kernel"] == kernel] for kernel in RACING]

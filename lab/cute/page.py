@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 from lab.cute.cute import HERE, RECORD
-from lab.pages import fill_page, table
+from lab.pages import fill_page, read_json, table
 
 PAGE = HERE / "README.md"
 
 
 def blocks() -> dict[str, str]:
     """The table of the page, by the name of its block."""
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    record = read_json(RECORD)
     rows = [
         [row["kernel"], f"`{row['without']}`" if row["without"] else "", row["outcome"]]
         for row in record["rows"].values()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from peakgate.core.files import write_whole
 
-from lab.pages import fill_page, table
+from lab.pages import fill_page, read_json, table
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("downloads.json")
@@ -59,7 +59,7 @@ def measured(name: str) -> dict[str, int]:
 def page() -> dict[str, str]:
     """The block of the page."""
     rows = []
-    for name, sizes in json.loads(RECORD.read_text(encoding="utf-8")).items():
+    for name, sizes in read_json(RECORD).items():
         largest = sorted(sizes, key=lambda package: -sizes[package])[:LARGEST]
         named = ", ".join(f"{re.sub('_', '-', each)} {sizes[each] / 1e6:.0f}" for each in largest)
         rows.append((f"`{name}`", FILES[name], len(sizes), f"{sum(sizes.values()) / 1e6:.0f}", named))

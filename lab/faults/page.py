@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from peakgate.core.files import write_whole
+
+from lab.pages import read_json
 
 FOLDER = Path(__file__).resolve().parent
 CODES = ("exit 0", "exit 1", "exit 2", "exit 3", "finding")
@@ -17,7 +18,7 @@ CODES = ("exit 0", "exit 1", "exit 2", "exit 3", "finding")
 def page(text: str) -> str:
     """The page with the tables of the records."""
     for name, table in (("fuzz", _fuzz), ("kill", _kill), ("disks", _disks)):
-        record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+        record = read_json(FOLDER / f"{name}.json")
         between = re.compile(rf"(<!-- {name} -->\n).*(<!-- end of {name} -->)", re.DOTALL)
         before, after = between.search(text).groups()  # type: ignore[union-attr]  # a page without markers is a defect
         text = between.sub((before + table(record) + after).replace("\\", r"\\"), text)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.reports.comparison.resample import rate_at_most
 
 from lab.fleet.rates import FEW, HEALTHY, KNOWN, PEERS, POWER
-from lab.pages import ROOT, fill_page, percent, table
+from lab.pages import ROOT, fill_page, percent, read_json, table
 
 OVERHEAD = "overhead.json"
 TRIALS_SEEN = "trial-*/summary.json"
@@ -100,7 +99,7 @@ def _peers(peers: pd.DataFrame) -> str:
 
 def _overhead(path: Path) -> str:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except (OSError, ValueError) as error:
         raise PeakgateError(f"{path}: no record ({error}); lab/fleet/overhead.py writes one") from None
     gates = [
@@ -127,7 +126,7 @@ def _table(columns: Mapping[str, Iterable[object]]) -> str:
 def trials(record: Path) -> str:
     """The newest trial of each number of GPUs, with and without the full tier: wall times, phases, verdicts."""
     try:
-        seen = [json.loads(path.read_text(encoding="utf-8")) for path in record.glob(TRIALS_SEEN)]
+        seen = [read_json(path) for path in record.glob(TRIALS_SEEN)]
     except (OSError, ValueError) as error:
         raise PeakgateError(f"{record / TRIALS_SEEN}: a trial cannot be read ({error})") from None
     if not seen:

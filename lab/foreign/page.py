@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from lab.pages import fill_page, table
+from lab.pages import fill_page, read_json, table
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"
@@ -16,7 +15,7 @@ NO_KERNEL = "the rule took another word for the kernel's name"
 
 def blocks() -> dict[str, str]:
     """Results of the kernels, in the first run and now, and the reasons of refusals."""
-    kernels = json.loads((HERE / "outcomes.json").read_text(encoding="utf-8"))["kernels"]
+    kernels = read_json(HERE / "outcomes.json")["kernels"]
     first, further = ([each for each in kernels if each["list"] == name] for name in ("first", "further"))
     why = Counter((each["why"], each["nvcc"] is None) for each in kernels if each["now"] == "refused")
     reasons = sorted(

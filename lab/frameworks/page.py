@@ -6,7 +6,6 @@ of two environments.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from peakgate.core.verdict import REGRESSIONS, UNDECIDED
 from peakgate.device.call import NOT_TUNED
 from peakgate.reports.write.files import table_line
 
-from lab.pages import ROOT, fill_page
+from lab.pages import ROOT, fill_page, read_json
 
 HERE = Path(__file__).parent
 HOW_TO = ROOT / "docs" / "how-to"
@@ -52,9 +51,7 @@ Record = Mapping[str, Any]
 
 def records() -> tuple[Record, list[Record]]:
     """The record without a GPU, and those with one."""
-    cpu, *gpus = (
-        json.loads(path.read_text(encoding="utf-8")) for path in (HERE / "cpu.json", *sorted(HERE.glob("h200-*.json")))
-    )
+    cpu, *gpus = (read_json(path) for path in (HERE / "cpu.json", *sorted(HERE.glob("h200-*.json"))))
     return cpu, gpus
 
 
@@ -145,7 +142,7 @@ def tuners(gpus: Sequence[Record]) -> Iterator[str]:
 
 def environments() -> Iterator[str]:
     """A row for each case that was measured in two environments."""
-    record = json.loads((HERE / "ab-nvrtc.json").read_text(encoding="utf-8"))
+    record = read_json(HERE / "ab-nvrtc.json")
     (differs,) = record["differences"]
     old, new = (f"{differs['name']} {differs[side]} µs" for side in ("base", "new"))
     yield table_line(("case", old, new, "verdict", "change, 99 % interval"))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from peakgate.core.files import write_whole
 
-from lab.pages import fill_page, table
+from lab.pages import fill_page, read_json, table
 from lab.records import checked_out
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,8 +112,8 @@ def on_gpu(out: Path, counts: Iterable[int]) -> list[Point]:
             seconds = time.monotonic() - start
         found.append({"what": "bench", "x": len(chosen), "unit": "cases", "seconds": round(seconds, 2)})
     for path in sorted(out.glob("*/ab.json")):
-        verdict = json.loads(path.read_text(encoding="utf-8"))
-        planned = json.loads((path.parent / "ab" / "manifest.json").read_text(encoding="utf-8"))["plan"]
+        verdict = read_json(path)
+        planned = read_json(path.parent / "ab" / "manifest.json")["plan"]
         measured = len(planned["measured"]) + len(planned["sentinels"])
         seconds = sum(phase["wall"] for phase in verdict["wall_s"].values())
         found.append({"what": "ab", "x": measured, "unit": "measured cases", "seconds": round(seconds, 2)})
@@ -153,7 +153,7 @@ def page(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def waited() -> list[tuple[str, str, dict[str, Any]]]:
     """Command, commit and what was found, of each command the records of ``waits`` as they were taken."""
-    records = [json.loads((HERE / f"waits-{name}.json").read_text(encoding="utf-8")) for name in WAITS]
+    records = [read_json(HERE / f"waits-{name}.json") for name in WAITS]
     found = [(what, record["commit"], wait) for record in records for what, wait in record["waits"].items()]
     return sorted(found, key=lambda each: each[0])
 
@@ -180,7 +180,7 @@ def gates() -> str:
 
 def write_page() -> None:
     """Fill the page from the records that are there."""
-    fill_page(PAGE, page([json.loads(path.read_text(encoding="utf-8")) for path in RECORDS if path.is_file()]))
+    fill_page(PAGE, page([read_json(path) for path in RECORDS if path.is_file()]))
 
 
 def write_record(path: Path, clock: str, machine: str, points: Sequence[Point]) -> None:

@@ -27,7 +27,7 @@ from peakgate.device.choose import open_device
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.reports.write.files import table_line
 
-from lab.pages import ROOT, fill_page
+from lab.pages import ROOT, fill_page, read_json
 
 HERE = Path(__file__).parent
 PAGE, RECORD = HERE / "README.md", HERE / "turns.json"
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.what == "measure":
         write_whole(options.file, json.dumps(measure(options.rounds, options.only)) + "\n")
     else:
-        fill_page(PAGE, {"hgemm-turns": "\n".join(table(json.loads(options.file.read_text(encoding="utf-8"))))})
+        fill_page(PAGE, {"hgemm-turns": "\n".join(table(read_json(options.file)))})
     return 0
 
 

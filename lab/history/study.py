@@ -26,7 +26,7 @@ from peakgate.reports.runs.runfile import load_run
 
 from lab.history import first_days
 from lab.history.drawn import frame_of
-from lab.pages import fill_page
+from lab.pages import fill_page, read_json
 
 CASES, SESSIONS = 200, 35
 AGES = (5, 10, 15, 20, 25)
@@ -167,7 +167,7 @@ def _parts(options: argparse.Namespace, each_of: EachOf) -> Iterator[tuple[str, 
 
 def blocks(record: dict[str, Any]) -> dict[str, str]:
     """The blocks of the page."""
-    young = json.loads(FIRST_DAYS.read_text(encoding="utf-8"))
+    young = read_json(FIRST_DAYS)
     return {
         "history-study": table(record),
         "history-resampled": sentence(record),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.pages import ROOT, fill_page
+from lab.pages import ROOT, fill_page, read_json
 
 PAGE = ROOT / "docs" / "how-to" / "programs.md"
 STARTS = ("check_s", "check_json_s", "python_pass_s")
@@ -16,7 +15,7 @@ STARTS = ("check_s", "check_json_s", "python_pass_s")
 
 def blocks() -> dict[str, str]:
     """Medians of `check` and of a Python that does nothing, their ratio, and the plans."""
-    found: dict[str, Any] = json.loads(Path(__file__).with_name("latency.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = read_json(Path(__file__).with_name("latency.json"))
     wall, processor = ({name: _median(found[name], at) for name in STARTS} for at in (0, 1))
     (cold, cold_cpu), (warm, warm_cpu) = found["plan_cold_s"], found["plan_warm_s"]
     machine = found["machine"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 
 from peakgate.reports.write.files import table_line
 
-from lab.pages import fill_page
+from lab.pages import fill_page, read_json
 
 HERE = Path(__file__).parent
 PAGE = HERE / "README.md"
@@ -64,7 +63,7 @@ def newest(records: Iterable[Mapping[str, Any]], family: str) -> Mapping[str, An
 
 def main() -> int:
     """Fill the page."""
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in HERE.glob("turns*.json")]
+    records = [read_json(path) for path in HERE.glob("turns*.json")]
     fill_page(PAGE, {f"libraries-{family}": "\n".join(table(newest(records, family), family)) for family in OURS})
     return 0
 

@@ -21,7 +21,7 @@ from typing import Any
 from peakgate.device.driver import gpu_count, gpu_name, gpu_uuid, slug
 from peakgate.run.marker import too_few
 
-from lab.pages import fill_page, percent, table
+from lab.pages import fill_page, percent, read_json, table
 
 BENCH = Path(__file__).parents[2] / "suite" / "tests" / "links" / "bench_links.py"
 RECORD = Path(__file__).with_name("h200-2.json")
@@ -58,7 +58,7 @@ def committed(folder: Path, text: str) -> None:
 def run(folder: Path, *device: str) -> dict[str, Any]:
     """The cases of one run and its machine."""
     done = peakgate(folder, "bench", *device, "--benchmark-json=run.json")
-    saved = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    saved = read_json(folder / "run.json")
     gpu = saved["machine_info"]["gpu"]
     return {
         "exit_code": done.returncode,
@@ -121,6 +121,6 @@ def page(record: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--page":
-        fill_page(PAGE, {"links": page(json.loads(RECORD.read_text(encoding="utf-8")))})
+        fill_page(PAGE, {"links": page(read_json(RECORD))})
     else:
         main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 2)

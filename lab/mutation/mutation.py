@@ -40,7 +40,7 @@ import pytest
 from peakgate.core.files import write_whole
 
 from lab.mutation.expressions import Mutant, mutants
-from lab.pages import fill_page, percent, table
+from lab.pages import fill_page, percent, read_json, table
 from lab.records import checked_out
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,7 +171,7 @@ class Forks:
 
     def _record(self, name: str) -> None:
         """Put a module's counts and survivors into the record, where the others stay."""
-        record = json.loads(RECORD.read_text(encoding="utf-8"))["modules"]
+        record = read_json(RECORD)["modules"]
         inside = f"{name.replace('/', '.')}."
         survivors = [each for each in self.survivors if f"{each['within']}.".startswith(inside)]
         found = {"commit": self.commit, "every": self.every, **self.counts[name], "survivors": survivors}
@@ -412,14 +412,14 @@ def main(arguments: Sequence[str]) -> int:
     if len(forks.counts) < len(modules):
         return int(code) or 1
     fill_page(PAGE, blocks())
-    return judge(json.loads(RECORD.read_text(encoding="utf-8")))
+    return judge(read_json(RECORD))
 
 
 def blocks() -> dict[str, str]:
     """The counts of each module, as the page has them."""
     rows = []
     reasons = explained()
-    for name, of in json.loads(RECORD.read_text(encoding="utf-8"))["modules"].items():
+    for name, of in read_json(RECORD)["modules"].items():
         known = sum(_reason(each, reasons) is not None for each in of["survivors"])
         mutated = of.get("killed", 0) + of.get("survived", 0)
         tried = mutated if of.get("every", 1) == 1 else f"{mutated}, one in {of['every']}"

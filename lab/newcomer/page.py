@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from lab.pages import fill_page, table
+from lab.pages import fill_page, read_json, table
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"
@@ -18,9 +16,9 @@ LATER = {"sgemm": "29b73ac"}
 
 def newcomers() -> str:
     """The six projects: lines written, and the commands of Peakgate with their seconds."""
-    projects = _read("newcomer-5b392c5.json")["projects"]
+    projects = read_json(HERE / "newcomer-5b392c5.json")["projects"]
     for name, commit in LATER.items():
-        projects |= _read(f"newcomer-{name}-{commit}.json")["projects"]
+        projects |= read_json(HERE / f"newcomer-{name}-{commit}.json")["projects"]
     rows = []
     for name, steps in projects.items():
         ours = [step for step in steps if step["command"].startswith("peakgate ")]
@@ -28,7 +26,7 @@ def newcomers() -> str:
         lines = next(step["lines"] for step in steps if "lines" in step)
         flagged = ""
         if "ab" in verbs:
-            judged = _read(f"newcomer-{name}-ab-{LATER.get(name, '5b392c5')}.json")["rows"]
+            judged = read_json(HERE / f"newcomer-{name}-ab-{LATER.get(name, '5b392c5')}.json")["rows"]
             flagged = ", ".join(f"`{row['case']}` {row['change']}" for row in judged if row["verdict"] == "SLOWER")
         rows.append([name, lines, _counted(verbs), f"{sum(step['seconds'] for step in ours):.1f}", flagged])
     return table(["project", "lines written", "commands", "seconds in all", "flagged by `ab`"], rows)
@@ -36,7 +34,7 @@ def newcomers() -> str:
 
 def from_pages() -> str:
     """The six projects written from the pages, without a GPU: lines, minutes, commands, what was found and mended."""
-    content = _read("cpu-trial.json")
+    content = read_json(HERE / "cpu-trial.json")
     rows = []
     for name, project in content["projects"].items():
         commands = _counted(project["commands"])
@@ -54,11 +52,6 @@ def _counted(verbs: Mapping[str, int]) -> str:
 def blocks() -> dict[str, str]:
     """The blocks of the page."""
     return {"newcomers": newcomers(), "from-pages": from_pages()}
-
-
-def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((HERE / name).read_text(encoding="utf-8"))
-    return content
 
 
 if __name__ == "__main__":

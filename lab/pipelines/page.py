@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
-from lab.pages import fill_page, table
+from lab.pages import fill_page, read_json, table
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"
@@ -14,7 +13,7 @@ PAGE = HERE / "README.md"
 
 def blocks() -> dict[str, str]:
     """The tables of the page, by the names of their blocks."""
-    rows = json.loads((HERE / "edits.json").read_text(encoding="utf-8"))["rows"]
+    rows = read_json(HERE / "edits.json")["rows"]
     made = Counter(row["stage"] for row in rows)
     missed = Counter(row["stage"] for row in rows if row["noticed"] is None)
     by_stage = [[stage, count, count - missed[stage], missed[stage]] for stage, count in made.items()]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lab.pages import ROOT, fill_page
+from lab.pages import ROOT, fill_page, read_json
 from lab.refills.pairs import UNROLLED
 
 HERE = Path(__file__).resolve().parent
@@ -16,7 +15,7 @@ PAGE = ROOT / "docs" / "explanation" / "proof.md"
 
 def _record(pattern: str) -> Any:
     (path,) = HERE.glob(pattern)
-    return json.loads(path.read_text(encoding="utf-8"))
+    return read_json(path)
 
 
 def pairs(record: Mapping[str, Any]) -> str:

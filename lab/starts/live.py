@@ -18,7 +18,7 @@ from peakgate.device.driver import gpu_name, gpu_uuid
 
 from lab.growth.waits import WAITS
 from lab.injected.campaign import VERDICTS
-from lab.pages import table
+from lab.pages import read_json, table
 from lab.records import checked_out
 
 HERE = Path(__file__).parent
@@ -28,7 +28,7 @@ SHOWN = ("verdict", "counts", "smallest_detectable_change_percent", "stopped")
 def run(out: Path) -> dict[str, Any]:
     """One `ab`: its exit code, its seconds, and what its document says in short."""
     found = WAITS["ab_everything"](out)
-    said = json.loads((out / VERDICTS).read_text(encoding="utf-8"))
+    said = read_json(out / VERDICTS)
     apart = [row["case"] for row in said["rows"] if row["verdict"] != "SAME"]
     return found | {name: said[name] for name in SHOWN} | {"not_same": apart}
 
@@ -49,7 +49,7 @@ def page() -> str:
     """The table of the page."""
     rows = []
     for path in sorted(HERE.glob("live-*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read_json(path)
         runs = record["runs"]
         walls, codes = [each["wall_s"] for each in runs], [each["exit_code"] for each in runs]
         apart = ", ".join(sorted({case for each in runs for case in each["not_same"]}))

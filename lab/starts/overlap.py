@@ -23,7 +23,7 @@ from typing import Any
 
 from peakgate.measure.sampling import SamplingPlan
 
-from lab.pages import fill_page, table
+from lab.pages import fill_page, read_json, table
 from lab.starts import live, rates
 from lab.starts.replicates import layout, pairs, spreads
 
@@ -346,6 +346,6 @@ def main(out: Path, wanted: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--page"]:
-        fill_page(HERE / "README.md", page(json.loads((HERE / "starts.json").read_text(encoding="utf-8"))))
+        fill_page(HERE / "README.md", page(read_json(HERE / "starts.json")))
     else:
         main(Path(sys.argv[1]), sys.argv[2:])

@@ -21,7 +21,7 @@ from peakgate.reports.comparison.noise import Floats
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
 from lab.injected.resample import as_screened, shuffled
-from lab.pages import table
+from lab.pages import read_json, table
 from lab.starts.replicates import PAIR_RECORDS, read
 
 RATES = Path(__file__).with_name("rates.json")
@@ -78,7 +78,7 @@ def rates() -> list[dict[str, Any]]:
 def page() -> str:
     """The table of the page."""
     rows = []
-    for row in json.loads(RATES.read_text(encoding="utf-8")):
+    for row in read_json(RATES):
         false, left_open = (f"{row[name]} of {row['gates']}" for name in ("false", "open"))
         found = row["found"]
         least = min(found, key=found.__getitem__) if found else ""

@@ -7,7 +7,6 @@ code is kept here. What the record has judged is not run again, what it has refu
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from pathlib import Path
 from peakgate.build.sources import kernels, source_text
 from peakgate.core.files import a_line_each, write_whole
 
+from lab.pages import read_json
 from lab.suites import selection
 from lab.suites.program import Outcome, launch_of, outcome
 
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     record = HERE / f"{options.suite}.json"
-    known = json.loads(record.read_text(encoding="utf-8"))["programs"] if record.exists() else {}
+    known = read_json(record)["programs"] if record.exists() else {}
     todo = [
         (name, defective, judge)
         for name, defective, judge in programs(options.suite, options.checkout.resolve())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from lab.pages import fill_page, table
+from lab.pages import fill_page, read_json, table
 from lab.suites.labels import corrected, explained
 
 HERE = Path(__file__).resolve().parent
@@ -101,7 +100,7 @@ def _short(reason: str) -> str:
 
 
 def _programs(suite: str) -> dict[str, Any]:
-    programs: dict[str, Any] = json.loads((HERE / f"{suite}.json").read_text(encoding="utf-8"))["programs"]
+    programs: dict[str, Any] = read_json(HERE / f"{suite}.json")["programs"]
     return programs
 
 

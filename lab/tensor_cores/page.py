@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 
 from peakgate.reports.write.files import table_line
 
-from lab.pages import fill_page
+from lab.pages import fill_page, read_json
 
 HERE = Path(__file__).parent
 PAGE, RECORD = HERE / "README.md", HERE / "forms.json"
@@ -53,7 +52,7 @@ def table(record: Mapping[str, Any]) -> Iterator[str]:
 
 def main() -> int:
     """Fill the page."""
-    fill_page(PAGE, {"tensor-cores": "\n".join(table(json.loads(RECORD.read_text(encoding="utf-8"))))})
+    fill_page(PAGE, {"tensor-cores": "\n".join(table(read_json(RECORD)))})
     return 0
 
 

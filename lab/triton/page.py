@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from lab.pages import fill_page, percent, table
+from lab.pages import fill_page, percent, read_json, table
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"
@@ -14,7 +13,7 @@ PAGE = HERE / "README.md"
 
 def blocks() -> dict[str, str]:
     """What `check` reported of each set, and the shares of it."""
-    record: dict[str, Any] = json.loads((HERE / "kernels.json").read_text(encoding="utf-8"))
+    record: dict[str, Any] = read_json(HERE / "kernels.json")
     kernels = record["kernels"]
     rows = []
     for kind in dict.fromkeys(each["injected"] for each in kernels):
