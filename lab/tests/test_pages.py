@@ -17,6 +17,7 @@ from lab.counters import page as counters
 from lab.cute import page as cute
 from lab.dodges import page as dodges
 from lab.downloads import downloads
+from lab.faults import page as faults
 from lab.fleet import page as fleet
 from lab.foreign import page as foreign
 from lab.frameworks import page as frameworks
@@ -53,6 +54,7 @@ def frameworks_block(name: str) -> dict[str, str]:
         (clocks.PAGE, clocks.blocks),
         (dodges.PAGE, dodges.blocks),
         (refills.PAGE, refills.blocks),
+        (faults.PAGE, faults.blocks),
         (foreign.PAGE, foreign.blocks),
         (pipelines.PAGE, pipelines.blocks),
         (cute.PAGE, cute.blocks),
