@@ -26,7 +26,7 @@ from peakgate.reports.runs.runfile import load_run
 
 from lab.history import first_days
 from lab.history.drawn import frame_of
-from lab.pages import fill_page, read_json
+from lab.pages import fill_page, read_json, table
 
 CASES, SESSIONS = 200, 35
 AGES = (5, 10, 15, 20, 25)
@@ -169,27 +169,24 @@ def blocks(record: dict[str, Any]) -> dict[str, str]:
     """The blocks of the page."""
     young = read_json(FIRST_DAYS)
     return {
-        "history-study": table(record),
+        "history-study": rules(record),
         "history-resampled": sentence(record),
         "history-first-days": "\n".join(first_days.table(young)),
     }
 
 
-def table(record: dict[str, Any]) -> str:
+def rules(record: dict[str, Any]) -> str:
     """One row per rule."""
-    ages = " / ".join(map(str, AGES))
-    lines = [
-        f"| rule | unchanged histories with a false positive | 2 % step found {ages} sessions later | 1 % step |",
-        "| --- | --- | --- | --- |",
-    ]
+    rows = []
     for name, part in record.items():
         if "cells" in part:
             shares = [
                 " / ".join(f"{100 * c['found'] / c['of']:.1f}" for c in part["cells"] if c["step"] == step) + " %"
                 for step in STEPS
             ]
-            lines.append(f"| {name} | {part['false_positives']} of {part['histories']} | {' | '.join(shares)} |")
-    return "\n".join(lines)
+            rows.append((name, f"{part['false_positives']} of {part['histories']}", *shares))
+    found = f"2 % step found {' / '.join(map(str, AGES))} sessions later"
+    return table(("rule", "unchanged histories with a false positive", found, "1 % step"), rows)
 
 
 def sentence(record: dict[str, Any]) -> str:

@@ -14,4 +14,4 @@ def test_the_study_counts_what_a_rule_finds() -> None:
     found = study.rates(first, 4, 1)
     assert (found["histories"], found["false_positives"]) == (4, 4)
     assert [cell["found"] for cell in found["cells"]] == [4, *[0] * 9]
-    assert "| first | 4 of 4 | 50.0 / 0.0 / 0.0 / 0.0 / 0.0 % |" in study.table({"first": found})
+    assert "| first | 4 of 4 | 50.0 / 0.0 / 0.0 / 0.0 / 0.0 % |" in study.rules({"first": found})
