@@ -118,7 +118,7 @@ def report(
     run = max(found.new.runs, key=lambda run: (len(run.cases), run.taken))
     past = cases.past((*history, *found.base.runs), found.new.runs) if page else {}
     floors = _floors(found)
-    overall = [] if found.suite is None else [_overall("suite-wide", found.suite)]
+    overall = [Row("suite-wide", suite.verdict, suite.reason)] if (suite := found.suite) else []
     if strict and floors:
         overall.append(Row("floors", Verdict.NO_FLOOR, floors))
     differences = [(each.name, each.base, each.new) for each in found.differences]
@@ -153,10 +153,6 @@ def _row(record: Any, past: str | None) -> Row:
         cells={name: getattr(record, name) for name in ROW_COLUMNS},
         group=record.family or record.case.partition(".")[0],
     )
-
-
-def _overall(name: str, suite: SuiteShift) -> Row:
-    return Row(name, suite.verdict, suite.reason)
 
 
 def _pictures(found: Comparison, run: Run) -> Sequence[Picture]:
