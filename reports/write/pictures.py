@@ -65,7 +65,7 @@ class Move(NamedTuple):
 
 def pictures(
     cases: Sequence[CaseResult],
-    gpu: Mapping[str, object],
+    gpu: Mapping[str, Any],
     *,
     moves: Sequence[Move] = (),
     before: Mapping[str, float] = MappingProxyType({}),
@@ -102,7 +102,7 @@ def changes(moves: Sequence[Move]) -> Picture | None:
     return Picture("Changes", text, svg(figure))
 
 
-def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, object]) -> Picture | None:
+def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, Any]) -> Picture | None:
     """Every timed case by arithmetic intensity and TFLOP/s, under the GPU's roofs; None where no peak is claimed.
 
     A type of the tensor cores has its roofs where a case computes in it.
@@ -112,7 +112,7 @@ def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, object]) -> Picture 
     if peak_gbs is None or peak_tflops is None or not timed:
         return None
     figure, axes = _plot(ROOFLINE_INCHES)
-    measured, tensor_peaks = _mapping(gpu, "roofs"), _mapping(gpu, "peak_tensor_tflops")
+    measured, tensor_peaks = gpu.get("roofs") or {}, gpu.get("peak_tensor_tflops") or {}
     memory_gbs = max((rate for name, rate in measured.items() if rate and name not in ARITHMETIC_ROOFS), default=None)
     widest = max(WIDEST_INTENSITY, *(_point(each, 0.0)[0] for each in timed))
     types = sorted({each.math for each in timed if each.math in TENSOR_MATH and each.math is not None})
@@ -230,12 +230,6 @@ def _roof(axes: Axes, name: str, rates: tuple[float, float], dash: str, widest: 
     xs = [NO_ARITHMETIC[0], ridge, max(widest, 2 * ridge)]
     ys = [min(tflops, gbs * x / 1e3) for x in xs]
     axes.plot(xs, ys, dash, color=COLOURS[-1], label=f"{name}: {gbs:,.0f} GB/s, {tflops:.1f} TFLOP/s")
-
-
-def _mapping(gpu: Mapping[str, object], name: str) -> Mapping[str, float | None]:
-    """Rates by name in the run's facts; none where there are none."""
-    found = gpu.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _point(case: CaseResult, place: float) -> tuple[float, float]:
