@@ -179,7 +179,7 @@ def _gate(path: Path) -> dict[str, Any]:
 def new(root: Path) -> Store:
     """The folder of a new fleet, named by the time."""
     while True:
-        store = Store(root / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"[: len(str(root)) + 1 + 18])
+        store = Store(root / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
         try:
             store.folder.mkdir(parents=True)
         except FileExistsError:
