@@ -8,12 +8,15 @@ from __future__ import annotations
 import lzma
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from peakgate.core import git
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import write_whole
 from peakgate.reports.runs.runfile import Run, load_run
+
+from lab.pages import ROOT
 
 
 def checked_out() -> str:
@@ -43,6 +46,14 @@ def load_packed_run(path: Path) -> Run:
         plain = Path(folder, path.stem)
         plain.write_bytes(unpack(path))
         return load_run(plain)
+
+
+def whole_runs(*patterns: str) -> Iterator[Run]:
+    """The whole runs in the files of these patterns, packed or not, pattern by pattern."""
+    for path in (path for pattern in patterns for path in sorted(ROOT.glob(pattern))):
+        run = load_packed_run(path) if path.suffix == ".xz" else load_run(path)
+        if run.whole:
+            yield run
 
 
 if __name__ == "__main__":

@@ -25,13 +25,15 @@ from peakgate.core.files import write_whole
 from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison.judge import compare
 from peakgate.reports.runs.frame import to_frame
-from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.reports.runs.runfile import Run
 
-from lab.records import load_packed_run
+from lab.pages import ROOT
+from lab.records import whole_runs
 
-ROOT = Path(__file__).resolve().parents[2]
-KEPT = ("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/*-full.json.gz")
-PACKED = ("lab/floors/runs/*.json.xz", "lab/fleet/trial-*/*/runs/*.json.xz", "lab/hgemm/*-full.json.xz")
+KEPT = (
+    *("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/*-full.json.gz"),
+    *("lab/floors/runs/*.json.xz", "lab/fleet/trial-*/*/runs/*.json.xz", "lab/hgemm/*-full.json.xz"),
+)
 PROCESSES = ROOT / "lab" / "injected" / "h200" / "same.csv.gz"
 
 HOST_CALLS = "pageable"
@@ -71,9 +73,7 @@ class Source(NamedTuple):
 @cache
 def profiles() -> tuple[Run, ...]:
     """Every committed run of a whole tier of unchanged code, oldest first."""
-    plain = [load_run(path) for pattern in KEPT for path in sorted(ROOT.glob(pattern))]
-    packed = [load_packed_run(path) for pattern in PACKED for path in sorted(ROOT.glob(pattern))]
-    return tuple(sorted((run for run in (*plain, *packed) if run.whole), key=lambda run: run.taken))
+    return tuple(sorted(whole_runs(*KEPT), key=lambda run: run.taken))
 
 
 def own_code(rows: pd.DataFrame) -> pd.DataFrame:

@@ -7,19 +7,16 @@ with all its cases, plus what one real session differed from its GPU's mean. Sce
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from peakgate.core.text import counted
-from peakgate.reports.runs.runfile import Run, load_run
 
-from lab.records import load_packed_run
+from lab.records import whole_runs
 
-ROOT = Path(__file__).resolve().parents[2]
 KEPT = (
     *("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/*.json*"),
     *("lab/floors/runs/*.json.xz", "lab/fleet/trial-*/exclusive/runs/*.json.xz", "lab/hgemm/*.json.xz"),
@@ -52,18 +49,9 @@ class Profiles:
     groups: pd.Series
 
 
-def gates() -> Iterator[Run]:
-    """Every kept whole run."""
-    for pattern in KEPT:
-        for path in sorted(ROOT.glob(pattern)):
-            run = load_packed_run(path) if path.suffix == ".xz" else load_run(path)
-            if run.whole and not run.emulated:
-                yield run
-
-
 def profiles() -> Profiles:
     """The GPUs of all kept gates, in the cases whose machine code is the same in all of them."""
-    runs = list(gates())
+    runs = list(whole_runs(*KEPT))
     code: dict[str, set[str | None]] = {}
     for case, found in [item for run in runs for item in run.cases.items()]:
         code.setdefault(case, set()).add(found.fingerprint)

@@ -38,6 +38,7 @@ from peakgate.reports.fleet.place import GpuPlace, thread_of
 from peakgate.reports.fleet.store import EXCLUSIVE, TOGETHER, FleetPlan, Store
 
 from lab.fleet import generator
+from lab.pages import ROOT
 from lab.records import unpack
 
 GATE_S = 1.0
@@ -48,7 +49,7 @@ Json = dict[str, Any]
 @cache
 def run_file() -> Json:
     """A committed gate of an H200, without samples."""
-    return dict(json.loads(unpack(min(generator.ROOT.glob(RUN)))))
+    return dict(json.loads(unpack(min(ROOT.glob(RUN)))))
 
 
 @cache
