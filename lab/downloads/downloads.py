@@ -15,9 +15,8 @@ from pathlib import Path
 
 from peakgate.core.files import write_whole
 
-from lab.pages import fill_page, read_json, table
+from lab.pages import ROOT, fill_page, read_json, table
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("downloads.json")
 PAGE = ROOT / "docs" / "how-to" / "install.md"
 FILES = {

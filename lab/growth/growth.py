@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from peakgate.core.files import write_whole
 
-from lab.pages import fill_page, read_json, table
+from lab.pages import ROOT, fill_page, read_json, table
 from lab.records import checked_out
 
-ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 RECORDS = (HERE / "growth.json", HERE / "growth-gpu.json")
 PAGE = HERE / "README.md"

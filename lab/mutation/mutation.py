@@ -40,10 +40,9 @@ import pytest
 from peakgate.core.files import write_whole
 
 from lab.mutation.expressions import Mutant, mutants
-from lab.pages import fill_page, percent, read_json, table
+from lab.pages import ROOT, fill_page, percent, read_json, table
 from lab.records import checked_out
 
-ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 RECORD, EXPLAINED = HERE / "mutation.json", HERE / "survivors.toml"
 PAGE = HERE / "README.md"
