@@ -40,7 +40,6 @@ LIBRARY = "#include <cuda/atomic>\n"
 RELEASE_FAULTS = ("no_release", "late_release", "narrow_release")
 ACQUIRE_FAULTS = ("no_acquire", "narrow_acquire")
 FAULTS = (*RELEASE_FAULTS, *ACQUIRE_FAULTS, "block_scope")
-ALSO_FLAGS = "early_store"
 
 
 @dataclass(frozen=True, slots=True)
