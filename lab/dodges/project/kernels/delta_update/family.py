@@ -1,6 +1,9 @@
 """c = a b in float32: is an answer brought up to date where few inputs changed?"""
 
+from contracts import TILED_PRODUCT
 from peakgate.family import In, Out, Value, family, kernel, launch
+
+WORK = {term: TILED_PRODUCT[term] for term in TILED_PRODUCT.keys() - {"arguments", "grid", "block"}}
 
 
 def of(source, name, launches):
@@ -16,20 +19,11 @@ def of(source, name, launches):
             "k": Value(k),
         },
         launches=launches,
-        bytes=lambda m, n, k: 4 * (m * k + k * n + m * n),
-        flops=lambda m, n, k: 2 * m * n * k,
-        reference=lambda xp, a, b: a @ b,
-        scale=lambda xp, a, b: xp.sqrt((a * a) @ (b * b)),
-        sizes=[(1024, 1024, 1024)],
-        small_sizes=[(128, 64, 64)],
-        edges=[(1, 1, 1), (65, 33, 17), (64, 64, 32), (100, 130, 40)],
+        **WORK,
     )
 
 
-def tiles(m, n, k):
-    return -(-n // 64), -(-m // 64)
-
-
+tiles = TILED_PRODUCT["grid"]
 FAMILY = family(
     of("../../common/tiled_product.cu", "honest", [launch("honest", "c a b m n k", grid=tiles, block=256)]),
     of(
