@@ -27,7 +27,7 @@ from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import FleetPlan, Store
 from peakgate.reports.gate import comment as render
 from peakgate.run import listing
-from peakgate.run.case_data import as_data
+from peakgate.run.case_data import as_data, as_record
 from synthetic_runs import document
 
 COMMIT, URL, FOLDER = "c" * 40, "https://example.org/run", ".judge/out"
@@ -136,7 +136,7 @@ def launches_read(_folder: Path, data: bytes) -> int:
     def read() -> int:
         try:
             found = listing._listed(
-                ("a", "b-64"), json.loads(data), listing._Problems([json.loads(data)], supplier.tree), supplier
+                ("a", "b-64"), json.loads(data), lambda: [as_record(json.loads(data), supplier.tree)], supplier
             )
         except (ValueError, RecursionError):  # what is no JSON is refused before
             return 2
