@@ -28,7 +28,7 @@ PAGE = HERE / "README.md"
 WAITS = (
     *("gates-86845f7", "gates-b7f787f", "gates-4b25cee", "gates-901c6ea"),
     *("ab-86845f7", "ab_9-901c6ea", "ab_30-901c6ea", "ab_everything-901c6ea"),
-    *("gates-b783c88", "ab-b783c88", "all-c3bae75", "all-2d00a65"),
+    *("gates-b783c88", "ab-b783c88", "all-c3bae75", "all-2d00a65", "all-8df5262"),
 )
 """Records of ``waits``, the oldest first."""
 PHASES = ("start and imports", "cases and machine code", "proof", "screen", "confirm")
