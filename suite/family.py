@@ -31,6 +31,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
+import numpy as np
 from peakgate.core.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
 from peakgate.core.case import *  # noqa: F403  (the records that the long form takes, as families import them from here)
 from peakgate.core.case import (
@@ -53,6 +54,7 @@ from peakgate.core.case import (
     Tier,
     Work,
     default_roof,
+    is_allowance,
 )
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import described, raised_at
@@ -407,7 +409,7 @@ def kernel(
             tier=Tier.GATE if gated else Tier.FULL,
             predicted=tuple(_at(predicted, numbers).items()),
             sequence=tuple(listed.sequence(launches, numbers, KernelLaunch(stage.kernel, shape, ()))),
-            scale=magnitudes(numbers),
+            scale=magnitudes(numbers) or cast("None", scale),  # what is no function, the case refuses
             atol=atol,
             rtol=rtol,
             state=in_state,
@@ -662,8 +664,11 @@ def _tolerances(
     arguments: Sequence[Argument], given: float | Sequence[float] | None, terms: int | None
 ) -> float | tuple[float, ...]:
     """One tolerance where all outputs have the same, else one for each."""
+    if terms is not None and not is_allowance(terms):
+        raise ValueError(f"terms is {terms!r}; expected a finite number from 0 up")
     if given is not None:
-        return given if isinstance(given, int | float) else tuple(given)
+        several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+        return tuple(cast("Sequence[float]", given)) if several else cast("float", given)
     types = _output_types(arguments)
     found = [TOLERANCES.get(each, 0.0) if terms is None else tolerance_of_sums(each, terms) for each in types]
     return found[0] if len(set(found)) == 1 else tuple(found)

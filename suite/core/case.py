@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -98,6 +99,14 @@ REFUSED = "refused"
 def default_roof(math: str | None) -> str:
     """The measured roof of a case whose type of operations is given, where nothing names its roof."""
     return math if math in TENSOR_MATH else "copy"
+
+
+def is_allowance(value: object) -> bool:
+    """Whether a value says how far an element may be off: a finite number from 0 up. All are right by any other."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or (isinstance(value, int) and value > sys.float_info.max):
+        return False
+    return bool(0 <= cast("float", value) < math.inf)
 
 
 class Scale(Enum):
@@ -291,6 +300,7 @@ class Case:
                 f"case {self.id}: {len(self.tolerance)} tolerances, expected a number or one for each of "
                 f"{len(self.outputs)} outputs"
             )
+        self._check_bounds()
         given: tuple[object, ...] = self.arguments
         for at, argument in enumerate(given):
             if isinstance(argument, TensorMapArgument):
@@ -304,6 +314,16 @@ class Case:
             raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
         if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
             raise ValueError(f"case {self.id}: launches {min(unknown)}, the stage has {', '.join(self.stage.kernels)}")
+
+    def _check_bounds(self) -> None:
+        """ValueError where an element may not be off by what is given."""
+        several = self.tolerance if isinstance(self.tolerance, tuple) else (self.tolerance,)
+        given = [*(("tolerance", each) for each in several), ("atol", self.atol), ("rtol", self.rtol)]
+        for name, value in given:
+            if not is_allowance(value) and (value is not None or name != "rtol"):
+                raise ValueError(f"case {self.id}: {name} is {value!r}; expected a finite number from 0 up")
+        if not (self.scale is None or callable(self.scale)):
+            raise ValueError(f"case {self.id}: its scale is {self.scale!r}; expected a function")
 
     def _check_map(self, at: int, given: TensorMapArgument) -> None:
         """ValueError for a tensor map that CUDA does not have, or that the stage's GPUs lack."""
@@ -362,7 +382,7 @@ class Case:
     @property
     def exact(self) -> bool:
         """Whether every output must equal its reference."""
-        return not (self.tolerance if isinstance(self.tolerance, float | int) else any(self.tolerance)) and not (
+        return not (any(self.tolerance) if isinstance(self.tolerance, tuple) else self.tolerance) and not (
             self.atol or self.rtol
         )
 

@@ -7,6 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from peakgate.core import dtypes
 from peakgate.core.case import Array, Buffer, Case, Reference
 from peakgate.core.dtypes import unit_of_sums
@@ -75,7 +76,7 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
         except (PeakgateError, RefusedSize, KernelFault, MemoryError):
             raise
         except (Exception, SystemExit) as error:
-            raise PeakgateError(_failing(case, given, error), Code.REFERENCE) from error
+            raise PeakgateError(_failing(case, function, given, error), Code.REFERENCE) from error
 
     if case.exact:
         return ExpectedOutputs(_fitting(case, evaluated(inputs)))
@@ -87,7 +88,7 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
     @cache
     def magnitudes() -> Sequence[Array | None]:
         if case.scale is not None:
-            return cast("Sequence[Array | None]", evaluated(exact_inputs(inputs), case.scale))
+            return _scaled(xp, case, evaluated(exact_inputs(inputs), case.scale), values)
         types = [buffer.dtype for buffer in case.outputs]
         rounded = [Rounded(*each) for each in zip(case.tolerances(len(values)), map(unit_of_sums, types), strict=True)]
         return estimated(xp, partial(reference, xp), exact_inputs(inputs), values, rounded)
@@ -120,13 +121,45 @@ def _shapes(given: Sequence[object]) -> str:
     return ", ".join(f"an array {each}" if isinstance(each, tuple) else str(each)[:80] for each in given) or "nothing"
 
 
-def _failing(case: Case, inputs: Sequence[Array], error: BaseException) -> str:
-    """Where a reference function failed, and what it was given: the constants come last."""
+def _scaled(xp: Any, case: Case, found: Any, values: Sequence[Array]) -> Sequence[Array | None]:
+    """The magnitudes of a scale function; PeakgateError unless each is None or fits its output, finite where that is.
+
+    An infinite one would make every element right.
+    """
+    several = isinstance(found, tuple | list) or bool(getattr(found, "shape", ()))
+    given = found if several else [found]
+    place = Path(defined_at(cast("Callable[..., Any]", case.scale)))
+    its = f"{case.id}: its scale{f' ({place.name})' if place.name else ''} gives "
+    if len(given) != len(values):
+        raise PeakgateError(f"{its}{counted(len(given), 'array')}; expected {len(values)}, or None", Code.REFERENCE)
+    for each, value in zip(given, values, strict=True):
+        if each is None:
+            continue
+        try:
+            array = xp.asarray(each)
+            fits = np.broadcast_shapes(array.shape, value.shape) == value.shape
+        except (TypeError, ValueError):
+            fits = False
+        if not fits or array.dtype.kind not in ("biufc" if value.dtype.kind == "c" else "biuf"):
+            wanted = f"expected numbers that broadcast to {value.shape}, or None"
+            raise PeakgateError(f"{its}{_shapes([getattr(each, 'shape', each)])}; {wanted}", Code.REFERENCE)
+        endless = xp.isfinite(value) & ~xp.isfinite(array)
+        if bool(endless.any()):
+            raise PeakgateError(
+                f"{its}{counted(int(endless.sum()), 'element')} infinite or NaN; expected finite numbers",
+                Code.REFERENCE,
+            )
+    return cast("Sequence[Array | None]", given)
+
+
+def _failing(case: Case, function: Callable[..., Any], inputs: Sequence[Array], error: BaseException) -> str:
+    """Where a reference function, or a scale, failed, and what it was given: the constants come last."""
     folder = None if case.stage.source is None else case.stage.source.parent
-    place = Path(raised_at(error, folder) or defined_at(cast("Callable[..., Any]", case.reference)))
+    place = Path(raised_at(error, folder) or defined_at(function))
+    what = "its scale fails" if function is case.scale else "its reference fails"
     given = ", ".join(f"{array.dtype} {'x'.join(map(str, array.shape))}" for array in inputs)
     return (
-        f"{case.id}: its reference fails{f' ({place.name})' if place.name else ''}: {described(error)}; it is called "
+        f"{case.id}: {what}{f' ({place.name})' if place.name else ''}: {described(error)}; it is called "
         f"with the array module and {given or 'no input'}"
     )
 

@@ -285,6 +285,7 @@ class GpuBenchmark:
             ) from None
 
     def _case(self, call: Call) -> Case:
+        self._given.refuse_allowances()
         work = self._given.work(call)
         arrays = tuple(sized_input(each, size) for each, size in zip(call.arrays, call.nbytes, strict=True))
         roof = "nvlink" if self._listed.gpus > 1 else default_roof(work.math)

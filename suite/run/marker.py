@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peakgate.core.case import MATH, STATES, Array, TunedChoice, Work
+from peakgate.core.case import MATH, STATES, Array, TunedChoice, Work, is_allowance
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted, nearest
@@ -72,6 +72,13 @@ class Given:
         if self.math is not None and self.math not in MATH:
             raise PeakgateError(f"math is {self.math!r}; expected one of {', '.join(MATH)}", Code.BENCHMARK_TEST)
         return Work(self._count("bytes", call), self._count("flops", call), self.peak_tflops, self.math)
+
+    def refuse_allowances(self) -> None:
+        """PeakgateError where an element may not be off by what is given."""
+        for name in ("tolerance", "atol", "rtol"):
+            value = getattr(self, name)
+            if not is_allowance(value) and (value is not None or name == "atol"):
+                raise PeakgateError(f"{name} is {value!r}; expected a finite number from 0 up", Code.BENCHMARK_TEST)
 
     def _count(self, name: str, call: Call) -> int:
         value = call.of_arguments(getattr(self, name))
