@@ -118,6 +118,10 @@ class NotAnArray(Exception):
     """A result that holds something else than plain arrays and numbers; the message names its type."""
 
 
+class OtherKeys(Exception):
+    """A result whose dictionaries have other keys than the reference's; the message names them."""
+
+
 @dataclass
 class Call:
     """A function with its arguments.
@@ -133,6 +137,8 @@ class Call:
     saved: list[Any] = field(init=False)
     changed: tuple[int, ...] = ()
     result: Any = None
+    _layout: Any = None
+    """That of what the reference gave: dictionaries are compared by key, in its order."""
 
     def __post_init__(self) -> None:
         exchange = Exchange()
@@ -182,23 +188,26 @@ class Call:
 
     def _referred(self, reference: object) -> list[Any]:
         """What a reference gives for the call's arguments, of which it finds all on the current GPU."""
-        if not callable(reference):
-            return _flat(reference)
-        args, kwargs = _gathered(given(self._arguments))
-        return _flat(reference(*args, **kwargs))
+        value = reference
+        if callable(reference):
+            args, kwargs = _gathered(given(self._arguments))
+            value = reference(*args, **kwargs)
+        self._layout = _layout(value)
+        return _flat(value)
 
     def outputs(self, declared: object = None) -> list[Any]:
         """The arrays and numbers that the newest run gave.
 
         What the user declared (arrays, or a function of the arguments), else the keyword argument ``out``, else what
-        the function returned, else, where it returned None, the arrays that it changed.
+        the function returned, else, where it returned None, the arrays that it changed. OtherKeys where a dictionary
+        cannot be compared with the reference's.
         """
         if declared is not None:
-            return _flat(self.of_arguments(declared))
+            return _flat(self.of_arguments(declared), self._layout)
         if self.result is not None:
-            return _flat(self.result)
+            return _flat(self.result, self._layout)
         if self.kwargs.get("out") is not None:
-            return _flat(self.kwargs["out"])
+            return _flat(self.kwargs["out"], self._layout)
         return [self.arrays[index] for index in self.changed]
 
     def undeclared_changes(self, declared: object = None) -> list[int]:
@@ -257,18 +266,33 @@ def typed(values: Sequence[Any]) -> list[Typed]:
     return found
 
 
-def _flat(value: object) -> list[Any]:
-    """Arrays and numbers in nested tuples, lists and mappings, in order."""
+def _layout(value: object) -> Any:
+    """Nested tuples, lists and mappings as lists and dictionaries, with None for all else."""
+    if framework(value) is None and isinstance(value, Mapping):
+        return {key: _layout(member) for key, member in value.items()}
+    return [_layout(member) for member in value] if isinstance(value, tuple | list) else None
+
+
+def _flat(value: object, layout: Any = None) -> list[Any]:
+    """Arrays and numbers in nested tuples, lists and mappings, in order; of mappings in that of their ``layout``."""
     if framework(value) is not None or isinstance(value, bool | int | float | complex):
         return [value]
-    if isinstance(value, dict):
-        return [leaf for member in value.values() for leaf in _flat(member)]
+    if isinstance(value, Mapping):
+        like = layout if isinstance(layout, dict) else dict.fromkeys(value)
+        if like.keys() != value.keys():
+            raise OtherKeys(f"gives the keys {_names(value)}, but the reference gives {_names(like)}")
+        return [leaf for key, inner in like.items() for leaf in _flat(value[key], inner)]
     if isinstance(value, tuple | list):
-        return [leaf for member in value for leaf in _flat(member)]
+        inner = layout if isinstance(layout, list) and len(layout) == len(value) else [None] * len(value)
+        return [leaf for member, its in zip(value, inner, strict=True) for leaf in _flat(member, its)]
     if type(value).__module__ == "numpy":
         return [value]
     kind = type(value)
     raise NotAnArray(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def _names(keys: Iterable[object]) -> str:
+    return ", ".join(f"{key!r:.40}" for key in keys) or "none"
 
 
 def choices(run: Callable[[], None]) -> tuple[TunedChoice, ...]:

@@ -15,7 +15,7 @@ from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted, nearest
 from peakgate.device.arrays import copy_of, restore, wait_for
-from peakgate.device.call import Call, Typed, typed
+from peakgate.device.call import Call, OtherKeys, Typed, typed
 from peakgate.device.interface import TimedLaunch
 from peakgate.family import TOLERANCES
 from peakgate.judge.correctness import Check, ExpectedOutputs, bound_of, compare
@@ -192,7 +192,12 @@ class Proving:
 
     def outputs(self) -> list[Any]:
         """The arrays and numbers of the newest call that are to be compared."""
-        return self._call.outputs(self._given.outputs)
+        try:
+            return self._call.outputs(self._given.outputs)
+        except OtherKeys as error:
+            if self._given.outputs is None:
+                raise WrongResult(str(error)) from None
+            raise PeakgateError(f"outputs {error}; name them alike", Code.BENCHMARK_TEST) from None
 
     def timed(self, launch: TimedLaunch) -> Check:
         """Compare a call that was timed with the reference for the arrays as they are, which are as it found them."""
