@@ -253,15 +253,18 @@ class Typed:
     dtype: str
 
 
-def typed(values: Sequence[Any]) -> list[Typed]:
+def typed(values: Sequence[Any], expected: Sequence[Typed] = ()) -> list[Typed]:
     """Outputs, or what a reference gave, as arrays that can be compared, on the current GPU or in the host's memory.
 
-    Elements of a type that is not known here count as those of the type that holds their values.
+    Elements of a type that is not known here count as those of the type that holds their values. A number counts as
+    float64, an integer beside ``expected`` integers as int64; it is an object where it needs more than 64 bits.
     """
     found = []
-    for value in values:
+    for at, value in enumerate(values):
         array = comparable(here(value))
-        name = dtype_name(value) if framework(value) else "float64"
+        rounds = at < len(expected) and dtypes.limits(expected[at].dtype).unit_roundoff > 0
+        whole = array.dtype.kind in "biuO" and not rounds
+        name = dtype_name(value) if framework(value) else "int64" if whole else "float64"
         found.append(Typed(array, name if name in dtypes.KNOWN else array.dtype.name))
     return found
 

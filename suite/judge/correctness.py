@@ -203,8 +203,8 @@ def compare(
     if result is not None:
         return result
     if found.size <= _ON_HOST_ELEMENTS:  # where CuPy compiles what follows for seconds
-        weight = None if weight is None else _host(weight)
-        return _element_by_element(np, _host(found), _host(wanted), bound, weight)
+        weight = None if weight is None else on_host(weight)
+        return _element_by_element(np, on_host(found), on_host(wanted), bound, weight)
     return _element_by_element(xp, found, wanted, bound, weight)
 
 
@@ -234,7 +234,7 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
         wrong += count
         for axis in range(found.ndim) if count else ():
             others = tuple(each for each in range(found.ndim) if each != axis)
-            some = _host(bad.any(axis=others) if others else bad)
+            some = on_host(bad.any(axis=others) if others else bad)
             flags[axis][rows if axis == 0 else slice(None)] |= some
     error = difference / (reference or 1.0)
     if not wrong:
@@ -293,14 +293,20 @@ def _unravel(xp: Any, values: Array) -> tuple[int, ...]:
     return tuple(int(axis) for axis in xp.unravel_index(xp.argmax(values), values.shape))
 
 
-def _host(array: Array) -> np.ndarray[Any, Any]:
+def on_host(array: Array) -> np.ndarray[Any, Any]:
+    """An array of either module in the host's memory."""
     return array if isinstance(array, np.ndarray) else np.asarray(array.get())
 
 
 def _describe(found: Array, wanted: Array, index: tuple[int, ...], wrong: int, where: str) -> str:
     at = ", ".join(map(str, index))
-    one = f" [{at}] is {float(found[index]):.9g}, expected {float(wanted[index]):.9g}"
+    one = f" [{at}] is {_number(found[index])}, expected {_number(wanted[index])}"
     return one if wrong == 1 else f": {wrong} of {found.size} elements are wrong, {where}; the worst{one}"
+
+
+def _number(value: Any) -> str:
+    """One element in words, an integer with all of its digits."""
+    return f"{float(value):.9g}" if getattr(getattr(value, "dtype", None), "kind", "O") in "fb" else str(value)
 
 
 def _where_wrong(flags: Sequence[np.ndarray[Any, Any]], wrong: int) -> str:

@@ -18,7 +18,7 @@ from peakgate.device.arrays import copy_of, restore, wait_for
 from peakgate.device.call import Call, OtherKeys, Typed, typed
 from peakgate.device.interface import TimedLaunch
 from peakgate.family import TOLERANCES
-from peakgate.judge.correctness import Check, ExpectedOutputs, bound_of, compare
+from peakgate.judge.correctness import Check, ExpectedOutputs, bound_of, compare, on_host
 from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.run.results import FIXTURE
 from peakgate.run.session import Proof, WrongResult
@@ -233,7 +233,7 @@ class Proving:
         return "checked on fresh inputs"
 
     def _compare(self, expected: Sequence[Typed], when: str, given: Sequence[Any] | None = None) -> Proof:
-        outputs = typed(self.outputs() if given is None else given)
+        outputs = typed(self.outputs() if given is None else given, expected)
         if len(outputs) != len(expected):
             raise WrongResult(
                 f"{when}{counted(len(outputs), 'output')}, but the reference gives {len(expected)}; "
@@ -331,7 +331,9 @@ class Proving:
 
 
 def _alike(output: Array, wanted: Array) -> tuple[Any, Array, Array]:
-    """Two arrays in one module, and that module: the GPU's where they are of two."""
+    """Two arrays in one module, and that module: the GPU's where they are of two and it holds both."""
+    if output.dtype.kind == "O" or wanted.dtype.kind == "O":
+        output, wanted = on_host(output), on_host(wanted)
     if isinstance(output, np.ndarray) and isinstance(wanted, np.ndarray):
         return np, output, wanted
     xp = importlib.import_module("cupy")

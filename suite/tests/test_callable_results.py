@@ -40,3 +40,25 @@ def test_missing_and_other_keys_are_wrong_and_named(keys):
 def test_outputs_that_a_test_names_by_other_keys_than_its_reference_are_its_mistake():
     with refuses(Code.BENCHMARK_TEST):
         proven(lambda x: None, lambda x: {"b": x}, X, outputs=lambda x: {"a": x})
+
+
+@pytest.mark.parametrize("number", [0, 7, 2**53, 2**63, -(2**63) - 1, 2**64, 10**50])
+def test_integers_of_python_are_equal_or_wrong_and_named_in_full(number):
+    proven(lambda: number, lambda: number)
+    proven(lambda: (number, np.int64(3)), (number, 3))
+    with pytest.raises(WrongResult, match=f"{number + 1}.*{number}"):
+        proven(lambda: number + 1, lambda: number)
+    with pytest.raises(WrongResult):
+        proven(lambda: [number], lambda: [-number - 1])
+
+
+def test_an_integer_may_be_off_by_a_tolerance_that_is_given_and_a_float_by_that_of_its_type():
+    proven(lambda: 1000, 1001, tolerance=1e-2)
+    proven(lambda: 1.0 + 1e-14, 1)
+    proven(lambda: True, 1)
+    proven(lambda: 3, 3.0)
+    proven(lambda: (10**50, 3), (1e50, 3 + 1e-14))
+    with pytest.raises(WrongResult):
+        proven(lambda: True, False)
+    with pytest.raises(WrongResult):
+        proven(lambda: np.int64(2**53), np.int64(2**53 + 1))
