@@ -253,6 +253,12 @@ class Proving:
             if result.mismatch is not None:
                 raise WrongResult(f"{when}output {index}{result.mismatch}")
             worst = Proof(max(worst.error, result.error), 0, max(worst.ratio or 0.0, result.ratio))
+        if not any(each.array.size for each in outputs):
+            raise PeakgateError(
+                "nothing is compared: the callable and its reference give no element; expected at least one, or no "
+                "reference",
+                Code.BENCHMARK_TEST,
+            )
         return worst
 
     def _magnitudes(self, expected: Sequence[Typed]) -> list[Array | None]:

@@ -62,3 +62,16 @@ def test_an_integer_may_be_off_by_a_tolerance_that_is_given_and_a_float_by_that_
         proven(lambda: True, False)
     with pytest.raises(WrongResult):
         proven(lambda: np.int64(2**53), np.int64(2**53 + 1))
+
+
+@pytest.mark.parametrize("nothing", [(), [], {}, ((), [{}]), np.empty(0), (np.empty((0, 4)), np.empty(0, "int32"))])
+def test_a_comparison_of_no_element_is_no_pass(nothing):
+    with refuses(Code.BENCHMARK_TEST):
+        proven(lambda: nothing, lambda: nothing)
+    proven(lambda: (nothing, 1), lambda: (nothing, 1))
+
+
+def test_a_result_of_another_number_of_elements_than_none_is_wrong():
+    for result, reference in (([], X), (X, []), (X[:0], X)):
+        with pytest.raises(WrongResult):
+            proven(lambda result=result: result, reference)
