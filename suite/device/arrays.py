@@ -191,7 +191,12 @@ def settled(value: object) -> None:
 
 @at_home
 def restore(value: Any, saved: Any) -> None:
-    """Put back what ``copy_of`` kept, or another array's elements, in stream order where the array is on a GPU."""
+    """Put back what ``copy_of`` kept, or another array's elements, in stream order where the array is on a GPU.
+
+    What cannot be written is left as it is.
+    """
+    if _read_only(value):
+        return
     if framework(value) == "torch":
         value.detach().copy_(saved)
     else:
@@ -212,16 +217,16 @@ def differs(value: Any, saved: Any) -> bool:
 
 @at_home
 def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
-    """Give an array other elements in place, drawn from its own; False for a type that is left as it is.
+    """Give an array other elements in place, drawn from its own; False for what is left as it is.
 
     Real and complex elements are drawn with replacement and scaled by a factor in [0.5, 1), so their signs and their
     magnitudes' bound stay. Integers and truth values are permuted: what is an index stays one, what is unique stays
-    unique; with ``redraw`` they are drawn with replacement.
+    unique; with ``redraw`` they are drawn with replacement. Other types, and what cannot be written, are left.
     """
     value = plain(value) if framework(value) == "viewed" else value
     name = dtype_name(value)
     scaled = name in _REAL
-    if not scaled and not name.startswith(("int", "uint", "bool")):
+    if _read_only(value) or (not scaled and not name.startswith(("int", "uint", "bool"))):
         return False
     bits_module = importlib.import_module("cupy") if on_gpu(value) else np
     count = int(np.prod(value.shape, dtype=np.int64))
@@ -270,9 +275,9 @@ def as_words(value: Any) -> Array | None:
 
 @at_home
 def move(value: Any, share: float, seed: int) -> bool:
-    """Move each element of a real array by up to ``share`` of itself, in place; False for every other type."""
+    """Move each element of a real array by up to ``share`` of itself, in place; False for what is left as it is."""
     value = plain(value) if framework(value) == "viewed" else value
-    if dtype_name(value) not in ("float16", "bfloat16", "float32", "float64"):
+    if _read_only(value) or dtype_name(value) not in ("float16", "bfloat16", "float32", "float64"):
         return False
     bits_module = importlib.import_module("cupy") if on_gpu(value) else np
     factor = 1.0 + share * shares(bits_module, (int(np.prod(value.shape, dtype=np.int64)),), seed)
@@ -336,6 +341,14 @@ def plain(value: Any) -> Array:
         return module.asarray(value)
     bits = BITS.get(dtype_name(value))
     return module.from_dlpack(value if bits is None else value.view(bits))
+
+
+def _read_only(value: Any) -> bool:
+    """Whether an array is one of NumPy's, or a view of them, that no call can write."""
+    if framework(value) not in ("numpy", "viewed"):
+        return False
+    array = plain(value)
+    return isinstance(array, np.ndarray) and not array.flags.writeable
 
 
 def _module(value: Any) -> Any:

@@ -15,7 +15,7 @@ def proven(function, reference, *args, **given):
     proving = Proving(call, Given(reference=reference, **given))
     call.run()
     call.learn()
-    return proving.first()
+    return proving.first(), proving.on_fresh_inputs(call.run)
 
 
 X = np.arange(1.0, 5.0)
@@ -75,3 +75,34 @@ def test_a_result_of_another_number_of_elements_than_none_is_wrong():
     for result, reference in (([], X), (X, []), (X[:0], X)):
         with pytest.raises(WrongResult):
             proven(lambda result=result: result, reference)
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.frombuffer(X.tobytes()), read_only(X), np.broadcast_to(X[:1], (3, 4)), read_only(np.arange(4))],
+    ids=["of bytes", "floats", "broadcast", "integers"],
+)
+def test_an_array_that_no_call_can_write_is_left_as_it_is(array):
+    before = array.copy()
+    _, alone = proven(lambda x: 2 * x, lambda x: x + x, array)
+    assert alone.startswith("not checked on fresh inputs")
+    _, beside = proven(lambda x, y: 2 * x * y[0], lambda x, y: (x + x) * y[0], array, X.copy())
+    assert not beside.startswith("not ")
+    assert (array == before).all()
+    with pytest.raises(WrongResult):
+        proven(lambda x: 2 * x + 1, lambda x: x + x, array)
+
+
+def test_a_view_that_cannot_be_written_shows_what_a_call_writes_beside_it():
+    x = X.copy()
+    view = x.view()
+    view.flags.writeable = False
+    with pytest.raises(WrongResult, match="changes an array"):
+        proven(lambda seen, own: np.add(own, 1, out=own), lambda seen, own: seen + 1, view, x)
+    assert (x == X).all()
