@@ -58,7 +58,7 @@ from peakgate.core.case import (
 )
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import described, raised_at
-from peakgate.core.text import counted
+from peakgate.core.text import counted, shown
 
 __all__ = [
     "EDGES",
@@ -665,7 +665,7 @@ def _tolerances(
 ) -> float | tuple[float, ...]:
     """One tolerance where all outputs have the same, else one for each."""
     if terms is not None and not is_allowance(terms):
-        raise ValueError(f"terms is {terms!r}; expected a finite number from 0 up")
+        raise ValueError(f"terms is {shown(terms)}; expected a finite number from 0 up")
     if given is not None:
         several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
         return tuple(cast("Sequence[float]", given)) if several else cast("float", given)

@@ -32,7 +32,7 @@ from peakgate.core.arguments import (
 )
 from peakgate.core.dtypes import Array
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.text import one_line
+from peakgate.core.text import one_line, shown
 
 __all__ = [
     "Argument",
@@ -321,7 +321,7 @@ class Case:
         given = [*(("tolerance", each) for each in several), ("atol", self.atol), ("rtol", self.rtol)]
         for name, value in given:
             if not is_allowance(value) and (value is not None or name != "rtol"):
-                raise ValueError(f"case {self.id}: {name} is {value!r}; expected a finite number from 0 up")
+                raise ValueError(f"case {self.id}: {name} is {shown(value)}; expected a finite number from 0 up")
         if not (self.scale is None or callable(self.scale)):
             raise ValueError(f"case {self.id}: its scale is {self.scale!r}; expected a function")
 

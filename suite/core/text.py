@@ -48,6 +48,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else plural}"
 
 
+def shown(value: object) -> str:
+    """What a user gave, in one line of at most 80 characters."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an integer of thousands of digits, or whatever a class of the user's raises
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def percent(value: float | None, form: str = "", missing: str = "") -> str:
     """``0.58 %``, ``1.3 %``, ``240 %``: two significant digits and no exponent, or by ``form``.
 

@@ -52,6 +52,19 @@ def framework(value: object) -> str | None:
     return "viewed" if on_host or hasattr(value, "__cuda_array_interface__") else None
 
 
+def subclass_of_arrays(value: object) -> bool:
+    """Whether its class is made from a framework's arrays: its values may be computed when they are asked for."""
+    bases = type(value).__mro__[1:]
+    masked = any(base.__module__.startswith("numpy.ma") for base in type(value).__mro__)
+    return not masked and any(base.__name__ in _PLAIN.get(base.__module__.partition(".")[0], ()) for base in bases)
+
+
+def numeric(value: Any) -> bool:
+    """Whether what is an array, or a value of NumPy's, has elements that can be compared as numbers."""
+    dtype = getattr(plain(value) if framework(value) == "viewed" else value, "dtype", None)
+    return not isinstance(dtype, np.dtype) or dtype.kind in "biufc" or dtype.isbuiltin == 2  # 2: of another package
+
+
 def on_gpu(value: Any) -> bool:
     """Whether an array is in a GPU's memory."""
     match framework(value):
@@ -119,7 +132,8 @@ def arrays_in(value: object) -> Iterator[Any]:
 def visible_arrays(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
     """Every array that a call can be seen to use, once: its arguments, its closure, the globals it names.
 
-    Arrays inside objects of other kinds are not found; exchanged ones, which nothing changes, are left out.
+    Arrays inside objects of other kinds are not found; exchanged ones, which nothing changes, are left out, as are
+    those of Python's objects.
     """
     held: list[object] = [args, kwargs]
     while isinstance(function, functools.partial):
@@ -129,8 +143,15 @@ def visible_arrays(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     if inspect.isfunction(function):
         named = inspect.getclosurevars(function)
         held += [named.nonlocals, named.globals]
-    found = {id(array): array for array in arrays_in(held) if framework(array) != "exchanged" and nbytes(array)}
+    found = {id(array): array for array in arrays_in(held) if _kept(array)}
     return list(found.values())
+
+
+def _kept(array: Any) -> bool:
+    """Whether the elements of an array can be kept, and there are any."""
+    if framework(array) == "exchanged" or not nbytes(array):
+        return False
+    return framework(array) == "torch" or not plain(array).dtype.hasobject
 
 
 def nbytes(value: Any) -> int:

@@ -15,13 +15,16 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from peakgate.core import dtypes
 from peakgate.core.case import Array, TunedChoice
 from peakgate.core.dtypes import BITS
+from peakgate.core.errors import Code, PeakgateError, defined_at, described, raised_at
 from peakgate.core.files import scratch_folder
+from peakgate.core.text import shown
 from peakgate.device.arrays import (
     arrays_in,
     comparable,
@@ -33,12 +36,14 @@ from peakgate.device.arrays import (
     here,
     move,
     nbytes,
+    numeric,
     on_gpu,
     overlap,
     plain,
     renew,
     restore,
     settled,
+    subclass_of_arrays,
     visible_arrays,
 )
 
@@ -115,7 +120,7 @@ def _aligned(array: Array) -> Array:
 
 
 class NotAnArray(Exception):
-    """A result that holds something else than plain arrays and numbers; the message names its type."""
+    """A result that holds a subclass of a framework's arrays; the message names its type."""
 
 
 class OtherKeys(Exception):
@@ -179,21 +184,19 @@ class Call:
         for array, saved in zip(self.arrays, self.saved, strict=True):
             restore(array, saved)
 
-    def of_arguments(self, wanted: object) -> Any:
-        """A value, or what a function gives for the call's arguments."""
+    def of_arguments(self, wanted: object, name: str) -> Any:
+        """A value, or what a function gives for the call's arguments; PeakgateError with the name of one that fails."""
         if not callable(wanted):
             return wanted
-        args, kwargs = given(self._arguments)
-        return wanted(*args, **kwargs)
+        return _evaluated(name, Code.BENCHMARK_TEST, wanted, given(self._arguments))
 
     def _referred(self, reference: object) -> list[Any]:
         """What a reference gives for the call's arguments, of which it finds all on the current GPU."""
         value = reference
         if callable(reference):
-            args, kwargs = _gathered(given(self._arguments))
-            value = reference(*args, **kwargs)
+            value = _evaluated("its reference", Code.REFERENCE, reference, _gathered(given(self._arguments)))
         self._layout = _layout(value)
-        return _flat(value)
+        return _flat(value, _REFERENCE)
 
     def outputs(self, declared: object = None) -> list[Any]:
         """The arrays and numbers that the newest run gave.
@@ -203,19 +206,26 @@ class Call:
         cannot be compared with the reference's.
         """
         if declared is not None:
-            return _flat(self.of_arguments(declared), self._layout)
+            found = _flat(self.of_arguments(declared, "outputs"), _OUTPUTS, self._layout)
+            if not callable(declared) and not all(map(framework, found)):
+                raise PeakgateError(
+                    f"outputs is {shown(declared)}; expected the arrays that the callable writes, or a function that "
+                    "gives them",
+                    Code.BENCHMARK_TEST,
+                )
+            return found
         if self.result is not None:
-            return _flat(self.result, self._layout)
+            return _flat(self.result, _CALLABLE, self._layout)
         if self.kwargs.get("out") is not None:
-            return _flat(self.kwargs["out"], self._layout)
-        return [self.arrays[index] for index in self.changed]
+            return _flat(self.kwargs["out"], _CALLABLE, self._layout)
+        return _flat([self.arrays[index] for index in self.changed], _CALLABLE)
 
     def undeclared_changes(self, declared: object = None) -> list[int]:
         """The changed arrays that the caller did not name as outputs; none where the function returned None."""
         named = declared if declared is not None else self.kwargs.get("out")
         if named is None and self.result is None:
             return []
-        outputs = [] if named is None else list(arrays_in(self.of_arguments(named)))
+        outputs = [] if named is None else list(arrays_in(self.of_arguments(named, "outputs")))
         return [index for index in self.changed if not any(overlap(self.arrays[index], output) for output in outputs)]
 
     def expected(self, reference: object) -> list[Typed]:
@@ -236,6 +246,8 @@ class Call:
             if not any([move(array, share, seed + at) for at, array in enumerate(self.arrays)]):  # noqa: C419  (all)
                 raise ValueError("no argument can be moved")
             return [each.array for each in typed(self._referred(reference))]
+        except PeakgateError as error:
+            raise ValueError(str(error)) from error
         finally:
             self.rewind_all()
 
@@ -269,6 +281,30 @@ def typed(values: Sequence[Any], expected: Sequence[Typed] = ()) -> list[Typed]:
     return found
 
 
+def _evaluated(name: str, code: Code, function: Callable[..., Any], arguments: tuple[Any, Any]) -> Any:
+    """What a function of a test's settings gives for a call's arguments; PeakgateError where it fails."""
+    args, kwargs = arguments
+    try:
+        return function(*args, **kwargs)
+    except (PeakgateError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        if out_of_memory(error):
+            raise
+        defined = defined_at(function)
+        place = Path(raised_at(error, Path(defined).parent) or defined).name
+        raise PeakgateError(
+            f"{name} fails{f' ({place})' if place else ''}: {described(error)}; it is called with the arguments of the "
+            "callable",
+            code,
+        ) from error
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error is one of full memory, whichever framework raised it."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
 def _layout(value: object) -> Any:
     """Nested tuples, lists and mappings as lists and dictionaries, with None for all else."""
     if framework(value) is None and isinstance(value, Mapping):
@@ -276,22 +312,56 @@ def _layout(value: object) -> Any:
     return [_layout(member) for member in value] if isinstance(value, tuple | list) else None
 
 
-def _flat(value: object, layout: Any = None) -> list[Any]:
-    """Arrays and numbers in nested tuples, lists and mappings, in order; of mappings in that of their ``layout``."""
-    if framework(value) is not None or isinstance(value, bool | int | float | complex):
-        return [value]
-    if isinstance(value, Mapping):
+@dataclass(frozen=True, slots=True)
+class _Giver:
+    """Who gives arrays and numbers, in words, and the code of what cannot be compared."""
+
+    gives: str
+    code: Code
+
+
+_CALLABLE = _Giver("the callable gives", Code.TYPE)
+_REFERENCE = _Giver("its reference gives", Code.REFERENCE)
+_OUTPUTS = _Giver("outputs gives", Code.BENCHMARK_TEST)
+
+
+def _flat(value: object, giver: _Giver, layout: Any = None) -> list[Any]:
+    """Arrays and numbers in nested tuples, lists and mappings, in order; of mappings in that of their ``layout``.
+
+    PeakgateError for what cannot be compared; NotAnArray where a callable gives a subclass of a framework's arrays.
+    """
+    if framework(value) is None and isinstance(value, Mapping):
         like = layout if isinstance(layout, dict) else dict.fromkeys(value)
         if like.keys() != value.keys():
             raise OtherKeys(f"gives the keys {_names(value)}, but the reference gives {_names(like)}")
-        return [leaf for key, inner in like.items() for leaf in _flat(value[key], inner)]
+        return [leaf for key, inner in like.items() for leaf in _flat(value[key], giver, inner)]
     if isinstance(value, tuple | list):
         inner = layout if isinstance(layout, list) and len(layout) == len(value) else [None] * len(value)
-        return [leaf for member, its in zip(value, inner, strict=True) for leaf in _flat(member, its)]
-    if type(value).__module__ == "numpy":
+        return [leaf for member, its in zip(value, inner, strict=True) for leaf in _flat(member, giver, its)]
+    if (problem := _incomparable(value)) is None:
         return [value]
+    if giver is _CALLABLE and subclass_of_arrays(value):
+        raise NotAnArray(problem.removeprefix("a "))
+    raise PeakgateError(
+        f"{giver.gives} {problem}; expected arrays of numbers, or numbers, alone or in tuples, lists and dictionaries",
+        giver.code,
+    )
+
+
+def _incomparable(value: Any) -> str | None:
+    """What a value is that is neither a number nor an array of numbers; None for one that is."""
+    if framework(value):
+        return None if numeric(value) else f"an array of type {dtype_name(value)}"
+    if isinstance(value, int):
+        return None if abs(value) <= sys.float_info.max else "an integer of more than 1024 bits"
     kind = type(value)
-    raise NotAnArray(f"{kind.__module__}.{kind.__qualname__}")
+    if isinstance(value, float | complex) or (
+        kind.__module__ == "numpy" and isinstance(value, np.generic | np.ndarray) and numeric(value)
+    ):
+        return None
+    if value is None:
+        return "None"
+    return f"a {kind.__qualname__}" if kind.__module__ == "builtins" else f"a {kind.__module__}.{kind.__qualname__}"
 
 
 def _names(keys: Iterable[object]) -> str:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +20,7 @@ from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run.results import FIXTURE, ReplayTimer, Results, case_of
+from peakgate.run.results import FIXTURE, ReplayTimer, Results, case_of, of_framework
 from peakgate.run.session import Session, WrongResult
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -30,24 +29,6 @@ if TYPE_CHECKING:
 
 TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
 SKIPS = "peakgate-skips"
-
-FRAMEWORKS = frozenset(
-    {
-        "cupy",
-        "cupyx",
-        "cupy_backends",
-        "torch",
-        "triton",
-        "numba",
-        "numba_cuda",
-        "cuda",
-        "jax",
-        "jaxlib",
-        "warp",
-        "tilelang",
-    }
-)
-"""Exceptions that mean a missing GPU: a test that raises one is skipped without a GPU."""
 
 
 def pytest_arguments(project: Project) -> list[str]:
@@ -286,22 +267,9 @@ class SkippedWithoutGpu:
         try:
             return (yield)
         except Exception as error:
-            if FIXTURE in pyfuncitem.fixturenames and _from_framework(error):
+            if FIXTURE in pyfuncitem.fixturenames and of_framework(error):
                 pytest.skip(f"no GPU answers: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
             raise
-
-
-def _from_framework(error: Exception) -> bool:
-    """Whether a GPU framework raised it, or is what could not be imported."""
-    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in FRAMEWORKS:
-        return True
-    if type(error).__module__.partition(".")[0] in FRAMEWORKS:
-        return True
-    trace: TracebackType | None = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] in FRAMEWORKS
 
 
 def begin(pytest_config: pytest.Config, run: Results) -> None:

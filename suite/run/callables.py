@@ -15,7 +15,7 @@ from peakgate.core.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.arrays import dtype_name, wait_for
-from peakgate.device.call import Call, NotAnArray, choices
+from peakgate.device.call import Call, NotAnArray, choices, out_of_memory
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import (
     CallableLaunchable,
@@ -30,12 +30,13 @@ from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.run.marker import Proving, given_by, too_few
-from peakgate.run.results import ReplayTimer, case_of, raise_for, replay
+from peakgate.run.results import ReplayTimer, case_of, of_framework, raise_for, replay
 from peakgate.run.run_file import extra_info
 from peakgate.run.session import Outcome, Proof, Session, WrongResult, verdict_of
 from pytest_benchmark.fixture import BenchmarkFixture
 
 if TYPE_CHECKING:  # few runs measure it
+    from peakgate.device.gpu import GpuDevice
     from peakgate.measure.energy import Energy
 
 ON_CPU = "wall time of one call on the CPU"
@@ -190,6 +191,8 @@ class GpuBenchmark:
             proof = proving.first() if proving else None
             tuned = self._given.choices(call)
         except (WrongResult, NotAnArray, PeakgateError, MemoryError) as error:
+            if isinstance(error.__cause__, Exception) and not gpu_count() and of_framework(error.__cause__):
+                raise error.__cause__ from None  # a reference that needs a GPU: the test is skipped
             self._fail(case, _wrong(error))
         session, disabled = self._session, self._benchmark.disabled
         if session is not None and session.device.kind == "cpu" and not disabled:
@@ -242,7 +245,7 @@ class GpuBenchmark:
         except (WrongResult, NotAnArray) as error:
             self._fail(case, _wrong(error))
         except (DeviceLost, Unmeasurable, PeakgateError) as error:
-            self._fail(case, error)
+            self._fail(case, _fault_behind(device, case, error) or error)
         except Exception as error:
             if (full := _no_room(error)) is not None:
                 self._fail(case, full)
@@ -328,8 +331,15 @@ def sized_input(array: Any, nbytes: int) -> Buffer:
 
 def _no_room(error: Exception) -> MemoryError | None:
     """An error as one of full memory, whichever framework raised it; None where it is another."""
-    full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return MemoryError(str(error)) if full else None
+    return MemoryError(str(error)) if out_of_memory(error) else None
+
+
+def _fault_behind(device: GpuDevice, case: Case, error: Exception) -> Exception | None:
+    """The loss of the GPU, or of its memory, that made a function of the test's settings fail; None for any other."""
+    if not isinstance(error.__cause__, Exception):
+        return None
+    found = device.faulted(case, error.__cause__)
+    return found if device.lost or isinstance(found, MemoryError) else None
 
 
 def _wrong(error: Exception) -> Exception:

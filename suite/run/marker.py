@@ -13,7 +13,7 @@ import pytest
 from peakgate.core.case import MATH, STATES, Array, TunedChoice, Work, is_allowance
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.text import counted, nearest
+from peakgate.core.text import counted, nearest, shown
 from peakgate.device.arrays import copy_of, restore, wait_for
 from peakgate.device.call import Call, OtherKeys, Typed, typed
 from peakgate.device.interface import TimedLaunch
@@ -59,10 +59,10 @@ class Given:
 
     def choices(self, call: Call) -> tuple[TunedChoice, ...]:
         """What ``tuned`` gives after a call; PeakgateError for what is no mapping."""
-        found = call.of_arguments(self.tuned)
+        found = call.of_arguments(self.tuned, "tuned")
         if found is not None and not isinstance(found, Mapping):
             raise PeakgateError(
-                f"tuned is {found!r}; expected {{'kernel': configuration}}, or a function that gives it",
+                f"tuned is {shown(found)}; expected {{'kernel': configuration}}, or a function that gives it",
                 Code.BENCHMARK_TEST,
             )
         return tuple(TunedChoice(str(kernel), str(choice)) for kernel, choice in sorted((found or {}).items(), key=str))
@@ -70,7 +70,10 @@ class Given:
     def work(self, call: Call) -> Work:
         """The work of one call; PeakgateError for what is no whole number, and for an unknown type of operations."""
         if self.math is not None and self.math not in MATH:
-            raise PeakgateError(f"math is {self.math!r}; expected one of {', '.join(MATH)}", Code.BENCHMARK_TEST)
+            raise PeakgateError(f"math is {shown(self.math)}; expected one of {', '.join(MATH)}", Code.BENCHMARK_TEST)
+        peak = self.peak_tflops
+        if peak is not None and not (is_allowance(peak) and peak > 0):
+            raise PeakgateError(f"peak_tflops is {shown(peak)}; expected a finite number above 0", Code.BENCHMARK_TEST)
         return Work(self._count("bytes", call), self._count("flops", call), self.peak_tflops, self.math)
 
     def refuse_allowances(self) -> None:
@@ -78,14 +81,16 @@ class Given:
         for name in ("tolerance", "atol", "rtol"):
             value = getattr(self, name)
             if not is_allowance(value) and (value is not None or name == "atol"):
-                raise PeakgateError(f"{name} is {value!r}; expected a finite number from 0 up", Code.BENCHMARK_TEST)
+                raise PeakgateError(
+                    f"{name} is {shown(value)}; expected a finite number from 0 up", Code.BENCHMARK_TEST
+                )
 
     def _count(self, name: str, call: Call) -> int:
-        value = call.of_arguments(getattr(self, name))
+        value = call.of_arguments(getattr(self, name), name)
         whole = isinstance(value, int | np.integer) or (isinstance(value, float) and value.is_integer())
-        if value is not None and (isinstance(value, bool) or not whole or value < 0):
+        if value is not None and (isinstance(value, bool) or not whole or not 0 <= value < 1 << 63):
             raise PeakgateError(
-                f"{name} is {value!r}; expected a whole number from 0 up, or a function that gives one",
+                f"{name} is {shown(value)}; expected a whole number from 0 up of 63 bits, or a function that gives one",
                 Code.BENCHMARK_TEST,
             )
         return int(value or 0)

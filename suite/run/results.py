@@ -12,6 +12,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from types import TracebackType
 from typing import Any, NoReturn
 
 import pytest
@@ -38,6 +39,24 @@ OPERATION = "callable"
 FIXTURE = "gpu_benchmark"
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
+
+FRAMEWORKS = frozenset(
+    {
+        "cupy",
+        "cupyx",
+        "cupy_backends",
+        "torch",
+        "triton",
+        "numba",
+        "numba_cuda",
+        "cuda",
+        "jax",
+        "jaxlib",
+        "warp",
+        "tilelang",
+    }
+)
+"""Exceptions that mean a missing GPU: a test that raises one is skipped without a GPU."""
 
 PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
 
@@ -247,6 +266,19 @@ def _wanted(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Ca
                 f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}", Code.SELECTION
             )
     return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted
+
+
+def of_framework(error: Exception) -> bool:
+    """Whether a GPU framework raised it, or is what could not be imported."""
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in FRAMEWORKS:
+        return True
+    if type(error).__module__.partition(".")[0] in FRAMEWORKS:
+        return True
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in FRAMEWORKS
 
 
 def raise_for(entry: Mapping[str, Any], session: Session) -> None:

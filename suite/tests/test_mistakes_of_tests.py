@@ -5,6 +5,7 @@ import json
 import pytest
 from peakgate.core import config
 from peakgate.core.errors import Code
+from peakgate.device.driver import gpu_count
 
 HEAD = """
 from dataclasses import dataclass
@@ -53,3 +54,67 @@ def test_a_tolerance_that_is_no_finite_number_from_0_up_leaves_a_wrong_callable_
     code, found = judged({f"t{at}": (f"{name}={each}, reference=double", "wrong, x") for at, each in enumerate(bad)})
     assert (code, len(found)) == (3, len(bad))
     undecided(found, Code.BENCHMARK_TEST)
+
+
+def test_a_reference_that_fails_or_gives_no_array_leaves_its_callable_undecided(judged):
+    bad = ["lambda x: 1 / 0", "lambda: 1", "lambda x: None", "lambda x: 'text'", "'text'", "lambda x: x.nothing"]
+    bad += ["lambda x: (x, None)", "lambda x: exit()", "lambda x: np.ma.masked_array(x)", "lambda x: x.astype('S4')"]
+    code, found = judged({f"t{at}": (f"reference={each}", "wrong, x") for at, each in enumerate(bad)})
+    assert (code, len(found)) == (3, len(bad))
+    undecided(found, Code.REFERENCE)
+    assert all("reference" in reason for _, reason in found.values())
+
+
+def test_settings_that_fail_or_are_of_a_wrong_type_leave_their_callable_undecided(judged):
+    bad = ["bytes=lambda: 1", "bytes=lambda x: 1 / 0", "bytes='x'", "bytes=10**400", "bytes=10**5000", "flops=x",
+           "bytes=lambda x: 'x'", "flops=-1", "outputs=3", "outputs='x'", "outputs=lambda: 1", "outputs=lambda x: None",
+           "outputs=lambda x: x[9]", "tuned=lambda: 1", "tuned=3", "peak_tflops='x'", "peak_tflops=-1",
+           "tolerance=10**5000", "math='half'"]  # fmt: skip
+    code, found = judged({f"t{at}": (f"{each}, reference=double", "double, x") for at, each in enumerate(bad)})
+    assert (code, len(found)) == (3, len(bad))
+    undecided(found, Code.BENCHMARK_TEST)
+
+
+def test_a_result_that_cannot_be_compared_is_undecided_and_its_type_is_named(judged):
+    bad = {
+        "x.astype('S4')": "S4", "x.astype('U4')": "U4", "x.astype('V4')": "V4", "x.astype(object)": "object",
+        "np.zeros(4, 'i4,f4')": "f1", "x.astype('datetime64[s]')": "datetime64", "np.ma.masked_array(x)": "MaskedArray",
+        "(x, None)": "None", "'text'": "str", "b'text'": "bytes", "Decimal(1)": "Decimal", "Fraction(1)": "Fraction",
+        "Own(x)": "Own", "np.datetime64(1, 's')": "datetime64", "np.str_('x')": "str_", "10**400": "integer",
+    }  # fmt: skip
+    own = "@dataclass\nclass Own:\n    x: object\n"
+    tests = {f"t{at}": ("reference=lambda x: x", f"lambda x: {each}, x") for at, each in enumerate(bad)}
+    code, found = judged(tests, own)
+    assert (code, len(found)) == (3, len(bad))
+    undecided(found, Code.TYPE)
+    for at, (each, kind) in enumerate(bad.items()):
+        reason = found[f"t{at}"][1]
+        assert "callable" in reason
+        assert kind in reason, (each, reason)
+
+
+def test_an_array_of_objects_among_the_arguments_is_no_mistake(judged):
+    code, found = judged({"t": ("reference=lambda x, o: 2 * x", "lambda x, o: 2 * x, x, x.astype(object)")})
+    assert (code, found["t"][0]) == (0, "NO_FLOOR"), found
+
+
+def test_a_callable_that_fails_is_wrong_and_a_lazy_result_is(judged):
+    lazy = "class Lazy(np.ndarray):\n    pass\n"
+    code, found = judged(
+        {
+            "fails": ("reference=double", "lambda x: 1 / 0, x"),
+            "lazy": ("reference=double", "lambda x: double(x).view(Lazy), x"),
+            "wrong": ("reference=double", "wrong, x"),
+        },
+        lazy,
+    )
+    assert (code, {verdict for verdict, _ in found.values()}) == (1, {"WRONG"})
+    assert "computed when" in found["lazy"][1]
+
+
+def test_without_a_gpu_a_reference_that_needs_one_skips_its_test(judged):
+    if gpu_count():
+        pytest.skip("a GPU is here")
+    stopped = "class NoGpu(RuntimeError):\n    __module__ = 'torch'\ndef stop(x):\n    raise NoGpu('no driver')\n"
+    code, found = judged({"a": ("reference=stop", "double, x"), "b": ("reference=double", "double, x")}, stopped)
+    assert (code, found.keys()) == (0, {"b"})
