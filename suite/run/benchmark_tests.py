@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 import sys
 from collections.abc import Collection, Generator, Sequence
@@ -217,7 +218,12 @@ class BenchmarkTests(_Collecting):
         outcome, session = fixture.outcome if fixture else None, self._run.session
         if report.failed and call.excinfo is not None:
             said = " ".join(call.excinfo.exconly().split())
-            if outcome is None:
+            if outcome is None and isinstance(call.excinfo.value, PeakgateError):
+                outcome = session.failed(case_of(item.nodeid), call.excinfo.value)
+            elif outcome is None and _is_async(item) and call.excinfo.errisinstance(pytest.fail.Exception):
+                unable = PeakgateError("the test is an async def; expected a plain function", Code.BENCHMARK_TEST)
+                outcome = session.failed(case_of(item.nodeid), unable)
+            elif outcome is None:
                 ran = (fixture and fixture.called) or call.excinfo.errisinstance(
                     (AssertionError, pytest.fail.Exception)
                 )
@@ -257,6 +263,12 @@ def _is_kernel(item: pytest.Item) -> bool:
     return (
         spec is not None and isinstance(spec.params.get("case_id"), str) and item.path.parent == Path(__file__).parent
     )
+
+
+def _is_async(item: pytest.Item) -> bool:
+    """Whether pytest alone does not run it."""
+    function = getattr(item, "obj", None)
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 class SkippedWithoutGpu:

@@ -13,6 +13,7 @@ import pytest
 from peakgate.core import dtypes
 from peakgate.core.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.text import shown
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.arrays import dtype_name, wait_for
 from peakgate.device.call import Call, NotAnArray, choices, out_of_memory
@@ -164,10 +165,11 @@ class GpuBenchmark:
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Prove, time and judge one callable; its result. The test fails where the verdict does."""
         if self.called:
-            raise PeakgateError(
-                f"{self._node.nodeid}: gpu_benchmark measures one callable per test; parametrize", Code.BENCHMARK_TEST
-            )
+            self._benchmark.has_error = True  # what it measured before is kept nowhere
+            self._refuse("gpu_benchmark measures one callable per test, and is called twice; parametrize")
         self.called = True
+        if not callable(function):
+            self._refuse(f"gpu_benchmark is given {shown(function)}; expected a function and its arguments")
         try:
             call = Call(function, args, kwargs)
             wait_for(call.arrays)  # their copies are made on the current stream, which may not be the callable's
@@ -314,6 +316,9 @@ class GpuBenchmark:
         self._benchmark.group = entry["family"]
         replay(self._benchmark, self._timer, times_us, entry)
         raise_for(entry, self._session)
+
+    def _refuse(self, problem: str) -> NoReturn:
+        self._fail(self._listed, PeakgateError(problem, Code.BENCHMARK_TEST))
 
     def _fail(self, case: Case, error: Exception) -> NoReturn:
         if self._session is not None:

@@ -30,7 +30,7 @@ def judged(benchmarks, bench):
         text = HEAD + functions
         for name, (marks, call) in tests.items():
             text += f"\n@mark({marks})\ndef bench_{name}(gpu_benchmark):\n    gpu_benchmark({call})\n"
-        done = bench(benchmarks(text))
+        done = bench(benchmarks(text), "--benchmark-json=run.json")
         assert "Traceback" not in done.stdout + done.stderr
         assert "defect" not in done.stderr, done.stderr
         cases = json.loads((config.current().out / "bench.json").read_text())["cases"]
@@ -118,3 +118,13 @@ def test_without_a_gpu_a_reference_that_needs_one_skips_its_test(judged):
     stopped = "class NoGpu(RuntimeError):\n    __module__ = 'torch'\ndef stop(x):\n    raise NoGpu('no driver')\n"
     code, found = judged({"a": ("reference=stop", "double, x"), "b": ("reference=double", "double, x")}, stopped)
     assert (code, found.keys()) == (0, {"b"})
+
+
+def test_a_fixture_that_is_called_wrongly_leaves_its_test_undecided(judged):
+    twice = "double, x); gpu_benchmark(double, x"
+    wrong = {"twice": ("reference=double", twice), "number": ("", "3, x"), "nothing": ("", "None")}
+    code, found = judged(wrong, "@mark()\nasync def bench_waits(gpu_benchmark):\n    gpu_benchmark(double, x)\n")
+    assert (code, len(found)) == (3, 4)
+    undecided(found, Code.BENCHMARK_TEST)
+    saved = json.loads((config.current().root / "run.json").read_text())
+    assert saved["benchmarks"] == []
