@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from peakgate.core.arguments import is_whole
 from peakgate.core.case import MATH, STATES, Array, TunedChoice, Work, is_allowance
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import Code, PeakgateError
@@ -115,13 +116,19 @@ def given_by(node: pytest.Item) -> Given:
         raise PeakgateError(
             f"{node.nodeid}: pytest.mark.{MARKER} takes keywords only: {', '.join(NAMES)}", Code.BENCHMARK_TEST
         )
+    for name, one_of, fits in (
+        ("state", f"one of {', '.join(STATES)}", lambda each: isinstance(each, str) and each in STATES),
+        ("gpus", "a whole number from 1 up", lambda each: is_whole(each, 1)),
+    ):
+        several = _several(marker.kwargs.get(name, ()))
+        alike = any(each in several[:at] for at, each in enumerate(several))
+        if name in marker.kwargs and (not several or alike or not all(map(fits, several))):
+            raise PeakgateError(
+                f"{node.nodeid}: {name} is {shown(marker.kwargs[name])}; expected {one_of}, or a list of several that "
+                "differ",
+                Code.BENCHMARK_TEST,
+            )
     state, gpus = getattr(node, "callspec").params[FIXTURE] if variants_of(marker) != PLAIN else PLAIN[0]  # noqa: B009
-    if state not in STATES:
-        raise PeakgateError(
-            f"{node.nodeid}: its state is {state!r}; expected one of {', '.join(STATES)}", Code.BENCHMARK_TEST
-        )
-    if not isinstance(gpus, int) or isinstance(gpus, bool) or gpus < 0:
-        raise PeakgateError(f"{node.nodeid}: gpus is {gpus!r}; expected a whole number from 1 up", Code.BENCHMARK_TEST)
     if gpus > 1 and (state != "cold" or marker.kwargs.get("stream") is not None):
         raise PeakgateError(
             f"{node.nodeid}: on several GPUs it is measured cold and on the current stream of each; "
@@ -137,14 +144,18 @@ PLAIN = (("cold", 0),)
 def variants_of(marker: pytest.Mark | None) -> tuple[tuple[Any, Any], ...]:
     """State and number of GPUs of each test that a marker asks for."""
     given = {"state": "cold", "gpus": 0, **({} if marker is None else marker.kwargs)}
-    states, gpus = (each if isinstance(each, tuple | list) else (each,) for each in (given["state"], given["gpus"]))
-    return tuple((state, count) for count in gpus for state in states)
+    return tuple((state, count) for count in _several(given["gpus"]) for state in _several(given["state"]))
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    return tuple(given) if isinstance(given, tuple | list) else (given,)
 
 
 def in_variants(metafunc: pytest.Metafunc) -> None:
     """Make a benchmark test one for each number of GPUs and state; those given, but for cold, end its id."""
     variants = variants_of(metafunc.definition.get_closest_marker(MARKER))
-    if FIXTURE in metafunc.fixturenames and variants != PLAIN:
+    labels = {_label(*variant) for variant in variants}
+    if FIXTURE in metafunc.fixturenames and variants != PLAIN and len(labels) == len(variants) > 0:  # else: given_by
         ids = [_label(*variant) or pytest.HIDDEN_PARAM for variant in variants]
         metafunc.parametrize(FIXTURE, variants, ids=ids, indirect=True)
 
