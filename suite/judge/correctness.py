@@ -182,8 +182,12 @@ def compare(
     *,
     magnitude: Magnitude = lambda: None,
     compared: Compared | None = None,
+    pairs: bool = False,
 ) -> Check:
-    """Compare one output with its reference; ``magnitude`` is asked where |ref| alone does not make it right."""
+    """Compare one output with its reference; ``magnitude`` is asked where |ref| alone does not make it right.
+
+    ``pairs``: neighbours along the last axis are the parts of complex numbers.
+    """
     if not found.size:
         return Check(0.0, 0.0, None)
     if bound.tolerance and bound.exact:  # integers: the same absolute step everywhere
@@ -197,19 +201,27 @@ def compare(
             error = 0.0 if bound.exact else quick.difference / (quick.reference or 1.0)
             return Check(error, quick.ratio, None)
         if quick is None:
-            result = _element_by_element(xp, found, wanted, bound, weight)
+            result = _element_by_element(xp, found, wanted, bound, weight, pairs=pairs)
             if result.right:
                 return result
     if result is not None:
         return result
     if found.size <= _ON_HOST_ELEMENTS:  # where CuPy compiles what follows for seconds
         weight = None if weight is None else on_host(weight)
-        return _element_by_element(np, on_host(found), on_host(wanted), bound, weight)
-    return _element_by_element(xp, found, wanted, bound, weight)
+        return _element_by_element(np, on_host(found), on_host(wanted), bound, weight, pairs=pairs)
+    return _element_by_element(xp, found, wanted, bound, weight, pairs=pairs)
 
 
-def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Check:
-    if found.dtype.kind == "c" or wanted.dtype.kind == "c":
+def _element_by_element(
+    xp: Any, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None, *, pairs: bool
+) -> Check:
+    parts = pairs or found.dtype.kind == "c" or wanted.dtype.kind == "c"
+    if pairs:
+        magnitude = None if magnitude is None else xp.broadcast_to(magnitude, found.shape)
+        found, wanted, magnitude = (
+            None if each is None else each.reshape(*each.shape[:-1], -1, 2) for each in (found, wanted, magnitude)
+        )
+    elif found.dtype.kind == "c" or wanted.dtype.kind == "c":
         complex_type = f"complex{max(64, 8 * found.dtype.itemsize) if found.dtype.kind == 'c' else 128}"
         found, wanted = _as_parts(xp.asarray(found, complex_type)), _as_parts(xp.asarray(wanted, "complex128"))
         magnitude = None if magnitude is None else xp.abs(magnitude)[..., None]
@@ -218,13 +230,14 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
     step = max(1, slice_bytes // (8 * math.prod(found.shape[1:])))
     ratio = difference = reference = 0.0
     worst: tuple[int, ...] = ()
-    wrong, flags = 0, [np.zeros(length, bool) for length in found.shape]
+    wrong, flags = 0, [np.zeros(length, bool) for length in (found.shape[:-1] if parts else found.shape)]
     for start in range(0, found.shape[0], step):
         rows = slice(start, start + step)
         bad, ratios, sizes, differences = _rows_compared(
             xp, found[rows], wanted[rows], bound, None if magnitude is None else magnitude[rows]
         )
         reference = max(reference, float(sizes.max()))
+        bad = bad.any(axis=-1) if parts else bad
         count = int(bad.sum())
         largest = float(ratios.max())
         if largest > ratio:
@@ -232,21 +245,23 @@ def _element_by_element(xp: Any, found: Array, wanted: Array, bound: ErrorBound,
             worst = (index[0] + start, *index[1:])
         ratio, difference = max(ratio, largest), max(difference, float(differences.max()))
         wrong += count
-        for axis in range(found.ndim) if count else ():
-            others = tuple(each for each in range(found.ndim) if each != axis)
+        for axis in range(bad.ndim) if count else ():
+            others = tuple(each for each in range(bad.ndim) if each != axis)
             some = on_host(bad.any(axis=others) if others else bad)
             flags[axis][rows if axis == 0 else slice(None)] |= some
     error = difference / (reference or 1.0)
     if not wrong:
         return Check(error, ratio, None)
-    said = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong))
-    element = WrongElement(worst, float(found[worst]), float(wanted[worst]), wrong, found.size)
+    said = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong), parts=parts)
+    element = WrongElement(worst, float(found[worst]), float(wanted[worst]), wrong, found.size // (2 if parts else 1))
     if bound.exact:
         return Check(math.inf, math.inf, said, element)
     allowed = _allowed(np, bound, abs(float(wanted[worst])), None if magnitude is None else float(magnitude[worst]))
-    said += f", off by {abs(float(found[worst]) - float(wanted[worst])):.3g}, allowed {allowed:.3g}"
-    said += f" (tolerance {bound.tolerance:.3g})" if bound.tolerance else ""
-    if bound.weighted and error <= bound.tolerance:
+    off = abs(float(found[worst]) - float(wanted[worst]))
+    if not math.isnan(off):
+        said += f", off by {off:.3g}, allowed {allowed:.3g}"
+        said += f" (tolerance {bound.tolerance:.3g})" if bound.tolerance else ""
+    if bound.weighted and error <= bound.tolerance and math.isfinite(off):
         said += (
             f"; compared with the largest element, as before 0.3, its error is {error:.3g} and passes: "
             "an element's bound no longer depends on larger ones"
@@ -298,10 +313,12 @@ def on_host(array: Array) -> np.ndarray[Any, Any]:
     return array if isinstance(array, np.ndarray) else np.asarray(array.get())
 
 
-def _describe(found: Array, wanted: Array, index: tuple[int, ...], wrong: int, where: str) -> str:
-    at = ", ".join(map(str, index))
-    one = f" [{at}] is {_number(found[index])}, expected {_number(wanted[index])}"
-    return one if wrong == 1 else f": {wrong} of {found.size} elements are wrong, {where}; the worst{one}"
+def _describe(found: Array, wanted: Array, index: tuple[int, ...], wrong: int, where: str, *, parts: bool) -> str:
+    """The worst element in words, of a complex one the part that is; how many are wrong where it is not alone."""
+    at, elements = ", ".join(map(str, index[:-1] if parts else index)), found.size // (2 if parts else 1)
+    part = (" (real part)", " (imaginary part)")[index[-1]] if parts else ""
+    one = f" [{at}] is {_number(found[index])}, expected {_number(wanted[index])}{part}"
+    return one if wrong == 1 else f": {wrong} of {elements} elements are wrong, {where}; the worst{one}"
 
 
 def _number(value: Any) -> str:

@@ -265,7 +265,9 @@ class Proving:
                 raise WrongResult(f"{when}output {index} has shape {found.shape}, expected {reference.shape}")
             bound = bound_of(allowed, output.dtype, wanted.dtype, atol=self._given.atol, rtol=self._given.rtol)
             bound = replace(bound, equal_nan=True)
-            result = compare(xp, found, reference, bound, magnitude=partial(weights.magnitude, index))
+            magnitude = partial(weights.magnitude, index)
+            pairs = all(each.dtype.startswith("complex") for each in (output, wanted))
+            result = compare(xp, found, reference, bound, magnitude=magnitude, pairs=pairs)
             if result.mismatch is not None:
                 raise WrongResult(f"{when}output {index}{result.mismatch}")
             worst = Proof(max(worst.error, result.error), 0, max(worst.ratio or 0.0, result.ratio))

@@ -106,3 +106,13 @@ def test_a_view_that_cannot_be_written_shows_what_a_call_writes_beside_it():
     with pytest.raises(WrongResult, match="changes an array"):
         proven(lambda seen, own: np.add(own, 1, out=own), lambda seen, own: seen + 1, view, x)
     assert (x == X).all()
+
+
+def test_complex_elements_are_counted_once_and_the_part_that_is_wrong_is_named():
+    z = (X * (1 + 2j)).astype("complex64")
+    proven(lambda x: 2 * x, lambda x: x + x, z)
+    with pytest.raises(WrongResult, match=r"4 of 4 elements.*\[\d\] is -.*\(imaginary part\)"):
+        proven(lambda x: x.conj(), lambda x: 1 * x, z)
+    grid = np.tile(z, (2, 1))
+    with pytest.raises(WrongResult, match="4 of 8 elements are wrong, all of row 1"):
+        proven(lambda x: x * np.array([[1], [2]]), lambda x: 1 * x, grid)

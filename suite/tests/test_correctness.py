@@ -146,6 +146,19 @@ def test_a_result_that_an_older_rule_passed_names_both_criteria():
     assert "as before" not in judged(replace(case, rtol=0.1), (np.ones(1), np.array([math.inf]))).mismatch
 
 
+def test_a_result_that_is_nan_is_off_by_no_number_and_no_rule_passes_it():
+    case = writing(make_case(tolerance=1e-5), "float32")
+    for output, reference in ((math.nan, 1.0), (1.0, math.nan), (math.nan, math.nan), (math.inf, 1.0)):
+        mismatch = judged(case, (np.full(2, output, np.float32), np.full(2, reference))).mismatch
+        assert "as before" not in mismatch
+        assert "nan, allowed" not in mismatch
+
+
+def test_integers_are_named_with_all_of_their_digits():
+    result = judged(EXACT, (np.array([2**60 + 1]), np.array([2**60])))
+    assert f"is {2**60 + 1}, expected {2**60}" in result.mismatch
+
+
 def test_no_more_rows_are_compared_at_a_time_than_memory_is_meant_for(monkeypatch):
     monkeypatch.setattr(correctness, "_ROWS_AT_A_TIME_BYTES", 200)
     taken = []
@@ -171,7 +184,9 @@ def test_complex_numbers_are_compared_part_by_part(tolerance):
     assert judged(case, (data, data.copy())).right
     wrong = data.copy()
     wrong[3, 1] = wrong[3, 1].conj()
-    assert "1] is -26" in judged(case, (wrong, data)).mismatch
+    assert "[3, 1] is -26, expected 26 (imaginary part)" in judged(case, (wrong, data)).mismatch
+    wrong[0], wrong[4] = 1 + 1j, np.nan
+    assert ": 9 of 32 elements are wrong" in judged(case, (wrong, data)).mismatch
 
 
 def test_complex_outputs_may_have_a_reference_of_real_numbers_or_a_wider_one():
@@ -297,7 +312,9 @@ def test_a_wrong_output_is_the_same_whatever_compared_it_and_small_ones_are_look
     monkeypatch.setattr(correctness, "_ON_HOST_ELEMENTS", on_host)
     device, looked, places = SimpleNamespace(**vars(np)), correctness._element_by_element, []
     monkeypatch.setattr(
-        correctness, "_element_by_element", lambda xp, *given: places.append(xp is device) or looked(xp, *given)
+        correctness,
+        "_element_by_element",
+        lambda xp, *given, **named: places.append(xp is device) or looked(xp, *given, **named),
     )
     wanted, bound = np.array([[-4.0, 1.0], [2.0, 0.5]]), correctness.ErrorBound(0.5, 0.25, 0.125, tolerance=0.125)
     found = wanted + np.array([[14.0, 0.0], [0.0, 0.0]])
