@@ -22,7 +22,7 @@ from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run.results import FIXTURE, ReplayTimer, Results, case_of, of_framework
-from peakgate.run.session import Session, WrongResult
+from peakgate.run.session import Outcome, Session, WrongResult
 from pytest_benchmark.fixture import BenchmarkFixture
 
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
 SKIPS = "peakgate-skips"
+
+FAILS = REGRESSIONS | UNDECIDED
+SKIPPING = (pytest.skip.Exception, pytest.xfail.Exception)
+"""With which a test ends itself without having failed."""
 
 
 def pytest_arguments(project: Project) -> list[str]:
@@ -199,48 +203,82 @@ class BenchmarkTests(_Collecting):
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep what came of a test. One that fails is WRONG, INCONCLUSIVE where it measured nothing before."""
+        """Keep what came of a test. One that fails is WRONG, INCONCLUSIVE where it measured nothing before.
+
+        What the fixture found stands, whether the test is skipped or expected to fail (xfail) or not.
+        """
         report = yield
         case_id = self.ids.get(item.nodeid)
-        ended = report.failed or report.skipped or call.when == "call"
-        if case_id is None or item.nodeid in self._done or not ended:
+        if case_id is None:
+            return report
+        if call.when == "teardown" and report.failed and call.excinfo is not None:
+            self._fails_afterwards(item, f"the test fails after its end: {_error_of(call.excinfo)}")
+        if item.nodeid in self._done or not (report.failed or report.skipped or call.when == "call"):
             return report
         self._done.add(item.nodeid)
-        if report.skipped:
-            reason = str(call.excinfo.value) if call.excinfo else "skipped"
-            if case_id in self._run.before.again:  # a skip does not undo that it was below its floor
-                judgement = Judgement(Verdict.INCONCLUSIVE, f"below its floor at first, then skipped: {reason}")
-                self._run.keep(self._run.session.unmeasured(case_of(item.nodeid), judgement))
-            else:
-                self._run.skipped[case_id] = reason
-            return report
         fixture = self._used.get(item.nodeid)
-        outcome, session = fixture.outcome if fixture else None, self._run.session
-        if report.failed and call.excinfo is not None:
-            said = " ".join(call.excinfo.exconly().split())
-            if outcome is None and isinstance(call.excinfo.value, PeakgateError):
-                outcome = session.failed(case_of(item.nodeid), call.excinfo.value)
-            elif outcome is None and _is_async(item) and call.excinfo.errisinstance(pytest.fail.Exception):
-                unable = PeakgateError("the test is an async def; expected a plain function", Code.BENCHMARK_TEST)
-                outcome = session.failed(case_of(item.nodeid), unable)
-            elif outcome is None:
-                ran = (fixture and fixture.called) or call.excinfo.errisinstance(
-                    (AssertionError, pytest.fail.Exception)
-                )
-                kind = WrongResult if ran else PeakgateError
-                outcome = session.failed(case_of(item.nodeid), kind(f"the test fails: {said}"))
-            elif outcome.judgement.verdict not in REGRESSIONS | UNDECIDED:
-                judgement = Judgement(Verdict.WRONG, f"the test fails after its measurement: {said}")
-                outcome = replace(outcome, judgement=judgement, metrics=None, samples=None)
-                item.funcargs["benchmark"].has_error = True  # type: ignore[attr-defined]
-        elif outcome is None and not (fixture and fixture.called):
-            outcome = session.failed(
+        outcome = fixture.outcome if fixture else None
+        if report.skipped and outcome is None:
+            self._keep_skip(item, str(call.excinfo.value) if call.excinfo else "skipped")
+            return report
+        called = fixture is not None and fixture.called
+        if call.excinfo is not None and not call.excinfo.errisinstance(SKIPPING):
+            outcome = self._failed(item, outcome, called=called, error=call.excinfo)
+        elif outcome is None and not called:
+            outcome = self._run.session.failed(
                 case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}", Code.BENCHMARK_TEST)
             )
             report.outcome, report.longrepr = "failed", f"{case_id}: the test never calls {FIXTURE}"
+        elif outcome is not None and report.failed and outcome.judgement.verdict not in FAILS:
+            judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes where it must fail: xfail(strict=True)")
+            outcome = _unmeasured(item, outcome, judgement)
         if outcome is not None:
             self._run.keep(outcome)
+            if report.skipped and outcome.judgement.verdict in FAILS:
+                report.outcome = "failed"
+                report.longrepr = f"{case_id}: {outcome.judgement.verdict}, {outcome.judgement.reason}"
+                vars(report).pop("wasxfail", None)
         return report
+
+    def _keep_skip(self, item: pytest.Item, reason: str) -> None:
+        """Keep why a test that measured nothing was skipped."""
+        case = case_of(item.nodeid)
+        if case.id in self._run.before.again:  # a skip does not undo that it was below its floor
+            judgement = Judgement(Verdict.INCONCLUSIVE, f"below its floor at first, then skipped: {reason}")
+            self._run.keep(self._run.session.unmeasured(case, judgement))
+        else:
+            self._run.skipped[case.id] = reason
+
+    def _failed(
+        self, item: pytest.Item, outcome: Outcome | None, *, called: bool, error: pytest.ExceptionInfo[BaseException]
+    ) -> Outcome:
+        """The outcome of a test that raised: its own where that fails already."""
+        if outcome is None:
+            case = case_of(item.nodeid)
+            if isinstance(error.value, PeakgateError):
+                return self._run.session.failed(case, error.value)
+            if _is_async(item) and error.errisinstance(pytest.fail.Exception):
+                unable = PeakgateError("the test is an async def; expected a plain function", Code.BENCHMARK_TEST)
+                return self._run.session.failed(case, unable)
+            ran = called or error.errisinstance((AssertionError, pytest.fail.Exception))
+            kind = WrongResult if ran else PeakgateError
+            return self._run.session.failed(case, kind(f"the test fails: {_error_of(error)}"))
+        if outcome.judgement.verdict in FAILS:
+            return outcome
+        judgement = Judgement(Verdict.WRONG, f"the test fails after its measurement: {_error_of(error)}")
+        return _unmeasured(item, outcome, judgement)
+
+    def _fails_afterwards(self, item: pytest.Item, reason: str) -> None:
+        """Leave a case undecided whose fixtures fail after its test, unless its own verdict fails."""
+        case = case_of(item.nodeid)
+        if any(entry["case"] == case.id and entry["verdict"] in FAILS for entry in self._run.entries):
+            return
+        self._run.skipped.pop(case.id, None)
+        judgement, fixture = Judgement(Verdict.INCONCLUSIVE, reason), self._used.get(item.nodeid)
+        if fixture is None or fixture.outcome is None:
+            self._run.keep(self._run.session.unmeasured(case, judgement))
+        else:
+            self._run.keep(_unmeasured(item, fixture.outcome, judgement))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A test that is over, or was taken over or skipped, is not answerable for what happens afterwards."""
@@ -256,6 +294,17 @@ class BenchmarkTests(_Collecting):
         for case_id in self._listed or ():
             if case_id not in known and self._run.known.of_refused_family(case_id) is None:
                 raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}", Code.SELECTION)
+
+
+def _error_of(raised: pytest.ExceptionInfo[BaseException]) -> str:
+    """Type and message of an error in one line."""
+    return " ".join(raised.exconly().split())
+
+
+def _unmeasured(item: pytest.Item, outcome: Outcome, judgement: Judgement) -> Outcome:
+    """The outcome of a test whose measurement does not count, which its benchmark must not show either."""
+    item.funcargs["benchmark"].has_error = True  # type: ignore[attr-defined]
+    return replace(outcome, judgement=judgement, metrics=None, samples=None)
 
 
 def _is_kernel(item: pytest.Item) -> bool:

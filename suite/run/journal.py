@@ -211,7 +211,11 @@ def finished(path: Path) -> Finished:
     return Finished(
         {case: settled(each) for case, each in found.items() if case not in to_do},
         to_do,
-        {case for case, each in found.items() if len(each) > 1 and case not in to_do},
+        {
+            case
+            for case, each in found.items()
+            if len(each) > 1 and case not in to_do and _verdict(each[0]) is Verdict.BELOW_FLOOR
+        },
         next((record[ROOFS] for record in records if ROOFS in record), None),
         [record[RESTART] for record in records if RESTART in record],
     )

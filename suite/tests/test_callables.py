@@ -316,6 +316,88 @@ def test_a_run_of_a_project_measures_its_benchmark_tests_and_names_what_is_wrong
     assert "never calls gpu_benchmark" in wrong["test_never_calls"]["reason"]
 
 
+HIDDEN = """
+import numpy as np
+import pytest
+
+x = np.arange(4.0)
+
+
+@pytest.fixture
+def fails_at_its_end():
+    yield
+    raise RuntimeError("left open")
+
+
+@pytest.mark.xfail
+def bench_expected(gpu_benchmark):
+    gpu_benchmark.expect(lambda x: 2 * x)(lambda x: 9 * x, x)
+
+
+@pytest.mark.xfail
+def bench_later(gpu_benchmark):
+    assert gpu_benchmark(lambda: 1) == 2
+
+
+def bench_skipped(gpu_benchmark):
+    try:
+        gpu_benchmark.expect(lambda x: 2 * x)(lambda x: 9 * x, x)
+    except BaseException:
+        pytest.skip("hidden")
+
+
+def bench_right_and_skipped(gpu_benchmark):
+    gpu_benchmark.expect(lambda x: 2 * x)(lambda x: x + x, x)
+    pytest.skip("after all")
+
+
+@pytest.mark.xfail(strict=True)
+def bench_strict(gpu_benchmark):
+    gpu_benchmark.expect(lambda x: 2 * x)(lambda x: x + x, x)
+
+
+def bench_ends_badly(gpu_benchmark, fails_at_its_end):
+    gpu_benchmark.expect(lambda x: 2 * x)(lambda x: x + x, x)
+
+
+def bench_wrong_and_ends_badly(gpu_benchmark, fails_at_its_end):
+    gpu_benchmark.expect(lambda x: 2 * x)(lambda x: 9 * x, x)
+
+
+@pytest.mark.xfail
+def bench_not_written(gpu_benchmark):
+    raise NotImplementedError
+"""
+
+
+def hidden(folder, bench, *arguments):
+    """The exit code of a run of ``HIDDEN``, its verdicts by the name of the test, the tests with figures."""
+    done = bench(folder, SAVED, *arguments)
+    cases = json.loads((folder / ".peakgate" / "out" / "bench.json").read_text())["cases"]
+    timed = json.loads((folder / "run.json").read_text())["benchmarks"]
+    verdicts = {case["case"].rpartition(".bench_")[2]: case["verdict"] for case in cases}
+    return done.returncode, verdicts, {each["extra_info"]["case"].rpartition(".bench_")[2] for each in timed}
+
+
+def test_what_the_fixture_found_is_the_verdict_whether_the_test_is_skipped_expected_to_fail_or_ends_badly(
+    benchmarks, bench
+):
+    folder = benchmarks(HIDDEN)
+    code, verdicts, timed = hidden(folder, bench)
+    assert (code, timed) == (1, {"right_and_skipped"})
+    assert verdicts == {
+        "expected": "WRONG",
+        "later": "WRONG",
+        "skipped": "WRONG",
+        "right_and_skipped": "NO_FLOOR",
+        "strict": "INCONCLUSIVE",
+        "ends_badly": "INCONCLUSIVE",
+        "wrong_and_ends_badly": "WRONG",
+    }
+    for name in ("strict", "ends_badly"):
+        assert hidden(folder, bench, "-k", f"bench_{name}")[:2] == (3, {name: "INCONCLUSIVE"})
+
+
 def test_cases_are_selected_by_id_from_a_file_and_by_k(benchmarks, bench):
     folder = benchmarks(TESTS)
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-8\n")
