@@ -197,14 +197,17 @@ class GpuBenchmark:
                 raise error.__cause__ from None  # a reference that needs a GPU: the test is skipped
             self._fail(case, _wrong(error))
         session, disabled = self._session, self._benchmark.disabled
-        if session is not None and session.device.kind == "cpu" and not disabled:
+        right = "right" if proof is not None else "not checked, no reference is given"
+        if session is not None and session.device.kind == "cpu":
             samples, _ = session.sample(launchable)
             if proving:
                 launchable.case = replace(case, tolerance=proving.tolerance)
             outcome = session.gate(launchable, proof, samples)
-            right = "right" if proof is not None else "not checked, no reference is given"
             judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")
             self._keep(replace(outcome, judgement=judgement, tuned=tuned), samples)
+        elif session is not None:
+            judgement = Judgement(Verdict.INCONCLUSIVE, f"{right}; not timed: --benchmark-disable")
+            self._keep(session.unmeasured(case, judgement), Samples((), (), 0, ""))
         else:
             replay(self._benchmark, self._timer, [launchable.wall_us])
             self._benchmark.has_error = not disabled  # one call on the CPU is no measurement

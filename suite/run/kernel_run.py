@@ -241,12 +241,15 @@ class KernelRun:
         status = session.exitstatus
         if not self._selected or session.config.option.collectonly or status not in _ENDED:
             return
-        if not self.results.entries and status != pytest.ExitCode.INTERRUPTED:
+        partial = self._partial()
+        if not self.results.entries and not partial:
             if status == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # 2 would be pytest's word for interrupted
             return
         verdicts = [Verdict(entry["verdict"]) for entry in self.results.entries]
         code = exit_code(verdicts, strict=self._options.peakgate_strict)
+        if partial and code == ExitCode.OK:  # pytest.exit, say, ends a run with whatever code it likes
+            code = ExitCode.UNDECIDED
         if status == pytest.ExitCode.INTERRUPTED:
             code = ExitCode.INTERRUPTED
         elif code != ExitCode.OK:
@@ -256,7 +259,7 @@ class KernelRun:
             "code": self._exit_code,
             "device": self.session.device.slug,
             "seed": self.session.seed,
-            "partial": self._partial(),
+            "partial": partial,
             "restarts": list(self._before.restarts),
             "verdicts": dict(Counter(verdicts)),
             "cases": [run_file.summarised(entry) for entry in self.results.entries],
@@ -288,8 +291,10 @@ class KernelRun:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the run's table and closing lines."""
-        session = self.session
+        session, partial = self.session, self._partial()
         if not self.results.entries:
+            if partial and not terminalreporter.config.option.collectonly:
+                terminalreporter.write_line(f"partial run: {partial}")
             return
         from peakgate.run import table  # noqa: PLC0415  (rich takes long to import; a run that ends early does without)
 
@@ -297,7 +302,7 @@ class KernelRun:
         colour = terminalreporter.hasmarkup and "NO_COLOR" not in os.environ
         width = shutil.get_terminal_size().columns
         terminalreporter.ensure_newline()
-        closing = run_file.closing_lines(session, self.results.entries, self._partial())
+        closing = run_file.closing_lines(session, self.results.entries, partial)
         terminalreporter.write_line(table.render(self.results.entries, closing, width=width, colour=colour))
         terminalreporter.write_line(f"verdicts: {config.near(self.out) / VERDICT_FILE}")
 

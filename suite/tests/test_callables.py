@@ -398,6 +398,36 @@ def test_what_the_fixture_found_is_the_verdict_whether_the_test_is_skipped_expec
         assert hidden(folder, bench, "-k", f"bench_{name}")[:2] == (3, {name: "INCONCLUSIVE"})
 
 
+ENDS = """
+import numpy as np
+import pytest
+
+
+def bench_a(gpu_benchmark):
+    gpu_benchmark.expect(lambda x: 2 * x)(lambda x: x + x, np.ones(4))
+
+
+def bench_ends(gpu_benchmark):
+    pytest.exit("bye", 0)
+"""
+
+
+def test_a_run_that_a_test_ends_before_its_last_case_passes_nothing(benchmarks, bench):
+    folder = benchmarks(ENDS)
+    for selected, cases in (("bench_ops", 1), ("bench_ends", 0)):
+        done = bench(folder, "-k", selected)
+        assert done.returncode == 3, done.stdout + done.stderr
+        found = json.loads((folder / ".peakgate" / "out" / "bench.json").read_text())
+        assert (len(found["cases"]), found["exit_code"], bool(found["partial"])) == (cases, 3, True)
+
+
+def test_a_run_without_a_gpu_that_times_nothing_is_whole(benchmarks, bench):
+    folder = benchmarks(ENDS)
+    assert bench(folder, "-k", "bench_a", "--benchmark-disable").returncode == 0
+    found = json.loads((folder / ".peakgate" / "out" / "bench.json").read_text())
+    assert ([case["verdict"] for case in found["cases"]], found["partial"]) == (["NO_FLOOR"], None)
+
+
 def test_cases_are_selected_by_id_from_a_file_and_by_k(benchmarks, bench):
     folder = benchmarks(TESTS)
     (folder / "ids").write_text("benchmarks-bench_ops.bench_double-8\n")
