@@ -44,7 +44,9 @@ from peakgate.run.run_file import Places, storage_folder, write_verdict
 NOT_OF_THE_PLUGIN = frozenset({"benchmark_json", "benchmark_storage", "json", "resume", "wait"})
 """Our options that are not passed on to the measuring process."""
 
-INSPECTING = frozenset({"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures"})
+INSPECTING = frozenset(
+    {"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures", "--markers"}
+)
 """Options of pytest under which nothing is measured, or a person stops the clock."""
 
 GRACE_S = 10.0
@@ -71,7 +73,8 @@ class Step:
 class Ended:
     """How a measuring process ended: exit code (negative for a signal), the step it was at, whether that took too long.
 
-    ``verdict`` is what it sent last, None where it did not come to an end of its own.
+    ``verdict`` is what it sent last, None where it did not come to an end of its own. ``returned``: pytest came to its
+    end, which a file that calls ``os._exit`` cuts off.
     """
 
     code: int
@@ -79,6 +82,7 @@ class Ended:
     timed_out: bool
     interrupted: bool
     verdict: dict[str, Any] | None
+    returned: bool
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
@@ -179,7 +183,12 @@ class _Supervisor:
                 self._announce_again()
                 continue
             if _refused(ended):
-                self.resumable = ended.code != ExitCode.BAD_INPUT
+                self.resumable = ended.code != ExitCode.BAD_INPUT and ended.returned
+                if not ended.returned:
+                    raise PeakgateError(
+                        f"{_how(ended)}, before a case; look for os._exit in conftest.py and the files of `benchmarks`",
+                        Code.BENCHMARK_TEST,
+                    )
                 return ended.code or ExitCode.DEFECT  # it said why itself, but gave no verdict
             if ended.code == FRESH and (measured := self._measured(ended)):
                 self._journal.append({RESTART: f"{measured[-1]}: took the GPU's context with it"})
@@ -276,7 +285,7 @@ class _Watched:
         self._lines = Lines()
         self._verdict: dict[str, Any] | None = None
         self._step = _step("start", PROCESS_START_LIMIT_S)
-        self._interrupted = False
+        self._interrupted = self._returned = False
 
     def to_the_end(self) -> Ended:
         timed_out = False
@@ -298,12 +307,14 @@ class _Watched:
                     if not self._interrupt():
                         break
         code = end_group(self._process, 0.0 if timed_out else GRACE_S)
-        return Ended(code, self._step, timed_out, self._interrupted, self._verdict)
+        return Ended(code, self._step, timed_out, self._interrupted, self._verdict, self._returned)
 
     def _take(self, event: dict[str, Any]) -> None:
         if "step" in event:
             if not self._interrupted:
                 self._step = _step(str(event["step"]), float(event["limit_s"]), event["case"])
+        elif "returned" in event:
+            self._returned = True
         elif "finished" in event:
             self._verdict = event["finished"]
         elif "refused" in event:

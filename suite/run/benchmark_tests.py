@@ -6,16 +6,18 @@ import contextlib
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
+from _pytest.config import ConftestImportFailure
 from peakgate.core import config
 from peakgate.core.case import Tier
 from peakgate.core.config import Project
-from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.errors import Code, PeakgateError, described, raised_at
 from peakgate.core.text import counted, nearest, one_line
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.device.driver import gpu_count
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
 SKIPS = "peakgate-skips"
+CONFTEST = "conftest.py"
 
 FAILS = REGRESSIONS | UNDECIDED
 SKIPPING = (pytest.skip.Exception, pytest.xfail.Exception)
@@ -104,24 +107,71 @@ class _Collecting:
     problem: str | None = None
     some_skipped = False
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        try:
+            report = yield
+        except SystemExit as exited:
+            self._end(collector, exited, _described(exited))
         if report.failed:  # before pytest keeps the report, whose traceback it would print
-            problem = f"{report.nodeid}: cannot be collected: {_last_line(str(report.longrepr))}"
-            self.problem = str(PeakgateError(problem, Code.BENCHMARK_TEST))
-            raise pytest.UsageError(one_line(self.problem))
+            call: pytest.CallInfo[object] | None = vars(report).get("call")
+            error = call.excinfo.value if call is not None and call.excinfo is not None else None
+            self._end(collector, error, _last_line(str(report.longrepr)))
         self.some_skipped |= report.skipped
+        return report
+
+    def _end(self, collector: pytest.Collector, error: BaseException | None, reported: str) -> NoReturn:
+        where, folder = collector.nodeid, collector.path.parent if collector.path.is_file() else collector.path
+        if error is not None:
+            cause = _cause(error)
+            reported = _described(cause) if isinstance(error, ConftestImportFailure) else reported
+            if line := raised_at(cause, folder):
+                where = str(config.near(Path(line)))
+        self.problem = str(PeakgateError(f"{where}: cannot be collected: {reported}", Code.BENCHMARK_TEST))
+        raise pytest.UsageError(one_line(self.problem)) from None
+
+
+def not_loaded(error: BaseException) -> BaseException:
+    """The error with which a conftest file ends pytest's start, as a PeakgateError; any other as it is."""
+    if not isinstance(error, (ConftestImportFailure, SystemExit)):
+        return error
+    cause = _cause(error)
+    frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if Path(frame.filename).name == CONFTEST]
+    if isinstance(error, ConftestImportFailure):
+        where = raised_at(cause, error.path.parent) or str(error.path)
+    elif frames:
+        where = f"{frames[-1].filename}:{frames[-1].lineno}"
+    else:
+        return error
+    return PeakgateError(f"{config.near(Path(where))}: cannot be loaded: {_described(cause)}", Code.BENCHMARK_TEST)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What a file raised while it was imported, within pytest's error about it."""
+    if isinstance(error, ConftestImportFailure):
+        return error.cause
+    return error.__cause__ if isinstance(error, pytest.Collector.CollectError) and error.__cause__ else error
+
+
+def _described(error: BaseException) -> str:
+    """Type and message of an error in one line, and what to do about a module that is not there."""
+    return _advised(described(error))
 
 
 def _last_line(report: str) -> str:
     """The error of a collection report, and what to do about a module that is not there."""
     lines = [line.removeprefix("E").strip() for line in report.splitlines() if line.strip()]
-    missing = re.search(r"No module named '([\w.]+)'", lines[-1]) if lines else None
-    extra = " (pip install 'peakgate[cuda13]', or cuda12)" if missing and missing[1] == "cupy" else ""
-    advice = (
-        f"; install it{extra}, add its folder to pythonpath, or pytest.importorskip({missing[1]!r})" if missing else ""
-    )
-    return f"{' '.join(lines[-1:])}{advice}"
+    return _advised(" ".join(lines[-1:]).removeprefix("_pytest.outcomes."))
+
+
+def _advised(reported: str) -> str:
+    missing = re.search(r"No module named '([\w.]+)'", reported)
+    if missing is None:
+        return reported
+    extra = " (pip install 'peakgate[cuda13]', or cuda12)" if missing[1] == "cupy" else ""
+    return f"{reported}; install it{extra}, add its folder to pythonpath, or pytest.importorskip({missing[1]!r})"
 
 
 class _Gathered(_Collecting):
@@ -130,6 +180,13 @@ class _Gathered(_Collecting):
     def __init__(self, kernels: Collection[str]) -> None:
         self._kernels = kernels
         self.ids: dict[str, str] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
+        try:
+            return (yield)
+        except BaseException as error:
+            raise not_loaded(error) from None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -298,6 +355,8 @@ class BenchmarkTests(_Collecting):
 
 def _error_of(raised: pytest.ExceptionInfo[BaseException]) -> str:
     """Type and message of an error in one line."""
+    if isinstance(raised.value, pytest.FixtureLookupError):
+        return f"no fixture {raised.value.argname!r}"
     return " ".join(raised.exconly().split())
 
 

@@ -22,6 +22,7 @@ from pluggy import HookimplMarker
 
 if TYPE_CHECKING:
     import pytest
+    from peakgate.run.journal import Link
 
 DEVICE, LINK = "--peakgate-device=", "--peakgate-link="
 KERNELS = Path(__file__).with_name("bench_kernels.py")
@@ -72,6 +73,10 @@ class _Watch:
             return (yield)
         except pytest.UsageError as error:
             raise _option_refused(str(error)) from None
+        except BaseException as error:
+            from peakgate.run.benchmark_tests import not_loaded  # noqa: PLC0415  (only a mistake needs it)
+
+            raise not_loaded(error) from None
 
     def pytest_internalerror(self) -> None:
         self.crashed = True
@@ -98,14 +103,20 @@ def _option_refused(reported: str) -> PeakgateError:
     return PeakgateError(f"{what}; `peakgate bench --help` lists the options", Code.OPTION)
 
 
-def _refused(error: PeakgateError, arguments: Sequence[str]) -> ExitCode:
-    """Report a mistake, by the supervisor where there is one."""
+def _link(arguments: Sequence[str]) -> Link:
+    """The pipe to the supervisor, where there is one."""
     from peakgate.run.journal import Link  # noqa: PLC0415  (the GPU is begun on before)
 
     descriptor = next((each.removeprefix(LINK) for each in arguments if each.startswith(LINK)), None)
-    if descriptor is None:
+    return Link(None if descriptor is None else int(descriptor))
+
+
+def _refused(error: PeakgateError, arguments: Sequence[str]) -> ExitCode:
+    """Report a mistake, by the supervisor where there is one."""
+    link = _link(arguments)
+    if not link.supervised:
         return refused(error)
-    Link(int(descriptor)).send(refused=str(error))
+    link.send(refused=str(error))
     return error.exit_code
 
 
@@ -134,11 +145,12 @@ def measure(arguments: Sequence[str]) -> int:
         pytest.ExitCode.USAGE_ERROR: ExitCode.BAD_INPUT,
         pytest.ExitCode.NO_TESTS_COLLECTED: ExitCode.BAD_INPUT,
     }
-    watch = _Watch()
+    watch, link = _Watch(), _link(arguments)
     try:
         status = pytest.main(list(arguments), plugins=[watch])
     except PeakgateError as error:
         return _refused(error, arguments)
+    link.send(returned=int(status))  # a file that calls os._exit leaves this out
     if watch.crashed:
         return ExitCode.DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:

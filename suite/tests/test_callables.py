@@ -11,11 +11,13 @@ import pytest
 from expecting import refuses
 from hypothesis import given
 from hypothesis import strategies as st
+from peakgate.core import config
 from peakgate.core.case import ID_PATTERN, Work
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.device import arrays
 from peakgate.device.call import Call, NotAnArray
 from peakgate.family import TOLERANCES
+from peakgate.run.benchmark_tests import collected
 from peakgate.run.callables import CpuCall, sized_input
 from peakgate.run.marker import Given, Proving
 from peakgate.run.results import case_of, case_parts
@@ -461,6 +463,38 @@ def test_bad_input_is_exit_2_in_one_line(benchmarks, text, said, bench):
     assert said in done.stdout + done.stderr
     assert f"[{Code.BENCHMARK_TEST}]" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+
+
+ENDINGS = {
+    "division": "1 / 0",
+    "syntax": "x = (",
+    "exit": "raise SystemExit(0)",
+    "exit of pytest": "import pytest; pytest.exit('x', 0)",
+    "exit of the process": "import os; os._exit(0)",
+}
+
+
+@pytest.mark.parametrize("name", ["bench_ops.py", "conftest.py", "below/conftest.py"])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_file_that_does_not_import_is_bad_input_whose_line_is_named(benchmarks, bench, name, ending):
+    folder = benchmarks("def bench_x(gpu_benchmark): ...\n")
+    file = folder / "benchmarks" / name
+    file.parent.mkdir(exist_ok=True)
+    (file.parent / "bench_beside.py").write_text("")
+    file.write_text(f"import json\n{ENDINGS[ending]}\n")
+    done = bench(folder, SAVED)
+    reported = [line for line in (done.stdout + done.stderr).splitlines() if f"[{Code.BENCHMARK_TEST}]" in line]
+    assert (done.returncode, len(reported)) == (2, 1), done.stdout + done.stderr
+    assert "INTERNALERROR" not in done.stdout + done.stderr
+    assert f"benchmarks/{name}:2: " in reported[0] or "os._exit" in reported[0]
+
+
+def test_a_list_of_cases_needs_a_conftest_that_imports(benchmarks, monkeypatch):
+    folder = benchmarks("def bench_x(gpu_benchmark): ...\n")
+    (folder / "benchmarks" / "conftest.py").write_text("1 / 0\n")
+    monkeypatch.chdir(folder)
+    with refuses(Code.BENCHMARK_TEST):
+        collected(config.current())
 
 
 def test_a_run_of_which_all_is_skipped_is_bad_input_and_a_list_of_it_is_none(benchmarks, bench):
