@@ -23,8 +23,10 @@ from peakgate.reports.comparison.command import SELFTEST_FILE
 from peakgate.reports.runs.find import FORMS, add_run_names, named_runs
 from peakgate.reports.runs.options import add_baselines, add_out, at_least, verb_parser
 from peakgate.reports.runs.runfile import Run, load_run
+from peakgate.run.lock import device_uuid
 
 RUNS = "runs"
+NEEDS_GPU = "emulated times are not judged: a selftest needs a GPU; see what `nvidia-smi` says"
 BENCH_COMMAND = (sys.executable, "-P", "-m", "peakgate", "bench")
 
 
@@ -37,10 +39,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         "--sessions", type=at_least(resample.FEWEST_SESSIONS), default=10, metavar="N", help="how many (default: 10)"
     )
     parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
+    parser.add_argument("--device", default="auto", help="the GPU: gpu or gpu:N (default: the first)")
     add_out(parser)
     options, for_bench = parser.parse_known_args(arguments)
+    if device_uuid(options.device) is None:
+        raise PeakgateError(NEEDS_GPU, Code.EMULATED)
     folder = options.out / "selftest" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    run_sessions(folder, options.sessions, for_bench)
+    run_sessions(folder, options.sessions, [f"--device={options.device}", *for_bench])
     saving = ["--save"] if options.save else []
     return judge([str(folder / RUNS), "--out", str(options.out), *saving])
 
@@ -73,9 +78,7 @@ def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: S
                 Code.PROCESS,
             )
         if number == 1 and load_run(run).emulated:
-            raise PeakgateError(
-                "emulated times are not judged: a selftest needs a GPU; see what `nvidia-smi` says", Code.EMULATED
-            )
+            raise PeakgateError(NEEDS_GPU, Code.EMULATED)
 
 
 def judge(arguments: Sequence[str]) -> ExitCode:

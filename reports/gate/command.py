@@ -26,7 +26,7 @@ from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import file_digest, scratch_folder, write_whole
 from peakgate.core.processes import print_output, sigterm_interrupts
-from peakgate.core.report import Report, Row, leave_verdict
+from peakgate.core.report import Report, Row, write_verdict
 from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.ab.folders import worktree
@@ -45,6 +45,7 @@ KEPT_VARIABLES = (
 """Inherited environment variables: paths of programs and the choice of the GPU; not PYTHONPATH, for example."""
 
 OF_TESTS = " of benchmark tests"
+NOTHING_KEPT = "verdicts and reports are not kept; --out NEW_FOLDER keeps them"
 EMULATED = "without a GPU nothing is timed: base and head were not compared"
 
 
@@ -85,10 +86,22 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         ]
         found = Report(verb, code, rows=rows, fields=document, unit="step")
         terminal.show(found)
-        leave_verdict(found, home / "out" / GATE_FILE)
+        write_verdict(found, home / "out" / GATE_FILE)
         if out is not None:
             shutil.copytree(home / "out", out, symlinks=True)
+    say(_where_it_stays(f"verdict: {home / 'out' / GATE_FILE}", home, options) or NOTHING_KEPT)
     return code
+
+
+def _where_it_stays(line: str, home: Path, options: argparse.Namespace) -> str | None:
+    """A line of output that names a file of the judge's folder by the place where it stays, or without what goes."""
+    left = str(home / "out")
+    if left not in line or (options.home and not options.out):
+        return line
+    if options.out:
+        return line.replace(left, str(options.out))
+    kept = line.partition(left)[0]
+    return None if kept.endswith(": ") else kept.rstrip(" ;")
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
@@ -361,7 +374,7 @@ class _Gate:
         say(f"peakgate {verb}\n")
         command = [sys.executable, "-I", "-m", "peakgate", verb, *given, "--out", str(out)]
         process = subprocess.Popen(command, cwd=folder, env=self.environment, start_new_session=True, **_PIPED)
-        code = print_output(process, STEP_LIMIT_S)
+        code = print_output(process, STEP_LIMIT_S, shown=lambda line: _where_it_stays(line, self.home, self.options))
         if code == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt
         verdict = out / f"{verb}.json"

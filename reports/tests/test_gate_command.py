@@ -138,6 +138,18 @@ def test_a_forks_change_is_judged_whole_and_what_was_not_measured_does_not_pass(
     assert len(git(clones.runner, "worktree", "list").splitlines()) == 1
 
 
+def test_only_files_that_stay_are_named(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
+    head = clones.change({"kernels/twice/twice.cu": KERNEL % "(1.0f + 1.0f)"})
+    given = ["gate", "origin/main", head, "--device", "cpu", "--repository", str(clones.runner)]
+    assert main(given) == 3
+    assert "gate.json" not in (printed := capsys.readouterr().out)
+    assert "bench.json" not in printed
+    assert main([*given, "--out", str(clones.out)]) == 3
+    named = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("verdict")]
+    assert [Path(name).name for name in named] == ["bench.json", "gate.json"]
+    assert all(Path(name).is_file() for name in named)
+
+
 def test_a_change_cannot_choose_the_base_that_judges_it(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
     weak = clones.change({"baselines/nvidia-h200/floors.toml": None})
     head = clones.change({"kernels/twice/twice.cu": KERNEL % "3.0f"})

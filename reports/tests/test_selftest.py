@@ -24,6 +24,7 @@ Captured = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measuring, "device_uuid", lambda choice: None if choice == "cpu" else "GPU-0")
 
 
 def unchanged(folder: Path, sessions: int = 6, odd: int = 0, by: float = 0.0, scale: float = 1.0, **gpu: Any) -> Path:
@@ -237,6 +238,15 @@ def test_an_emulated_first_session_stops_the_selftest(tmp_path: Path) -> None:
     with pytest.raises(PeakgateError, match="a selftest needs a GPU"):
         measuring.run_sessions(tmp_path / "out", 5, [], fake_suite(tmp_path, slug="cpu-emulator"))
     assert len((tmp_path / "calls").read_text().splitlines()) == 1
+
+
+def test_a_selftest_without_a_gpu_is_refused_before_its_first_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(measuring, "BENCH_COMMAND", fake_suite(tmp_path))
+    assert main(["selftest", "--device", "cpu"]) == 2
+    assert refusal(capsys) is Code.EMULATED
+    assert not (tmp_path / "calls").exists()
 
 
 def test_an_interrupted_session_ends_the_selftest_as_interrupted(

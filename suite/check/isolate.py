@@ -55,7 +55,8 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        code = print_output(process, CHECK_LIMIT_S, but=f"verdict: {scratch}")
+        named = f"verdict: {scratch}"
+        code = print_output(process, CHECK_LIMIT_S, shown=lambda line: None if line.startswith(named) else line)
         if code not in [each.value for each in ExitCode]:
             raise CannotDecide(
                 f"not checked: the isolated check ended with exit code {code}, or after {CHECK_LIMIT_S:.0f} s",

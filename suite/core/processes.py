@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,8 +54,8 @@ def run_in_group(command: Sequence[str], limit_s: float, **options: Any) -> int 
         end_group(process)
 
 
-def print_output(process: subprocess.Popen[bytes], limit_s: float, *, but: str | None = None) -> int:
-    """Print what a process writes, as plain text line by line, but for lines that begin so; its exit code.
+def print_output(process: subprocess.Popen[bytes], limit_s: float, *, shown: Callable[[str], str | None] = str) -> int:
+    """Print what a process writes, as plain text line by line, each as ``shown`` has it (None: not); its exit code.
 
     It is ended, with all it started, after ``limit_s`` or MOST_OUTPUT_BYTES. It must have been started with
     ``start_new_session=True``.
@@ -71,8 +71,7 @@ def print_output(process: subprocess.Popen[bytes], limit_s: float, *, but: str |
                 say(f"ended: it printed more than {MOST_OUTPUT_BYTES >> 20} MiB")
                 end_group(process)
                 break
-            text = line.decode(errors="replace").rstrip()
-            if but is None or not text.startswith(but):
+            if (text := shown(line.decode(errors="replace").rstrip())) is not None:
                 say(text)
         return process.wait()
     finally:

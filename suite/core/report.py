@@ -200,9 +200,14 @@ def write_json(report: Report, path: Path) -> None:
     write_whole(path, as_json(document(report)))
 
 
-def leave_verdict(report: Report, path: Path) -> ExitCode:
-    """Write the document, with the date, where a caller that loses exit codes can read it; the exit code."""
+def write_verdict(report: Report, path: Path) -> None:
+    """Write the document, with the date, where a caller that loses exit codes can read it."""
     date = datetime.now(UTC).isoformat(timespec="seconds")
     write_whole(path, as_json({**document(report), "date": date}))
+
+
+def leave_verdict(report: Report, path: Path) -> ExitCode:
+    """Write the document and name it; the exit code."""
+    write_verdict(report, path)
     say(f"verdict: {path}")
     return report.exit_code
