@@ -29,9 +29,9 @@ KERNELS = Path(__file__).with_name("bench_kernels.py")
 BENCH_SETTINGS = Path(__file__).with_name("bench.toml")
 """pytest's settings for our own tests: a stranger's addopts are none of ours."""
 
-NOTHING_SELECTED = (
-    "no case was selected: -k takes parts of case ids, `peakgate bench --collect-only` lists them "
-    "(the emulator has small sizes of its own)"
+NO_CASE = (
+    "there is no case to measure: no family of `kernels` has one for this device and tier, no test of `benchmarks` "
+    "uses gpu_benchmark; `peakgate init` writes examples"
 )
 
 ALL_SKIPPED = "every case was skipped, for the reason above; nothing was measured"
@@ -64,6 +64,8 @@ class _Watch:
     """
 
     crashed = skipped = False
+    nothing = NO_CASE
+    """Why no case was selected, where none was."""
 
     @HookimplMarker("pytest")(wrapper=True)
     def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
@@ -81,6 +83,17 @@ class _Watch:
     def pytest_internalerror(self) -> None:
         self.crashed = True
 
+    @HookimplMarker("pytest")(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        if any(map(_is_case, items)):
+            given = {"-k": config.option.keyword, "-m": config.option.markexpr}
+            by = "".join(f" by {option} {text!r}" for option, text in given.items() if text)
+            parts = "-k takes parts of case ids, " if config.option.keyword else ""
+            self.nothing = (
+                f"no case was selected{by}: {parts}`peakgate bench --collect-only` lists the cases "
+                "(the emulator has small sizes of its own)"
+            )
+
     def pytest_collection_finish(self) -> None:
         collect_as_usual()
 
@@ -89,6 +102,12 @@ class _Watch:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.skipped = self.skipped or report.skipped
+
+
+def _is_case(item: pytest.Item) -> bool:
+    """Whether it is the test of a kernel's case, or uses our fixture."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return isinstance(parameters.get("case_id"), str) or "gpu_benchmark" in getattr(item, "fixturenames", ())
 
 
 def _option_refused(reported: str) -> PeakgateError:
@@ -154,7 +173,7 @@ def measure(arguments: Sequence[str]) -> int:
     if watch.crashed:
         return ExitCode.DEFECT
     if status == pytest.ExitCode.NO_TESTS_COLLECTED:
-        return _refused(PeakgateError(ALL_SKIPPED if watch.skipped else NOTHING_SELECTED, Code.SELECTION), arguments)
+        return _refused(PeakgateError(ALL_SKIPPED if watch.skipped else watch.nothing, Code.SELECTION), arguments)
     return int(in_our_terms.get(status, status))  # type: ignore[call-overload]
 
 

@@ -497,6 +497,19 @@ def test_a_list_of_cases_needs_a_conftest_that_imports(benchmarks, monkeypatch):
         collected(config.current())
 
 
+def test_a_project_without_a_case_is_not_told_of_an_option_that_was_not_given(benchmarks, bench):
+    folder = benchmarks("def bench_x(): ...\n")
+    for options in ([], ["-k", "bench"]):
+        done = bench(folder, *options)
+        assert (done.returncode, f"[{Code.SELECTION}]" in done.stderr) == (2, True)
+        assert "-k" not in done.stderr
+    (folder / "benchmarks" / "bench_ops.py").write_text("def bench_x(gpu_benchmark): ...\n")
+    for option in ("-k", "-m"):
+        done = bench(folder, option, "nothing_of_that_name")
+        assert (done.returncode, f"[{Code.SELECTION}]" in done.stderr) == (2, True)
+        assert f"{option} 'nothing_of_that_name'" in done.stderr
+
+
 def test_a_run_of_which_all_is_skipped_is_bad_input_and_a_list_of_it_is_none(benchmarks, bench):
     folder = benchmarks("import pytest\n\ndef test_x(gpu_benchmark):\n    pytest.skip('not today')\n")
     done = bench(folder, SAVED)
