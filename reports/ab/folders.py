@@ -147,17 +147,24 @@ def resolve(wanted: Wanted) -> SideFolder | str:
             )
         return SideFolder(wanted.name, path.resolve(), None)
     if wanted.name == WORKING_TREE:
+        _refuse_without_commits(wanted.name)
         root = Path(git("rev-parse", "--show-toplevel")) / _project_inside()
         return SideFolder("working tree", root.resolve(), git("rev-parse", "--verify", "--quiet", "HEAD"))
     try:
         return git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{wanted.name}^{{commit}}")
     except PeakgateError:
         git("rev-parse", "--git-dir")  # outside a repository, that is what is wrong
+        _refuse_without_commits(wanted.name)
         raise PeakgateError(
-            f"{wanted.name}: no such commit in this repository; name one `git log` knows, fetch it first, "
+            f"{wanted.name!r}: no such commit in this repository; name one `git log` knows, fetch it first, "
             f"or give `{WORKING_TREE}` for the working tree",
             Code.COMMIT,
         ) from None
+
+
+def _refuse_without_commits(name: str) -> None:
+    if not git("rev-list", "--all", "--max-count=1"):
+        raise PeakgateError(f"{name!r}: this repository has no commit yet; commit first", Code.COMMIT)
 
 
 def _project_inside() -> Path:

@@ -44,6 +44,7 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
         command="show",
         exit_code=ExitCode.OK,
         verdict=next((each for each in WORST_FIRST if each in found), Verdict.PASS),
+        qualified="" if found or not run.emulated else "emulated: no speed judged",
         about=(("run", cases.side(RunSide(str(run.path), (run,)))),),
         notes=run.notes,
         rows=rows,

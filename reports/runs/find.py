@@ -147,7 +147,7 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
     """The sessions ``wanted`` means, all of one GPU model; a PeakgateError says what was looked for and what exists."""
     notes: tuple[str, ...] = ()
     if len(wanted.encode(errors="replace")) > LONGEST_NAME:
-        raise PeakgateError(f"{wanted[:40]}...: a name of {len(wanted)} letters; a side is {FORMS}", Code.WHICH_RUN)
+        raise PeakgateError(f"{wanted[:40]}...: a name of {len(wanted)} letters; expected {FORMS}", Code.WHICH_RUN)
     path = Path(wanted)
     if path.is_file():
         runs = [load_run(path)]
@@ -232,7 +232,7 @@ def _search(wanted: str, archive: Archive) -> list[Run]:
         return archive.read((found if clean.empty else clean)["run"])
     if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
         raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits", Code.WHICH_RUN)
-    raise PeakgateError(f"{wanted}: no such file or folder; a side is {FORMS}", Code.WHICH_RUN)
+    raise PeakgateError(f"{wanted}: no such file or folder; expected {FORMS}", Code.WHICH_RUN)
 
 
 def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:

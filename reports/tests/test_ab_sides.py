@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from ab_experiment import ab, start_quickly
 from ab_fake import FakeSide, commit, git
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import Progress
-from peakgate.reports.ab.folders import Wanted, folders
+from peakgate.reports.ab.folders import Wanted, folders, resolve
 from peakgate.reports.ab.process import SideBroken, build_side, refuse_foreign
 from peakgate.reports.ab.schedule import Side
 
@@ -107,6 +107,17 @@ def test_worktrees_have_submodules_and_a_project_may_be_a_folder_of_its_reposito
         assert (base.path.parent / "third_party" / "header.cuh").read_text() == "// shared\n"
         assert working.path == (repository / "gpu").resolve()
     assert git(repository, "worktree", "list").count("\n") == 0
+
+
+@pytest.mark.parametrize("name", [".", "HEAD", ""])
+def test_a_repository_without_a_commit_is_bad_input_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "peakgate.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    git(tmp_path, "init", "--quiet")
+    with pytest.raises(PeakgateError, match="no commit yet", check=lambda error: error.code is Code.COMMIT):
+        resolve(Wanted(name))
 
 
 def test_a_commit_without_the_projects_folder_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

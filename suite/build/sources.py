@@ -537,7 +537,7 @@ def source_text(path: Path) -> str:
             f"{path}: expected the source of a kernel, UTF-8 or Latin-1 text; it has a zero byte", Code.SOURCE
         )
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")  # NVRTC takes no byte-order mark
     except UnicodeDecodeError:
         text = content.decode("latin-1")
     return text.replace("\r\n", "\n").replace("\r", "\n")

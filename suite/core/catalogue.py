@@ -223,7 +223,9 @@ def family_at(path: Path, project: Project | None = None) -> Family:
     family = getattr(module, "FAMILY", None)
     if not isinstance(family, Family):
         given = "no FAMILY" if family is None else f"a FAMILY that is a {type(family).__name__}"
-        raise PeakgateError(f"{path}: defines {given}, expected FAMILY = a peakgate.case.Family", Code.FAMILY)
+        raise PeakgateError(
+            f"{path}: defines {given}, expected FAMILY = kernel(...) or family(...), of peakgate.family", Code.FAMILY
+        )
     return family
 
 
@@ -279,6 +281,8 @@ def described_problems(text: str = "", file: Path | None = None) -> Catalogue:
     found = described(Scale.SMALL, file=file)
     chosen = [case for case in found.cases if case.stage.source is not None and selects(case.id)]
     refused = [each for each in found.refused if selects(each.case.id) or (each.whole and not chosen)]
+    if not chosen and not refused:  # nothing is small where a file of saved arrays is missing
+        refused = [each for each in described(Scale.BENCH, file=file).refused if selects(each.case.id)]
     if not chosen and not refused:
         if file is None and not text:
             project = config.required()

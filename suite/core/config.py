@@ -73,11 +73,11 @@ class ProjectSettings(Requirement, forbid_unknown_fields=True):
 
 
 class _Tool(Struct, Generic[Of]):
-    peakgate: Of | None = None
+    peakgate: Annotated[Of, Meta(description="a table, [tool.peakgate]")] | None = None
 
 
 class _Pyproject(Struct, Generic[Of]):
-    tool: _Tool[Of] = field(default_factory=_Tool)
+    tool: Annotated[_Tool[Of], Meta(description="a table, [tool]")] = field(default_factory=_Tool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def settings_in(folder: Path) -> ProjectSettings | None:
 
 
 def _settings(path: Path) -> ProjectSettings | None:
-    remedy = "correct it; `peakgate help settings` lists them"
+    remedy = "correct it; `peakgate help settings` lists the keys"
     if path.name == PYPROJECT:
         asked = records.read(path, _Pyproject[Requirement], remedy).tool.peakgate
         if asked is None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import nearest, say
@@ -73,8 +74,14 @@ def topics() -> dict[str, Path]:
 def page(topic: str) -> str:
     """A page's Markdown; that of settings has the module that reads them."""
     text = topics()[topic].read_text(encoding="utf-8")
-    settings = import_module("peakgate.core.config").__doc__ or ""
+    settings = _markdown(import_module("peakgate.core.config").__doc__ or "")
     return re.sub(r"<!-- generated: (\S+) -->", lambda found: settings if found[1] == "settings" else "", text)
+
+
+def _markdown(docstring: str) -> str:
+    """A module's docstring with its examples and names as Markdown has them."""
+    text = re.sub(r"``([^`]+)``", r"`\1`", docstring)
+    return re.sub(r"\n::\n\n((?: {4}.*\n)+)", lambda found: f"\n```toml\n{dedent(found[1])}```\n", text)
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ import re
 import threading
 import tomllib
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Hashable, Sequence
 from functools import cache
 from pathlib import Path
@@ -105,6 +106,8 @@ def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
 
 def decode(content: bytes, kind: type[Decoded], path: Path, remedy: str) -> Decoded:
     """As ``read``, of content that was read from ``path``, which errors name."""
+    if path.suffix == ".toml" and content.startswith(BOM_UTF8):
+        raise RecordError(f"{path}:1: begins with a byte-order mark; save it as UTF-8 without", code=Code.MALFORMED)
     try:
         text = content.decode("utf-8" if path.suffix == ".toml" else "utf-8-sig")
     except UnicodeDecodeError:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # what a run needs is said without numpy
     from peakgate.device.interface import Device
 
 FALLBACK_NOTE = (
-    "no GPU answers: kernels run through the checked CPU emulator on small problems; "
-    "they are proven right, times are recorded, no fraction of peak is claimed"
+    "no GPU answers: kernels run through the checked CPU emulator on small problems, to prove them right; "
+    "times are recorded, no fraction of peak is claimed"
 )
 
 

@@ -1,6 +1,7 @@
 """Which families a project has, and the cases they define."""
 
 import json
+from pathlib import Path
 
 import pytest
 from expecting import refuses
@@ -181,6 +182,17 @@ def case_of(size, value, variant=""):
 
 FAMILY = Family("one", "synthetic", (STAGE,), cases, edges)
 """
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("In(n)", 'In(n, data="gone.npy")'), ("lambda xp, x: 2 * x", '"gone.npy"')]
+)
+def test_a_saved_array_that_is_missing_is_named_where_it_leaves_no_small_problem(project, before, after):
+    text = (Path(catalogue.__file__).parent / "templates" / "family.py").read_text()
+    project("scale", text.replace(before, after), scale="")
+    found = catalogue.described_problems()
+    assert found.cases == []
+    assert ["gone.npy" in each.reason for each in found.refused] == [True]
 
 
 def test_inputs_from_a_lambda_do_not_make_a_problem_of_its_own_each_time(project):

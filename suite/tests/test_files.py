@@ -4,8 +4,10 @@ import socket
 from pathlib import Path
 
 import pytest
-from peakgate.core import records
-from peakgate.core.errors import PeakgateError
+from expecting import refuses
+from peakgate.build.sources import source_text
+from peakgate.core import config, records
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import UnreadableFile, a_line_each, file_digest, read_limited, write_whole
 
 
@@ -128,3 +130,18 @@ def test_the_member_that_does_not_fit_is_named_among_many(tmp_path, at):
     members = {f"k{number}": "x" if number >= at else 1 for number in range(1000)}
     with pytest.raises(records.RecordError, match=rf"^file: k{at} is 'x'"):
         records.decode(json.dumps(members).encode(), dict[str, int], Path("file"), "see it")
+
+
+def test_a_byte_order_mark_is_named_in_settings_and_is_none_of_a_sources_text(tmp_path):
+    (tmp_path / "peakgate.toml").write_bytes(b"\xef\xbb\xbfbenchmarks = []\n")
+    with refuses(Code.MALFORMED, "byte-order mark"):
+        config.find(tmp_path)
+    (tmp_path / "k.cu").write_bytes(b"\xef\xbb\xbfint x;\n")
+    assert source_text(tmp_path / "k.cu") == "int x;\n"
+
+
+@pytest.mark.parametrize("text", ["tool = 3\n", "tool.peakgate = 3\n"])
+def test_settings_that_are_no_table_are_refused_in_words_of_toml(tmp_path, text):
+    (tmp_path / "pyproject.toml").write_text(text)
+    with refuses(Code.RECORD, "expected a table"):
+        config.find(tmp_path)

@@ -67,7 +67,10 @@ def test_a_code_is_explained(given, capsys):
 
 
 def test_settings_are_the_keys_that_the_reader_knows(capsys):
-    assert "build_timeout_s = 600" in shown(capsys, "settings")
+    text = shown(capsys, "settings")
+    assert "build_timeout_s = 600" in text
+    assert "::\n" not in text  # its module's docstring is no Markdown
+    assert "``[" not in text
 
 
 def test_messages_name_topics_that_exist_and_no_file_of_a_checkout():
