@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from peakgate.core import terminal
+from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.report import Column, Report, Row, Table, Tone
 from peakgate.core.text import counted, percent
-from peakgate.core.verdict import ExitCode, Verdict
+from peakgate.core.verdict import EMULATED_PASS, ExitCode, Verdict
 from peakgate.reports.fleet import analysis, dataset
 from peakgate.reports.fleet.analysis import Analysis, GpuStatus
 from peakgate.reports.fleet.paired import FleetShift
@@ -122,6 +123,7 @@ def of_fleet(found: Analysis) -> Report:
         command="fleet",
         exit_code=found.exit_code,
         verdict=_verdict(found),
+        qualified=EMULATED_PASS if _verdict(found) is Verdict.PASS and set(gpus["slug"]) == {EMULATOR_SLUG} else "",
         about=(("fleet", f"{found.fleet}, {found.mode}"),),
         notes=notes,
         rows=[

@@ -8,7 +8,7 @@ from peakgate.core import terminal
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.report import CellValue, Picture, Report, Row
 from peakgate.core.text import encodable
-from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
+from peakgate.core.verdict import EMULATED_PASS, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.reports.comparison.result import WORST_FIRST
 from peakgate.reports.runs.find import FORMS, Archive, RunSide, find_history, find_side
 from peakgate.reports.runs.options import add_out, add_runs, verb_parser
@@ -44,7 +44,7 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
         command="show",
         exit_code=ExitCode.OK,
         verdict=next((each for each in WORST_FIRST if each in found), Verdict.PASS),
-        qualified="" if found or not run.emulated else "emulated: no speed judged",
+        qualified="" if found or not run.emulated else EMULATED_PASS,
         about=(("run", cases.side(RunSide(str(run.path), (run,)))),),
         notes=run.notes,
         rows=rows,

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from peakgate.core.errors import PeakgateError
-from peakgate.core.verdict import ExitCode, Verdict, exit_code
+from peakgate.core.verdict import EMULATED_PASS, ExitCode, Verdict, exit_code
 from peakgate.reports.fleet import analysis, command, dataset, report
 from peakgate.reports.fleet.analysis import GpuStatus
 from peakgate.reports.fleet.pictures import heat_map, pictures
 from peakgate.reports.fleet.place import GpuPlace
 from peakgate.reports.fleet.store import FleetPlan, Store, newest
+from peakgate.reports.pages import show
 from peakgate.reports.runs.runfile import load_run
 from peakgate.reports.write import files
 from synthetic_runs import LADDER, document
@@ -236,6 +237,17 @@ def test_reports_leave_the_plan_of_a_fleet_readable_for_another_report(tmp_path)
     store.begin(plan, [])
     report.write(report.of_fleet(analysis.analyse(fleet(1))), store.folder)
     assert newest(tmp_path).read() == (plan, {})
+
+
+def test_a_pass_of_the_emulator_alone_says_beside_it_that_no_speed_was_judged(tmp_path):
+    real = fleet(8)
+    emulated = real.assign(emulated=True, slug="cpu-emulator")
+    found = [report.of_fleet(analysis.analyse(each)) for each in (real, emulated)]
+    assert [each.verdict for each in found] == [Verdict.PASS] * 2
+    assert [bool(each.qualified) for each in found] == [False, True]
+    (tmp_path / "run.json").write_text(json.dumps(document(slug="cpu-emulator")))
+    shown = show.report(load_run(tmp_path / "run.json"), pictures=False)
+    assert (shown.verdict, shown.qualified) == (Verdict.PASS, EMULATED_PASS)
 
 
 def test_the_emulators_times_are_compared_with_none():

@@ -53,6 +53,10 @@ OVER_PEAK = 1.02
 of an H200 in this project's saved runs is 0.984."""
 
 
+EMULATED_PASS = "emulated: no speed judged"
+"""Stands beside the PASS of what only the emulator ran, wherever a person reads it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """A verdict and its reason in one line."""
