@@ -37,7 +37,7 @@ from peakgate.core import config, terminal
 from peakgate.core.case import Case
 from peakgate.core.catalogue import problems
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.report import Report, add_json_option, leave_verdict
+from peakgate.core.report import Report, add_json_option, clear_verdict, leave_verdict
 from peakgate.core.selection import add_selection
 from peakgate.core.text import counted, say, warn
 from peakgate.core.verdict import ExitCode
@@ -55,6 +55,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     chosen = _chosen(verb, arguments)
     if chosen.digests:
         return _digests(chosen)
+    verdict_file = MUTANTS_FILE if chosen.mutants else CHECK_FILE
+    clear_verdict(chosen.out / verdict_file)
     project = config.current()
     outside = chosen.family is not None and (
         project.file is None or not chosen.family.resolve().is_relative_to(project.root.resolve())
@@ -66,7 +68,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             f"{chosen.family} is outside the project: its Python and its kernels, native code, run with "
             "your rights; --isolate runs them without network and without your files"
         )
-    verdict_file = MUTANTS_FILE if chosen.mutants else CHECK_FILE
     try:
         compiler = emulator.find_compiler()
     except PeakgateError as error:
@@ -179,7 +180,6 @@ def _looked_at(chosen: argparse.Namespace, checked: Mapping[str, bool], key: wai
 
 def _isolated(chosen: argparse.Namespace, folder: Path) -> int:
     """The same check in namespaces of its own, which see this folder."""
-    (chosen.out / CHECK_FILE).unlink(missing_ok=True)  # an older verdict is not this one's
     given = [] if chosen.family is None else [str(chosen.family.resolve())]
     given += [f"-k={chosen.text}", f"--schedules={chosen.schedules}", f"--jobs={chosen.jobs}"]
     given += [f"--seed={chosen.seed}"] if chosen.seed is not None else []

@@ -22,7 +22,8 @@ from peakgate.core import catalogue, config
 from peakgate.core.case import Case, RefusedCase, Scale, Sized
 from peakgate.core.catalogue import kernel_name
 from peakgate.core.edges import Chosen, chosen, searched
-from peakgate.core.errors import PeakgateError, RefusedSize, described, raised_at
+from peakgate.core.errors import NOT_OF_A_PROJECT, PeakgateError, RefusedSize, described, raised_at
+from peakgate.core.processes import exit_raises
 from peakgate.core.selection import selector
 from peakgate.device.cpu import CpuLaunchable, not_emulated
 from peakgate.device.expected import ReferenceFault, computed, expected
@@ -136,14 +137,17 @@ def _builds(
     for key, cases in grouped.items():
         made[key] = _Build(tuple(cases))
         try:
-            made[key] = _with_chosen(tuple(cases), catalogue.sized(cases[0], found.families))
-        except Exception as error:  # the family's own functions, at sizes that it did not choose
+            with exit_raises():
+                made[key] = _with_chosen(tuple(cases), catalogue.sized(cases[0], found.families))
+        except NOT_OF_A_PROJECT:
+            raise
+        except BaseException as error:  # the family's own functions, at sizes that it did not choose
             reason = f"no sizes can be chosen: {_of_family(cases[0], error)}; give it edges"
             not_described.append(catalogue.refused_as(cases[0], reason))
     return made, not_described
 
 
-def _of_family(case: Case, error: Exception) -> str:
+def _of_family(case: Case, error: BaseException) -> str:
     """An error of a family's function in one line, with its place."""
     if isinstance(error, PeakgateError):
         return error.message
@@ -214,7 +218,9 @@ def check_build(
             known, ends = {*whole.sizes.values(), *whole.refused}, time.monotonic() + search_s
             others = (case for case in searched(build.sized, seed=0) if case.size not in known)
             whole = further(whole, takewhile(lambda _: time.monotonic() < ends, others), inf)
-    except Exception as error:  # the family's own functions, at sizes that it did not choose
+    except NOT_OF_A_PROJECT:
+        raise
+    except BaseException as error:  # as for the sizes that are chosen
         return replace(found, broken=f"no sizes can be chosen: {_of_family(build.given[0], error)}")
     return whole
 

@@ -15,8 +15,9 @@ from typing import Any
 from peakgate.core import config
 from peakgate.core.case import MOST_FAMILY_CASES, REFUSED, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
 from peakgate.core.config import Project
-from peakgate.core.errors import Code, PeakgateError, defined_at, raised_at
+from peakgate.core.errors import NOT_OF_A_PROJECT, Code, PeakgateError, defined_at, raised_at
 from peakgate.core.errors import described as described_error
+from peakgate.core.processes import exit_raises
 from peakgate.core.selection import selector
 from peakgate.core.verdict import Judgement, Verdict
 
@@ -147,8 +148,11 @@ def sized(case: Case, listed: Sequence[Family] | None = None) -> Sized | None:
     project = config.current()
     family = next(each for each in (families(project) if listed is None else listed) if each.name == case.family)
     try:
-        found = family.sized(_as_defined(case, family))
-    except (Exception, SystemExit) as error:
+        with exit_raises():
+            found = family.sized(_as_defined(case, family))
+    except NOT_OF_A_PROJECT:
+        raise
+    except BaseException as error:
         raise PeakgateError(
             f"{_place(error, family, family.sized)}: sized() of the family {family.name}: {described_error(error)}",
             Code.FAMILY,
@@ -197,18 +201,32 @@ def _as_defined(case: Case, family: Family) -> Case:
 def _from(family: Family, function: Callable[[Any], Iterable[Any]], given: object, name: str) -> Iterator[Any]:
     """The cases that a function of a family yields; a PeakgateError names the place where it fails."""
     try:
-        for count, case in enumerate(function(given)):
+        for count, case in enumerate(_yielded(function, given)):
             if count == MOST_FAMILY_CASES:
                 raise ValueError(f"more than {MOST_FAMILY_CASES} cases or problems, expected fewer")  # noqa: TRY301
             if not isinstance(case, Case | RefusedCase):
                 raise TypeError(f"it yields {case!r}, expected a peakgate.case.Case")  # noqa: TRY301
             yield case
-    except (Exception, SystemExit) as error:
+    except NOT_OF_A_PROJECT:
+        raise
+    except BaseException as error:
         raise PeakgateError(
             f"{_place(error, family, function)}: {name}() of the family {family.name} gives no cases: "
             f"{described_error(error)}",
             Code.FAMILY,
         ) from error
+
+
+def _yielded(function: Callable[[Any], Iterable[Any]], given: object) -> Iterator[Any]:
+    with exit_raises():
+        found = iter(function(given))
+    end = object()
+    while True:
+        with exit_raises():
+            case = next(found, end)
+        if case is end:
+            return
+        yield case
 
 
 def _place(error: BaseException, family: Family, function: Callable[..., Any]) -> str:
@@ -256,10 +274,13 @@ def _imported(name: str, package: str, path: Path, project: Project) -> ModuleTy
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+        with exit_raises():
+            spec.loader.exec_module(module)
+    except BaseException as error:
         for loaded in [known for known in sys.modules if known.partition(".")[0] == package]:
             del sys.modules[loaded]
+        if isinstance(error, NOT_OF_A_PROJECT):
+            raise
         raise PeakgateError(
             f"{raised_at(error, path.parent) or path}: {described_error(error)}", Code.FAMILY
         ) from error

@@ -106,6 +106,10 @@ class CannotDecide(PeakgateError):
     exit_code = ExitCode.UNDECIDED
 
 
+NOT_OF_A_PROJECT = (KeyboardInterrupt, GeneratorExit)
+"""What a project's Python raises counts as its failure, SystemExit and other BaseExceptions too, but for these."""
+
+
 class RefusedSize(Exception):
     """A reference that does not take a size which was chosen for it."""
 

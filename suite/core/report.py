@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.files import write_whole
+from peakgate.core.files import unwritable, write_whole
 from peakgate.core.text import as_json, say
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
@@ -198,6 +198,14 @@ def add_json_option(parser: ArgumentParser) -> None:
 def write_json(report: Report, path: Path) -> None:
     """Write the document, whole or not at all."""
     write_whole(path, as_json(document(report)))
+
+
+def clear_verdict(path: Path) -> None:
+    """Remove the document of an earlier command, which must not pass for this one's if this one dies."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from None
 
 
 def write_verdict(report: Report, path: Path) -> None:

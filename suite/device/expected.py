@@ -11,7 +11,7 @@ import numpy as np
 from peakgate.core import dtypes
 from peakgate.core.case import Array, Buffer, Case, Reference
 from peakgate.core.dtypes import unit_of_sums
-from peakgate.core.errors import Code, PeakgateError, RefusedSize, defined_at, described, raised_at
+from peakgate.core.errors import NOT_OF_A_PROJECT, Code, PeakgateError, RefusedSize, defined_at, described, raised_at
 from peakgate.core.text import counted
 from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable, TimedLaunch
 from peakgate.judge.correctness import ExpectedOutputs
@@ -73,9 +73,9 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
     def evaluated(given: Sequence[Array], function: Callable[..., Any] = reference) -> Any:
         try:
             return function(xp, given)
-        except (PeakgateError, RefusedSize, KernelFault, MemoryError):
+        except (PeakgateError, RefusedSize, KernelFault, MemoryError, *NOT_OF_A_PROJECT):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise PeakgateError(_failing(case, function, given, error), Code.REFERENCE) from error
 
     if case.exact:

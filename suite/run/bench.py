@@ -185,9 +185,10 @@ class _Supervisor:
             if _refused(ended):
                 self.resumable = ended.code != ExitCode.BAD_INPUT and ended.returned
                 if not ended.returned:
-                    raise PeakgateError(
-                        f"{_how(ended)}, before a case; look for os._exit in conftest.py and the files of `benchmarks`",
-                        Code.BENCHMARK_TEST,
+                    raise CannotDecide(
+                        f"not measured: {_how(ended)}, without a verdict; look for os._exit in conftest.py, the files of "
+                        "`benchmarks` and what families load",
+                        Code.PROCESS,
                     )
                 return ended.code or ExitCode.DEFECT  # it said why itself, but gave no verdict
             if ended.code == FRESH and (measured := self._measured(ended)):

@@ -31,7 +31,7 @@ import numpy as np
 from peakgate.core import catalogue, config, errors, git, sandbox
 from peakgate.core.case import Array, Buffer, Case, RefusedCase, Scale, Tier
 from peakgate.core.catalogue import Catalogue
-from peakgate.core.errors import Code, PeakgateError, defined_at, described, raised_at
+from peakgate.core.errors import NOT_OF_A_PROJECT, Code, PeakgateError, defined_at, described, raised_at
 from peakgate.core.files import scratch_folder
 from peakgate.core.processes import end_group
 from peakgate.core.verdict import ExitCode
@@ -355,7 +355,9 @@ def _answer(by_id: dict[str, Listed], request: dict[str, Any], arrays: list[Any]
         found = function(np, tuple(request["shape"]) if isinstance(what, int) else arrays)
     except MemoryError as error:
         return {"memory": str(error)}, []
-    except (Exception, SystemExit) as error:
+    except NOT_OF_A_PROJECT:
+        raise
+    except BaseException as error:
         place = raised_at(error, Path(defined_at(function)).parent) or defined_at(function)
         return {"failed": f"its {what} fails ({place}): {described(error)}"}, []
     several = isinstance(found, tuple | list)

@@ -131,17 +131,20 @@ WHOLE_MISTAKES = {
     "an import that fails": ("import json\nimport nothing_of_that_name\n", "family.py:2", "ModuleNotFoundError"),
     "a syntax error": ("FAMILY = (\n", "family.py:1", "SyntaxError"),
     "an exit": ("raise SystemExit(0)\n", "family.py:1", "SystemExit"),
+    "an exit without clean-up": ("import os\nos._exit(0)\n", "family.py:2", "SystemExit"),
+    "an error that is no Exception": ("raise type('Own', (BaseException,), {})('no')\n", "family.py:1", "Own: no"),
     "no family": ("FAMILIES = 3\n", "family.py", "no FAMILY"),
     "a family of the name of another": (FAMILY.replace("family(*(", "__import__('dataclasses').replace(family(*(")
                                         .rstrip() + ", name='healthy')\n", "family.py", "is defined in"),
     "cases that raise": (LONG.replace("MISTAKE", "1 / 0"), "family.py:14", "ZeroDivisionError"),
     "cases that end the program": (LONG.replace("MISTAKE", "raise SystemExit(0)"), "family.py:14", "SystemExit: 0"),
+    "cases that end the process": (LONG.replace("MISTAKE", "__import__('os')._exit(0)"), "family.py:14", "SystemExit"),
     "cases that are none": (LONG.replace("MISTAKE", "yield 'mine'"), "family.py:12", "yields 'mine'"),
     "a launch that is none": (LONG.replace("MISTAKE", "yield case('mine', threads=0)"), "family.py:9", "(0, 1, 1)"),
 }  # fmt: skip
 
 
-BEFORE_ANY_CASE = {*list(WHOLE_MISTAKES)[:6], "an id given twice"}
+BEFORE_ANY_CASE = {*list(WHOLE_MISTAKES)[:8], "an id given twice"}
 """Mistakes after which nothing of the family is known."""
 
 LONG_MISTAKES = {
@@ -260,6 +263,17 @@ def test_a_floor_of_a_family_that_is_not_described_is_no_mistake_and_no_pass(pro
     (folder / "floors.toml").write_text('schema = 1\ngpu = "cpu-emulator"\n[floors]\n"mine.naive-64" = 0.5\n')
     code, found = bench()
     assert (code, found["mine.family.py"][0]) == (3, "INCONCLUSIVE")
+
+
+def test_a_process_that_native_code_ends_leaves_no_verdict_of_an_earlier_one(project):
+    project(FAMILY)
+    assert check()[0] == bench()[0] == 0
+    project("import ctypes\nctypes.CDLL(None)._exit(0)\n")
+    for verb in ("check", "bench"):
+        done = subprocess.run([sys.executable, "-m", "peakgate", verb], capture_output=True, text=True, check=False)
+        assert not (config.current().out / f"{verb}.json").exists()
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+    assert f"[{Code.PROCESS}]" in done.stderr
 
 
 def test_a_family_file_that_is_named_is_undecided_where_it_cannot_be_read_and_bad_input_where_it_is_not_there(project):

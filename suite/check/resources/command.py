@@ -36,7 +36,7 @@ from peakgate.check.resources.baseline import (
 from peakgate.core import catalogue, config, terminal
 from peakgate.core.case import Case, Launch, Scale, Stage, Tier
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.report import Report, leave_verdict
+from peakgate.core.report import Report, clear_verdict, leave_verdict
 from peakgate.core.selection import add_selection, selector
 from peakgate.core.text import counted, say
 from peakgate.core.verdict import ExitCode
@@ -55,6 +55,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     project = config.current()
     chosen.baseline = chosen.baseline or config.near(project.baselines / BASELINE)
     chosen.out = chosen.out or config.near(project.out)
+    clear_verdict(chosen.out / RESOURCES_FILE)
     cases = [case for scale in Scale for case in catalogue.cases(scale)]
     every = builds(cases)
     if not every:
