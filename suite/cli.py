@@ -116,7 +116,11 @@ def guarded(verb: str, run: Callable[[], int], refused: Callable[[PeakgateError]
             PeakgateError(f"peakgate {verb}: takes more memory than there is; name fewer or smaller files", Code.MEMORY)
         )
     except Exception as error:
-        code = defect(f"peakgate {one_line(verb)}", error)
+        behind = error.__context__ if isinstance(error, RuntimeError) else None
+        if isinstance(behind, OSError) and behind.errno == errno.ELOOP:  # how pathlib reports it before Python 3.13
+            code = refused(_of_system(verb, behind))
+        else:
+            code = defect(f"peakgate {one_line(verb)}", error)
     return code
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +54,7 @@ def _families(project: Project, file: Path | None = None) -> tuple[list[Family],
     """The families of a project, or of one file, and what stands for the cases of those that cannot be had."""
     found: dict[str, tuple[Family, Path]] = {}
     refused: list[RefusedCase] = []
-    for path in [file] if file else sorted(project.kernels.glob(f"[!_.]*/{FAMILY_FILE}")):
+    for path in [file] if file else _family_files(project):
         try:
             family = family_at(path, project)
         except PeakgateError as error:
@@ -63,8 +64,14 @@ def _families(project: Project, file: Path | None = None) -> tuple[list[Family],
             if known[0] is family:
                 continue
             problem = f"family {family.name!r} is defined in {known[1]} and again in {path}"
-        refused.append(RefusedCase.named(path.resolve().parent.name, FAMILY_FILE, problem, whole=True))
+        refused.append(RefusedCase.named(path.parent.resolve().name, FAMILY_FILE, problem, whole=True))
     return [family for family, _ in found.values()], refused
+
+
+def _family_files(project: Project) -> list[Path]:
+    """Whatever has the name of a family's file, links that lead nowhere included."""
+    files = (folder / FAMILY_FILE for folder in sorted(project.kernels.glob("[!_.]*")))
+    return [file for file in files if os.path.lexists(file)]
 
 
 def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None = None) -> list[Case]:
@@ -253,9 +260,9 @@ def module_at(path: Path, project: Project | None = None) -> ModuleType:
     The file and its siblings form a package, so that ``from .sibling import`` works. It is named by a hash of its
     folder: two projects may both have a family of that folder's name.
     """
-    path = path.resolve()
     if not path.is_file():
         raise PeakgateError(f"{path}: no such file; expected the {FAMILY_FILE} of a kernel family", Code.FAMILY)
+    path = path.resolve()
     package = f"peakgate_family_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:12]}"
     name = f"{package}.family"
     return sys.modules.get(name) or _imported(name, package, path, project or config.current())

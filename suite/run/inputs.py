@@ -6,6 +6,7 @@ Each is named by a hash, for the run's verdict and to know whether the run can b
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -50,7 +51,7 @@ def tree(project: Project, out: Path) -> Tree:
             return Tree()
     ours = (out.resolve(), project.runs.resolve(), (project.root / ".peakgate").resolve())
     for name in filter(None, untracked.split(b"\0")):
-        path = (project.root / name.decode("utf-8", "surrogateescape")).resolve()
+        path = Path(os.path.realpath(project.root / os.fsdecode(name)))  # a loop of links is where it begins
         if not any(path.is_relative_to(folder) for folder in ours):
             changed.update(name + b"\0" + (file_digest(path) or "").encode())
     return Tree(commit, changed.hexdigest())

@@ -265,6 +265,28 @@ def test_a_floor_of_a_family_that_is_not_described_is_no_mistake_and_no_pass(pro
     assert (code, found["mine.family.py"][0]) == (3, "INCONCLUSIVE")
 
 
+def test_a_family_file_that_is_a_link_to_nowhere_is_undecided(project):
+    folder = project(FAMILY) / "kernels" / "mine" / "family.py"
+    for target in ("../nowhere.py", "family.py"):
+        folder.unlink()
+        folder.symlink_to(target)
+        code, found = bench()
+        assert (code, found["mine.family.py"][0]) == (3, "INCONCLUSIVE")
+        assert found["mine.family.py"][1].endswith(f"[{Code.FAMILY}]")
+        code, kernels = check()
+        assert (code, kernels["mine.family.py"] is None) == (3, False)
+    assert main(["check", str(folder)]) == 2
+
+
+def test_links_in_a_circle_beside_the_families_do_not_end_a_run(project):
+    root = project(FAMILY)
+    subprocess.run(["git", "init", "-q"], check=True)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *identity, "commit", "-qm", "x", "--allow-empty"], check=True)
+    (root / "loop").symlink_to("loop")
+    assert bench()[0] == 0
+
+
 def test_a_process_that_native_code_ends_leaves_no_verdict_of_an_earlier_one(project):
     project(FAMILY)
     assert check()[0] == bench()[0] == 0
