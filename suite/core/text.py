@@ -7,6 +7,7 @@ without colours and escape sequences, so that a log stays text.
 from __future__ import annotations
 
 import difflib
+import io
 import json
 import math
 import os
@@ -14,9 +15,13 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 COMMANDS = (
     "add-mask|add-path|debug|echo|endgroup|error|group|notice|save-state|set-env|set-output|stop-commands|warning"
@@ -140,6 +145,38 @@ def print_to_nobody(stream: TextIO) -> None:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
+class PrintedIfPossible(io.FileIO):
+    """A descriptor for output that need not arrive: ``problem`` is the error by which it was not written, if any."""
+
+    problem: OSError | None = None
+
+    def write(self, content: Buffer, /) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            self.problem = error
+            return memoryview(content).nbytes
+
+
+@contextmanager
+def printed_if_possible() -> Iterator[PrintedIfPossible | None]:
+    """What is printed in the block to standard output, but where a caller replaced it, need not arrive."""
+    before = sys.__stdout__
+    if before is None or sys.stdout is not before:
+        yield None
+        return
+    before.flush()
+    raw = PrintedIfPossible(before.fileno(), "w", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw), before.encoding, errors="replace", line_buffering=before.line_buffering
+    )
+    try:
+        yield raw
+    finally:
+        sys.stdout.flush()
+        sys.stdout = before
+
+
 def open_standard_streams() -> None:
     """Give this process those of its three standard streams that its parent closed, as /dev/null.
 
@@ -149,7 +186,7 @@ def open_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (for the whole process)

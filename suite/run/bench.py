@@ -74,7 +74,7 @@ class Ended:
     """How a measuring process ended: exit code (negative for a signal), the step it was at, whether that took too long.
 
     ``verdict`` is what it sent last, None where it did not come to an end of its own. ``returned``: pytest came to its
-    end, which a file that calls ``os._exit`` cuts off.
+    end, which a file that calls ``os._exit`` cuts off. ``not_printed`` says why its output did not arrive.
     """
 
     code: int
@@ -83,6 +83,7 @@ class Ended:
     interrupted: bool
     verdict: dict[str, Any] | None
     returned: bool
+    not_printed: str
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
@@ -176,7 +177,7 @@ class _Supervisor:
                 self.resumable = error.exit_code != ExitCode.BAD_INPUT
                 raise
             if ended.verdict is not None:
-                return self._finish(ended.verdict)
+                return self._finish(ended.verdict, ended.not_printed)
             if ended.interrupted:
                 return ExitCode.INTERRUPTED
             if ended.code == AGAIN and self._measured(ended):
@@ -250,7 +251,7 @@ class _Supervisor:
         self._journal.append({CASE: step.case, "verdict": verdict.value, "reason": reason})
         return 0
 
-    def _finish(self, verdict: dict[str, Any]) -> int:
+    def _finish(self, verdict: dict[str, Any], not_printed: str) -> int:
         """Publish the run file and the verdict; nothing is published of a run that did not come to its end."""
         slug = str(verdict["device"])
         saved = self._places.publish(self._project.runs / slug)
@@ -258,6 +259,10 @@ class _Supervisor:
         about = {"command": sys.argv, "project": str(self._project.root), **self._key}
         write_verdict(self._places.out, verdict | about, self._baselines, cases, saved)
         self.resumable = verdict["partial"] is not None
+        if not_printed:
+            raise PeakgateError(
+                f"the run is saved, but standard output cannot be written ({not_printed}); redirect it", Code.SYSTEM
+            )
         return int(verdict["code"])
 
     @cached_property
@@ -285,6 +290,7 @@ class _Watched:
         self._process, self._reading, self._journal = process, reading, journal
         self._lines = Lines()
         self._verdict: dict[str, Any] | None = None
+        self._not_printed = ""
         self._step = _step("start", PROCESS_START_LIMIT_S)
         self._interrupted = self._returned = False
 
@@ -308,7 +314,9 @@ class _Watched:
                     if not self._interrupt():
                         break
         code = end_group(self._process, 0.0 if timed_out else GRACE_S)
-        return Ended(code, self._step, timed_out, self._interrupted, self._verdict, self._returned)
+        return Ended(
+            code, self._step, timed_out, self._interrupted, self._verdict, self._returned, self._not_printed
+        )
 
     def _take(self, event: dict[str, Any]) -> None:
         if "step" in event:
@@ -318,6 +326,8 @@ class _Watched:
             self._returned = True
         elif "finished" in event:
             self._verdict = event["finished"]
+        elif "not_printed" in event:
+            self._not_printed = str(event["not_printed"])
         elif "refused" in event:
             raise PeakgateError.repeated(str(event["refused"]))
         elif "undecided" in event:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from peakgate.core.errors import Code, PeakgateError, refused
 from peakgate.core.processes import collect_as_usual, collect_rarely, end_with_parent
-from peakgate.core.text import nearest
+from peakgate.core.text import nearest, printed_if_possible
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
 from pluggy import HookimplMarker
@@ -156,7 +156,23 @@ def fixed_arguments(root: Path) -> list[str]:
 
 
 def measure(arguments: Sequence[str]) -> int:
-    """Run pytest in this process; its exit code in our terms. The supervisor reports a mistake, if there is one."""
+    """Run pytest in this process; its exit code in our terms. The supervisor reports a mistake, if there is one.
+
+    Where standard output takes nothing the run is saved all the same, and that is reported at its end.
+    """
+    with printed_if_possible() as output:
+        code = _measured(arguments)
+    problem = None if output is None else output.problem
+    if problem is None or isinstance(problem, BrokenPipeError):  # the verdict counts, not who reads it
+        return code
+    link = _link(arguments)
+    if not link.supervised:
+        raise problem
+    link.send(not_printed=problem.strerror)
+    return code
+
+
+def _measured(arguments: Sequence[str]) -> int:
     import pytest  # noqa: PLC0415  (takes half a second, beside which the GPU is begun on)
 
     in_our_terms = {

@@ -64,6 +64,19 @@ def test_an_output_that_takes_nothing_is_never_exit_code_1(redirected, code):
     assert answer("--version", redirected=redirected)[0] == code
 
 
+@pytest.mark.parametrize(("redirected", "code"), [(">&-", 0), ("| true", 0), ("> /dev/full", 2)])
+def test_a_run_is_saved_wherever_its_output_goes(project, tmp_path, redirected, code):
+    (tmp_path / "peakgate.toml").write_text('benchmarks = ["benchmarks"]\n')
+    (tmp_path / "benchmarks").mkdir()
+    text = "import numpy\n\ndef bench_x(gpu_benchmark):\n    gpu_benchmark.expect(abs)(abs, numpy.ones(4))\n"
+    (tmp_path / "benchmarks" / "bench_x.py").write_text(text)
+    found, reported = answer("bench", "--device", "cpu", redirected=redirected)
+    assert found == code
+    assert (tmp_path / ".peakgate" / "out" / "bench.json").exists()
+    assert len(list((tmp_path / ".benchmarks").rglob("*.json"))) == 1
+    assert not reported or (f"[{Code.SYSTEM}]" in reported and len(reported.splitlines()) == 1)
+
+
 def test_a_working_directory_that_is_gone_is_bad_input_in_one_line(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
