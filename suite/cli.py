@@ -141,9 +141,8 @@ def _printed_alone(
     os.dup2(2, 1)
     try:
         code = run()
-    except SystemExit as error:  # of argparse, which has printed why
+    except SystemExit as error:  # of --help
         code = error.code if isinstance(error.code, int) else ExitCode.BAD_INPUT
-        refusals = [PeakgateError("an option that is not possible: see standard error", Code.OPTION)] if code else []
     finally:
         sys.stdout.flush()
         os.dup2(kept, 1)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder
+from peakgate.core.options import at_least, seconds_above_0
 from peakgate.core.report import Report, add_json_option, write_json
 from peakgate.core.selection import add_selection
 from peakgate.core.text import Progress, counted, say, warn
@@ -28,7 +29,7 @@ from peakgate.reports.ab.means import AB_FOLDER, MANIFEST, SIDES, Budget, Means,
 from peakgate.reports.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
 from peakgate.reports.ab.process import SideBroken, built_environment
 from peakgate.reports.ab.schedule import Side
-from peakgate.reports.runs.options import GATE_EXIT_CODES, add_verdict_options, at_least, verb_parser
+from peakgate.reports.runs.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
 from peakgate.run.lock import add_lock_options, device_uuid, locked
 
 OUTCOME = "peakgate.reports.ab.outcome"
@@ -103,17 +104,10 @@ def add_pairs_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="fresh pairs for suspects, twice as many for one that they leave open (default: 20)",
     )
-    parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="stop cleanly after so long")
+    parser.add_argument("--budget", type=seconds_above_0, metavar="SECONDS", help="stop cleanly after so long")
     parser.add_argument("--device", default="gpu:0", help="gpu, gpu:N or gpu:N,M (default: gpu:0)")
     parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
     add_lock_options(parser)
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds above 0")
-    return seconds
 
 
 def _ab(options: argparse.Namespace) -> ExitCode:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import scratch_folder
+from peakgate.core.options import at_least
 from peakgate.core.text import Progress, counted, say, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.ab.command import add_pairs_options
@@ -36,7 +37,7 @@ from peakgate.reports.bisect.commits import (
 from peakgate.reports.bisect.report import BisectAnswer, plan_lines, report
 from peakgate.reports.bisect.search import BuiltCommit, Effort, End, Unusable, groups, narrowed, search
 from peakgate.reports.comparison.result import change_text
-from peakgate.reports.runs.options import GATE_EXIT_CODES, add_out, at_least, verb_parser
+from peakgate.reports.runs.options import GATE_EXIT_CODES, add_out, verb_parser
 from peakgate.reports.write import files
 from peakgate.run.lock import device_uuid, locked
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 from peakgate.core import terminal
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.options import VerbParser, at_least
 from peakgate.core.report import CellValue, Report, Table, write_json
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
@@ -21,7 +21,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison import resample
 from peakgate.reports.comparison.command import SELFTEST_FILE
 from peakgate.reports.runs.find import FORMS, add_run_names, named_runs
-from peakgate.reports.runs.options import add_baselines, add_out, at_least, verb_parser
+from peakgate.reports.runs.options import add_baselines, add_out, verb_parser
 from peakgate.reports.runs.runfile import Run, load_run
 from peakgate.run.lock import device_uuid
 
@@ -34,7 +34,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     """Run the sessions and return the exit code of their selftest, or of the session that left no run."""
     if arguments and not arguments[0].startswith("-"):
         return judge(arguments)
-    parser = argparse.ArgumentParser(prog=f"peakgate {verb}", description=__doc__, allow_abbrev=False)
+    parser = VerbParser(prog=f"peakgate {verb}", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "--sessions", type=at_least(resample.FEWEST_SESSIONS), default=10, metavar="N", help="how many (default: 10)"
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from peakgate.core import config
 from peakgate.core.case import Scale, Tier
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
+from peakgate.core.options import VerbParser
 from peakgate.core.text import Progress, counted
 from peakgate.reports.fleet import archive, place
 from peakgate.reports.fleet import store as stores
@@ -162,7 +163,7 @@ def _refuse_changed(plan: FleetPlan, packed: archive.ProjectArchive, store: Stor
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = VerbParser(
         prog=f"peakgate {verb}",
         description="Run the project's gate on every GPU of this machine, or of the Dask cluster whose scheduler is "
         "named, and report which GPUs, nodes and racks are slow. Other options go to `peakgate bench`: -k, --tier, ...",

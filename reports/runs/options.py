@@ -8,13 +8,14 @@ from pathlib import Path
 from urllib.parse import quote
 
 from peakgate.core import config
+from peakgate.core.options import VerbParser
 
 GATE_EXIT_CODES = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide"
 
 
 def verb_parser(verb: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
     """A parser of one verb's options, as ``peakgate VERB --help`` shows them."""
-    return argparse.ArgumentParser(prog=f"peakgate {verb}", description=description, epilog=epilog)
+    return VerbParser(prog=f"peakgate {verb}", description=description, epilog=epilog)
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
@@ -54,18 +55,6 @@ def _commit_url(text: str) -> Callable[[str], str]:
     if not text.startswith(("https://", "http://")) or "{}" not in text:
         raise argparse.ArgumentTypeError(f"{text}: expected https://..., {{}} in place of the hash")
     return lambda commit: text.replace("{}", quote(commit, safe=""))
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """A whole number, this or more, for argparse."""
-
-    def count(text: str) -> int:
-        number = int(text)
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text}: expected {least} or more")
-        return number
-
-    return count
 
 
 def add_verdict_options(parser: argparse.ArgumentParser) -> None:

@@ -37,6 +37,7 @@ from peakgate.core import config, terminal
 from peakgate.core.case import Case
 from peakgate.core.catalogue import problems
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.options import VerbParser
 from peakgate.core.report import Report, add_json_option, clear_verdict, leave_verdict
 from peakgate.core.selection import add_selection
 from peakgate.core.text import counted, say, warn
@@ -243,7 +244,7 @@ def _digests(chosen: argparse.Namespace) -> ExitCode:
 
 
 def _chosen(verb: str, arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = VerbParser(
         prog=f"peakgate {verb}",
         description="Run every kernel in the checked emulator, without a GPU. Compiles and runs native code of the "
         "project with your rights.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.options import VerbParser
 from peakgate.core.text import nearest, say
 from peakgate.core.verdict import ExitCode
 
@@ -21,7 +21,7 @@ FOLDERS = ("", "how-to", "reference", "explanation")
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Print the page, section or code that is named; without one the list of topics."""
-    parser = argparse.ArgumentParser(
+    parser = VerbParser(
         prog=f"peakgate {verb}",
         description="Print a page, a section of one by the words of its heading, or what an error's code means.",
     )

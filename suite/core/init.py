@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from peakgate.core import config, git
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import read_text, write_whole
+from peakgate.core.options import VerbParser
 from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 
@@ -46,7 +46,7 @@ IGNORED = (".peakgate/", ".benchmarks/", ".cache/")
 
 def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
     """Write the missing files, print which, and the next step."""
-    parser = argparse.ArgumentParser(
+    parser = VerbParser(
         prog="peakgate init",
         description="Make the working directory a project: [tool.peakgate] in its pyproject.toml, and as examples "
         "one kernel with its family.py and one benchmark test, where there are none yet. Nothing is overwritten.",

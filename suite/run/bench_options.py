@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.options import VerbParser, at_least, seconds_above_0
 from peakgate.core.report import add_json_option
 from peakgate.core.selection import MEANING
-from peakgate.run.lock import add_lock_options, seconds
+from peakgate.run.lock import add_lock_options
 
 
 def names() -> list[str]:
@@ -20,7 +21,7 @@ def names() -> list[str]:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of our own options."""
-    made = argparse.ArgumentParser(
+    made = VerbParser(
         prog="peakgate bench",
         description="Prove, time and gate every kernel of the project on the device at hand. A case that crashes or "
         f"does not end costs itself alone: the others are measured in a fresh process. -k EXPRESSION: {MEANING}. Other "
@@ -49,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--cases", help="a file of case ids, one per line: run these, of any tier")
     made.add_argument(
         "--seed",
-        type=int,
+        type=at_least(0),
         metavar="N",
         help="draw what launches find in their buffers, and places in memory, as the run did whose file has this seed",
     )
@@ -75,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--launch-limit",
-        type=seconds,
+        type=seconds_above_0,
         metavar="SECONDS",
         help="a launch that takes longer is a TIMEOUT (default: from its work, the peak and its floor)",
     )

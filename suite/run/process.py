@@ -80,6 +80,17 @@ class _Watch:
 
             raise not_loaded(error) from None
 
+    @HookimplMarker("pytest")(wrapper=True)
+    def pytest_cmdline_main(self) -> Generator[None, int, int]:
+        """The same of arguments that it looks at later: an expression, files that are not there."""
+        import pytest  # noqa: PLC0415  (as in measure)
+
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            known = PeakgateError.repeated(" ".join(str(error).split()))
+            raise known if known.code else _option_refused(known.message) from None
+
     def pytest_internalerror(self) -> None:
         self.crashed = True
 

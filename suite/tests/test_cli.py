@@ -35,6 +35,19 @@ def test_every_verb_explains_itself(verb, capsys):
     assert capsys.readouterr().out.startswith(f"usage: peakgate {verb}")
 
 
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        *("bench --seed x", "bench --seed -1", "bench --wait -1", "bench --launch-limit 0", "bench -k (", "bench foo"),
+        *("bench --no-such-option", "check --seed -1", "history --since x", "ab --pairs 0", "floors", "help a b c"),
+    ],
+)
+def test_a_mistake_in_the_options_of_a_verb_is_one_line_with_its_code(mistake, project, capfd):
+    assert cli.main(mistake.split()) == 2
+    reported = capfd.readouterr().err
+    assert (len(reported.splitlines()), reported[-8:]) == (1, f"[{Code.OPTION}]\n")
+
+
 def test_a_missing_extra_is_one_line_that_says_what_to_install():
     without = (
         "import sys; sys.modules['scipy'] = None; from peakgate.cli import main; sys.exit(main(['compare', 'a', 'b']))"

@@ -36,6 +36,7 @@ from peakgate.check.resources.baseline import (
 from peakgate.core import catalogue, config, terminal
 from peakgate.core.case import Case, Launch, Scale, Stage, Tier
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.options import VerbParser
 from peakgate.core.report import Report, clear_verdict, leave_verdict
 from peakgate.core.selection import add_selection, selector
 from peakgate.core.text import counted, say
@@ -149,7 +150,7 @@ def summary(current: Survey, findings: Sequence[ResourceFinding], wall_s: float)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = VerbParser(
         prog="peakgate resources",
         description="Compare registers, spills, shared memory and occupancy of every kernel with a baseline; no GPU.",
     )

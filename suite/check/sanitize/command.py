@@ -30,6 +30,7 @@ from peakgate.core import config, terminal
 from peakgate.core.case import Case, Role
 from peakgate.core.catalogue import kernel_name, problems
 from peakgate.core.errors import Code, PeakgateError, refused
+from peakgate.core.options import VerbParser
 from peakgate.core.processes import run_in_group
 from peakgate.core.report import Report, leave_verdict
 from peakgate.core.selection import add_selection
@@ -85,7 +86,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="peakgate sanitize", description="Run every kernel under a sanitizer.")
+    parser = VerbParser(prog="peakgate sanitize", description="Run every kernel under a sanitizer.")
     parser.add_argument(
         "--tool", dest="tools", action="append", choices=SANITIZER_TOOLS, help="one tool (default: all four)"
     )
