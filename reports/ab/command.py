@@ -11,7 +11,7 @@ from pathlib import Path
 
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import scratch_folder
-from peakgate.core.options import at_least, seconds_above_0
+from peakgate.core.options import at_least, compute_capability, seconds_above_0
 from peakgate.core.report import Report, add_json_option, write_json
 from peakgate.core.selection import add_selection
 from peakgate.core.text import Progress, counted, say, warn
@@ -114,6 +114,8 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     if not GPU.fullmatch(options.device):
         raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N", Code.OPTION)
     base, head = _wanted(options)
+    if options.capability is not None:
+        compute_capability(options.capability)  # the sides read it themselves
     if options.plan and options.json:
         raise PeakgateError("--json: a plan has no verdict; leave --plan or --json out", Code.OPTION)
     if options.plan:

@@ -64,6 +64,8 @@ def test_a_commit_that_does_not_exist_is_named(
         (["a", "b", "c"], Code.OPTION),
         (["a", "--device", "cpu"], Code.OPTION),
         (["a", "--device", "gpu:0,"], Code.OPTION),
+        (["a", "--plan", "--capability", "x"], Code.OPTION),
+        (["a", "--plan", "--capability", "5.2"], Code.OPTION),
         (["--base-dir", "nowhere", "--head-dir", "nowhere"], Code.PROJECT),
     ],
 )

@@ -94,7 +94,7 @@ class _Notes(Struct):
 
 
 class BuildError(PeakgateError):
-    """A kernel that does not compile; the first line names file and line."""
+    """A kernel that does not compile, or whose source cannot be read; the first line names file and line."""
 
     code = Code.BUILD
 
@@ -213,7 +213,10 @@ class _Unit:
             raise BuildError(objection)
         defined = [f"--define-macro={name}={value}" for name, value in ((MACRO, "1"), *defines)]
         options = (*OPTIONS, f"--gpu-architecture={stage.architecture(capability)}", *defined, *stage.options)
-        return _Unit(stage, tuple(read_sources(stage.source, stage.include)), options)
+        try:
+            return _Unit(stage, tuple(read_sources(stage.source, stage.include)), options)
+        except PeakgateError as error:
+            raise BuildError(error.message, error.code) from None
 
     @property
     def file_name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -29,6 +30,22 @@ def at_least(least: int) -> Callable[[str], int]:
         return number
 
     return count
+
+
+OLDEST_CAPABILITY = (7, 5)
+"""The lowest compute capability of a GPU that is supported."""
+
+
+def compute_capability(text: str) -> tuple[int, int]:
+    """A compute capability, ``9.0``, as two numbers; PeakgateError for one that no GPU has which is supported."""
+    found = re.fullmatch(r"([0-9]{1,3})\.([0-9])", text)
+    numbers = (int(found[1]), int(found[2])) if found else (0, 0)
+    if numbers < OLDEST_CAPABILITY:
+        oldest = ".".join(map(str, OLDEST_CAPABILITY))
+        raise PeakgateError(
+            f"--capability {text!r}: expected two numbers and a dot, such as 9.0, from {oldest} on", Code.OPTION
+        )
+    return numbers
 
 
 def seconds_above_0(text: str) -> float:

@@ -112,7 +112,7 @@ def build_kernel(
     macros = [
         _directive(option) for option in (*(f"-D{macro}" for macro in given), *taken) if option[:2] in ("-D", "-U")
     ]
-    files = read_sources(source, folders)
+    files = _read(source, folders)
     entry = entry_of(kernel, files)
     runtime = build_runtime(compiler)
     of_nvidia = compilers.needs_nvidia(file.text for file in files)
@@ -214,6 +214,13 @@ def build_runtime(compiler: Compiler) -> Path:
             list(pool.map(compile_one, RUNTIME_SOURCES, objects))
         link(objects, library, scratch, compiler)
     return library
+
+
+def _read(source: Path, folders: Sequence[Path]) -> list[SourceFile]:
+    try:
+        return read_sources(source, folders)
+    except PeakgateError as error:
+        raise KernelBuildError(error.message, error.code) from None
 
 
 def prebuild(

@@ -36,6 +36,7 @@ from peakgate.core import config
 from peakgate.core.case import Buffer, Case, Role, Scale, Tier
 from peakgate.core.errors import Code, PeakgateError, described, refused
 from peakgate.core.git import tree_of
+from peakgate.core.options import compute_capability
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.measure.data import input_array, inputs_of
@@ -284,10 +285,7 @@ def parse_capability(text: str | None) -> tuple[int, int]:
                 "no GPU answers, see nvidia-smi; without one, name the target, such as --capability 9.0", Code.NO_GPU
             )
         return found
-    major, _, minor = text.partition(".")
-    if not (major.isdigit() and minor.isdigit()):
-        raise PeakgateError(f"--capability {text!r}: expected two numbers and a dot, such as 9.0", Code.OPTION)
-    return int(major), int(minor)
+    return compute_capability(text)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peakgate.core.errors import Code, PeakgateError, refused
-from peakgate.core.processes import collect_as_usual, collect_rarely, end_with_parent
+from peakgate.core.processes import collect_as_usual, collect_rarely, end_with_parent, variables
 from peakgate.core.text import nearest, printed_if_possible
 from peakgate.core.verdict import ExitCode
 from peakgate.device import driver
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DEVICE, LINK = "--peakgate-device=", "--peakgate-link="
 KERNELS = Path(__file__).with_name("bench_kernels.py")
 BENCH_SETTINGS = Path(__file__).with_name("bench.toml")
-"""pytest's settings for our own tests: a stranger's addopts are none of ours."""
+"""pytest's settings for our own tests: a stranger's addopts are none of ours, those of the environment included."""
 
 NO_CASE = (
     "there is no case to measure: no family of `kernels` has one for this device and tier, no test of `benchmarks` "
@@ -171,7 +171,7 @@ def measure(arguments: Sequence[str]) -> int:
 
     Where standard output takes nothing the run is saved all the same, and that is reported at its end.
     """
-    with printed_if_possible() as output:
+    with variables(PYTEST_ADDOPTS=""), printed_if_possible() as output:
         code = _measured(arguments)
     problem = None if output is None else output.problem
     if problem is None or isinstance(problem, BrokenPipeError):  # the verdict counts, not who reads it

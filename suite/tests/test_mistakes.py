@@ -230,6 +230,22 @@ def test_a_kernel_that_does_not_compile_is_undecided_in_bench_as_in_check(projec
     assert kernels["mine.mine"].startswith("mine.cu:4: ")
 
 
+def test_the_users_own_options_of_pytest_are_none_of_ours(project, monkeypatch):
+    project(FAMILY)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
+    assert bench()[0] == 0
+
+
+def test_a_source_with_a_zero_byte_is_undecided_and_the_rest_is_reported(project):
+    folder = project(FAMILY)
+    (folder / "kernels" / "mine" / "mine.cu").write_bytes(b"x\0y")
+    code, found = bench()
+    assert (code, found["mine.mine-100"][0], found["mine.beside-100"][0]) == (3, "INCONCLUSIVE", "NO_FLOOR")
+    assert found["mine.mine-100"][1].endswith(f"[{Code.SOURCE}]")
+    code, kernels = check()
+    assert (code, kernels["mine.mine"] is None, kernels["mine.beside"]) == (3, False, None)
+
+
 def test_what_a_kernel_got_wrong_outranks_what_is_not_described(project):
     folder = project(FAMILY.replace("return 2 * x  #", "return 2 * y  #"))
     (folder / "kernels" / "healthy" / "mine.cu").write_text(KERNEL.replace("2 *", "3 *") % "mine")

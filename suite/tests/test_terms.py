@@ -329,7 +329,7 @@ def test_identities_are_those_of_the_tier_the_case_and_the_architecture(project,
     assert sorted(printed(capsys, "--capability", "9.0", "--tier", "full")) == sorted(project.ids)
     assert list(printed(capsys, "--capability", "9.0", "--tier", "full", "--case", full)) == [full]
     assert printed(capsys, "--capability", "9.0", "--case", "no.such") == {}
-    assert printed(capsys, "--capability", "5.0") == {}
+    assert identity.identities(list(project.found.values()), (5, 0)) == {}
     terms_only = printed(capsys, "--terms")
     assert sorted(terms_only) == sorted(project.ids)
     assert "code" not in terms_only[full]
@@ -408,7 +408,7 @@ def test_builds_are_those_of_the_file_in_its_order(project, tmp_path, capsys, mo
     assert "code" not in printed(capsys, "--capability", "9.0")[project.ids[0]]
 
 
-@pytest.mark.parametrize("text", ["9", "9,0", "x.0", "9.x", "", ".", "9."])
+@pytest.mark.parametrize("text", ["9", "9,0", "x.0", "9.x", "", ".", "9.", "².0", "0.0", "1.0", "7.4"])
 def test_a_capability_that_is_none_is_bad_input(text, capsys):
     assert identity.main(["--capability", text]) == 2
     assert "[PG101]" in capsys.readouterr().err
