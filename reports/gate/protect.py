@@ -56,6 +56,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     files = changed_files(commit, root)
     below = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
     inside = _without_repacked(below, commit, folder)
+    _read_new_floors(folder, inside)
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     if not options.no_contracts:
         found += changes.repository_changes(files, _kernels(root, project))
@@ -194,6 +195,14 @@ def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.Protecte
             before = _floors_then(f"{ref}:{folder.name}/{name}", text_then(commit, folder, name))
             found += changes.floor_changes(gpu, before, load_floors(folder / name, gpu=gpu).by_case)
     return found
+
+
+def _read_new_floors(folder: Path, files: Sequence[FileChange]) -> None:
+    """PeakgateError where floors that the base does not have are none: the next change would be judged by them."""
+    for file in files:
+        gpu, _, name = file.path.partition("/")
+        if name == FLOORS_FILE and file.state == "A" and not (file.link or file.repository):
+            load_floors(folder / file.path, gpu=gpu)
 
 
 def _floors_then(name: str, text: str) -> Mapping[str, float]:

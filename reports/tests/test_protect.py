@@ -215,6 +215,29 @@ def test_floors_that_cannot_be_read_are_named_with_their_commit(gpu: Path, capsy
     assert reported.endswith(f" [{Code.RECORD}]\n")
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x = ", Code.MALFORMED),
+        ("[floors]", Code.RECORD),
+        (floors({PAD: 1.5}), Code.RECORD),
+        (floors({PAD: 0.5}), Code.GPU_MODELS),
+        (floors({PAD: 0.5}).replace("h200", "h100-80gb"), None),
+    ],
+)
+@pytest.mark.parametrize("added", [False, True])
+def test_new_floors_of_another_gpu_are_read_as_strictly(
+    gpu: Path, capsys: Captured, text: str, code: Code | None, added: bool
+) -> None:
+    other = gpu.with_name("nvidia-h100-80gb")
+    other.mkdir()
+    (other / "floors.toml").write_text(text)
+    if added:
+        git("add", ".")
+    assert main(["protect", "--base", "base"]) == (0 if code is None else 2)
+    assert code is None or refusal(capsys) is code
+
+
 def test_a_command_that_fails_leaves_no_older_verdict(gpu: Path) -> None:
     assert main(["protect", "--base", "base", "--out", "out"]) == 0
     assert main(["protect", "--base", "nowhere", "--out", "out"]) == 2
