@@ -23,6 +23,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
@@ -444,6 +445,8 @@ def kernel(
             wanted = tuple(islice(_labelled(asked or ()), MOST_FAMILY_CASES + 1))
             if not wanted and scale is Scale.SMALL and small_sizes is not None:
                 wanted = probed()[-1:]
+            # Of what is measured the catalogue refuses them.
+            yield from _given_twice(folder, stage, sizes if scale is Scale.SMALL else (), called_at)
         except Exception as error:
             yield cast("Case", _refused(folder, stage, usual[1], error, called_at))
             return
@@ -601,6 +604,14 @@ def _numbers(size: Size) -> tuple[int, ...]:
 
 def _label(numbers: Sequence[int]) -> str:
     return "x".join(map(str, numbers))
+
+
+def _given_twice(folder: Path, stage: Stage, sizes: Sizes, called_at: str) -> Iterator[Case]:
+    """Placeholders for sizes that are given more than once, of as many sizes as a family may have."""
+    found = Counter(label for _, label in islice(_labelled(sizes), MOST_FAMILY_CASES + 1))
+    for label in (label for label, count in found.items() if count > 1):
+        error = ValueError(f"sizes has {label} twice; give each size once")
+        yield cast("Case", _refused(folder, stage, label, error, called_at))
 
 
 def _labelled(sizes: Sizes) -> Iterator[_Labelled]:

@@ -122,6 +122,7 @@ SHORT_MISTAKES = {
                                       "", "input data: the function gives float64 (3,)"),
     "input data that fails": ("In(n), Value(n)]  #", "In(n, data=lambda xp, s: 1 / 0), Value(n)]  #",
                               "family.py:5", "ZeroDivisionError"),
+    "a size given a second time": ("sizes=[1 << 12]", "sizes=[1 << 12] * (1 + (name == 'mine.cu'))", "", "twice"),
     "a saved array that is not there": ("In(n), Value(n)]  #", 'In(n, data="gone.npy"), Value(n)]  #', "", "gone.npy"),
 }  # fmt: skip
 
