@@ -20,6 +20,7 @@ from peakgate.core.errors import NOT_OF_A_PROJECT, Code, PeakgateError, defined_
 from peakgate.core.errors import described as described_error
 from peakgate.core.processes import exit_raises
 from peakgate.core.selection import selector
+from peakgate.core.text import encodable
 from peakgate.core.verdict import Judgement, Verdict
 
 FAMILY_FILE = "family.py"
@@ -263,6 +264,11 @@ def module_at(path: Path, project: Project | None = None) -> ModuleType:
     if not path.is_file():
         raise PeakgateError(f"{path}: no such file; expected the {FAMILY_FILE} of a kernel family", Code.FAMILY)
     path = path.resolve()
+    if encodable(str(path)) != str(path):
+        raise PeakgateError(
+            f"{encodable(str(path))}: expected a name in UTF-8, which compilers and reports take; rename the folder",
+            Code.FAMILY,
+        )
     package = f"peakgate_family_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:12]}"
     name = f"{package}.family"
     return sys.modules.get(name) or _imported(name, package, path, project or config.current())

@@ -53,7 +53,7 @@ def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
 
 def top_of(folder: Path) -> Path:
     """The top folder of the repository around ``folder``."""
-    return Path(ask(folder, "rev-parse", "--show-toplevel").decode("utf-8", "surrogateescape").removesuffix("\n"))
+    return Path(os.fsdecode(ask(folder, "rev-parse", "--show-toplevel")).removesuffix("\n"))
 
 
 def tree_of(project: Path) -> Path:
@@ -83,7 +83,7 @@ def export(commit: str, top: Path, to: Path, *paths: str) -> None:
     to.mkdir()
     if not ask(top, "ls-tree", commit):
         return
-    git_dir = ask(top, "rev-parse", "--absolute-git-dir").decode("utf-8", "surrogateescape").removesuffix("\n")
+    git_dir = os.fsdecode(ask(top, "rev-parse", "--absolute-git-dir")).removesuffix("\n")
     index = to.with_suffix(".index")
     checkout = ("checkout", "--quiet", "--no-recurse-submodules", commit, "--", *(paths or ["."]))
     ask(to, f"--git-dir={git_dir}", f"--work-tree={to}", *checkout, GIT_INDEX_FILE=str(index))

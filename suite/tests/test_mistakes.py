@@ -1,6 +1,7 @@
 """A mistake in the description of a case leaves its own cases undecided; every other case is reported."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -293,6 +294,28 @@ def test_a_family_file_that_is_a_link_to_nowhere_is_undecided(project):
         code, kernels = check()
         assert (code, kernels["mine.family.py"] is None) == (3, False)
     assert main(["check", str(folder)]) == 2
+
+
+def test_a_family_whose_folder_has_no_name_in_utf_8_is_undecided(project):
+    project(FAMILY, os.fsdecode(b"\xff"))
+    code, found = bench()
+    assert (code, found["_.family.py"][0]) == (3, "INCONCLUSIVE")
+    assert {found[case][0] for case in HEALTHY} == {"NO_FLOOR"}
+    code, kernels = check()
+    assert (code, kernels["_.family.py"] is None, kernels["healthy.mine"]) == (3, False, None)
+
+
+def test_the_encoding_of_the_environment_does_not_end_a_run(project):
+    root = project(FAMILY)
+    subprocess.run(["git", "init", "-q"], check=True)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *identity, "commit", "-qm", "x", "--allow-empty"], check=True)
+    (root / "ü x.json").write_text("{}")
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "peakgate", "bench", "--device", "cpu"]
+    done = subprocess.run(command, env=os.environ | ascii_only, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert judged().keys() >= HEALTHY
 
 
 def test_links_in_a_circle_beside_the_families_do_not_end_a_run(project):
