@@ -48,6 +48,17 @@ def test_a_mistake_in_the_options_of_a_verb_is_one_line_with_its_code(mistake, p
     assert (len(reported.splitlines()), reported[-8:]) == (1, f"[{Code.OPTION}]\n")
 
 
+def test_an_interrupt_during_the_imports_is_130_without_a_word():
+    interrupted = "import sys; sys.argv = ['peakgate', '--version']; sys.meta_path.insert(0, Finder())"
+    finder = (
+        "class Finder:\n    def find_spec(self, name, *_):\n"
+        "        if name == 'peakgate.core.config':\n            raise KeyboardInterrupt\n"
+    )
+    run = f"{finder}{interrupted}\nimport runpy; runpy.run_module('peakgate', run_name='__main__', alter_sys=True)"
+    done = subprocess.run([sys.executable, "-P", "-c", run], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_a_missing_extra_is_one_line_that_says_what_to_install():
     without = (
         "import sys; sys.modules['scipy'] = None; from peakgate.cli import main; sys.exit(main(['compare', 'a', 'b']))"
