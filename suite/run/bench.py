@@ -187,8 +187,8 @@ class _Supervisor:
                 self.resumable = ended.code != ExitCode.BAD_INPUT and ended.returned
                 if not ended.returned:
                     raise CannotDecide(
-                        f"not measured: {_how(ended)}, without a verdict; look for os._exit in conftest.py, the files of "
-                        "`benchmarks` and what families load",
+                        f"not measured: {_how(ended)}, without a verdict; look for os._exit in conftest.py, the files "
+                        "of `benchmarks` and what families load",
                         Code.PROCESS,
                     )
                 return ended.code or ExitCode.DEFECT  # it said why itself, but gave no verdict
@@ -314,9 +314,7 @@ class _Watched:
                     if not self._interrupt():
                         break
         code = end_group(self._process, 0.0 if timed_out else GRACE_S)
-        return Ended(
-            code, self._step, timed_out, self._interrupted, self._verdict, self._returned, self._not_printed
-        )
+        return Ended(code, self._step, timed_out, self._interrupted, self._verdict, self._returned, self._not_printed)
 
     def _take(self, event: dict[str, Any]) -> None:
         if "step" in event:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
-from _pytest.config import ConftestImportFailure
 from peakgate.core import config
 from peakgate.core.case import Tier
 from peakgate.core.config import Project
@@ -126,7 +125,7 @@ class _Collecting:
         where, folder = collector.nodeid, collector.path.parent if collector.path.is_file() else collector.path
         if error is not None:
             cause = _cause(error)
-            reported = _described(cause) if isinstance(error, ConftestImportFailure) else reported
+            reported = _described(cause) if _of_conftest(error) else reported
             if line := raised_at(cause, folder):
                 where = str(config.near(Path(line)))
         self.problem = str(PeakgateError(f"{where}: cannot be collected: {reported}", Code.BENCHMARK_TEST))
@@ -135,12 +134,12 @@ class _Collecting:
 
 def not_loaded(error: BaseException) -> BaseException:
     """The error with which a conftest file ends pytest's start, as a PeakgateError; any other as it is."""
-    if not isinstance(error, (ConftestImportFailure, SystemExit)):
+    if not (_of_conftest(error) or isinstance(error, SystemExit)):
         return error
     cause = _cause(error)
     frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if Path(frame.filename).name == CONFTEST]
-    if isinstance(error, ConftestImportFailure):
-        where = raised_at(cause, error.path.parent) or str(error.path)
+    if (path := _of_conftest(error)) is not None:
+        where = raised_at(cause, path.parent) or str(path)
     elif frames:
         where = f"{frames[-1].filename}:{frames[-1].lineno}"
     else:
@@ -148,10 +147,16 @@ def not_loaded(error: BaseException) -> BaseException:
     return PeakgateError(f"{config.near(Path(where))}: cannot be loaded: {_described(cause)}", Code.BENCHMARK_TEST)
 
 
+def _of_conftest(error: BaseException) -> Path | None:
+    """The conftest file that an error of pytest is about, for which it has no public name; None for another error."""
+    return Path(vars(error)["path"]) if type(error).__name__ == "ConftestImportFailure" else None
+
+
 def _cause(error: BaseException) -> BaseException:
     """What a file raised while it was imported, within pytest's error about it."""
-    if isinstance(error, ConftestImportFailure):
-        return error.cause
+    if _of_conftest(error):
+        cause: BaseException = vars(error)["cause"]
+        return cause
     return error.__cause__ if isinstance(error, pytest.Collector.CollectError) and error.__cause__ else error
 
 

@@ -470,23 +470,41 @@ ENDINGS = {
     "syntax": "x = (",
     "exit": "raise SystemExit(0)",
     "exit of pytest": "import pytest; pytest.exit('x', 0)",
-    "exit of the process": "import os; os._exit(0)",
 }
 
 
-@pytest.mark.parametrize("name", ["bench_ops.py", "conftest.py", "below/conftest.py"])
+FILES = ("bench_ops.py", "conftest.py", "below/conftest.py")
+
+
+@pytest.fixture
+def ended_by(benchmarks, bench):
+    """Measure a project of which this file of ``benchmarks`` ends with these statements."""
+
+    def run(name, ending):
+        folder = benchmarks("def bench_x(gpu_benchmark): ...\n")
+        file = folder / "benchmarks" / name
+        file.parent.mkdir(exist_ok=True)
+        (file.parent / "bench_beside.py").write_text("")
+        file.write_text(f"import json\n{ending}\n")
+        return bench(folder, SAVED)
+
+    return run
+
+
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_file_that_does_not_import_is_bad_input_whose_line_is_named(benchmarks, bench, name, ending):
-    folder = benchmarks("def bench_x(gpu_benchmark): ...\n")
-    file = folder / "benchmarks" / name
-    file.parent.mkdir(exist_ok=True)
-    (file.parent / "bench_beside.py").write_text("")
-    file.write_text(f"import json\n{ENDINGS[ending]}\n")
-    done = bench(folder, SAVED)
+def test_a_file_that_does_not_import_is_bad_input_whose_line_is_named(ended_by, name, ending):
+    done = ended_by(name, ENDINGS[ending])
     reported = [line for line in (done.stdout + done.stderr).splitlines() if f"[{Code.BENCHMARK_TEST}]" in line]
     assert (done.returncode, len(reported)) == (2, 1), done.stdout + done.stderr
     assert "INTERNALERROR" not in done.stdout + done.stderr
-    assert f"benchmarks/{name}:2: " in reported[0] or "os._exit" in reported[0]
+    assert f"benchmarks/{name}:2: " in reported[0]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_ends_the_process_leaves_the_run_undecided(ended_by, name):
+    done = ended_by(name, "import os; os._exit(0)")
+    assert (done.returncode, f"[{Code.PROCESS}]" in done.stderr) == (3, True), done.stdout + done.stderr
 
 
 def test_a_list_of_cases_needs_a_conftest_that_imports(benchmarks, monkeypatch):
