@@ -138,7 +138,7 @@ def _scaled(xp: Any, case: Case, found: Any, values: Sequence[Array]) -> Sequenc
         try:
             array = xp.asarray(each)
             fits = np.broadcast_shapes(array.shape, value.shape) == value.shape
-        except (TypeError, ValueError):
+        except (ValueError, TypeError):
             fits = False
         if not fits or array.dtype.kind not in ("biufc" if value.dtype.kind == "c" else "biuf"):
             wanted = f"expected numbers that broadcast to {value.shape}, or None"

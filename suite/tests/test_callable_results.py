@@ -91,7 +91,7 @@ def read_only(array):
 def test_an_array_that_no_call_can_write_is_left_as_it_is(array):
     before = array.copy()
     _, alone = proven(lambda x: 2 * x, lambda x: x + x, array)
-    assert alone.startswith("not checked on fresh inputs")
+    assert alone.startswith("not checked on")
     _, beside = proven(lambda x, y: 2 * x * y[0], lambda x, y: (x + x) * y[0], array, X.copy())
     assert not beside.startswith("not ")
     assert (array == before).all()

@@ -184,9 +184,9 @@ def test_complex_numbers_are_compared_part_by_part(tolerance):
     assert judged(case, (data, data.copy())).right
     wrong = data.copy()
     wrong[3, 1] = wrong[3, 1].conj()
-    assert "[3, 1] is -26, expected 26 (imaginary part)" in judged(case, (wrong, data)).mismatch
+    assert "expected 26 (imaginary part)" in judged(case, (wrong, data)).mismatch
     wrong[0], wrong[4] = 1 + 1j, np.nan
-    assert ": 9 of 32 elements are wrong" in judged(case, (wrong, data)).mismatch
+    assert ": 9 of 32 " in judged(case, (wrong, data)).mismatch
 
 
 def test_complex_outputs_may_have_a_reference_of_real_numbers_or_a_wider_one():
