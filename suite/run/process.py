@@ -196,7 +196,7 @@ def _measured(arguments: Sequence[str]) -> int:
         status = pytest.main(list(arguments), plugins=[watch])
     except PeakgateError as error:
         return _refused(error, arguments)
-    sys.stdout.flush()  # a supervisor that is told of a mistake waits for nothing more
+    sys.stdout.flush()  # a supervisor that hears of a mistake waits for nothing more
     link.send(returned=int(status))  # a file that calls os._exit leaves this out
     if watch.crashed:
         return ExitCode.DEFECT

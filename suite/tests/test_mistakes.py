@@ -305,11 +305,16 @@ def test_a_family_whose_folder_has_no_name_in_utf_8_is_undecided(project):
     assert (code, kernels["_.family.py"] is None, kernels["healthy.mine"]) == (3, False, None)
 
 
-def test_the_encoding_of_the_environment_does_not_end_a_run(project):
-    root = project(FAMILY)
+def in_a_repository():
+    """Make the working directory a git repository with a commit."""
     subprocess.run(["git", "init", "-q"], check=True)
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run(["git", *identity, "commit", "-qm", "x", "--allow-empty"], check=True)
+
+
+def test_the_encoding_of_the_environment_does_not_end_a_run(project):
+    root = project(FAMILY)
+    in_a_repository()
     (root / "ü x.json").write_text("{}")
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-m", "peakgate", "bench", "--device", "cpu"]
@@ -320,9 +325,7 @@ def test_the_encoding_of_the_environment_does_not_end_a_run(project):
 
 def test_links_in_a_circle_beside_the_families_do_not_end_a_run(project):
     root = project(FAMILY)
-    subprocess.run(["git", "init", "-q"], check=True)
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run(["git", *identity, "commit", "-qm", "x", "--allow-empty"], check=True)
+    in_a_repository()
     (root / "loop").symlink_to("loop")
     assert bench()[0] == 0
 
