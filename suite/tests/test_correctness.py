@@ -189,10 +189,53 @@ def test_complex_numbers_are_compared_part_by_part(tolerance):
     assert ": 9 of 32 " in judged(case, (wrong, data)).mismatch
 
 
+def test_neighbours_that_are_parts_of_complex_numbers_are_reported_as_these():
+    wanted = np.arange(1.0, 37.0).reshape(2, 3, 6)
+    found = wanted.copy()
+    found[1, 2, 3] -= 9
+    result = compare(np, found, wanted, correctness.ErrorBound(1.0), pairs=True)
+    assert (result.worst.index, result.worst.wrong, result.worst.elements) == ((1, 2, 1, 1), 1, 18)
+    assert result.mismatch.startswith(" [1, 2, 1] is 25, expected 34 (imaginary part), off by 9,")
+    found[0, 0, 4:] += 20
+    result = compare(np, found, wanted, correctness.ErrorBound(1.0), pairs=True)
+    assert (result.worst.index, result.worst.wrong, result.worst.elements) == ((0, 0, 2, 0), 2, 18)
+    assert "2 of 18" in result.mismatch
+    assert "(real part)" in result.mismatch
+
+
+def test_parts_of_complex_numbers_may_be_off_by_their_own_magnitude():
+    wanted = np.ones((2, 3, 4))
+    found = wanted.copy()
+    found[0, 0, 1] += 9
+    found[1, 2, 3] += 9
+    magnitude = np.array([[[100.0]], [[1.0]]])
+    bound = correctness.ErrorBound(weighted=0.1)
+    result = compare(np, found, wanted, bound, magnitude=lambda: magnitude, pairs=True)
+    assert (result.worst.index, result.worst.wrong) == ((1, 2, 1, 1), 1)
+    assert compare(np, found, wanted, bound, magnitude=lambda: magnitude * 100, pairs=True).right
+
+
+def test_a_real_output_of_a_complex_reference_is_compared_part_by_part():
+    wanted = np.ones((2, 2), np.complex64)
+    assert judged(EXACT, (np.ones((2, 2), np.float32), wanted)).right
+    result = judged(EXACT, (np.ones((2, 2), np.float32), wanted + 1j))
+    assert (result.worst.index[-1], result.worst.wrong, result.worst.elements) == (1, 4, 4)
+
+
+def test_an_error_that_passed_before_elements_had_bounds_is_only_named_where_they_are_weighted():
+    wanted, found = np.array([100.0, 1.0]), np.array([100.0, 2.0])
+    for bound, named in (
+        (correctness.ErrorBound(0.5, tolerance=0.1), False),
+        (bound_of(0.1, "float32", "float32"), True),
+    ):
+        assert ("before 0.3" in compare(np, found, wanted, bound).mismatch) == named
+
+
 def test_complex_outputs_may_have_a_reference_of_real_numbers_or_a_wider_one():
     data = np.ones((2, 2), np.complex64)
     assert judged(EXACT, (data, np.ones((2, 2), np.float32))).right
-    assert not judged(EXACT, (data + 1j, np.ones((2, 2), np.float32))).right
+    wrong = judged(EXACT, (data + 1j, np.ones((2, 2), np.float32))).worst
+    assert (wrong.wrong, wrong.elements) == (4, 4)
     wide = np.full((2, 2), 1 + 2j, np.complex128)
     assert judged(NEAR, (wide.astype(np.complex64), wide)).right
 
