@@ -184,7 +184,7 @@ def test_complex_numbers_are_compared_part_by_part(tolerance):
     assert judged(case, (data, data.copy())).right
     wrong = data.copy()
     wrong[3, 1] = wrong[3, 1].conj()
-    assert "expected 26 (imaginary part)" in judged(case, (wrong, data)).mismatch
+    assert "26 (imaginary part)" in judged(case, (wrong, data)).mismatch
     wrong[0], wrong[4] = 1 + 1j, np.nan
     assert ": 9 of 32 " in judged(case, (wrong, data)).mismatch
 
@@ -195,7 +195,7 @@ def test_neighbours_that_are_parts_of_complex_numbers_are_reported_as_these():
     found[1, 2, 3] -= 9
     result = compare(np, found, wanted, correctness.ErrorBound(1.0), pairs=True)
     assert (result.worst.index, result.worst.wrong, result.worst.elements) == ((1, 2, 1, 1), 1, 18)
-    assert result.mismatch.startswith(" [1, 2, 1] is 25, expected 34 (imaginary part), off by 9,")
+    assert all(each in result.mismatch for each in ("[1, 2, 1]", "expected 34", "(imaginary part)", "off by 9,"))
     found[0, 0, 4:] += 20
     result = compare(np, found, wanted, correctness.ErrorBound(1.0), pairs=True)
     assert (result.worst.index, result.worst.wrong, result.worst.elements) == ((0, 0, 2, 0), 2, 18)
