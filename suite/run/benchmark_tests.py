@@ -332,9 +332,10 @@ class BenchmarkTests(_Collecting):
 
     def _fails_afterwards(self, item: pytest.Item, reason: str) -> None:
         """Leave a case undecided whose fixtures fail after its test, unless its own verdict fails."""
-        case = case_of(item.nodeid)
-        if any(entry["case"] == case.id and entry["verdict"] in FAILS for entry in self._run.entries):
+        case, entries = case_of(item.nodeid), self._run.entries
+        if any(entry["case"] == case.id and entry["verdict"] in FAILS for entry in entries):
             return
+        entries[:] = [entry for entry in entries if entry["case"] != case.id]
         self._run.skipped.pop(case.id, None)
         judgement, fixture = Judgement(Verdict.INCONCLUSIVE, reason), self._used.get(item.nodeid)
         if fixture is None or fixture.outcome is None:

@@ -158,12 +158,11 @@ class Results:
                 self._ahead[case_id] = self._in_turns(self.cases[case_id], asked)
 
     def keep(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
-        """Keep what came of a case, in place of what was kept of it before, here and in the journal: entry and samples.
+        """Keep what came of a case, here and in the journal: its entry and its samples.
 
         After a lost GPU context this process ends, and a fresh one goes on.
         """
         entry = run_file.extra_info(outcome)
-        self.entries[:] = [each for each in self.entries if each["case"] != entry["case"]]
         self.entries.append(entry)
         times_us = outcome.samples.times_us if outcome.samples else ()
         self.link.send(case=outcome.case.id, extra_info=entry, times_us=times_us)
