@@ -114,15 +114,15 @@ def _judged(name: str, dtype: str, found: Any, exact: Sequence[Any], reference: 
     rounded = Rounded(TOLERANCES[dtype], unit_of_sums(dtype))
     seconds = []
 
-    def magnitude() -> Any:
+    def magnitudes() -> Iterator[Any]:
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         start.record()
         (size,) = estimated(cupy, lambda moved: [reference(*moved)], exact, [wanted], [rounded])
         end.record()
         end.synchronize()
         seconds.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
-        return size
+        yield size
 
-    result = compare(cupy, found, wanted, bound, magnitude=magnitude, compared=elements.compared)
+    result = compare(cupy, found, wanted, bound, magnitudes=magnitudes, compared=elements.compared)
     row = {"kernel": name, "type": dtype, "elements": found.size, "error_over_bound": result.ratio}
     return row | {"estimate_ms": 1e3 * seconds[0] if seconds else "", "right": result.right}

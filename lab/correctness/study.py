@@ -369,7 +369,7 @@ class Judge:
             ("given", max(tolerance_of_sums(self.dtype, self.kind.terms), 0.0), self.magnitude),
         ):
             bound = bound_of(allowed, self.dtype, "float64")
-            ratios[rule] = compare(np, found, self.wanted, bound, magnitude=partial(_same, weight)).ratio
+            ratios[rule] = compare(np, found, self.wanted, bound, magnitudes=partial(_same, [weight])).ratio
         return ratios
 
 

@@ -30,8 +30,8 @@ from peakgate.device.expected import ReferenceFault, computed, expected
 from peakgate.device.interface import KernelFault
 from peakgate.emulator import KernelBuildError, KernelDefect
 from peakgate.emulator.defects import RaceStep
-from peakgate.judge.correctness import ExpectedOutputs, WrongElement, check
-from peakgate.measure.data import patterned
+from peakgate.judge.correctness import ExpectedOutputs, NothingCompared, WrongElement, check
+from peakgate.measure.data import PATTERNS, patterned
 
 WRONG_RESULT = "wrong result"
 DIED = "died"
@@ -266,6 +266,7 @@ def check_cases(
     found: list[LaunchFinding] = []
     launches = 0
     broken: str | None = None
+    blank: str | None = None
     load = cache(emulator.load)
     for case in cases:
         report(case.id)
@@ -277,12 +278,17 @@ def check_cases(
             return BuildReport(
                 kernel, len(cases), broken=f"{case.id}: no room in memory ({error}); check smaller sizes"
             )
+        except NothingCompared as error:  # data that the operation cannot bear; another problem must have others
+            blank = str(error)
+            continue
         except PeakgateError as error:
             broken = broken or str(error)
             continue
         launches += len(launched)
         found += [finding for findings in launched for finding in findings]
     sizes = {case.id: case.size for case in cases}
+    if not launches and not all(case.variant.endswith(PATTERNS) for case in cases):
+        broken = broken or blank
     return BuildReport(kernel, len(cases), launches, tuple(found), broken=broken, sizes=sizes)
 
 

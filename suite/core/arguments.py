@@ -16,8 +16,9 @@ from peakgate.core.dtypes import Array
 from peakgate.core.errors import Code, PeakgateError
 
 Data = None | float | tuple[float, float] | Path | Callable[..., Array]
-"""Contents of an input. None: random values in [-1, 1), for integers of their whole range; ``(low, high)``:
-random values from ``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
+"""Contents of an input. None: random values in [-1, 1), for integers of their whole range, among them equal neighbours,
+zeros and limits; on edge-size problems also patterns (``peakgate.measure.data``). ``(low, high)``: random values from
+``low`` up to but not including ``high``; a number: that number; a path: the array that numpy.save
 left there; a function: ``data(xp, shape)``. An array holds values, which are rounded to the type, or elements of a type
 that NumPy lacks, by ml_dtypes or as they are stored (``peakgate.core.dtypes.read``)."""
 

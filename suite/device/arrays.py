@@ -20,7 +20,7 @@ import numpy as np
 from peakgate.core.case import Array
 from peakgate.core.dtypes import BITS
 from peakgate.judge.magnitudes import shares
-from peakgate.measure.data import random_array
+from peakgate.measure.data import random_bits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -251,7 +251,7 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
         return False
     bits_module = importlib.import_module("cupy") if on_gpu(value) else np
     count = int(np.prod(value.shape, dtype=np.int64))
-    bits = random_array(bits_module, (count,), "uint32", seed)
+    bits = random_bits(bits_module, count, seed)
     order = bits.astype(np.int64) % count if scaled or redraw else bits_module.argsort(bits)
     factor = (bits >> np.uint32(_UINT32_BITS - 23)).astype(np.float32) * np.float32(2.0**-24) + np.float32(0.5)
     if framework(value) == "torch":

@@ -20,7 +20,7 @@ from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunc
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
 from peakgate.device.stream import SampleStream, StreamHandle
 from peakgate.measure.energy import Energy
-from peakgate.measure.refill import SEEDS
+from peakgate.measure.refill import KEY_WORDS, SEEDS, round_keys
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
 
 TRIAL_LIMIT_NS = 200_000_000
@@ -137,6 +137,7 @@ class GpuCall(CallableLaunchable):
         self._device, self._call, self._stream, self._behaviour = device, call, stream, behaviour
         self._outputs = outputs
         self._seeds: list[int] = []
+        self._keys = round_keys([device.draw(SEEDS) for _ in range(KEY_WORDS)])
         self._words = [
             (words, kept)
             for array, saved in zip(call.arrays, call.saved, strict=True)
@@ -156,7 +157,7 @@ class GpuCall(CallableLaunchable):
         """Time calls; Unmeasurable where a part of their work ran before they were timed.
 
         Before each sample, untimed, arrays that a call changes are restored and one word in every 4 KiB of real arrays
-        changes. The witness is given one call of each batch, with the arrays as that call found them. Where the process
+        changes. The witness is given the calls that it wants, with the arrays as each found them. Where the process
         reserves L2 for persisting lines, they are reset before each sample, one at a time.
         """
         hold = not self._behaviour.waits_for_host
@@ -178,27 +179,35 @@ class GpuCall(CallableLaunchable):
         state.begin(self._stream, call.run, self._behaviour.batch, hold=hold, before=rewind)
         ready = state.ready(call.run)
 
-        def batch(index: int) -> Sequence[tuple[float, float | None]]:
-            count = 1 if persisting_l2_bytes() else self._behaviour.batch  # each batch resets them
-            if self._outputs is None or not watched.wanted():
+        launch_us: float | None = None
+
+        def batch(index: int, count: int) -> Sequence[tuple[float, float | None]]:
+            nonlocal launch_us
+            # Each batch resets persisting lines.
+            count = 1 if persisting_l2_bytes() else min(count, self._behaviour.batch)
+            outputs, wanted = self._outputs, watched.wanted(count, launch_us) if self._outputs else 0
+            places = list(range(count))
+            chosen = sorted(places.pop(watched.draw(len(places))) for _ in range(wanted))
+            if outputs is None or not chosen:
                 return state.batch(self._stream, ready, count, hold=hold, change=before)
             call.rewind_all()  # what batches that were not judged left
             self._seeds.clear()
-            chosen, outputs = watched.draw(count), self._outputs
-            copies = [
-                copy_of(each) if framework(each) else each for each in outputs()
-            ]  # their memory: no call finds it
+            # Memory for the outputs of each, which no call finds.
+            copies = {at: [copy_of(each) if framework(each) else each for each in outputs()] for at in chosen}
 
             def after(at: int) -> None:
-                if at == chosen:
-                    _copy_all(outputs(), copies)
+                if at in copies:
+                    _copy_all(outputs(), copies[at])
 
             times = state.batch(self._stream, ready, count, hold=hold, change=before, after=after)
-            result = call.result
-            call.rewind_all()
-            for seed in self._seeds[: chosen + 1]:
-                self._change(seed)
-            watched.judge(TimedLaunch(self.case, f"timed call {chosen + 1} of batch {index + 1}", call.arrays, copies))
+            launch_us = min(time_us for time_us, _ in times)
+            result, seeds = call.result, list(self._seeds)
+            for at in chosen:
+                call.rewind_all()
+                for seed in seeds[: at + 1]:
+                    self._change(seed)
+                where = f"timed call {at + 1} of batch {index + 1}"
+                watched.judge(TimedLaunch(self.case, where, call.arrays, copies.pop(at)))
             call.result = result
             return times
 
@@ -210,6 +219,7 @@ class GpuCall(CallableLaunchable):
             self._stream.control if hold and not state.captures else None,
             power=nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None,
             rest=let_clock_recover,
+            owed=watched.owed if self._outputs else lambda _launch_us: 0,
         )
         if (
             hold
@@ -259,10 +269,10 @@ class GpuCall(CallableLaunchable):
     def _change(self, seed: int) -> None:
         by_gpu: dict[int, list[tuple[Any, Any, int]]] = {}
         for at, (words, kept) in enumerate(self._words):
-            by_gpu.setdefault(words.device.id, []).append((words, kept, seed + 2 * at))
+            by_gpu.setdefault(words.device.id, []).append((words, kept, seed + at))
         for gpu, numbered in by_gpu.items():
             with cupy.cuda.Device(gpu):
-                elements.change(numbered)
+                elements.change(numbered, self._keys)
 
 
 def _by_torch(call: Call) -> bool:

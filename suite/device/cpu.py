@@ -32,6 +32,7 @@ from peakgate.emulator.defects import DefectKind, Trace
 from peakgate.judge.peaks import Peaks
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
+from peakgate.measure.limits import emulated_launch_us
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 if TYPE_CHECKING:
@@ -236,18 +237,19 @@ class CpuLaunchable:
         pools = refill.pools(self.case, _noise, lambda pool, at: input_array(np, pool, at + self._secret))
         contents = refill.Contents(refill.HostRefiller(), buffers, pools, self._pristine, draw)
         contents.begin(arrays)
-        count = min(_SAMPLES, plan.min_samples)
+        least = min(_SAMPLES, plan.min_samples)
         times_us: list[float] = []
-        for index in range(count):
+        launch_us = emulated_launch_us(self.case.work)  # not what it took: equal seeds give equal runs
+        while len(times_us) < least or (witness and witness.owed(launch_us)):
             contents.next()
             start = time.perf_counter()
             self.launch()
             times_us.append((time.perf_counter() - start) * 1e6)
-            if witness and witness.wanted():
-                given = [*contents.given(index), *self._constants.values()]
+            if witness and witness.wanted(1, launch_us):
+                given = [*contents.given(len(times_us) - 1), *self._constants.values()]
                 copies = [output.copy() for output in self.outputs]
-                witness.judge(TimedLaunch(self.case, f"timed launch {index + 1}", given, copies))
-        return Samples(tuple(times_us), (None,) * count, 0, f"{METHOD}, {refill.replayed(contents)}")
+                witness.judge(TimedLaunch(self.case, f"timed launch {len(times_us)}", given, copies))
+        return Samples(tuple(times_us), (None,) * len(times_us), 0, f"{METHOD}, {refill.replayed(contents)}")
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (the emulator has no counter)
         """None: an emulated launch takes none of a GPU's energy."""

@@ -13,17 +13,43 @@ static __device__ __forceinline__ unsigned int mixed(unsigned int bits)
 
 #if defined VALUE
 
-extern "C" __global__ void fill(VALUE* values, unsigned long long count, unsigned int offset)
+// peakgate.measure.data._from_bits: the element of 32 random bits, as its own bits. All products and sums are exact.
+static __device__ __forceinline__ VALUE from_bits(unsigned int bits)
+{
+#if defined INTEGER
+    return (VALUE)bits;
+#elif defined LONG_INTEGER || defined DOUBLE
+    const unsigned long long words = (unsigned long long)bits << 32 | mixed(bits + 1);
+#ifdef DOUBLE
+    return (VALUE)__double_as_longlong((double)(words >> 11) * 0x1p-52 - 1.0);
+#else
+    return words;
+#endif
+#else
+    const unsigned int wide = __float_as_uint((float)(bits >> 8) * 0x1p-23f - 1.0f);
+#if defined BFLOAT16
+    return (VALUE)(wide >> 16);
+#elif defined HALF
+    VALUE half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(__uint_as_float(wide & 0xFFFFE000u)));
+    return half;
+#else
+    return wide;
+#endif
+#endif
+}
+
+// peakgate.measure.data.random_array: VALUE is an unsigned integer of the type's size.
+extern "C" __global__ void fill(VALUE* values, unsigned long long count, unsigned int offset, const VALUE* specials)
 {
     const unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
     for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        const unsigned int bits = mixed((unsigned int)i + offset);
-#ifdef UNUSED_BITS
-        // The product is exact, so one fused operation rounds as two do.
-        values[i] = (VALUE)(bits >> UNUSED_BITS) * (VALUE)UNIT - (VALUE)1;
-#else
-        values[i] = (VALUE)bits;
-#endif
+        const unsigned int bits = mixed((unsigned int)i + offset), byte = mixed(bits + 2) >> 24;
+        if (byte >= COPIED && byte < SPECIAL) {
+            values[i] = specials[byte % (SPECIAL - COPIED)];
+        } else {
+            values[i] = from_bits(byte < COPIED ? mixed((unsigned int)i + offset - 1) : bits);
+        }
     }
 }
 
@@ -73,11 +99,12 @@ struct Changed {
     unsigned char* target;
     const unsigned char* pool;
     unsigned long long words;
-    unsigned int pool_words, word_bytes, place_offset, pool_offset;
+    unsigned int pool_words, word_bytes, seed, unused;
 };
 
 struct AllChanged {
     Changed buffers[MOST_CHANGED];
+    unsigned int keys[ROUNDS], unused;
 };
 
 // peakgate.measure.refill.change of several buffers, blockIdx.y of them each: in every page one word becomes one of the
@@ -90,8 +117,13 @@ extern "C" __global__ void change(const AllChanged all, unsigned int page_bytes)
     for (unsigned long long page = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; page < pages; page += step) {
         const unsigned long long first = page * per_page;
         const unsigned int within = (unsigned int)min(at.words - first, (unsigned long long)per_page);
-        const unsigned long long place = first + __umulhi(mixed((unsigned int)page + at.place_offset), within);
-        const unsigned long long from = __umulhi(mixed((unsigned int)page + at.pool_offset), at.pool_words);
+        unsigned int left = (unsigned int)page, right = at.seed;
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round) { // peakgate.measure.refill.enciphered
+            left = (__funnelshift_r(left, left, 8) + right) ^ all.keys[round];
+            right = __funnelshift_l(right, right, 3) ^ left;
+        }
+        const unsigned long long place = first + __umulhi(left, within), from = __umulhi(right, at.pool_words);
 #define MOVE(WORD) ((WORD*)at.target)[place] = ((const WORD*)at.pool)[from]
         switch (at.word_bytes) {
         case 1: MOVE(unsigned char); break;

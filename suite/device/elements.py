@@ -14,15 +14,30 @@ from typing import Any
 
 import cupy
 import numpy as np
+from peakgate.core import dtypes
 from peakgate.core.case import Array
 from peakgate.judge.correctness import ErrorBound, Largest
-from peakgate.measure.data import MANTISSA_BITS, seed_offset
-from peakgate.measure.refill import SPARSE_BYTES, chunk_bytes
+from peakgate.measure import data
+from peakgate.measure.data import COPIED_BELOW, PARTS, SPECIAL_BELOW, seed_offset, specials
+from peakgate.measure.refill import ROUNDS, SEEDS, SPARSE_BYTES, Words, chunk_bytes
 
 ELEMENTS_SOURCE = Path(__file__).with_name("elements.cu")
 
-FILLED = {"float32": "float", "float64": "double", "int32": "int", "uint32": "unsigned int"}
-COMPARED_TYPES = FILLED | {
+FILLED = {
+    "float16": "HALF",
+    "bfloat16": "BFLOAT16",
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+    **dict.fromkeys(("int16", "uint16", "int32", "uint32"), "INTEGER"),
+    **dict.fromkeys(("int64", "uint64"), "LONG_INTEGER"),
+}
+"""Types that ``random_array`` fills by itself, and the macro of elements.cu that says how."""
+
+COMPARED_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "uint32": "unsigned int",
     "int8": "signed char",
     "uint8": "unsigned char",
     "int16": "short",
@@ -33,17 +48,25 @@ COMPARED_TYPES = FILLED | {
 _THREADS, _MOST_BLOCKS = 256, 2048
 
 
-def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array | None:
-    """The same bits as ``measure.data.random_array``; None for a type that is not in FILLED."""
+def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
+    """The same bits as ``measure.data.random_array``; by its own way for a type that is not in FILLED."""
+    if dtype in PARTS:
+        return random_array((*shape, 2), PARTS[dtype], seed).view(dtype).reshape(shape)
     if dtype not in FILLED:
-        return None
-    values = cupy.empty(shape, dtype)
-    bits = MANTISSA_BITS.get(dtype)
-    macros = {"VALUE": FILLED[dtype]} | ({} if bits is None else {"UNUSED_BITS": 32 - bits, "UNIT": 2.0 ** (1 - bits)})
-    fill = _function("fill", tuple(macros.items()))
+        return data.random_array(cupy, shape, dtype, seed)
+    values = cupy.empty(shape, dtypes.storage(dtype))
+    value = {1: "char", 2: "short", 4: "int", 8: "long long"}[values.itemsize]
+    macros = ("VALUE", f"unsigned {value}"), (FILLED[dtype], 1), ("COPIED", COPIED_BELOW), ("SPECIAL", SPECIAL_BELOW)
+    fill = _function("fill", macros)
     if values.size:
-        fill(_grid(values.size), (_THREADS,), (values, np.uint64(values.size), np.uint32(seed_offset(seed))))
+        drawn = np.uint64(values.size), np.uint32(seed_offset(seed)), _specials(dtype)
+        fill(_grid(values.size), (_THREADS,), (values, *drawn))
     return values
+
+
+@cache
+def _specials(dtype: str) -> Array:
+    return cupy.asarray(specials(dtype))
 
 
 _MOST_FILLED = 8
@@ -56,9 +79,9 @@ _ALL_FILLED = np.dtype([("buffers", _FILLED, (_MOST_FILLED,))])
 _MOST_CHANGED = 8
 _CHANGED = np.dtype(
     [("target", "u8"), ("pool", "u8"), ("words", "u8")]
-    + [(name, "u4") for name in ("pool_words", "word_bytes", "place_offset", "pool_offset")]
+    + [(name, "u4") for name in ("pool_words", "word_bytes", "seed", "unused")]
 )
-_ALL_CHANGED = np.dtype([("buffers", _CHANGED, (_MOST_CHANGED,))])
+_ALL_CHANGED = np.dtype([("buffers", _CHANGED, (_MOST_CHANGED,)), ("keys", "u4", (ROUNDS,)), ("unused", "u4")])
 """The structs of elements.cu."""
 
 
@@ -78,18 +101,19 @@ def refill(arrays: Sequence[tuple[Array, Array, int]]) -> None:
             kernel((*_grid(most), len(some)), (_THREADS,), (given.view(_ALL_FILLED)[0],))
 
 
-def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:
-    """``measure.refill.change`` of each array with its pool and seed, with the same bits, in stream order."""
+def change(arrays: Sequence[tuple[Array, Array, int]], keys: Words) -> None:
+    """``measure.refill.change`` of each array with its pool, seed and keys, with the same bits, in stream order."""
     for first in range(0, len(arrays), _MOST_CHANGED):
         some = [each for each in arrays[first : first + _MOST_CHANGED] if each[0].size]
         given = np.zeros(_MOST_CHANGED, _CHANGED)
         for at, (target, pool, seed) in enumerate(some):
-            places = seed_offset(seed), seed_offset(seed + 1)
-            given[at] = (target.data.ptr, pool.data.ptr, target.size, pool.size, target.itemsize, *places)
+            given[at] = (target.data.ptr, pool.data.ptr, target.size, pool.size, target.itemsize, seed % SEEDS, 0)
         pages = max((math.ceil(target.nbytes / SPARSE_BYTES) for target, _, _ in some), default=0)
         if pages:
-            kernel = _function("change", (("MOST_CHANGED", _MOST_CHANGED),))
-            kernel((*_grid(pages), len(some)), (_THREADS,), (given.view(_ALL_CHANGED)[0], np.uint32(SPARSE_BYTES)))
+            kernel = _function("change", (("MOST_CHANGED", _MOST_CHANGED), ("ROUNDS", ROUNDS)))
+            every = np.zeros(1, _ALL_CHANGED)
+            every["buffers"], every["keys"] = given, keys
+            kernel((*_grid(pages), len(some)), (_THREADS,), (every[0], np.uint32(SPARSE_BYTES)))
 
 
 def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:

@@ -15,8 +15,8 @@ from peakgate.core.errors import NOT_OF_A_PROJECT, Code, PeakgateError, RefusedS
 from peakgate.core.text import counted
 from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable, TimedLaunch
 from peakgate.judge.correctness import ExpectedOutputs
-from peakgate.judge.magnitudes import Rounded, estimated, of_row
-from peakgate.measure.data import saved_array
+from peakgate.judge.magnitudes import Rounded, estimated, of_row, with_rounding
+from peakgate.measure.data import input_array, saved_array
 
 _WIDE = {"f": "float64", "c": "complex128"}
 
@@ -56,8 +56,9 @@ def expected(
 
 
 def computed(xp: Any, launchable: Launchable | TimedLaunch) -> list[Array]:
-    """The values of the OUT and INOUT buffers as the launch left them, in argument order."""
-    return _values(xp, launchable.outputs, launchable.case.outputs)
+    """The values of the OUT and INOUT buffers as the launch left them, in argument order, of truth values the bytes."""
+    values = _values(xp, launchable.outputs, launchable.case.outputs)
+    return [value.view("uint8") if value.dtype.kind == "b" else value for value in values]
 
 
 def _values(xp: Any, arrays: Sequence[Array], buffers: Sequence[Buffer]) -> list[Array]:
@@ -85,20 +86,27 @@ def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Refere
     except MemoryError:  # in float64 they take up to four times the room
         values = _fitting(case, evaluated(inputs))
 
-    @cache
-    def magnitudes() -> Sequence[Array | None]:
-        if case.scale is not None:
-            return _scaled(xp, case, evaluated(exact_inputs(inputs), case.scale), values)
-        types = [buffer.dtype for buffer in case.outputs]
-        rounded = [Rounded(*each) for each in zip(case.tolerances(len(values)), map(unit_of_sums, types), strict=True)]
-        return estimated(xp, partial(reference, xp), exact_inputs(inputs), values, rounded)
+    if case.scale is not None:
+        scale = case.scale
+        return ExpectedOutputs(
+            values, [cache(lambda: _scaled(xp, case, evaluated(exact_inputs(inputs), scale), values))]
+        )
+    types = [buffer.dtype for buffer in case.outputs]
+    rounded = [Rounded(*each) for each in zip(case.tolerances(len(values)), map(unit_of_sums, types), strict=True)]
+    of_inputs = partial(reference, xp)
 
-    return ExpectedOutputs(values, magnitudes)
+    def redrawn(seed: int) -> Sequence[Array]:
+        buffers = [*case.inputs, *(buffer for _, buffer in case.stage.constants)]
+        return exact_inputs(_values(xp, [input_array(xp, each, seed + at) for at, each in enumerate(buffers)], buffers))
+
+    moved = cache(lambda: estimated(xp, of_inputs, exact_inputs(inputs), values, rounded))
+    in_float32 = cache(lambda: with_rounding(xp, of_inputs, exact_inputs(inputs), moved(), rounded, redrawn=redrawn))
+    return ExpectedOutputs(values, [moved, in_float32])
 
 
-def _of_rows(xp: Any, values: Sequence[Array]) -> Callable[[], Sequence[Array | None]]:
+def _of_rows(xp: Any, values: Sequence[Array]) -> Sequence[Callable[[], Sequence[Array | None]]]:
     """Magnitudes where no function can be evaluated elsewhere: those of an element's row."""
-    return cache(lambda: [of_row(xp, value) for value in values])
+    return [cache(lambda: [of_row(xp, value) for value in values])]
 
 
 def _fitting(case: Case, found: Any) -> Sequence[Array]:

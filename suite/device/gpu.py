@@ -271,9 +271,7 @@ class GpuDevice(Device):
         """Random data for an input; kept, because many cases ask for the same."""
         key = (buffer.shape, buffer.dtype, buffer.data, seed)
         if key not in self._inputs:
-            filled = elements.random_array(buffer.shape, buffer.dtype, seed) if buffer.data is None else None
-            made = input_array(cupy, buffer, seed) if filled is None else filled
-            self._inputs[key] = cupy.ascontiguousarray(made)
+            self._inputs[key] = cupy.ascontiguousarray(input_array(cupy, buffer, seed, elements.random_array))
             held = sum(array.nbytes for array in self._inputs.values())
             while held > _CACHED_INPUT_SHARE * self.facts.memory_bytes and len(self._inputs) > 1:
                 held -= self._inputs.popitem(last=False)[1].nbytes

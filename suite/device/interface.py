@@ -122,13 +122,15 @@ class TimedLaunch:
 class Witness:
     """Who draws what timed launches find in their buffers, and judges their outputs.
 
-    ``draw`` gives a whole number below its argument, which device code cannot know. ``judge`` is given a launch, on a
-    GPU one of each batch, and raises what ends the sampling; ``wanted`` says beforehand whether it is to be asked.
-    ``second_clock`` is False where only events are to time.
+    ``draw`` gives a whole number below its argument, which device code cannot know. ``wanted(count, launch_us)`` says
+    beforehand how many launches of a batch of ``count`` are to be judged, given how long one takes (None: not known
+    yet), and ``owed(launch_us)`` how many have to be in later ones. ``judge`` is given each, and raises what ends the
+    sampling. ``second_clock`` is False where only events are to time.
     """
 
     draw: Callable[[int], int]
-    wanted: Callable[[], bool] = lambda: False
+    wanted: Callable[[int, float | None], int] = lambda _count, _launch_us: 0
+    owed: Callable[[float], int] = lambda _launch_us: 0
     judge: Callable[[TimedLaunch], None] = lambda _launch: None
     second_clock: bool = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,6 +41,9 @@ So many bytes are 128 pages, whose addresses the GPU keeps translated."""
 WHOLE_SHARE = 4
 """Inputs are drawn whole for each launch where a kernel takes so many times as long as writing them does. A kernel that
 looks up what it kept reads its input, what it was and the result, and writes that: no faster one gains by it."""
+
+COPIED_SHARE = 0.25
+"""Of the free memory, for copies of large outputs that are compared after a batch."""
 
 _LEAST_PEAK_GBS = 100.0
 """Of a GPU whose peak is not known."""
@@ -299,51 +303,52 @@ class GpuLaunchable:
             raise KernelFault(outside)
 
     def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
-        """Time launches, each on contents of its own; the witness is given one of each batch that it wants."""
+        """Time launches, each on contents of its own; the witness is given those of each batch that it wants."""
         stream, highest_mhz = self._device.sample_stream(plan.batch), self._device.facts.sm_clock_max_mhz
         hold = not self.waits_for_host
         watched = witness or Witness(self._device.draw)
         state = DeclaredState(self.case, footprint_bytes=self.case.buffer_bytes)
         sets = [ArraySet(self.arrays, self.guards, self._contents(watched.draw), self.launch)]
+        launch_us: float | None = None
 
         def change() -> None:
             sets[0].contents.next(whole=self.whole[0])
             self._fill_texels()
 
-        def batch(index: int) -> Sequence[tuple[float, float | None]]:
-            nonlocal sets
+        def batch(index: int, count: int) -> Sequence[tuple[float, float | None]]:
+            nonlocal sets, launch_us
             if self._movable:
-                sets = self._moved(1 if self.case.repeated else plan.batch + 1, watched.draw) or sets
+                sets = self._moved(1 if self.case.repeated else count + 1, watched.draw) or sets
                 for each in sets:
                     each.contents.begin(each.arrays)
             before = change if self._movable and len(sets) == 1 else None
-            *timed, warm = sets if len(sets) > 1 else sets * (plan.batch + 1)
+            *timed, warm = sets if len(sets) > 1 else sets * (count + 1)
             warmups = max(plan.warmup, not self._loaded) if index == 0 else int(warm.arrays is not self.arrays)
             for _ in range(warmups):  # they fill the page tables' caches for the new place
                 if before:
                     before()
                 warm.launch()
-            chosen = watched.draw(plan.batch) if self._movable and watched.wanted() else None
-            copies = [] if chosen is None else list(map(cupy.empty_like, self._outputs(timed[chosen])))
+            chosen = self._chosen(watched, count, launch_us) if self._movable else []
+            copies = {at: list(map(cupy.empty_like, self._outputs(timed[at]))) for at in chosen}
             launches = iter(timed)
             ready = state.ready(sets[0].launch) if self.case.repeated else lambda: next(launches).launch()
 
             def after(at: int) -> None:
-                if at == chosen:
+                if at in copies:
                     self._read_texels()
-                    for kept, output in zip(copies, self._outputs(timed[at]), strict=True):
+                    for kept, output in zip(copies[at], self._outputs(timed[at]), strict=True):
                         GpuRefiller.copy(kept, output)
 
-            taken = state.batch(stream, ready, plan.batch, hold=hold, change=before, after=after)
-            input_bytes = sets[0].contents.input_bytes
-            self.whole[0] &= input_bytes * WHOLE_SHARE <= self._bytes_in(min(time_us for time_us, _ in taken))
+            taken = state.batch(stream, ready, count, hold=hold, change=before, after=after)
+            launch_us = min(time_us for time_us, _ in taken)
+            self.whole[0] &= sets[0].contents.input_bytes * WHOLE_SHARE <= self._bytes_in(launch_us)
             for each in sets:
                 self._refuse_damage(each.guards)
-            if chosen is not None:
-                given = timed[chosen].contents.given(warmups + chosen if before else -1)
-                where = f"timed launch {chosen + 1} of batch {index + 1}"
+            for at in chosen:
+                given = timed[at].contents.given(warmups + at if before else -1)
+                where = f"timed launch {at + 1} of batch {index + 1}"
                 inputs = [*given, *self._device.constants(self.case)]
-                watched.judge(TimedLaunch(self.case, where, inputs, copies))
+                watched.judge(TimedLaunch(self.case, where, inputs, copies.pop(at)))
             return taken
 
         try:
@@ -356,6 +361,7 @@ class GpuLaunchable:
                 stream.control if hold and not state.captures else None,
                 power=self._power_meter,
                 rest=let_clock_recover,
+                owed=watched.owed,
             )
             if hold and witness is not None and witness.second_clock and not self.case.repeated:
                 samples = stream.with_second_clock(samples, sets[0].launch, plan.batch)
@@ -363,6 +369,15 @@ class GpuLaunchable:
             return state.shown(samples, self._device.facts.l2_bytes, memory_gbs)
         except FAULTS as fault:
             raise self._device.faulted(self.case, fault) from None
+
+    def _chosen(self, watched: Witness, count: int, launch_us: float | None) -> Sequence[int]:
+        """The launches of a batch that are compared, as many of those wanted as a share of the memory holds copies."""
+        wanted = watched.wanted(count, launch_us)
+        copied_bytes = sum(output.nbytes for output in self._outputs(self))
+        room = cupy.cuda.runtime.memGetInfo()[0] if wanted > 1 and copied_bytes > APART_BYTES else math.inf
+        places = list(range(count))
+        fitting = min(wanted, max(1, int(min(COPIED_SHARE * room / max(copied_bytes, 1), count))))
+        return [places.pop(watched.draw(len(places))) for _ in range(fitting if wanted else 0)]
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:
         """The energy of a launch, over loops of launches on the arrays as they are."""
@@ -379,7 +394,7 @@ class GpuLaunchable:
         said += ", textures and surfaces where they are" if self.objects else ""
         return said + (f", {replayed(sets[0].contents)}" if self._movable else "")
 
-    def _outputs(self, of: ArraySet) -> Sequence[Array]:
+    def _outputs(self, of: ArraySet | GpuLaunchable) -> Sequence[Array]:
         return outputs_of(self._buffers, of.arrays)
 
     def _moved(self, launches: int, draw: Draw) -> list[ArraySet] | None:

@@ -178,6 +178,7 @@ def main(parent: int, index: int) -> None:
     import cupy  # noqa: PLC0415  (the process that measures imports this module without a need for it)
     from peakgate.device import elements  # noqa: PLC0415  (with it)
     from peakgate.device.stream import SampleStream  # noqa: PLC0415
+    from peakgate.measure.refill import ROUNDS  # noqa: PLC0415
 
     families = catalogue.families()
     by_id = {case.id: case for case in catalogue.cases(Scale.BENCH, listed=families)}
@@ -196,7 +197,7 @@ def main(parent: int, index: int) -> None:
     if _claimed(claims, "contents"):
         few = cupy.zeros(_FEW_ELEMENTS)
         elements.refill([(few, few, 0)])
-        elements.change([(few, few, 0)])
+        elements.change([(few, few, 0)], np.zeros(ROUNDS, np.uint32))
     listed = [by_id[case_id] for case_id in ids if case_id in by_id]
     # Sizes of one, arrays beyond 2 GiB and some others have kernels of their own; most are known after the first round.
     for edges in (False, True):
@@ -222,15 +223,12 @@ def _compute(cupy: Any, problem: Case, claims: Path, *, small: bool) -> None:
 
     for buffer in problem.inputs:
         if renewable(buffer) and _claimed(claims, f"random {buffer.dtype} {buffer.data}"):
-            few = replace(buffer, shape=(_FEW_ELEMENTS,))
-            if buffer.data is not None or elements.random_array(few.shape, few.dtype, 0) is None:
-                input_array(cupy, few, 0)
+            input_array(cupy, replace(buffer, shape=(_FEW_ELEMENTS,)), 0, elements.random_array)
     launch = TimedLaunch(problem, "compiled ahead", [cupy.zeros(*buffer.storage) for buffer in problem.inputs], ())
     wanted = expected(cupy, launch, _no_kernel)
     types = [(buffer.role.name, buffer.dtype, len(buffer.shape)) for buffer in (*problem.inputs, *problem.outputs)]
     weighed = problem.scale is not None or (small and _claimed(claims, f"estimated {types}"))
-    weigh = wanted.magnitudes if weighed else None
-    weights = weigh() if weigh else [None] * len(wanted.values)
+    weights = wanted.magnitudes[0]() if weighed and wanted.magnitudes else [None] * len(wanted.values)
     for buffer, values, magnitude in zip(problem.outputs, wanted.values, weights, strict=True):
         if _claimed(claims, f"compared {buffer.dtype} {values.dtype}"):
             output = cupy.zeros(*buffer.storage)

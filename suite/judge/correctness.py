@@ -4,12 +4,15 @@
 numbers are that were summed into the element, ``u`` is the unit roundoff of the output's type and ``smallest`` its
 smallest normal number. The bound of one element does not depend on how large others are. The array module of the
 device that computed the output compares.
+
+Zeros of either sign are equal, and NaN is right where the reference is NaN, whatever its payload. Of truth values the
+stored byte is compared: 0 or 1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,6 +20,7 @@ from typing import Any
 import numpy as np
 from peakgate.core import dtypes
 from peakgate.core.case import Array, Case
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted
 
 _ROWS_AT_A_TIME_BYTES, _ROWS_ON_GPU_BYTES = 1 << 20, 1 << 29
@@ -33,23 +37,27 @@ _SATURATING = ("float8_e4m3fn", "float8_e5m2")
 _AXES = {1: ("element",), 2: ("row", "column"), 3: ("plane", "row", "column")}
 
 
-Magnitude = Callable[[], Array | None]
-"""The magnitude of the terms summed into each element, broadcastable to the output; None where |ref| suffices."""
+Magnitudes = Callable[[], Iterable[Array | None]]
+"""Ever larger magnitudes of the terms summed into each element, made when asked for; None where |ref| suffices.
+
+Each is broadcastable to the output. Nothing is known of an element whose magnitude is infinite."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOutputs:
     """The OUT and INOUT buffers of a case as they must be, in argument order.
 
-    ``magnitudes`` gives the magnitude of each; it is asked only where an element is off by more than |ref| allows.
+    ``magnitudes`` are ways to the magnitude of each, the later ones larger: a way is asked only where an element is off
+    by more than |ref| and the ways before it allow.
     """
 
     values: Sequence[Array]
-    magnitudes: Callable[[], Sequence[Array | None]] | None = None
+    magnitudes: Sequence[Callable[[], Sequence[Array | None]]] = ()
 
-    def magnitude(self, position: int) -> Array | None:
-        """That of one output."""
-        return self.magnitudes()[position] if self.magnitudes else None
+    def magnitudes_of(self, position: int) -> Iterator[Array | None]:
+        """Those of one output."""
+        for magnitudes in self.magnitudes:
+            yield magnitudes()[position]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +65,7 @@ class ErrorBound:
     """How far an element may be off: ``absolute + relative * |ref| + weighted * max(|ref|, magnitude)``.
 
     All zero asks for equal values. ``largest`` is the largest finite value of the output's type: a larger reference is
-    infinite in it, or where it ``saturates`` that value. ``tolerance`` is what it was made of, for the message. With
-    ``equal_nan`` an element must be NaN where its reference is; without, it is wrong there.
+    infinite in it, or where it ``saturates`` that value. ``tolerance`` is what it was made of, for the message.
     """
 
     absolute: float = 0.0
@@ -67,7 +74,6 @@ class ErrorBound:
     largest: float = math.inf
     saturates: bool = False
     tolerance: float = 0.0
-    equal_nan: bool = False
 
     @property
     def exact(self) -> bool:
@@ -102,17 +108,29 @@ class Check:
     ``ratio`` is the largest ``|out - ref| / bound`` of an element, at most 1 where all are right. ``error`` is the
     largest ``max|out - ref| / max|ref|`` of an output, for the record; 0 where equal values are asked for.
     ``mismatch`` says of a wrong output how many elements are wrong, where they are and which is the worst, None when
-    everything is right; ``worst`` has that element.
+    everything is right; ``worst`` has that element. ``blank`` where nothing is known of any element.
     """
 
     error: float
     ratio: float
     mismatch: str | None
     worst: WrongElement | None = None
+    blank: bool = False
 
     @property
     def right(self) -> bool:
         return self.mismatch is None
+
+
+class NothingCompared(PeakgateError):
+    """A reference that is NaN everywhere: whatever is NaN there would be right."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "nothing is compared: the reference is NaN everywhere, or overflows in float32; expected some numbers; "
+            "give the inputs a range that the operation can bear, data=(low, high)",
+            Code.REFERENCE,
+        )
 
 
 Compared = Callable[[Array, Array, ErrorBound, Array | None], Largest | None]
@@ -152,25 +170,30 @@ def check(
     """Compare every output with its reference, each by the tolerance of its own type.
 
     Outputs are filled with noise before the launch, so an element the kernel never wrote is wrong as well. What
-    ``compared`` does not find right is compared with ``xp``, which says where.
+    ``compared`` does not find right is compared with ``xp``, which says where. NothingCompared where it is right and
+    a reference is NaN everywhere.
     """
     if len(outputs) != len(expected.values):
         raise ValueError(
             f"{case.id}: {counted(len(outputs), 'output')}, but the reference gives {len(expected.values)}"
         )
-    worst = Check(0.0, 0.0, None)
+    worst, blank = Check(0.0, 0.0, None), False
     tolerances = case.tolerances(len(outputs))
     types = [buffer.dtype for buffer in case.outputs] or [output.dtype.name for output in outputs]
-    for position, (found, wanted) in enumerate(zip(outputs, expected.values, strict=True)):
+    for position, (found, value) in enumerate(zip(outputs, expected.values, strict=True)):
+        wanted = value.view("uint8") if value.dtype.kind == "b" else value  # as ``computed`` gives truth values
         if found.shape != wanted.shape:
             raise ValueError(f"{case.id}: output {position} is {found.shape}, its reference {wanted.shape}")
         bound = bound_of(tolerances[position], types[position], wanted.dtype.name, atol=case.atol, rtol=case.rtol)
-        magnitude = partial(expected.magnitude, position)
-        result = compare(xp, found, wanted, bound, magnitude=magnitude, compared=compared)
+        magnitudes = partial(expected.magnitudes_of, position)
+        result = compare(xp, found, wanted, bound, magnitudes=magnitudes, compared=compared)
         worst = Check(max(worst.error, result.error), max(worst.ratio, result.ratio), None)
         if result.worst is not None:
             element = replace(result.worst, output=position)
             return Check(result.error, result.ratio, f"output {position}{result.mismatch}", element)
+        blank = blank or result.blank
+    if blank:
+        raise NothingCompared
     return worst
 
 
@@ -180,11 +203,11 @@ def compare(
     wanted: Array,
     bound: ErrorBound,
     *,
-    magnitude: Magnitude = lambda: None,
+    magnitudes: Magnitudes = lambda: (),
     compared: Compared | None = None,
     pairs: bool = False,
 ) -> Check:
-    """Compare one output with its reference; ``magnitude`` is asked where |ref| alone does not make it right.
+    """Compare one output with its reference; ``magnitudes`` are asked where |ref| alone does not make it right.
 
     ``pairs``: neighbours along the last axis are the parts of complex numbers.
     """
@@ -192,14 +215,19 @@ def compare(
         return Check(0.0, 0.0, None)
     if bound.tolerance and bound.exact:  # integers: the same absolute step everywhere
         bound = replace(bound, absolute=bound.tolerance * float(xp.abs(wanted).max()))
+
+    def weights() -> Iterator[Array | None]:
+        yield None
+        if bound.weighted:
+            yield from (magnitude for magnitude in magnitudes() if magnitude is not None)
+
     weight, result = None, None
-    for weighted in (False, True) if bound.weighted else (False,):
-        if weighted and (weight := magnitude()) is None:
-            break
+    for weight in weights():
         quick = compared(found, wanted, bound, weight) if compared else None
         if quick is not None and quick.ratio <= 1 and math.isfinite(quick.reference):
             error = 0.0 if bound.exact else quick.difference / (quick.reference or 1.0)
-            return Check(error, quick.ratio, None)
+            blank = weight is not None and bool(xp.isinf(weight).all())
+            return Check(error, quick.ratio, None, blank=blank)
         if quick is None:
             result = _element_by_element(xp, found, wanted, bound, weight, pairs=pairs)
             if result.right:
@@ -230,13 +258,15 @@ def _element_by_element(
     step = max(1, slice_bytes // (8 * math.prod(found.shape[1:])))
     ratio = difference = reference = 0.0
     worst: tuple[int, ...] = ()
+    judged = False
     wrong, flags = 0, [np.zeros(length, bool) for length in (found.shape[:-1] if parts else found.shape)]
     for start in range(0, found.shape[0], step):
         rows = slice(start, start + step)
-        bad, ratios, sizes, differences = _rows_compared(
+        bad, ratios, sizes, differences, known = _rows_compared(
             xp, found[rows], wanted[rows], bound, None if magnitude is None else magnitude[rows]
         )
         reference = max(reference, float(sizes.max()))
+        judged = judged or bool(known.any())
         bad = bad.any(axis=-1) if parts else bad
         count = int(bad.sum())
         largest = float(ratios.max())
@@ -251,7 +281,7 @@ def _element_by_element(
             flags[axis][rows if axis == 0 else slice(None)] |= some
     error = difference / (reference or 1.0)
     if not wrong:
-        return Check(error, ratio, None)
+        return Check(error, ratio, None, blank=not judged)
     said = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong), parts=parts)
     element = WrongElement(worst, float(found[worst]), float(wanted[worst]), wrong, found.size // (2 if parts else 1))
     if bound.exact:
@@ -271,8 +301,11 @@ def _element_by_element(
 
 def _rows_compared(
     xp: Any, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None
-) -> tuple[Array, Array, Array, Array]:
-    """Which elements are wrong, ``|out - ref| / bound`` with infinity for those, ``|ref|`` and ``|out - ref|``."""
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Which elements are wrong, ``|out - ref| / bound``, ``|ref|``, ``|out - ref|``, and which elements are judged.
+
+    The ratio of a wrong one is infinite. Judged are those with a finite bound whose reference is no NaN.
+    """
     with np.errstate(all="ignore"):
         output, reference = found.astype("float64"), wanted.astype("float64")
         if bound.saturates:
@@ -283,13 +316,14 @@ def _rows_compared(
         if not bound.exact:
             # A number beyond the type's range, by no more than its bound.
             same |= xp.isinf(output) & (xp.sign(output) == xp.sign(reference)) & (sizes + allowed >= bound.largest)
-        if bound.equal_nan:
-            same |= xp.isnan(output) & xp.isnan(reference)
+        finite = xp.isfinite(sizes)
+        unbounded = finite & xp.isinf(allowed)
+        same |= (xp.isnan(output) & xp.isnan(reference)) | unbounded
         ratios = xp.where(same, 0.0, differences / allowed)
         bad = ~(ratios <= 1.0)  # NaN too
         ratios = xp.where(xp.isnan(ratios), math.inf, ratios)
-        finite = xp.isfinite(sizes)
-        return bad, ratios, xp.where(finite, sizes, 0.0), xp.where(same | ~finite, 0.0, differences)
+        known = ~xp.isnan(reference) & ~unbounded
+        return bad, ratios, xp.where(finite, sizes, 0.0), xp.where(same | ~finite, 0.0, differences), known
 
 
 def _allowed(xp: Any, bound: ErrorBound, sizes: Any, magnitude: Any) -> Any:

@@ -5,6 +5,10 @@ is evaluated again on inputs that differ by a small random share, and an element
 share: four standard deviations. Of ``sum(a * b)`` that is about ``4 * sqrt(sum((a * b)**2))``, which such a sum seldom
 exceeds, whatever cancels; of ``exp(x)`` ``4 * |x| * exp(x)``. Stochastic arithmetic (CESTAC) estimates rounding errors
 in the same way.
+
+Where that does not make an element right either, the reference is evaluated in float32: its own error there is that of
+a kernel which takes the same steps, whatever the element's neighbours are. Of ``1 - cos(x)`` near 0 it is all of the
+result.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from peakgate.core.case import Array
-from peakgate.measure.data import random_array
+from peakgate.measure.data import random_bits
 
 SHARE = 2.0**-20
 """How far an input moves at most, relative to itself: small enough for the reference to be nearly linear, and far
@@ -33,9 +37,14 @@ digits that ``1 - tanh(-x)`` in float64 still has. So neighbours in memory count
 many. They raise an element's bound to eight roundings of their own size, and its magnitude further only to a bound of
 1/16 of the element: a quiet row stays quiet among loud ones."""
 
+_ROUNDED_EVALUATIONS, _ROUNDINGS = 5, 4.0
+"""The largest error of so many evaluations in float32, times this factor, is allowed: one may be exact by chance."""
+
 _SHARES_RMS = math.sqrt(7 / 12)
 """Of shares between a half and all of ``SHARE``, so that no input stays where it is."""
 
+_WIDE, _NARROW = {"f": "float64", "c": "complex128"}, {"f": "float32", "c": "complex64"}
+_UNIT_OF_FLOAT32 = 2.0**-24
 _SEED = 0x5EED
 _ROW = 1024
 
@@ -68,6 +77,49 @@ def estimated(
         return reference([_moved(xp, array, seed + at) for at, array in enumerate(inputs)])
 
     return by_evaluations(xp, values, rounded, moved, SHARE)
+
+
+def with_rounding(
+    xp: Any,
+    reference: Callable[[Sequence[Array]], Sequence[Array]],
+    inputs: Sequence[Array],
+    known: Sequence[Array | None],
+    rounded: Sequence[Rounded],
+    *,
+    redrawn: Callable[[int], Sequence[Array]],
+) -> list[Array | None]:
+    """The ``known`` magnitudes, raised to the error of the reference in float32 on inputs that move a little.
+
+    An output of few elements has no neighbours: one rounding of its elements for other inputs, ``redrawn(seed)``,
+    counts as such an error. Of an output in float64 it is the error times the ratio of the two types' roundoffs.
+    Infinite where only the reference in float32 overflows: a kernel that takes its steps has no number there.
+    Magnitudes stay as they are where the reference raises an error.
+    """
+    errors: list[Any] = [0.0] * len(known)
+    few = [value is not None and value.size < _NEIGHBOURS for value in known]
+    for evaluation in range(_ROUNDED_EVALUATIONS):
+        moved = [_moved(xp, array, _SEED * evaluation + at) for at, array in enumerate(inputs)]
+        narrow = [array.astype(_NARROW.get(array.dtype.kind, array.dtype)) for array in moved]
+        wide = [array.astype(_WIDE.get(array.dtype.kind, array.dtype)) for array in narrow]
+        try:
+            with np.errstate(all="ignore"):
+                for at, (one, other) in enumerate(zip(reference(narrow), reference(wide), strict=True)):
+                    error = _distance(xp, one, other)
+                    overflow = xp.where(xp.isfinite(other), math.inf, 0.0)
+                    errors[at] = xp.fmax(errors[at], xp.where(xp.isfinite(error), error, overflow))
+                for at, value in enumerate(reference(redrawn(evaluation)) if any(few) else ()):
+                    if few[at]:
+                        sizes = xp.abs(value)
+                        errors[at] = xp.fmax(
+                            errors[at], _UNIT_OF_FLOAT32 * xp.where(xp.isfinite(sizes), sizes, 0.0).max()
+                        )
+        except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError):
+            return list(known)
+    factors = [_ROUNDINGS * how.unit / _UNIT_OF_FLOAT32 / (how.tolerance or 1.0) for how in rounded]
+    return [
+        None if magnitude is None else xp.fmax(magnitude, factor * error)
+        for magnitude, factor, error in zip(known, factors, errors, strict=True)
+    ]
 
 
 def by_evaluations(
@@ -112,8 +164,9 @@ def _moved(xp: Any, array: Array, seed: int) -> Array:
 
 def shares(xp: Any, shape: tuple[int, ...], seed: int) -> Array:
     """Random numbers of either sign with magnitudes from a half to one, in float32."""
-    uniform = random_array(xp, shape, "float32", seed)
-    return xp.copysign(0.5 + 0.5 * xp.abs(uniform), uniform)
+    bits = random_bits(xp, math.prod(shape), seed).reshape(shape)
+    sizes = (bits >> np.uint32(9)).astype(np.float32) * np.float32(2.0**-24) + np.float32(0.5)
+    return xp.where(bits & np.uint32(1) != 0, sizes, -sizes)
 
 
 def of_row(xp: Any, value: Array) -> Array | None:

@@ -1,15 +1,16 @@
 """Input data, random enough to betray a wrong index and the same on every device, and where in memory arrays are.
 
 A value depends on its position and the seed alone (a counter-based generator), so the emulator and the GPU start
-from equal bits without copying anything between machines.
+from equal bits without copying anything between machines. One element in 16 is special: equal to its neighbour, zero,
+or a limit of its type, so that ties and limits are met at every size.
 
 How a kernel's arrays fall on channels and cache slices makes up to several percent of its time (measured in
 lab/placement/placement.csv). One placement a process makes that luck part of the result, and a commit that
 allocates one array more or less moves every array behind it. New offsets for every batch of samples average it out.
 
-Patterns show mistakes which uniform random numbers hide: mixed magnitudes, cancellation, limits. Each stands in for
-the random data of an input that a family leaves open (``data=None``), and keeps to the same range: reals in [-1, 1),
-integers of their whole range. It is made on the host, for small problems.
+Patterns show mistakes which uniform random numbers hide: mixed magnitudes, cancellation, ties, large numbers, limits.
+Each stands in for the random data of an input that a family leaves open (``data=None``), or gives a range for, which
+it keeps to. It is made on the host, for small problems.
 """
 
 from __future__ import annotations
@@ -34,29 +35,37 @@ PAGE_BYTES = 2 << 20
 SMALL_ALIGNMENT_BYTES = 512
 """A smaller array begins where CuPy's pool would begin it."""
 
-MANTISSA_BITS = {"float16": 11, "float32": 24, "float64": 32}
-"""How many hash bits become the value of a real type: no more than its mantissa holds, so the conversion is exact."""
+PARTS = {"complex64": "float32", "complex128": "float64"}
+"""The type of the two parts of a complex number."""
 
-_PARTS = {"complex64": "float32", "complex128": "float64"}
+COPIED_BELOW, SPECIAL_BELOW = 8, 16
+"""Of 256 equally likely bytes, one for each element of 16 bits and more, those that make it equal to its neighbour,
+and those that make it one of the ``specials`` of its type."""
 
 _CHOICES = 256
 
-PATTERNS = ("mixed", "cancelling", "powers")
-"""Of reals: rows and columns of mixed magnitude; neighbours that nearly cancel; exact powers of two. Integers are at
-and beside their limits in each."""
+PATTERNS = ("mixed", "cancelling", "powers", "large")
+"""Of reals: rows and columns of mixed magnitude; neighbours that nearly cancel; powers of two and zeros, so that many
+are equal; numbers up to 32, of types of 16 bits up to 256. Of integers: all bit lengths; neighbours that cancel; powers
+of two and zeros; the limits. Of a range its ends and a few numbers between, in place of powers."""
 
 _ENOUGH_BYTES = 4096
 
+RandomArray = Callable[[tuple[int, ...], str, int], Array]
+"""``random_array`` of one array module."""
 
-def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
+
+def input_array(xp: Any, buffer: Buffer, seed: int, random: RandomArray | None = None) -> Array:
     """The input that a buffer describes, as it is stored (``core.dtypes``), in module ``xp``, the same everywhere.
 
+    ``random(shape, dtype, seed)`` is a quicker way to the elements of ``random_array``.
     PeakgateError when a function of the family, or a saved array, gives another shape, or values that the type does
     not hold.
     """
     data, dtype = buffer.data, buffer.dtype
+    random = random or partial(random_array, xp)
     if data is None:
-        return random_array(xp, buffer.shape, dtype, seed)
+        return random(buffer.shape, dtype, seed)
     if isinstance(data, Path):
         return dtypes.encoded(xp, xp.asarray(saved_array(data, buffer.shape, dtype)), dtype)
     if callable(data):
@@ -70,7 +79,7 @@ def input_array(xp: Any, buffer: Buffer, seed: int) -> Array:
             raise PeakgateError(f"input data: the function fails ({place}): {described(error)}", Code.DATA) from error
         return dtypes.encoded(xp, _values(xp, made, (buffer.shape, dtype), "input data: the function gives"), dtype)
     if isinstance(data, tuple):
-        return _between(xp, buffer, seed, *data)
+        return _between(xp, buffer, seed, random, data)
     if np.isfinite(data):
         _refuse_outside(dtype, data, data)
     return dtypes.encoded(xp, xp.full(buffer.shape, data, "float64" if dtype in dtypes.RAW else dtype), dtype)
@@ -126,8 +135,9 @@ def _refuse_outside(dtype: str, low: float, high: float) -> None:
         )
 
 
-def _between(xp: Any, buffer: Buffer, seed: int, low: float, high: float) -> Array:
-    """Random values in [low, high)."""
+def _between(xp: Any, buffer: Buffer, seed: int, random: RandomArray, ends: tuple[float, float]) -> Array:
+    """Random values from the first of two numbers up to but not including the second."""
+    low, high = ends
     dtype, kind = buffer.dtype, dtypes.limits(buffer.dtype).kind
     if kind in ("int", "uint"):
         low, high = int(low), int(high)
@@ -141,15 +151,17 @@ def _between(xp: Any, buffer: Buffer, seed: int, low: float, high: float) -> Arr
         )
     if kind in ("int", "uint"):
         _refuse_outside(dtype, low, high - 1)
-        bits = random_array(xp, buffer.shape, "uint32", seed)
-        return dtypes.encoded(xp, bits.astype("int64") % (high - low) + low, dtype)
+        bits = random(buffer.shape, "uint32" if high - low <= 1 << 32 else "uint64", seed)
+        # Modulo 2**64, where the sum is right for either sign.
+        values = bits.astype("uint64") % np.uint64(min(high - low, (1 << 64) - 1)) + np.uint64(low % (1 << 64))
+        return dtypes.encoded(xp, values if kind == "uint" else values.view("int64"), dtype)
     _refuse_outside(dtype, low, high)
     last = dtypes.below(dtype, high)
     if last < low:
         raise PeakgateError(
             f"input data: no number of {dtype} is in the range ({low}, {high}); give a wider one", Code.DATA
         )
-    drawn = random_array(xp, buffer.shape, "float32" if dtype in dtypes.BITS else dtype, seed)
+    drawn = random(buffer.shape, "float32" if dtype in dtypes.BITS else dtype, seed)
     unit = (drawn.astype("float64") + 1.0) / 2.0
     return dtypes.encoded(xp, xp.minimum(low + unit * (high - low), last), dtype)
 
@@ -172,52 +184,72 @@ def mixed(bits: Array) -> Array:
     return bits
 
 
+def random_bits(xp: Any, count: int, seed: int) -> Array:
+    """So many uint32, none equal to another: ``mixed`` element indices."""
+    bits = xp.arange(count, dtype=np.uint32)
+    bits += np.uint32(seed_offset(seed))
+    return mixed(bits)
+
+
 def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     """Fill an array of module ``xp`` with values in [-1, 1) for float types, whole-range bits for integers, as stored.
 
-    The bits are ``mixed`` element indices: no two elements of a uint32 array are equal. Of bfloat16 and the 8-bit
-    floats there are at most 256 different values.
+    Of types with 16 bits and more one element in 32 is equal to the one before it, and one in 32 is among ``specials``.
+    An 8-bit float is one of all its numbers of magnitudes below 1.
     """
     if dtype in dtypes.PACKED:
         return random_array(xp, dtypes.storage_shape(shape, dtype), "uint8", seed)
+    if dtype in PARTS:
+        return random_array(xp, (*shape, 2), PARTS[dtype], seed).view(dtype).reshape(shape)
+    bits = random_bits(xp, math.prod(shape), seed)
+    if dtypes.storage(dtype).itemsize == 1:
+        drawn = _of_a_byte(bits, dtype)
+    else:
+        byte = mixed(bits + np.uint32(2)) >> np.uint32(24)
+        before = mixed(xp.arange(bits.size, dtype=np.uint32) + np.uint32(seed_offset(seed) - 1 & 0xFFFFFFFF))
+        drawn = _from_bits(xp, xp.where(byte < COPIED_BELOW, before, bits), dtype)
+        chosen = xp.take(xp.asarray(specials(dtype)), byte % np.uint32(SPECIAL_BELOW - COPIED_BELOW))
+        drawn = xp.where((byte >= COPIED_BELOW) & (byte < SPECIAL_BELOW), chosen, drawn)
+    return drawn.reshape(shape)
+
+
+def _from_bits(xp: Any, bits: Array, dtype: str) -> Array:
+    """The element that each uint32 gives; one of 64 bits takes another 32 from its hash."""
+    if dtype in ("float16", "bfloat16"):  # as float32, cut to the shorter mantissa: all exponents occur
+        wide = _from_bits(xp, bits, "float32").view(np.uint32)
+        if dtype == "bfloat16":
+            return (wide >> np.uint32(16)).astype(np.uint16)
+        return (wide & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float16)
+    if dtype == "float32":
+        return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-23) - np.float32(1.0)
     stored = dtypes.storage(dtype)
-    if stored.kind == "c":
-        parts = random_array(xp, (*shape, 2), _PARTS[stored.name], seed)
-        return parts.view(dtype).reshape(shape)
-    count = math.prod(shape)
-    bits = xp.arange(count, dtype=np.uint32)
-    bits += np.uint32(seed_offset(seed))
-    mixed(bits)
-    if dtype in dtypes.BITS:
-        return xp.take(xp.asarray(_choices(dtype)), bits >> np.uint32(24)).reshape(shape)
+    if stored.itemsize < np.dtype(np.int64).itemsize and stored.kind in "iu":
+        return bits.astype(stored)
+    words = (bits.astype(np.uint64) << np.uint64(32)) | mixed(bits + np.uint32(1))
+    if dtype == "float64":
+        return (words >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
     if stored.kind in "iu":
-        return bits.astype(dtype).reshape(shape)
-    if dtype not in MANTISSA_BITS:
-        raise PeakgateError(
-            f"input data of type {dtype!r}: expected an integer type or one of {sorted(MANTISSA_BITS)}", Code.TYPE
-        )
-    kept = MANTISSA_BITS[dtype]
-    if kept < 32:
-        bits >>= np.uint32(32 - kept)
-    values = bits.astype(dtype)
-    del bits
-    values *= stored.type(2.0 ** (1 - kept))
-    values -= stored.type(1.0)
-    return values.reshape(shape)
+        return words.view(stored)
+    raise PeakgateError(f"input data of type {dtype!r}: expected one of {', '.join(dtypes.KNOWN)}", Code.TYPE)
+
+
+def _of_a_byte(bits: Array, dtype: str) -> Array:
+    """Elements of a type of 8 bits: any integer or truth value, any float of a magnitude below 1."""
+    if dtype not in dtypes.BITS:
+        return bits >> np.uint32(31) != 0 if dtype == "bool" else bits.astype(dtype)
+    byte = (bits >> np.uint32(24)).astype(np.uint8)
+    one = int(dtypes.encoded(np, np.ones(1), dtype)[0])
+    return (byte % np.uint8(128)) % np.uint8(one) | byte & np.uint8(0x80)
 
 
 @cache
-def _choices(dtype: str) -> np.ndarray[Any, Any]:
-    """The stored elements that random ones are drawn from, 256 of them.
-
-    Of bfloat16 the multiples of 1/128 in [-1, 1), of an 8-bit float all its numbers of magnitudes below 1, so that
-    their exponents differ.
-    """
-    if dtype == "bfloat16":
-        return np.asarray(dtypes.encoded(np, np.arange(-128, 128) / 128, dtype))
-    one = int(dtypes.encoded(np, np.ones(1), dtype)[0])
-    magnitudes = np.arange(_CHOICES) % one
-    return np.where(np.arange(_CHOICES) < _CHOICES // 2, magnitudes, magnitudes | 0x80).astype("uint8")
+def specials(dtype: str) -> np.ndarray[Any, Any]:
+    """Eight elements of a type, as stored, that many kernels treat apart: zeros, and limits or halves."""
+    if dtypes.limits(dtype).unit_roundoff:
+        values = np.array([0.0, 0.0, -0.0, 0.5, -0.5, 0.25, -0.25, -1.0])
+        return np.asarray(dtypes.encoded(np, values, dtype))
+    held = np.iinfo(dtype)
+    return np.array([0, 0, 1, held.min, held.max, held.min + 1, held.max - 1, held.max // 2 + 1], dtype)
 
 
 def alignment_bytes(size_bytes: int) -> int:
@@ -250,26 +282,56 @@ def patterned(problems: Sequence[Case], patterns: Sequence[str] = PATTERNS) -> l
     It is the smallest with arguments of 4 KiB, or else the largest; empty where no problem has an open input, or all
     have saved results.
     """
-    free = [
-        problem for problem in problems if not isinstance(problem.reference, tuple) and any(map(_open, problem.inputs))
-    ]
-    enough = [problem for problem in free if problem.buffer_bytes >= _ENOUGH_BYTES]
-    size = attrgetter("buffer_bytes")
-    chosen = min(enough, key=size, default=None) or max(free, key=size, default=None)
-    return [] if chosen is None else [_filled(chosen, pattern) for pattern in patterns]
+    free = [problem for problem in problems if _takes_patterns(problem)]
+    chosen = min(filter(_enough, free), key=_size, default=None) or max(free, key=_size, default=None)
+    return [] if chosen is None else [each for pattern in patterns if (each := _filled(chosen, pattern)) is not chosen]
+
+
+def varied(problems: Sequence[Case]) -> list[Case]:
+    """A build's problems, those of 4 KiB and more with one pattern each in turn, and further ones for what is left.
+
+    So a run meets every pattern for the price of the problems that it has anyway.
+    """
+    left = list(PATTERNS)
+    found = []
+    for problem in problems:
+        pattern = next((each for each in left if _filled(problem, each) is not problem), None)
+        if pattern is None or not _takes_patterns(problem) or not _enough(problem):
+            found.append(problem)
+            continue
+        left.remove(pattern)
+        found.append(_filled(problem, pattern))
+    return [*found, *patterned(problems, left)]
+
+
+_size = attrgetter("buffer_bytes")
+
+
+def _enough(problem: Case) -> bool:
+    return problem.buffer_bytes >= _ENOUGH_BYTES
+
+
+def _takes_patterns(problem: Case) -> bool:
+    return not isinstance(problem.reference, tuple) and any(map(_open, problem.inputs))
 
 
 def _open(buffer: Buffer) -> bool:
-    return buffer.data is None
+    return buffer.data is None or (isinstance(buffer.data, tuple) and buffer.data[0] < buffer.data[1])
 
 
 def _filled(case: Case, pattern: str) -> Case:
+    """The case with this pattern in its open inputs; the very same where none of them takes it."""
     arguments = tuple(
-        replace(each, data=_data(pattern, each.dtype, at))
-        if isinstance(each, Buffer) and each.role in (Role.IN, Role.INOUT) and _open(each)
+        replace(each, data=made)
+        if isinstance(each, Buffer)
+        and each.role in (Role.IN, Role.INOUT)
+        and _open(each)
+        and (made := _data(pattern, each.dtype, each.data, at))
         else each
         for at, each in enumerate(case.arguments)
     )
+    if arguments == case.arguments:
+        return case
     reference = case.reference
     if isinstance(reference, Case):  # another kernel on the same arguments
         reference = replace(reference, arguments=arguments)
@@ -277,9 +339,16 @@ def _filled(case: Case, pattern: str) -> Case:
 
 
 @cache
-def _data(pattern: str, dtype: str, seed: int) -> Data:
-    """A pattern for one argument: the same function for equal arguments, so that devices keep what it gives."""
-    make = _REALS[pattern] if dtypes.limits(dtype).unit_roundoff else partial(_integers, dtype)
+def _data(pattern: str, dtype: str, given: Data, seed: int) -> Data:
+    """A pattern for one argument, None where its range has none: the same function for equal arguments."""
+    real = dtypes.limits(dtype).kind in ("float", "complex")
+    make: Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
+    if isinstance(given, tuple):
+        if pattern != "powers":
+            return None
+        make = partial(_ends, dtype, *given)
+    else:
+        make = partial((_REALS if real else _INTEGERS)[pattern], dtype)
 
     def data(xp: Any, shape: tuple[int, ...]) -> Array:
         return xp.asarray(make(shape, seed))
@@ -287,12 +356,24 @@ def _data(pattern: str, dtype: str, seed: int) -> Data:
     return data
 
 
+def _ends(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """The ends of a range, and a few numbers between them: many are equal."""
+    if dtypes.limits(dtype).unit_roundoff:
+        last = dtypes.below(dtype, high)
+        few = np.array([low, last, *(low + (last - low) * np.arange(1, 7) / 8)])
+    else:
+        first, last = int(low), int(high) - 1
+        few = np.array([first, last, (first + last) // 2, min(first + 1, last)], dtypes.value_type(dtype))
+    chosen: np.ndarray[Any, Any] = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
+    return chosen
+
+
 def _uniform(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     values: np.ndarray[Any, Any] = random_array(np, shape, "float64", seed)
     return values
 
 
-def _mixed(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+def _mixed(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     values = _uniform(shape, seed)
     for axis, period in zip(range(len(shape))[-2:], (7, 5), strict=False):
         exponents = np.arange(shape[axis]) % period
@@ -300,29 +381,72 @@ def _mixed(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     return values
 
 
-def _cancelling(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     flat = _uniform(shape, seed).reshape(-1)
     pairs = flat.size // 2
     flat[1 : 2 * pairs : 2] = -flat[: 2 * pairs : 2] * (1 - 2.0**-6)
     return flat.reshape(shape)
 
 
-def _powers(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    bits = random_array(np, shape, "uint32", seed)
-    powers: np.ndarray[Any, Any] = np.where(bits >> 31, -1.0, 1.0) * 2.0 ** -(1.0 + bits % 7)
-    return powers
+def _powers(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    bits = random_bits(np, math.prod(shape), seed).reshape(shape)
+    powers: np.ndarray[Any, Any] = np.where(bits >> 31, -1.0, 1.0) * 2.0 ** -(1.0 + bits % 8)
+    return np.where(bits % 8 == 7, 0.0, powers)
 
 
-def _integers(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    limits, kind = dtypes.limits(dtype), dtypes.value_type(dtype)
-    lowest, largest = int(limits.lowest), int(limits.largest)
-    if kind.itemsize == 8:  # whose limits no float holds
-        lowest, largest = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
-    special = np.array([lowest, largest, lowest + 1, largest - 1, 0, 1], kind)
-    chosen: np.ndarray[Any, Any] = special[random_array(np, shape, "uint32", seed) % special.size]
+def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Numbers up to 32, whose exponential float32 can square; of short types 256, whose square no half holds."""
+    return _uniform(shape, seed) * (256 if dtypes.storage(dtype).itemsize <= 2 else 32)
+
+
+def _lengths(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Integers of every bit length, equally likely."""
+    kind = dtypes.value_type(dtype)
+    if kind.kind == "b":
+        return _limits(dtype, shape, seed)
+    values = random_array(np, shape, kind.name, seed)
+    shifts = mixed(random_bits(np, math.prod(shape), seed) + np.uint32(3)).reshape(shape) % (8 * kind.itemsize)
+    held = dtypes.limits(dtype)
+    found: np.ndarray[Any, Any] = values >> shifts.astype(kind)
+    return found if dtype not in dtypes.PACKED else np.clip(found, int(held.lowest), int(held.largest))
+
+
+def _opposites(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Pairs of neighbours whose sum is zero, of unsigned integers modulo their range."""
+    flat = _lengths(dtype, shape, seed).reshape(-1)
+    if flat.dtype.kind != "b":
+        pairs, held = flat.size // 2, dtypes.limits(dtype)
+        opposite = np.subtract(flat.dtype.type(0), flat[: 2 * pairs : 2])
+        flat[1 : 2 * pairs : 2] = (
+            np.clip(opposite, int(held.lowest), int(held.largest)) if dtype in dtypes.PACKED else opposite
+        )
+    return flat.reshape(shape)
+
+
+def _few(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Powers of two, of signed integers of either sign, and zeros."""
+    kind, held = dtypes.value_type(dtype), dtypes.limits(dtype)
+    exponents = range(8 * kind.itemsize)
+    numbers = [0, *(sign << each for each in exponents for sign in (1, -1))]
+    few = np.array([each for each in numbers if int(held.lowest) <= each <= _largest(dtype)], kind)
+    chosen: np.ndarray[Any, Any] = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
     return chosen
 
 
-_REALS: dict[str, Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]] = dict(
-    zip(PATTERNS, (_mixed, _cancelling, _powers), strict=True)
-)
+def _limits(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Integers at and beside the limits of their type, and 0 and 1."""
+    lowest, largest = int(dtypes.limits(dtype).lowest), _largest(dtype)
+    special = np.array([lowest, largest, lowest + 1, largest - 1, 0, 1], dtypes.value_type(dtype))
+    chosen: np.ndarray[Any, Any] = special[random_bits(np, math.prod(shape), seed) % special.size].reshape(shape)
+    return chosen
+
+
+def _largest(dtype: str) -> int:
+    """The largest integer of a type; no float holds that of 64 bits."""
+    kind = dtypes.value_type(dtype)
+    return int(np.iinfo(kind).max) if kind.itemsize == 8 else int(dtypes.limits(dtype).largest)
+
+
+_Make = Callable[[str, tuple[int, ...], int], np.ndarray[Any, Any]]
+_REALS: dict[str, _Make] = dict(zip(PATTERNS, (_mixed, _cancelling, _powers, _large), strict=True))
+_INTEGERS: dict[str, _Make] = dict(zip(PATTERNS, (_lengths, _opposites, _few, _limits), strict=True))

@@ -41,7 +41,8 @@ class Energy:
     """Energy of one launch over loops: the median, the least and the most of them, and the power drawn.
 
     ``launch_us`` is the time of a launch in a loop, which finds what the launch before left in the L2. ``idle_w`` is
-    the power of the GPU without work, which is part of ``power_w``; None where it was not read.
+    the power of the GPU without work, which is part of ``power_w``; None where it was not read. ``contents`` says what
+    the launches find in their buffers.
     """
 
     joules: float
@@ -51,6 +52,7 @@ class Energy:
     launch_us: float
     power_w: float
     idle_w: float | None
+    contents: str = "the same for every launch of a loop: a replayed answer is not excluded"
 
 
 @dataclass(frozen=True, slots=True)

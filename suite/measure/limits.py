@@ -29,6 +29,7 @@ GRAPH_LAUNCHES = 20
 
 EMULATED_BASE_S = 30.0
 EMULATED_PER_S = 1e6
+EMULATED_PER_US = 30.0
 BUILD_S = 10.0
 
 
@@ -48,6 +49,11 @@ def launch_limit_s(expected_s: float) -> float:
 def emulated_launch_limit_s(work: Work) -> float:
     """The limit of one emulated launch; ``work`` counts bytes, the emulator floats."""
     return EMULATED_BASE_S + (work.bytes / 4 + work.flops) / EMULATED_PER_S
+
+
+def emulated_launch_us(work: Work) -> float:
+    """About how long an emulated launch takes."""
+    return (work.bytes / 4 + work.flops) / EMULATED_PER_US
 
 
 LAUNCHES_PER_SAMPLE = {"cold": 1, "warm": 2, "graph": 2 * GRAPH_LAUNCHES}

@@ -4,20 +4,23 @@ So nothing tells a kernel that is timed from one that is checked, and an answer 
 from a pool of elements of the same distribution, outputs from noise, anew for each batch of samples. Small arrays are
 there once for each launch of a batch. Of large ones a word in every 4 KiB changes before each launch; where that takes
 little of a kernel's time inputs are drawn whole: else one that keeps every element beside its result has little to do.
-Contents follow from seeds alone: what a launch was given can be drawn again in memory that no kernel sees. NumPy's
-functions here say what must come out, ``device.elements`` does it in one pass.
+Which words change follows from a cipher with a key that was drawn for the batch, so that no kernel can compute from the
+changes it found where the others are. Contents follow from seeds and keys alone: what a launch was given can be drawn
+again in memory that no kernel sees. NumPy's functions here say what must come out, ``device.elements`` does it in one
+pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from peakgate.core import dtypes
 from peakgate.core.case import Array, Buffer, Case, Role
-from peakgate.measure.data import mixed, seed_offset
+from peakgate.measure.data import random_bits
 
 SPARSE_BYTES = 4096
 """One word of each such part of a buffer changes before a launch."""
@@ -27,7 +30,14 @@ CHUNK_BYTES = 32
 knows a part by one of its words has read all of it."""
 
 SEEDS = 1 << 32
-"""A seed is a whole number below."""
+"""A seed is a whole number below, and so is each of the KEY_WORDS of a key."""
+
+KEY_WORDS, ROUNDS = 4, 27
+"""Of the block cipher Speck64/128 (Beaulieu and others, "The SIMON and SPECK families of lightweight block ciphers",
+2013), whose rounds are a few instructions of 32 bits."""
+
+Words = np.ndarray[Any, Any]
+"""Of uint32."""
 
 _POOL_BYTES, _LEAST_POOL_ELEMENTS = 8 << 20, 4096
 _NOISE_BYTES = 4 << 20
@@ -89,22 +99,41 @@ def fill(target: Array, pool: Array, seed: int) -> None:
     data, source = target.reshape(-1), pool.reshape(-1)
     chunk = chunk_bytes(target.nbytes, target.itemsize) // target.itemsize
     chunks = -(-data.size // chunk)
-    drawn = _below(np.arange(chunks, dtype=np.uint32), seed, source.size // chunk)
+    drawn = _below(random_bits(np, chunks, seed), source.size // chunk)
     data[...] = source[: source.size // chunk * chunk].reshape(-1, chunk)[drawn].reshape(-1)[: data.size]
 
 
-def change(target: Array, pool: Array, seed: int) -> None:
-    """Replace one element in every 4 KiB of an array by one of the pool, in place."""
+def change(target: Array, pool: Array, seed: int, keys: Words) -> None:
+    """Replace one element in every 4 KiB of an array by one of the pool, in place, at places by ``round_keys``."""
     data, source = target.reshape(-1), pool.reshape(-1)
     per_page = SPARSE_BYTES // target.itemsize
     pages = np.arange(-(-data.size // per_page), dtype=np.uint32)
     within = np.minimum(data.size - pages.astype(np.int64) * per_page, per_page)
-    data[pages.astype(np.int64) * per_page + _below(pages, seed, within)] = source[_below(pages, seed + 1, source.size)]
+    place, drawn = enciphered(pages, np.full_like(pages, seed % SEEDS), keys)
+    data[pages.astype(np.int64) * per_page + _below(place, within)] = source[_below(drawn, source.size)]
 
 
-def _below(indices: np.ndarray[Any, Any], seed: int, ends: Any) -> np.ndarray[Any, Any]:
-    """A whole number below an end for each index."""
-    bits = mixed(indices + np.uint32(seed_offset(seed)))
+def round_keys(key: Sequence[int]) -> Words:
+    """The keys of all rounds, uint32, from the KEY_WORDS words of a key, the one of the first round first."""
+    mask = SEEDS - 1
+    keys, others = [key[0]], list(key[1:])
+    for index in range(ROUNDS - 1):
+        turned = (others[index] >> 8 | others[index] << 24) & mask
+        others.append((keys[-1] + turned & mask) ^ index)
+        keys.append(((keys[-1] << 3 | keys[-1] >> 29) & mask) ^ others[-1])
+    return np.array(keys, np.uint32)
+
+
+def enciphered(left: Words, right: Words, keys: Words) -> tuple[Words, Words]:
+    """Blocks of two words each, uint32, enciphered."""
+    for key in keys:
+        left = ((left >> np.uint32(8) | left << np.uint32(24)) + right) ^ key
+        right = (right << np.uint32(3) | right >> np.uint32(29)) ^ left
+    return left, right
+
+
+def _below(bits: Words, ends: Any) -> np.ndarray[Any, Any]:
+    """A whole number below an end for each uint32."""
     drawn: np.ndarray[Any, Any] = (bits.astype(np.uint64) * np.asarray(ends, np.uint64)) >> np.uint64(32)
     return drawn.astype(np.int64)
 
@@ -116,8 +145,8 @@ class Refiller(Protocol):
         """As ``refill.fill`` each array with its pool and seed."""
         ...
 
-    def change(self, arrays: Sequence[tuple[Array, Array, int]]) -> None:
-        """As ``refill.change`` each array with its pool and seed."""
+    def change(self, arrays: Sequence[tuple[Array, Array, int]], keys: Words) -> None:
+        """As ``refill.change`` each array with its pool and seed, all with these keys."""
         ...
 
     def copy(self, target: Array, origin: Array) -> None:
@@ -173,7 +202,7 @@ class Contents:
         }
         self._fill(filled, seed)
         changed = {at: array for at, array in self._arrays.items() if at not in filled}
-        self.refiller.change(self._drawn(changed, seed))
+        self.refiller.change(self._drawn(changed, seed), self._keys)
 
     def given(self, launch: int) -> list[Array]:
         """The IN and INOUT buffers as a launch of this batch found them, by argument position, drawn again."""
@@ -189,9 +218,14 @@ class Contents:
             last = max(index for index, (_, whole) in enumerate(draws) if whole or buffer.role is Role.INOUT)
             self._fill({at: array}, draws[last][0])
             for seed, _ in draws[last + 1 :]:
-                self.refiller.change(self._drawn({at: array}, seed))
+                self.refiller.change(self._drawn({at: array}, seed), self._keys)
             found.append(array)
         return found
+
+    @cached_property
+    def _keys(self) -> Words:
+        """Where words change, by a key that no kernel knows."""
+        return round_keys([self.draw(SEEDS) for _ in range(KEY_WORDS)])
 
     @property
     def input_bytes(self) -> int:
@@ -210,8 +244,8 @@ class Contents:
 
 
 def _of(seed: int, position: int) -> int:
-    """The seed of one buffer; ``change`` takes the next number too."""
-    return seed + 2 * position
+    """The seed of one buffer."""
+    return seed + position
 
 
 class HostRefiller:
@@ -227,10 +261,10 @@ class HostRefiller:
             fill(*each)
 
     @staticmethod
-    def change(arrays: Sequence[tuple[Array, Array, int]]) -> None:
+    def change(arrays: Sequence[tuple[Array, Array, int]], keys: Words) -> None:
         """One array after the other."""
         for each in arrays:
-            change(*each)
+            change(*each, keys)
 
 
 def replayed(contents: Contents) -> str:

@@ -273,16 +273,18 @@ def joined(parts: Sequence[Samples], pair_ratios: Sequence[float] = ()) -> Sampl
 def gather(
     plan: SamplingPlan,
     highest_sm_clock_mhz: float | None,
-    batch: Callable[[int], Batch],
+    batch: Callable[[int, int], Batch],
     method: Callable[[], str],
     control: Callable[[], Batch] | None = None,
     *,
     power: Callable[[], PowerReading] | None = None,
     rest: Callable[[], None] | None = None,
+    owed: Callable[[float], int] = lambda _launch_us: 0,
 ) -> Samples:
-    """Take batches until the plan is satisfied, and keep the undisturbed samples.
+    """Take batches until the plan is satisfied and no launch is owed a comparison, and keep the undisturbed samples.
 
-    ``batch(index)`` measures one, ``control()`` one of the control kernel, None where there is none to compare with.
+    ``batch(index, count)`` measures one, ``control()`` one of the control kernel, None where there is none to compare
+    with. ``owed(launch_us)`` says how many launches are still to be compared, given how long one takes.
     ``method()`` is read last. ``power()`` is read after each batch, where one is given: of a batch in which nothing
     but power can have lowered clocks all samples are kept. ``rest()`` is called after a batch of which none is kept.
     """
@@ -290,9 +292,11 @@ def gather(
     clocks_mhz: list[float | None] = []
     discarded = 0
     readings: list[PowerReading] = []
-    while not plan.done(batches_us, discarded):
+    launch_us = math.inf
+    while (wanting := not plan.done(batches_us, discarded)) or owed(launch_us):
         kept = []
-        timed = batch(len(batches_us))
+        timed = batch(len(batches_us), plan.batch if wanting else min(plan.batch, owed(launch_us)))
+        launch_us = min([launch_us, *(time_us for time_us, _ in timed)])
         readings += [power()] if power else []
         steady = bool(readings) and readings[-1].steady
         for time_us, clock_mhz in timed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache, partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from peakgate.device.arrays import copy_of, restore, wait_for
 from peakgate.device.call import Call, OtherKeys, Typed, typed
 from peakgate.device.interface import TimedLaunch
 from peakgate.family import TOLERANCES
-from peakgate.judge.correctness import Check, ExpectedOutputs, bound_of, compare, on_host
+from peakgate.judge.correctness import Check, ExpectedOutputs, NothingCompared, bound_of, compare, on_host
 from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.run.results import FIXTURE
 from peakgate.run.session import Proof, WrongResult
@@ -256,7 +256,7 @@ class Proving:
                 "outputs= names the arrays that are written"
             )
         worst = Proof(0.0, 0, 0.0)
-        weights = ExpectedOutputs([each.array for each in expected], cache(partial(self._magnitudes, expected)))
+        weights = ExpectedOutputs([each.array for each in expected], [cache(partial(self._magnitudes, expected))])
         for index, (output, wanted) in enumerate(zip(outputs, expected, strict=True)):
             allowed = self._tolerance(output.dtype)
             self.tolerance = max(self.tolerance, allowed)
@@ -264,12 +264,13 @@ class Proving:
             if found.shape != reference.shape:
                 raise WrongResult(f"{when}output {index} has shape {found.shape}, expected {reference.shape}")
             bound = bound_of(allowed, output.dtype, wanted.dtype, atol=self._given.atol, rtol=self._given.rtol)
-            bound = replace(bound, equal_nan=True)
-            magnitude = partial(weights.magnitude, index)
+            magnitudes = partial(weights.magnitudes_of, index)
             pairs = all(each.dtype.startswith("complex") for each in (output, wanted))
-            result = compare(xp, found, reference, bound, magnitude=magnitude, pairs=pairs)
+            result = compare(xp, found, reference, bound, magnitudes=magnitudes, pairs=pairs)
             if result.mismatch is not None:
                 raise WrongResult(f"{when}output {index}{result.mismatch}")
+            if result.blank:
+                raise NothingCompared
             worst = Proof(max(worst.error, result.error), 0, max(worst.ratio or 0.0, result.ratio))
         if not any(each.array.size for each in outputs):
             raise PeakgateError(

@@ -34,12 +34,12 @@ from peakgate.device.interface import (
     concerns,
 )
 from peakgate.device.roofs import measure_roofs, roof_cases, tensor_roofs
-from peakgate.judge.correctness import Check, ExpectedOutputs, check
+from peakgate.judge.correctness import Check, ExpectedOutputs, NothingCompared, check
 from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, metrics
 from peakgate.judge.occupancy import Occupancy
-from peakgate.measure.data import PATTERNS, patterned
+from peakgate.measure.data import PATTERNS, varied
 from peakgate.measure.limits import (
     HOST_LIMIT_S,
     build_limit_s,
@@ -68,6 +68,15 @@ class LostEarly(Exception):
 
 CHECKING_S = 1.0
 """A case may take so long to compare a launch of every batch; where references take long, ever fewer follow then."""
+
+LEAST_COMPARED, LEAST_LONG_COMPARED, LONG_LAUNCH_US = 8, 2, 10_000.0
+"""So many timed launches of a case are compared, however long their reference takes, and so many of one whose launch
+takes longer than LONG_LAUNCH_US. A kernel that is wrong in half of its launches passes eight in one of 256 runs, one
+that is wrong in a third in one of 26."""
+
+LIKELY_BATCHES, BATCHES_US = 4, 8_000.0
+"""Batches that a short kernel has at least, and the time of all those of a longer one: what is to be compared is spread
+over them."""
 
 WARM_UP_LIMIT_S = 60.0
 
@@ -149,7 +158,10 @@ def compared_when_timed(case: Case) -> bool:
 
 
 class TimedChecks:
-    """The checks of one case's timed launches: ``proof`` so far, ``spent_s`` for comparing."""
+    """The checks of one case's timed launches: ``proof`` so far, ``spent_s`` for comparing, a launch's ``launch_s``.
+
+    Of a process of an A/B one launch is enough: another run proves its kernels.
+    """
 
     def __init__(
         self,
@@ -162,16 +174,28 @@ class TimedChecks:
         self._session, self._case, self._compare = session, case, compare
         attempt = session.attempts.get(case.id, 0)
         self._rng = rng or np.random.default_rng([session.seed, zlib.crc32(case.id.encode()), attempt])
-        self.proof, self.spent_s, self.limit_s = proof, 0.0, 0.0
-        self.witness = Witness(self._draw, self._wanted, self._judge, second_clock=rng is None)
+        self._one = rng is not None or not session.checks
+        self.proof, self.spent_s, self.limit_s, self.launch_s = proof, 0.0, 0.0, 0.0
+        self.witness = Witness(self._draw, self._wanted, self._owed, self._judge, second_clock=rng is None)
 
     def _draw(self, end: int) -> int:
         return int(self._rng.integers(end))
 
-    def _wanted(self) -> bool:
+    def _wanted(self, count: int, launch_us: float | None) -> int:
         if self._compare is None:
-            return False
-        return self.spent_s <= CHECKING_S or self._rng.random() * self.spent_s <= CHECKING_S
+            return 0
+        if launch_us is None:
+            launch_us = 1e6 * self.launch_s
+        if owed := self._owed(launch_us):
+            batches = min(max(1.0, BATCHES_US / (count * max(launch_us, 1.0))), LIKELY_BATCHES)
+            return min(count, math.ceil(owed / batches))
+        return int(self.spent_s <= CHECKING_S or self._rng.random() * self.spent_s <= CHECKING_S)
+
+    def _owed(self, launch_us: float) -> int:
+        if self._compare is None:
+            return 0
+        least = 1 if self._one else LEAST_COMPARED if launch_us <= LONG_LAUNCH_US else LEAST_LONG_COMPARED
+        return max(0, least - (self.proof.timed if self.proof else 0))
 
     def _judge(self, launch: TimedLaunch) -> None:
         assert self._compare is not None
@@ -334,6 +358,7 @@ class Session:
         """Time a case by a plan; the checks see one launch of each batch."""
         with self.timed("sample"):
             checks.limit_s = sampling_limit_s(self._limit_s(launchable.case), launch_s, plan, launchable.case.state)
+            checks.launch_s = launch_s
             self.expect("sampling", checks.limit_s, launchable.case.id)
             samples = launchable.sample(plan, checks.witness)
         self.wall_s["sample"] -= checks.spent_s
@@ -431,13 +456,15 @@ class Session:
 
     def _run_probes(self, case: Case) -> int | WrongResult:
         probes = self.probes(case)
-        # A run takes one pattern, and only where results are rounded, for its speed; `peakgate check` takes all.
-        for probe in [*probes, *(() if case.exact else patterned(probes, PATTERNS[:1]))]:
+        for probe in varied(probes):
             problem = f"edge-size problem {probe.size}"
-            if probe.variant in PATTERNS:
-                problem += f" with {probe.variant} data"
+            pattern = next((each for each in PATTERNS if probe.variant.endswith(each)), None)
+            if pattern:
+                problem += f" with {pattern} data"
             try:
                 result = self._check(self.device.prepare(probe), case)
+            except NothingCompared:  # data that the operation cannot bear; the case's own size must have others
+                continue
             except KernelFault as fault:
                 raise type(fault)(f"{problem}: {fault}") from fault.__cause__
             if result.mismatch is not None:

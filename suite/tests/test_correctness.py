@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.core.case import Buffer, Role
+from peakgate.device.expected import computed
 from peakgate.family import TOLERANCES, tolerance_of_sums
 from peakgate.judge import correctness
-from peakgate.judge.correctness import ExpectedOutputs, Largest, bound_of, check, compare
+from peakgate.judge.correctness import ExpectedOutputs, Largest, NothingCompared, bound_of, check, compare
 from synthetic_cases import make_case
 
 EXACT = make_case(tolerance=0.0)
@@ -23,7 +24,7 @@ NEAR = make_case(tolerance=1e-6)
 def judged(case, *outputs_and_references, compared=None, magnitudes=None):
     """``check`` on pairs of an output and its reference."""
     outputs, references = zip(*outputs_and_references, strict=True)
-    return check(np, case, outputs, ExpectedOutputs(references, magnitudes and (lambda: magnitudes)), compared)
+    return check(np, case, outputs, ExpectedOutputs(references, [lambda: magnitudes] if magnitudes else ()), compared)
 
 
 def writing(case, *dtypes):
@@ -148,10 +149,26 @@ def test_a_result_that_an_older_rule_passed_names_both_criteria():
 
 def test_a_result_that_is_nan_is_off_by_no_number_and_no_rule_passes_it():
     case = writing(make_case(tolerance=1e-5), "float32")
-    for output, reference in ((math.nan, 1.0), (1.0, math.nan), (math.nan, math.nan), (math.inf, 1.0)):
+    for output, reference in ((math.nan, 1.0), (1.0, math.nan), (math.inf, 1.0)):
         mismatch = judged(case, (np.full(2, output, np.float32), np.full(2, reference))).mismatch
         assert "as before" not in mismatch
         assert "nan, allowed" not in mismatch
+
+
+@pytest.mark.parametrize("case", [EXACT, NEAR])
+def test_nan_is_right_where_the_reference_is_nan_and_nothing_is_compared_where_all_is(case):
+    output = np.array([math.nan, 1.0], np.float32)
+    assert judged(case, (output, output.astype("float64"))).right
+    with pytest.raises(NothingCompared):
+        judged(case, (output[:1], output[:1]))
+
+
+@pytest.mark.parametrize(("stored", "right"), [(0, False), (1, True), (2, False), (255, False)])
+def test_a_truth_value_is_right_by_its_stored_byte(stored, right):
+    memory = np.full(4, stored, "uint8").view("bool")
+    case = writing(EXACT, "bool")
+    launch = SimpleNamespace(case=case, outputs=[memory])
+    assert judged(case, (computed(np, launch)[0], np.ones(4, "bool"))).right == right
 
 
 def test_integers_are_named_with_all_of_their_digits():
@@ -210,9 +227,9 @@ def test_parts_of_complex_numbers_may_be_off_by_their_own_magnitude():
     found[1, 2, 3] += 9
     magnitude = np.array([[[100.0]], [[1.0]]])
     bound = correctness.ErrorBound(weighted=0.1)
-    result = compare(np, found, wanted, bound, magnitude=lambda: magnitude, pairs=True)
+    result = compare(np, found, wanted, bound, magnitudes=lambda: [magnitude], pairs=True)
     assert (result.worst.index, result.worst.wrong) == ((1, 2, 1, 1), 1)
-    assert compare(np, found, wanted, bound, magnitude=lambda: magnitude * 100, pairs=True).right
+    assert compare(np, found, wanted, bound, magnitudes=lambda: [magnitude * 100], pairs=True).right
 
 
 def test_a_real_output_of_a_complex_reference_is_compared_part_by_part():
@@ -280,7 +297,7 @@ def test_sums_in_any_order_are_within_the_tolerance_of_their_terms(terms, seed):
     reference, magnitude = a.astype(np.float64).sum(axis=1), np.sqrt((a.astype(np.float64) ** 2).sum(axis=1))
     bound = bound_of(tolerance_of_sums("float32", terms), "float32", "float64")
     for output in (np.cumsum(a, axis=1)[:, -1], np.cumsum(a[:, ::-1], axis=1)[:, -1], a.sum(axis=1)):
-        assert compare(np, output, reference, bound, magnitude=lambda: magnitude).right
+        assert compare(np, output, reference, bound, magnitudes=lambda: [magnitude]).right
 
 
 @pytest.mark.parametrize(
@@ -346,7 +363,7 @@ def test_a_magnitude_is_asked_only_where_the_reference_alone_does_not_make_an_el
 
     for bound, found in ((correctness.ErrorBound(weighted=0.5), wanted + 1), (correctness.ErrorBound(1.0), wanted + 2)):
         for compared in (None, quick_by_numpy):
-            result = compare(np, found, wanted, bound, magnitude=unasked, compared=compared)
+            result = compare(np, found, wanted, bound, magnitudes=unasked, compared=compared)
             assert result.ratio == (0.5 if result.right else 2.0)
 
 
@@ -363,7 +380,7 @@ def test_a_wrong_output_is_the_same_whatever_compared_it_and_small_ones_are_look
     found = wanted + np.array([[14.0, 0.0], [0.0, 0.0]])
     for magnitude, allowed in ((None, 2.0), (np.array([[8.0, 1.0]]), 2.5)):
         results = [
-            compare(device, found, wanted, bound, magnitude=lambda given=magnitude: given, compared=compared)
+            compare(device, found, wanted, bound, magnitudes=lambda given=magnitude: [given], compared=compared)
             for compared in (None, quick_by_numpy)
         ]
         assert repr(results[0]) == repr(results[1])
@@ -389,8 +406,8 @@ def test_a_bound_is_of_the_type_that_the_case_has_or_else_of_the_outputs_own():
 def test_complex_numbers_have_one_magnitude_for_both_parts_and_a_complex_reference_may_have_real_outputs():
     wanted, bound = np.full((2, 2), 1 + 1j), correctness.ErrorBound(weighted=0.5)
     assert not compare(np, wanted + 2, wanted, bound).right
-    assert compare(np, wanted + 2, wanted, bound, magnitude=lambda: np.array([[4.0], [-4.0]])).right
-    assert not compare(np, wanted + 2j, wanted, bound, magnitude=lambda: np.array([[4.0], [3.0]])).right
+    assert compare(np, wanted + 2, wanted, bound, magnitudes=lambda: [np.array([[4.0], [-4.0]])]).right
+    assert not compare(np, wanted + 2j, wanted, bound, magnitudes=lambda: [np.array([[4.0], [3.0]])]).right
     assert compare(np, np.ones((2, 2)), np.ones((2, 2), complex), bound).right
     assert not compare(np, np.ones((2, 2)), wanted, bound).right
 
@@ -422,7 +439,7 @@ def test_the_place_of_wrong_elements_is_named_along_each_axis(shape, where, word
 def right_alone(output, reference, bound, magnitude):
     """Whether one number is right, by the sentences of ErrorBound."""
     if math.isnan(output) or math.isnan(reference):
-        return bound.equal_nan and math.isnan(output) and math.isnan(reference)
+        return math.isnan(output) and math.isnan(reference)
     if bound.saturates and not bound.exact:
         reference = min(max(reference, -bound.largest), bound.largest)
     if output == reference or bound.exact or math.isinf(reference):
@@ -434,12 +451,11 @@ def right_alone(output, reference, bound, magnitude):
     return abs(output - reference) <= allowed
 
 
-@pytest.mark.parametrize("equal_nan", [False, True])
 @pytest.mark.parametrize("saturates", [False, True])
 @pytest.mark.parametrize("largest", [8.0, math.inf])
 @pytest.mark.parametrize("terms", [(0, 0, 0), (0.5, 0, 0), (0, 0.25, 0), (0, 0, 0.25), (0.25, 0.125, 0.125)])
-def test_every_pair_of_numbers_is_judged_as_the_bounds_sentences_say(terms, largest, saturates, equal_nan):
-    bound = correctness.ErrorBound(*terms, largest=largest, saturates=saturates, equal_nan=equal_nan)
+def test_every_pair_of_numbers_is_judged_as_the_bounds_sentences_say(terms, largest, saturates):
+    bound = correctness.ErrorBound(*terms, largest=largest, saturates=saturates)
     values = [
         math.nan,
         *(sign * size for size in (0.0, 0.5, 1.0, 6.0, 6.4, 7.5, 8.0, 10.0, math.inf) for sign in (1, -1)),
@@ -447,7 +463,9 @@ def test_every_pair_of_numbers_is_judged_as_the_bounds_sentences_say(terms, larg
     magnitudes = [None, 4.0] if bound.weighted else [None]
     for output, reference, magnitude in product(values, values, magnitudes):
         broad = None if magnitude is None else np.array([[magnitude]])
-        found = compare(np, np.array([[output]]), np.array([[reference]]), bound, magnitude=lambda broad=broad: broad)
+        found = compare(
+            np, np.array([[output]]), np.array([[reference]]), bound, magnitudes=lambda broad=broad: [broad]
+        )
         expected = right_alone(output, reference, bound, magnitude)
         assert found.right == expected, (output, reference, magnitude)
         if expected:

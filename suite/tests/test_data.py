@@ -4,7 +4,7 @@ import pytest
 from peakgate.core import dtypes
 from peakgate.core.case import Buffer, Role
 from peakgate.core.errors import PeakgateError
-from peakgate.measure.data import input_array, random_array, saved_array
+from peakgate.measure.data import input_array, random_array, random_bits, saved_array, specials
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -16,15 +16,56 @@ def test_values_fill_the_range_from_minus_one_to_one(dtype):
     assert 0.99 < values.max() < 1
 
 
-def test_no_two_elements_of_an_integer_array_are_equal():
-    values = random_array(np, (100_000,), "uint32", seed=3)
-    assert len(np.unique(values)) == values.size
+def test_no_two_random_words_are_equal():
+    assert len(np.unique(random_bits(np, 100_000, seed=3))) == 100_000
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64"])
+def test_drawn_data_have_ties_zeros_and_limits(dtype):
+    stored = random_array(np, (20_000,), dtype, seed=0)
+    values = dtypes.decoded(np, stored, dtype)
+    assert 400 < (values[1:] == values[:-1]).sum() < 900
+    assert 80 < (values == 0).sum() < 300
+    assert set(specials(dtype).tolist()) <= set(stored.tolist())
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_every_bit_of_64_is_drawn(dtype):
+    words = random_array(np, (20_000,), dtype, seed=0).view("uint64")
+    for bit in range(64):
+        assert 0.4 < (words >> np.uint64(bit) & np.uint64(1)).mean() < 0.6
+
+
+def test_doubles_have_all_53_bits():
+    scaled = random_array(np, (20_000,), "float64", seed=0) * 2.0**52
+    assert 0.4 < (scaled % 2 == 1).mean() < 0.6
+
+
+@pytest.mark.parametrize(("dtype", "step"), [("bfloat16", 2.0**-7), ("float16", 2.0**-10)])
+def test_short_floats_have_many_exponents(dtype, step):
+    values = dtypes.decoded(np, random_array(np, (20_000,), dtype, seed=0), dtype).astype("float64")
+    assert len(np.unique(np.frexp(values)[1])) > 10
+    assert (values % step != 0).mean() > 0.4  # no integers in disguise
+
+
+@pytest.mark.parametrize(("low", "high"), [(-(1 << 63), 1 << 63), (0, 1 << 40), (-5, (1 << 62) + 1)])
+def test_a_wide_range_of_integers_is_drawn_whole(low, high):
+    values = input_array(np, Buffer(Role.IN, (20_000,), "int64", data=(low, high)), 1)
+    assert values.min() < low + (high - low) // 100
+    assert values.max() > low + (high - low) // 100 * 99
+    assert {int(value) & 1 for value in values} == {0, 1}
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others():
     first, again, other = (random_array(np, (1000,), "float32", seed) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+def test_random_truth_values_are_both():
+    values = random_array(np, (1000,), "bool", seed=1)
+    assert values.dtype == bool
+    assert 400 < values.sum() < 600
 
 
 def test_a_longer_array_begins_like_a_shorter_one_of_the_same_seed():

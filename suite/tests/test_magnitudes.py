@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from peakgate.judge.magnitudes import Rounded, by_evaluations, estimated, of_row, shares
+from peakgate.judge.magnitudes import Rounded, by_evaluations, estimated, of_row, shares, with_rounding
 
 SHARE = 2.0**-20
 PARTS = (0.0, 1e-3, 0.5, 1.0, 3.0, -2.0, 40.0, math.inf, math.nan)
@@ -135,3 +135,52 @@ def test_what_does_not_round_or_is_empty_has_no_rows_magnitude():
     assert of_row(np, np.arange(3)) is None
     assert of_row(np, np.zeros((2, 0))) is None
     assert np.array_equal(of_row(np, np.array([math.inf, 2.0])), [math.sqrt(2)] * 2)
+
+
+def in_float32(reference, x, tolerance=1e-5, unit=2.0**-24, redrawn=lambda seed: [np.ones(1)]):
+    """What an element's bound allows it to be off besides its own rounding, with the reference's error in float32."""
+    (before,) = estimated(np, reference, [x], reference([x]), [Rounded(tolerance, unit)])
+    (after,) = with_rounding(np, reference, [x], [before], [Rounded(tolerance, unit)], redrawn=redrawn)
+    return tolerance * before, tolerance * after
+
+
+def test_the_error_of_the_reference_in_float32_is_allowed_where_neighbours_are_quiet():
+    x = np.full(64, 5e-4)
+    before, after = in_float32(lambda given: [1 - np.cos(given[0])], x)
+    off = np.abs((np.float32(1) - np.cos(x.astype("float32"))) - (1 - np.cos(x)))
+    assert (before < off).all()
+    assert (after > off).all()
+
+
+def test_of_few_elements_one_rounding_of_other_inputs_results_is_allowed():
+    def gelu(given):
+        erf = np.vectorize(math.erf)
+        return [0.5 * given[0] * (1 + np.asarray(erf(given[0].astype("float64") / 2**0.5)))]
+
+    x = np.array([-5.6])
+    before, after = in_float32(gelu, x, redrawn=lambda seed: [np.random.default_rng(seed).uniform(-6, 6, 1)])
+    off = abs(float(gelu([x])[0][0]))  # 1 + erf is 0 in float32
+    assert before[0] < off < after[0] < 1e-5
+
+
+def test_a_sum_is_allowed_no_more_than_its_terms_ask_for():
+    x = np.random.default_rng(0).uniform(-1, 1, (8, 512))
+    before, after = in_float32(lambda given: [given[0].sum(axis=1)], x)
+    assert (after < 2 * before).all()
+
+
+def test_where_only_float32_overflows_nothing_is_known():
+    x = np.array([1.0, 100.0] * 16)
+    _, after = in_float32(lambda given: [np.exp(given[0]) / (1 + np.exp(given[0]))], x)
+    assert np.isfinite(after[::2]).all()
+    assert np.isinf(after[1::2]).all()
+
+
+def test_a_reference_that_takes_no_float32_changes_nothing():
+    def strict(given):
+        if given[0].dtype != np.float64:
+            raise TypeError("float64 alone")
+        return [given[0] * 2]
+
+    before, after = in_float32(strict, np.ones(32))
+    assert (before == after).all()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from peakgate.core import dtypes
 from peakgate.core.case import Buffer, Role
-from peakgate.measure.data import PATTERNS, inputs_of, patterned
+from peakgate.measure.data import PATTERNS, inputs_of, patterned, varied
 from synthetic_cases import make_case
 
 
@@ -23,11 +23,18 @@ def data_of(pattern, **described):
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "complex64"])
-def test_reals_stay_in_the_range_of_random_data(pattern, dtype):
+def test_reals_are_finite_and_but_for_large_ones_below_one(pattern, dtype):
     values = data_of(pattern, dtype=dtype)
     assert np.isfinite(values).all()
-    assert np.abs(values).max() <= 1
+    assert np.abs(values).max() <= (512 if pattern == "large" else 1)
     assert np.unique(values).size > 5
+
+
+def test_large_numbers_overflow_squares_of_halves_but_no_exponential_in_float32():
+    assert 2 * np.square(np.abs(data_of("large", dtype="float16").astype("float64")).max()) > np.finfo("float16").max
+    largest = np.abs(data_of("large")).max()
+    assert largest > 30
+    assert np.exp(2 * largest.astype("float64")) < np.finfo("float32").max
 
 
 def test_rows_and_columns_have_mixed_magnitudes():
@@ -42,16 +49,53 @@ def test_neighbours_nearly_cancel():
     assert np.allclose(values[::2] + values[1::2], values[::2] / 64, atol=1e-6)
 
 
-def test_powers_of_two_are_exact():
-    assert set(np.unique(np.frexp(np.abs(data_of("powers")))[0])) == {0.5}
+def test_powers_of_two_are_exact_and_many_are_equal():
+    values = data_of("powers")
+    assert set(np.unique(np.frexp(np.abs(values))[0])) == {0.0, 0.5}
+    assert np.unique(values).size == 15
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64", "int64", "int4", "uint4"])
+INTEGERS = ["int8", "uint8", "int32", "uint64", "int64", "int4", "uint4"]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_are_at_their_limits(dtype):
-    values = data_of("mixed", dtype=dtype)
+    values = data_of("large", dtype=dtype)
     limits = dtypes.limits(dtype)
     assert {int(limits.lowest), 0} <= {int(values.min()), 0, *map(int, np.unique(values))}
     assert float(values.max()) == limits.largest
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_of_every_length_powers_and_opposites_stay_in_their_type(dtype):
+    limits = dtypes.limits(dtype)
+    mixed, opposite, powers = (data_of(pattern, dtype=dtype) for pattern in ("mixed", "cancelling", "powers"))
+    for values in (mixed, opposite, powers):
+        assert float(values.min()) >= limits.lowest
+        assert float(values.max()) <= limits.largest
+    lengths = {abs(int(value)).bit_length() for value in mixed.reshape(-1)}
+    assert len(lengths) > 0.9 * np.log2(limits.largest)
+    assert 0 in powers
+    assert all(abs(int(value)).bit_count() <= 1 for value in powers.reshape(-1))
+    flat = opposite.reshape(-1)
+    if dtype != "uint4":  # which has no opposite
+        sums = (flat[::2] + flat[1::2]).astype(flat.dtype)
+        assert (sums == 0).mean() > 0.7  # the lowest of 4 bits has no opposite
+
+
+def test_truth_values_take_every_pattern():
+    for pattern in PATTERNS:
+        assert set(data_of(pattern, dtype="bool").reshape(-1).tolist()) == {False, True}
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [("float32", -4, 4), ("bfloat16", 0.5, 1.5), ("int32", 3, 1000)])
+def test_a_range_is_kept_to_and_its_ends_are_met(dtype, low, high):
+    (ranged,) = patterned([problem(dtype=dtype, data=(low, high))])
+    (values,) = inputs_of(np, ranged)
+    assert ranged.variant.endswith("powers")
+    assert values.min() == low
+    assert values.max() < high
+    assert np.unique(values).size < 10
 
 
 def test_the_smallest_problem_of_four_kibibytes_is_taken():
@@ -62,4 +106,15 @@ def test_the_smallest_problem_of_four_kibibytes_is_taken():
 
 
 def test_given_data_and_saved_results_are_left_alone():
-    assert patterned([problem(data=(0, 1)), problem(reference=(Path("saved.npy"),))]) == []
+    given = problem(data=lambda xp, shape: xp.ones(shape))
+    assert patterned([given, problem(reference=(Path("saved.npy"),))]) == []
+    assert varied([given]) == [given]
+
+
+def test_each_problem_large_enough_has_a_pattern_of_its_own():
+    tiny = problem(shape=(1, 1), size="tiny")
+    sizes = [problem(shape=(40, 60 + at), size=f"of_{at}") for at in range(len(PATTERNS) + 1)]
+    assert [each.variant for each in varied([tiny, *sizes])] == ["", *PATTERNS, ""]
+    few = varied([tiny, *sizes[:2]])
+    assert [each.variant for each in few] == ["", *PATTERNS]
+    assert [each.size for each in few] == ["tiny", "of_0", "of_1", "of_0", "of_0"]

@@ -12,11 +12,12 @@ from peakgate.core import dtypes
 from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.core.verdict import Verdict
 from peakgate.device.cpu import CpuDevice
+from peakgate.device.interface import TimedLaunch
 from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
-from peakgate.run.session import CHECKING_S, Session, TimedChecks
+from peakgate.run.session import CHECKING_S, LEAST_COMPARED, LEAST_LONG_COMPARED, Proof, Session, TimedChecks
 
 SIZES = st.integers(1, 5000)
 SEEDS = st.integers(0, refill.SEEDS - 1)
@@ -47,11 +48,34 @@ def test_contents_follow_from_seeds_as_the_module_says(size, dtype, pool_size, s
     refill.fill(target, pool, seed)
     expected = [pool[below(at // chunk, seed, pool_size // chunk) * chunk + at % chunk] for at in range(size)]
     assert target.tolist() == expected
-    refill.change(target, pool, seed)
+    keys = refill.round_keys((seed, 1, 2, 3))
+    refill.change(target, pool, seed, keys)
     page = 4096 // target.itemsize
     for at in range(0, size, page):
-        expected[at + below(at // page, seed, min(page, size - at))] = pool[below(at // page, seed + 1, pool_size)]
+        place, drawn = (int(each[0]) for each in refill.enciphered(*np.array([[at // page], [seed]], np.uint32), keys))
+        expected[at + (place * min(page, size - at) >> 32)] = pool[drawn * pool_size >> 32]
     assert target.tolist() == expected
+
+
+def test_the_cipher_is_speck_64_128_as_its_authors_printed_it():
+    keys = refill.round_keys((0x03020100, 0x0B0A0908, 0x13121110, 0x1B1A1918))
+    left, right = refill.enciphered(*np.array([[0x3B726574], [0x7475432D]], np.uint32), keys)
+    assert (int(left[0]), int(right[0])) == (0x8C6FA548, 0x454E028B)
+
+
+def test_places_of_changed_words_do_not_follow_from_those_of_other_pages():
+    page, pages = 1024, 64
+
+    def places(word):
+        target = np.zeros(page * pages, "uint32")
+        refill.change(target, np.full(64, 1, "uint32"), 7, refill.round_keys((word, 0, 0, 0)))
+        return np.flatnonzero(target) % page
+
+    one, other = places(0), places(1)  # keys that differ in one bit
+    assert len(one) == pages
+    assert (one == other).sum() < 4
+    offsets = [(one.astype("int64") - each) % page for each in (np.arange(pages), other)]
+    assert all(np.unique(each).size > pages // 2 for each in offsets)
 
 
 @pytest.mark.parametrize(
@@ -147,9 +171,9 @@ class Recording(refill.HostRefiller):
         self.asked += [("fill", target.ctypes.data, seed) for target, _, seed in arrays]
         super().fill(arrays)
 
-    def change(self, arrays):
+    def change(self, arrays, keys):
         self.asked += [("change", target.ctypes.data, seed) for target, _, seed in arrays]
-        super().change(arrays)
+        super().change(arrays, keys)
 
     def copy(self, target, origin):
         self.asked.append(("copy", target.ctypes.data, 0))
@@ -190,11 +214,11 @@ def test_each_kind_of_buffer_is_drawn_whole_or_changed_in_part_as_its_role_asks(
                 at: np.count_nonzero(array.view("uint32") != before[at].view("uint32")) for at, array in arrays.items()
             }
             assert all(0 < now[at] <= 2 for at in changed)
-        drawn = [seed + more for what, _, seed in asked if what != "copy" for more in range(1 + (what == "change"))]
+        drawn = [seed for what, _, seed in asked if what != "copy"]
         assert len(set(drawn)) == len(drawn)
         assert not seeds & set(drawn)
         seeds |= set(drawn)
-    assert asked_below == [2**32] * 4
+    assert asked_below == [2**32] * (4 + refill.KEY_WORDS)
     assert tested.renewed
     assert tested.input_bytes == 4 * 2001
     assert [array is arrays[at] for array, at in zip(refill.outputs_of(buffers, arrays), (0, 2, 5), strict=True)]
@@ -286,7 +310,7 @@ def test_a_kernel_that_does_not_do_its_work_when_it_is_timed_is_wrong(tmp_path, 
     outcome = measured(tmp_path, name, KERNELS[name])
     if name == "honest":
         assert outcome.judgement.verdict is Verdict.NO_FLOOR
-        assert outcome.proof.timed == 3
+        assert outcome.proof.timed == LEAST_COMPARED
         assert outcome.proof.ratio <= 1
     else:
         assert outcome.judgement.verdict is Verdict.WRONG, outcome.judgement
@@ -307,11 +331,36 @@ def test_equal_seeds_give_equal_contents(tmp_path):
     assert proofs[0] == proofs[1]
 
 
+def checks_case():
+    return Case("f", Stage("s", "", Path("s.cu")), Launch((1, 1, 1), (1, 1, 1)), (), Work(0), reference=lambda *_: ())
+
+
+def checks_of(*, checks, compare=lambda _: Check(0.0, 0.0, None)):
+    case = checks_case()
+    return TimedChecks(Session(CpuDevice(), Floors(Path()), case.tier, seed=1, checks=checks), case, None, compare)
+
+
 def test_where_a_reference_takes_long_ever_fewer_launches_are_compared():
-    case = Case("f", Stage("s", "", Path("s.cu")), Launch((1, 1, 1), (1, 1, 1)), (), Work(0), reference=lambda *_: ())
-    checks = TimedChecks(
-        Session(CpuDevice(), Floors(Path()), case.tier, seed=1), case, None, lambda _: Check(0.0, 0.0, None)
-    )
-    assert all(checks.witness.wanted() for _ in range(100))
+    checks = checks_of(checks=True)
+    checks.proof = Proof(0.0, 0, timed=LEAST_COMPARED)
+    assert all(checks.witness.wanted(6, 10.0) == 1 for _ in range(100))
     checks.spent_s = 10 * CHECKING_S
-    assert 50 < sum(checks.witness.wanted() for _ in range(1000)) < 200
+    assert 50 < sum(checks.witness.wanted(6, 10.0) for _ in range(1000)) < 200
+
+
+@pytest.mark.parametrize("launch_us", [5.0, 500.0, 2_000.0, 10_000.0])
+def test_at_least_eight_launches_of_a_case_are_compared(launch_us):
+    checks = checks_of(checks=True)
+    checks.spent_s = 100 * CHECKING_S  # however long its reference takes
+    while checks.witness.owed(launch_us):
+        wanted = checks.witness.wanted(6, launch_us)
+        assert 1 <= wanted <= 6
+        for _ in range(wanted):
+            checks.witness.judge(TimedLaunch(checks_case(), "timed launch", (), ()))
+    assert checks.proof.timed >= LEAST_COMPARED
+
+
+def test_a_launch_over_ten_milliseconds_owes_two_and_a_process_of_an_ab_one():
+    assert checks_of(checks=True).witness.owed(10_001.0) == LEAST_LONG_COMPARED
+    assert checks_of(checks=False).witness.owed(10.0) == 1
+    assert checks_of(checks=True, compare=None).witness.owed(10.0) == 0

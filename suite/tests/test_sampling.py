@@ -64,7 +64,7 @@ def test_batches_are_taken_until_the_plan_is_satisfied_and_throttled_samples_are
     readings = [[(10.0, 1980.0), (99.0, 900.0)], [(11.0, None), (12.0, 1800.0)], [(13.0, 1980.0), (14.0, 1980.0)]]
     asked = []
 
-    def batch(index):
+    def batch(index, count):
         asked.append(index)
         return readings[index]
 
@@ -78,7 +78,7 @@ def tensor_batches(*readings, clock_mhz=1590.0):
     """Samples of three batches at a clock that is too low, with what the power meter reads after each."""
     left = iter(readings)
     plan = SamplingPlan(min_samples=6, max_samples=6)
-    return gather(plan, 1980.0, lambda _: [(10.0, clock_mhz)] * 2, lambda: "events", power=lambda: next(left))
+    return gather(plan, 1980.0, lambda *_: [(10.0, clock_mhz)] * 2, lambda: "events", power=lambda: next(left))
 
 
 def test_samples_that_nothing_but_power_slowed_are_kept_and_said_to_be_bound_by_power():
@@ -107,7 +107,7 @@ def test_the_clock_may_recover_after_a_batch_without_a_sample_to_keep():
     samples = gather(
         SamplingPlan(min_samples=4, max_samples=4),
         1980.0,
-        lambda _: [(10.0, 1980.0)] * 2 if len(rests) == 2 else [(10.0, 100.0)],
+        lambda *_: [(10.0, 1980.0)] * 2 if len(rests) == 2 else [(10.0, 100.0)],
         lambda: "events",
         rest=lambda: rests.append(None),
     )
@@ -115,7 +115,7 @@ def test_the_clock_may_recover_after_a_batch_without_a_sample_to_keep():
 
 
 def test_a_case_of_throttled_samples_alone_ends_and_is_not_conclusive():
-    samples = gather(SamplingPlan(max_samples=6), 1980.0, lambda _: [(10.0, 100.0)] * 2, lambda: "events")
+    samples = gather(SamplingPlan(max_samples=6), 1980.0, lambda *_: [(10.0, 100.0)] * 2, lambda: "events")
     assert samples == Samples((), (), 6, "events")
     assert not samples.conclusive
 
@@ -131,7 +131,7 @@ def test_the_control_follows_the_samples_of_a_short_kernel_alone():
     controls = iter([[(3.0, None), (3.2, None)], [(3.4, None), (3.6, None)]] * 2)
 
     def control_us(time_us, plan, control):
-        return gather(plan, None, lambda _: [(time_us, None)], lambda: "events", control).control_us
+        return gather(plan, None, lambda *_: [(time_us, None)], lambda: "events", control).control_us
 
     assert control_us(99.0, plan, lambda: next(controls)) == pytest.approx(3.3)
     assert control_us(100.0, plan, lambda: next(controls)) is None
@@ -200,10 +200,10 @@ def test_a_control_is_not_timed_for_a_case_without_samples_and_ten_times_in_a_pr
         raise AssertionError("timed")
 
     plan = SamplingPlan(min_samples=2, max_samples=4, control_batches=1)
-    gone = gather(plan, 1000.0, lambda _: [(1.0, 1.0)] * 2, lambda: "", unasked)
+    gone = gather(plan, 1000.0, lambda *_: [(1.0, 1.0)] * 2, lambda: "", unasked)
     assert (gone.times_us, gone.control_us) == ((), None)
     timed = []
-    gather(REPEATED, None, lambda _: [(90.0, None)] * 6, lambda: "", lambda: timed.append(1) or [(1.0, None)])
+    gather(REPEATED, None, lambda *_: [(90.0, None)] * 6, lambda: "", lambda: timed.append(1) or [(1.0, None)])
     assert len(timed) == 10
 
 

@@ -270,7 +270,7 @@ class InTurns(Compiling):
                 return make_samples(self.times_us[which])
             self.order.append(which)
             self.drawn[which].append(witness.draw(1 << 30))
-            if witness.wanted():
+            if witness.wanted(1, 10.0):
                 self.compared.append(which)
                 witness.judge(SimpleNamespace(where="timed launch 1", case=case))
             return make_samples(self.times_us[which])

@@ -45,6 +45,6 @@ def test_a_launch_finds_its_arrays_through_their_maps_wherever_they_are(size):
 
     draws = random.Random(20261123)
     plan = SamplingPlan(min_samples=24, max_samples=24, batch=3)
-    launchable.sample(plan, Witness(draws.randrange, lambda: True, judge))
+    launchable.sample(plan, Witness(draws.randrange, lambda _count, _launch_us: 1, judge=judge))
     assert len(equal) == 8
     assert all(equal)
