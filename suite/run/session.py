@@ -66,13 +66,10 @@ class LostEarly(Exception):
         self.case, self.error = case, error
 
 
-CHECKING_S = 1.0
-"""A case may take so long to compare a launch of every batch; where references take long, ever fewer follow then."""
-
 LEAST_COMPARED, LEAST_LONG_COMPARED, LONG_LAUNCH_US = 8, 2, 10_000.0
-"""So many timed launches of a case are compared, however long their reference takes, and so many of one whose launch
-takes longer than LONG_LAUNCH_US. A kernel that is wrong in half of its launches passes eight in one of 256 runs, one
-that is wrong in a third in one of 26."""
+"""So many timed launches of a case are compared, and so many of one whose launch takes longer than LONG_LAUNCH_US. A
+kernel that is wrong in half of its launches passes eight in one of 256 runs, one that is wrong in a third in one of
+26."""
 
 LIKELY_BATCHES, BATCHES_US = 4, 8_000.0
 """Batches that a short kernel has at least, and the time of all those of a longer one: what is to be compared is spread
@@ -186,10 +183,8 @@ class TimedChecks:
             return 0
         if launch_us is None:
             launch_us = 1e6 * self.launch_s
-        if owed := self._owed(launch_us):
-            batches = min(max(1.0, BATCHES_US / (count * max(launch_us, 1.0))), LIKELY_BATCHES)
-            return min(count, math.ceil(owed / batches))
-        return int(self.spent_s <= CHECKING_S or self._rng.random() * self.spent_s <= CHECKING_S)
+        batches = min(max(1.0, BATCHES_US / (count * max(launch_us, 1.0))), LIKELY_BATCHES)
+        return min(count, math.ceil(self._owed(launch_us) / batches))
 
     def _owed(self, launch_us: float) -> int:
         if self._compare is None:

@@ -17,7 +17,7 @@ from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
-from peakgate.run.session import CHECKING_S, LEAST_COMPARED, LEAST_LONG_COMPARED, Proof, Session, TimedChecks
+from peakgate.run.session import LEAST_COMPARED, LEAST_LONG_COMPARED, Session, TimedChecks
 
 SIZES = st.integers(1, 5000)
 SEEDS = st.integers(0, refill.SEEDS - 1)
@@ -340,24 +340,16 @@ def checks_of(*, checks, compare=lambda _: Check(0.0, 0.0, None)):
     return TimedChecks(Session(CpuDevice(), Floors(Path()), case.tier, seed=1, checks=checks), case, None, compare)
 
 
-def test_where_a_reference_takes_long_ever_fewer_launches_are_compared():
-    checks = checks_of(checks=True)
-    checks.proof = Proof(0.0, 0, timed=LEAST_COMPARED)
-    assert all(checks.witness.wanted(6, 10.0) == 1 for _ in range(100))
-    checks.spent_s = 10 * CHECKING_S
-    assert 50 < sum(checks.witness.wanted(6, 10.0) for _ in range(1000)) < 200
-
-
 @pytest.mark.parametrize("launch_us", [5.0, 500.0, 2_000.0, 10_000.0])
 def test_at_least_eight_launches_of_a_case_are_compared(launch_us):
     checks = checks_of(checks=True)
-    checks.spent_s = 100 * CHECKING_S  # however long its reference takes
     while checks.witness.owed(launch_us):
         wanted = checks.witness.wanted(6, launch_us)
         assert 1 <= wanted <= 6
         for _ in range(wanted):
             checks.witness.judge(TimedLaunch(checks_case(), "timed launch", (), ()))
     assert checks.proof.timed >= LEAST_COMPARED
+    assert checks.witness.wanted(6, launch_us) == 0
 
 
 def test_a_launch_over_ten_milliseconds_owes_two_and_a_process_of_an_ab_one():

@@ -111,7 +111,9 @@ def bench(folder, text, *arguments):
     (folder / "peakgate.toml").write_text('benchmarks = ["bench_it.py"]\n')
     command = [sys.executable, "-m", "peakgate", "bench", "--benchmark-json=run.json", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    verdict = json.loads((folder / ".peakgate" / "out" / "bench.json").read_text())
+    document = folder / ".peakgate" / "out" / "bench.json"
+    assert document.exists(), done.stdout + done.stderr
+    verdict = json.loads(document.read_text())
     found = {each["case"].partition(".")[2]: each for each in verdict["cases"]}
     failed = {case: each["verdict"] for case, each in found.items() if each["time_us"] is None}
     if failed.keys() == found.keys():  # nothing to save a run of
