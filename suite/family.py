@@ -120,7 +120,7 @@ EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
         3: ((1, 1, 1), (3, 31, 33), (5, 129, 127)),
     }
 )
-"""By number of dimensions: off every power of two, and long in either direction."""
+"""By number of dimensions: off every power of two. ``peakgate.core.edges.ragged`` adds long ones."""
 
 
 def In(  # noqa: N802  (reads like a parameter)
@@ -326,8 +326,9 @@ def kernel(
 
     ``sizes`` are measured on a GPU; ``gate``, by default true, says which of them are in the gate tier, the others are
     in the full tier alone. ``small_sizes`` run in the emulator: by default one of the edge-size problems, none with
-    None. ``edges`` prove the build right where tidy sizes cannot: by default numbers off every power of two, none where
-    arrays are saved, and ``peakgate check`` adds some beside every tile.
+    None. ``edges`` prove the build right where tidy sizes cannot: by default numbers off every power of two, and each
+    number ragged beyond four of the usual tiles and the kernel's own; none where arrays are saved. ``peakgate check``
+    adds some beside every tile.
 
     Each element must be within ``tolerance * max(|ref|, magnitude)`` of its reference, besides the rounding of its
     type (see ``peakgate.judge.correctness``). ``tolerance``, a number or one per output, is by default that of each
@@ -427,17 +428,18 @@ def kernel(
             return None
         return Sized(case, usual[0], tuple(inspect.signature(arguments).parameters))
 
+    @cache
     def probed() -> tuple[_Labelled, ...]:
         sized = of_any_size()
         if sized is None:
             return tuple(islice(_labelled(edges), MOST_FAMILY_CASES + 1))
-        from peakgate.core.edges import accepted, chosen  # noqa: PLC0415  (a family that gives its own does without)
+        from peakgate.core.edges import accepted, chosen, ragged  # noqa: PLC0415  (few families need them)
 
-        dimensions = len(usual[0])
-        taken = [
-            size for size in map(_numbers, EDGES.get(dimensions, ())) if not isinstance(accepted(sized, size), str)
-        ]
-        return tuple(_labelled(taken or list(chosen(sized).cases)))
+        usual_edges = map(_numbers, EDGES.get(len(usual[0]), ()))
+        taken = [size for size in usual_edges if not isinstance(accepted(sized, size), str)]
+        taken = taken or list(chosen(sized).cases)
+        # The last one is the small problem of a family that gives none.
+        return tuple(_labelled(list(dict.fromkeys([*ragged(sized, taken), *taken]))))
 
     def cases(scale: Scale) -> Iterator[Case]:
         try:

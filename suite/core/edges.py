@@ -1,17 +1,18 @@
-"""Sizes that a family did not choose: beside each tile, and beside what it measures, one number at a time.
+"""Sizes that a family did not choose: beside each tile, beyond several of them, and beside what it measures.
 
 What a kernel is passed by value (a length, a stride, an offset) follows from its problem's size, so that other sizes
 are other values of its scalar arguments. A tile is how far a number may grow before the grid does; where the grid does
-not follow it, the largest extent of the block.
+not follow it, the largest extent of the block. A kernel may have tiles besides that it walks over inside a block: of
+those its macros, its block and the usual tiles are taken for all that they may be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
-from math import prod
+from itertools import count, islice
+from math import lcm, prod
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,21 @@ SizeNumbers = tuple[int, ...]
 
 MOST_BYTES, MOST_THREADS, MOST_FLOPS = 8 << 20, 1 << 18, 1 << 25
 """Larger problems are left out: each takes the emulator seconds."""
+_MOST_RAGGED_FLOPS = MOST_FLOPS // 4
+"""Of ragged sizes: they prove a build in every run, without a GPU too."""
 _LARGEST_STEP = 1024
 """If a kernel takes no multiple of the powers of two up to this one, its number is fixed."""
 _LARGEST_TILE = 1 << 16
 _NEAR = 3
 """How far from a multiple of a tile a searched size is, at most."""
+
+USUAL_TILES = (16, 32, 64, 128)
+TILES_BEYOND = 4
+"""So many tiles of a number are whole before the last, ragged one: with fewer a kernel may take another path."""
+_VECTOR = 8
+"""Elements of the widest loads, 16 bytes of a 2-byte type: rows of other lengths take another path."""
+_LARGEST_OWN_TILE = 1024
+"""Larger macros are no tiles, but sizes of memory, of the problem or limits."""
 
 _REFUSALS = (ValueError, AssertionError, ArithmeticError, PeakgateError)
 
@@ -74,6 +85,72 @@ def chosen(sized: Sized) -> Chosen:
     return Chosen(cases, refused)
 
 
+def ragged(sized: Sized, known: Collection[SizeNumbers] = ()) -> Iterator[SizeNumbers]:
+    """Sizes whose last tile is a part of one behind more than TILES_BEYOND whole ones: each number alone, then all.
+
+    That holds for the usual tiles and the kernel's own, or for as many of them as a problem that is not too large can
+    have. Alone a number is a multiple of a vector and the others are small; what ``known`` sizes show is left out.
+    """
+    tiling = tiling_of(sized)
+    case = accepted(sized, tiling.whole)
+    own = set() if isinstance(case, str) else _own_tiles(case)
+    if len(sized.usual) == 1 and not isinstance(case, str):
+        own.add(_threads(case))  # of a grid that does not follow the size
+    open_to = {at: step for at, step in enumerate(tiling.steps) if step}
+    tiles = {at: sorted({*USUAL_TILES, *own, tiling.tiles[at]}) for at in open_to}
+    small = tuple(
+        min(whole, lcm(step, _VECTOR)) if step else whole
+        for whole, step in zip(tiling.whole, tiling.steps, strict=True)
+    )
+    least = tuple(step or whole for whole, step in zip(tiling.whole, tiling.steps, strict=True))
+    for at, step in open_to.items():
+        if not any(_shows(size[at], tiles[at], step) for size in known):
+            numbers = [_beyond(most, tiles[at], lcm(step, _VECTOR)) for most in reversed(tiles[at])]
+            yield from _first_affordable(sized, (_with(of, at, each) for each in numbers for of in (small, least)))
+    if len(open_to) > 1:
+        every = sorted({tile for each in tiles.values() for tile in each}, reverse=True)
+        yield from _first_affordable(sized, (_together(small, tiles, tiling.steps, most) for most in every))
+
+
+def _together(small: SizeNumbers, tiles: Mapping[int, Sequence[int]], steps: SizeNumbers, most: int) -> SizeNumbers:
+    """Every number ragged beyond several of its largest tile up to ``most``, no two of them alike."""
+    numbers = small
+    for at, each in tiles.items():
+        fitting = max((tile for tile in each if tile <= most), default=each[0])
+        numbers = _with(numbers, at, _beyond(fitting, each, steps[at], at))
+    return numbers
+
+
+def _own_tiles(case: Case) -> set[int]:
+    """Tiles that a kernel may have by its macros and its blocks."""
+    macros = (int(value) for _, value in case.defines if value.isdecimal())
+    blocks = (extent for each in case.launches for extent in (*each.launch.block, each.launch.threads_per_block))
+    return {number for number in (*macros, *blocks) if 1 < number <= _LARGEST_OWN_TILE}
+
+
+def _shows(number: int, tiles: Sequence[int], step: int) -> bool:
+    """Whether a number is ragged beyond several of each of these tiles."""
+    return number > TILES_BEYOND * tiles[-1] and all(number % tile for tile in tiles if step % tile)
+
+
+def _beyond(tile: int, tiles: Sequence[int], step: int, skipped: int = 0) -> int:
+    """A multiple of ``step`` beyond several of a tile, and of none of the tiles; 0 where there is none near."""
+    apart = [each for each in tiles if step % each]
+    first = (TILES_BEYOND * tile // step + 1) * step
+    near = range(first, first + step * (tiles[-1] + 1), step)
+    fitting = (number for number in near if apart and all(number % each for each in apart))
+    return next(islice(fitting, skipped, None), 0)
+
+
+def _first_affordable(sized: Sized, sizes: Iterator[SizeNumbers]) -> Iterator[SizeNumbers]:
+    """The first size that the family takes and that proves a build in little time, or none."""
+    for numbers in sizes:
+        case = accepted(sized, numbers) if 0 < 2 * prod(numbers) <= _MOST_RAGGED_FLOPS else ""
+        if not isinstance(case, str) and not too_large(case, _MOST_RAGGED_FLOPS):
+            yield numbers
+            return
+
+
 def searched(sized: Sized, seed: int) -> Iterator[Case]:
     """Sizes without end, drawn near multiples of the tiles, near powers of two and at random; each once."""
     tiling, draw, seen = tiling_of(sized), np.random.default_rng(seed), set[SizeNumbers]()
@@ -90,9 +167,9 @@ def searched(sized: Sized, seed: int) -> Iterator[Case]:
             yield _refusing(case)
 
 
-def too_large(case: Case) -> bool:
+def too_large(case: Case, most_flops: int = MOST_FLOPS) -> bool:
     """Whether the emulator would take seconds for it."""
-    return case.buffer_bytes > MOST_BYTES or _threads(case) > MOST_THREADS or case.work.flops > MOST_FLOPS
+    return case.buffer_bytes > MOST_BYTES or _threads(case) > MOST_THREADS or case.work.flops > most_flops
 
 
 def tiling_of(sized: Sized) -> Tiling:
