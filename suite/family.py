@@ -433,13 +433,9 @@ def kernel(
         sized = of_any_size()
         if sized is None:
             return tuple(islice(_labelled(edges), MOST_FAMILY_CASES + 1))
-        from peakgate.core.edges import accepted, chosen, ragged  # noqa: PLC0415  (few families need them)
+        from peakgate.core.edges import edge_sizes  # noqa: PLC0415  (a family that gives its own does without)
 
-        usual_edges = map(_numbers, EDGES.get(len(usual[0]), ()))
-        taken = [size for size in usual_edges if not isinstance(accepted(sized, size), str)]
-        taken = taken or list(chosen(sized).cases)
-        # The last one is the small problem of a family that gives none.
-        return tuple(_labelled(list(dict.fromkeys([*ragged(sized, taken), *taken]))))
+        return tuple(_labelled(edge_sizes(sized, list(map(_numbers, EDGES.get(len(usual[0]), ()))))))
 
     def cases(scale: Scale) -> Iterator[Case]:
         try:

@@ -85,6 +85,15 @@ def chosen(sized: Sized) -> Chosen:
     return Chosen(cases, refused)
 
 
+def edge_sizes(sized: Sized, usual: Sequence[SizeNumbers]) -> list[SizeNumbers]:
+    """What proves a build: ragged sizes, then of ``usual`` ones those that the family takes, or else chosen ones.
+
+    The last is the small problem of a family that gives none.
+    """
+    taken = [size for size in usual if not isinstance(accepted(sized, size), str)] or list(chosen(sized).cases)
+    return list(dict.fromkeys([*ragged(sized, taken), *taken]))
+
+
 def ragged(sized: Sized, known: Collection[SizeNumbers] = ()) -> Iterator[SizeNumbers]:
     """Sizes whose last tile is a part of one behind more than TILES_BEYOND whole ones: each number alone, then all.
 

@@ -1,4 +1,4 @@
-"""Kernels that drop their last, partial tile only where an extent is long: every one is found, whichever extent it is."""
+"""A last, partial tile that is dropped only where an extent is long is found, whichever extent it is of."""
 
 import json
 from math import prod
@@ -22,7 +22,11 @@ DROPPING_FAMILY = """
 from math import prod
 from peakgate.family import In, Out, Value, family, kernel
 
-NUMBERS = {1: lambda f: lambda a: f((a,)), 2: lambda f: lambda a, b: f((a, b)), 3: lambda f: lambda a, b, c: f((a, b, c))}
+NUMBERS = {
+    1: lambda f: lambda a: f((a,)),
+    2: lambda f: lambda a, b: f((a, b)),
+    3: lambda f: lambda a, b, c: f((a, b, c)),
+}
 
 def dropping(name, size, at, tile, limit):
     dimensions = len(size)
