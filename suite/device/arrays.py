@@ -214,12 +214,12 @@ def settled(value: object) -> None:
 def restore(value: Any, saved: Any) -> None:
     """Put back what ``copy_of`` kept, or another array's elements, in stream order where the array is on a GPU.
 
-    What cannot be written is left as it is.
+    What cannot be written is left as it is. Autograd is not told: a graph that saved the elements has them again.
     """
     if _read_only(value):
         return
     if framework(value) == "torch":
-        value.detach().copy_(saved)
+        value.data.copy_(saved)
     else:
         _module(value).copyto(plain(value), plain(saved))
 
@@ -270,14 +270,19 @@ def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
     return True
 
 
+def real(value: Any) -> bool:
+    """Whether an array's elements are real or complex numbers of a known type."""
+    return dtype_name(value) in _REAL
+
+
 @at_home
 def as_words(value: Any) -> Array | None:
-    """The elements of a real array on a GPU as words of their size, a view of CuPy's; None for every other array.
+    """The elements of an array of numbers on a GPU as words of their size, a view of CuPy's; None for every other one.
 
     None too where the elements are not neighbours in memory.
     """
     value = plain(value) if framework(value) == "viewed" else value
-    if not on_gpu(value) or dtype_name(value) not in _REAL:
+    if not on_gpu(value) or not (real(value) or dtype_name(value).startswith(("int", "uint", "bool"))):
         return None
     if not (value.is_contiguous() if framework(value) == "torch" else plain(value).flags.c_contiguous):
         return None
@@ -294,6 +299,12 @@ def as_words(value: Any) -> Array | None:
     return words
 
 
+def announce_change(value: Any) -> None:
+    """Tell autograd that a tensor's elements change through ``as_words``: a graph that saved them does not go on."""
+    if framework(value) == "torch":
+        value.detach().reshape(-1)[:0].zero_()
+
+
 @at_home
 def move(value: Any, share: float, seed: int) -> bool:
     """Move each element of a real array by up to ``share`` of itself, in place; False for what is left as it is."""
@@ -303,7 +314,7 @@ def move(value: Any, share: float, seed: int) -> bool:
     bits_module = importlib.import_module("cupy") if on_gpu(value) else np
     factor = 1.0 + share * shares(bits_module, (int(np.prod(value.shape, dtype=np.int64)),), seed)
     if framework(value) == "torch":
-        tensor = value.detach()
+        tensor = value.data  # autograd is not told: the elements come back
         tensor.mul_(_as_torch(factor).reshape(tensor.shape))
     else:
         value *= factor.reshape(value.shape).astype(value.dtype)
@@ -365,7 +376,9 @@ def plain(value: Any) -> Array:
 
 
 def _read_only(value: Any) -> bool:
-    """Whether an array is one of NumPy's, or a view of them, that no call can write."""
+    """Whether an array is one of NumPy's, or a view of them, that no call can write, or repeats its elements."""
+    if framework(value) == "torch":
+        return any(step == 0 and extent > 1 for step, extent in zip(value.stride(), value.shape, strict=True))
     if framework(value) not in ("numpy", "viewed"):
         return False
     array = plain(value)

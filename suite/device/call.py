@@ -46,6 +46,7 @@ from peakgate.device.arrays import (
     subclass_of_arrays,
     visible_arrays,
 )
+from peakgate.device.unchanged import unchanged
 
 ALIGNMENT_BYTES = 64
 """Where the host's memory is not aligned so, XLA copies it."""
@@ -132,7 +133,8 @@ class Call:
     """A function with its arguments.
 
     ``arrays`` are those it can be seen to use, ``saved`` their elements before the first run, ``changed`` the indices
-    of those that a run changes, known after ``learn``. ``result`` is what the newest run returned.
+    of those that a run changes, known after ``learn``, ``left`` those that keep their elements between calls, with the
+    reason. ``result`` is what the newest run returned, ``raised`` what the function raised.
     """
 
     function: Callable[..., Any]
@@ -140,8 +142,10 @@ class Call:
     kwargs: dict[str, Any]
     arrays: list[Any] = field(init=False)
     saved: list[Any] = field(init=False)
+    left: Mapping[int, str] = field(init=False)
     changed: tuple[int, ...] = ()
     result: Any = None
+    raised: BaseException | None = None
     _layout: Any = None
     """That of what the reference gave: dictionaries are compared by key, in its order."""
 
@@ -149,6 +153,7 @@ class Call:
         exchange = Exchange()
         self._arguments = exchange.put((self.args, self.kwargs))
         self.arrays = visible_arrays(self.function, self.args, self.kwargs) + exchange.storages
+        self.left = unchanged(self.arrays)
         self.remember()
 
     def elsewhere(self, gpus: Sequence[int]) -> int | None:
@@ -162,8 +167,12 @@ class Call:
     def run(self) -> None:
         """Call the function once, on the arrays as they are; the current stream waits for what it gives."""
         args, kwargs = given(self._arguments)
-        self.result = self.function(*args, **kwargs)
-        settled(self.result)
+        try:
+            self.result = self.function(*args, **kwargs)
+            settled(self.result)
+        except Exception as error:
+            self.raised = error
+            raise
 
     def remember(self) -> None:
         """Take the arrays as they are for what a run starts from."""
@@ -252,8 +261,8 @@ class Call:
             self.rewind_all()
 
     def renewed(self, seed: int, *, redraw: bool = False) -> bool:
-        """Give what the function reads other elements; False where nothing could be changed."""
-        read = [(index, array) for index, array in enumerate(self.arrays) if index not in self.changed]
+        """Give what the function reads other elements, ``left`` apart; False where nothing could be changed."""
+        read = [(at, array) for at, array in enumerate(self.arrays) if at not in self.changed and at not in self.left]
         return any([renew(array, seed + index, redraw=redraw) for index, array in read])  # noqa: C419  (every one of them)
 
 

@@ -12,13 +12,15 @@ from typing import Any
 import cupy
 from peakgate.core.case import TENSOR_MATH, Case
 from peakgate.device import elements, nvml
-from peakgate.device.arrays import arrays_in, as_words, copy_of, framework, restore, span
+from peakgate.device.arrays import announce_change, arrays_in, as_words, copy_of, framework, real, restore, span
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
+from peakgate.device.exchange import exchange
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunch, Unmeasurable, Witness
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
 from peakgate.device.stream import SampleStream, StreamHandle
+from peakgate.device.unchanged import described
 from peakgate.measure.energy import Energy
 from peakgate.measure.refill import KEY_WORDS, SEEDS, round_keys
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
@@ -138,11 +140,19 @@ class GpuCall(CallableLaunchable):
         self._outputs = outputs
         self._seeds: list[int] = []
         self._keys = round_keys([device.draw(SEEDS) for _ in range(KEY_WORDS)])
-        self._words = [
-            (words, kept)
-            for array, saved in zip(call.arrays, call.saved, strict=True)
-            if fresh and (words := as_words(array)) is not None and (kept := as_words(saved)) is not None
-        ]
+        self._key = device.draw(SEEDS)
+        self._words: list[tuple[Any, Any]] = []
+        """Of real arrays, each with its elements at the start."""
+        self._integers: list[Any] = []
+        """Of other arrays: their elements change places, so that indices stay indices."""
+        for at, (array, saved) in enumerate(zip(call.arrays, call.saved, strict=True)):
+            if not fresh or at in call.left or (words := as_words(array)) is None:
+                continue
+            if not real(array):
+                self._integers += [] if at in call.changed else [words]
+            elif (kept := as_words(saved)) is not None:
+                self._words.append((words, kept))
+            announce_change(array)
 
     def run(self) -> None:
         """Run the call once from where it starts and wait for all of each GPU."""
@@ -156,17 +166,18 @@ class GpuCall(CallableLaunchable):
     def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
         """Time calls; Unmeasurable where a part of their work ran before they were timed.
 
-        Before each sample, untimed, arrays that a call changes are restored and one word in every 4 KiB of real arrays
-        changes. The witness is given the calls that it wants, with the arrays as each found them. Where the process
-        reserves L2 for persisting lines, they are reset before each sample, one at a time.
+        Before each sample, untimed, arrays that a call changes are restored and one word in every 4 KiB of all arrays
+        changes, but for those that the call leaves as they are. The witness is given the calls that it wants, with the
+        arrays as each found them. Where the process reserves L2 for persisting lines, they are reset before each
+        sample, one at a time.
         """
         hold = not self._behaviour.waits_for_host
         call, watched = self._call, witness or Witness(self._device.draw)
-        before = self._before(watched.draw) if call.changed or self._words else None
+        changing = bool(self._words or self._integers)
+        before = self._before(watched.draw) if call.changed or changing else None
         notes = ["persisting L2 reset"] + (["changed arrays put back before each sample"] if call.changed else [])
-        notes.append(
-            "contents of arrays change with every call" if self._words else "a replayed answer is not excluded"
-        )
+        notes.append("contents of arrays change with every call" if changing else "a replayed answer is not excluded")
+        notes += filter(None, [described(call.left)])
         if not hold:
             notes.append("the stream is not blocked, because the callable waits for the host")
 
@@ -273,6 +284,9 @@ class GpuCall(CallableLaunchable):
         for gpu, numbered in by_gpu.items():
             with cupy.cuda.Device(gpu):
                 elements.change(numbered, self._keys)
+        for at, words in enumerate(self._integers):
+            with words.device:
+                exchange(words, (seed, (self._key + at) % SEEDS))
 
 
 def _by_torch(call: Call) -> bool:

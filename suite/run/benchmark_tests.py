@@ -265,7 +265,7 @@ class BenchmarkTests(_Collecting):
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Keep what came of a test. One that fails is WRONG, INCONCLUSIVE where it measured nothing before.
+        """Keep what came of a test. One that fails is WRONG where an assertion does, else INCONCLUSIVE.
 
         What the fixture found stands, whether the test is skipped or expected to fail (xfail) or not.
         """
@@ -285,7 +285,7 @@ class BenchmarkTests(_Collecting):
             return report
         called = fixture is not None and fixture.called
         if call.excinfo is not None and not call.excinfo.errisinstance(SKIPPING):
-            outcome = self._failed(item, outcome, called=called, error=call.excinfo)
+            outcome = self._failed(item, outcome, call.excinfo)
         elif outcome is None and not called:
             outcome = self._run.session.failed(
                 case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}", Code.BENCHMARK_TEST)
@@ -312,9 +312,15 @@ class BenchmarkTests(_Collecting):
             self._run.skipped[case.id] = reason
 
     def _failed(
-        self, item: pytest.Item, outcome: Outcome | None, *, called: bool, error: pytest.ExceptionInfo[BaseException]
+        self, item: pytest.Item, outcome: Outcome | None, error: pytest.ExceptionInfo[BaseException]
     ) -> Outcome:
-        """The outcome of a test that raised: its own where that fails already."""
+        """The outcome of a test that raised: its own where that fails already.
+
+        WRONG where the test itself compared something: an assertion, but for one within the callable.
+        """
+        fixture = self._used.get(item.nodeid)
+        of_callable = fixture is not None and fixture.raised is error.value
+        compared = error.errisinstance((AssertionError, pytest.fail.Exception)) and not of_callable
         if outcome is None:
             case = case_of(item.nodeid)
             if isinstance(error.value, PeakgateError):
@@ -322,12 +328,15 @@ class BenchmarkTests(_Collecting):
             if _is_async(item) and error.errisinstance(pytest.fail.Exception):
                 unable = PeakgateError("the test is an async def; expected a plain function", Code.BENCHMARK_TEST)
                 return self._run.session.failed(case, unable)
-            ran = called or error.errisinstance((AssertionError, pytest.fail.Exception))
-            kind = WrongResult if ran else PeakgateError
-            return self._run.session.failed(case, kind(f"the test fails: {_error_of(error)}"))
+            if compared:
+                return self._run.session.failed(case, WrongResult(f"the test fails: {_error_of(error)}"))
+            whose = "the callable" if of_callable else "the test"
+            unable = PeakgateError(f"{whose} fails: {_error_of(error)}{_advice(error.value)}", Code.BENCHMARK_TEST)
+            return self._run.session.failed(case, unable)
         if outcome.judgement.verdict in FAILS:
             return outcome
-        judgement = Judgement(Verdict.WRONG, f"the test fails after its measurement: {_error_of(error)}")
+        verdict = Verdict.WRONG if compared else Verdict.INCONCLUSIVE
+        judgement = Judgement(verdict, f"the test fails after its measurement: {_error_of(error)}")
         return _unmeasured(item, outcome, judgement)
 
     def _fails_afterwards(self, item: pytest.Item, reason: str) -> None:
@@ -364,6 +373,15 @@ def _error_of(raised: pytest.ExceptionInfo[BaseException]) -> str:
     if isinstance(raised.value, pytest.FixtureLookupError):
         return f"no fixture {raised.value.argname!r}"
     return " ".join(raised.exconly().split())
+
+
+def _advice(error: BaseException) -> str:
+    """What to do about a graph of autograd's that was made before the call and whose tensors could not be seen."""
+    if "modified by an inplace operation" not in str(error):
+        return ""
+    return (
+        "; elements change between calls: make the graph in the callable, hold its result in a variable, or fresh=False"
+    )
 
 
 def _unmeasured(item: pytest.Item, outcome: Outcome, judgement: Judgement) -> Outcome:

@@ -89,6 +89,7 @@ class GpuBenchmark:
         self.gpus = has[: max(1, self._given.gpus)]
         self.outcome: Outcome | None = None
         self.called = False
+        self._call: Call | None = None
 
     @property
     def xp(self) -> Any:
@@ -96,6 +97,11 @@ class GpuBenchmark:
         if self._session is not None:
             return self._session.device.xp
         return importlib.import_module("cupy") if gpu_count() else np
+
+    @property
+    def raised(self) -> BaseException | None:
+        """What the callable raised."""
+        return None if self._call is None else self._call.raised
 
     @property
     def group(self) -> str | None:
@@ -171,7 +177,7 @@ class GpuBenchmark:
         if not callable(function):
             self._refuse(f"gpu_benchmark is given {shown(function)}; expected a function and its arguments")
         try:
-            call = Call(function, args, kwargs)
+            self._call = call = Call(function, args, kwargs)
             wait_for(call.arrays)  # their copies are made on the current stream, which may not be the callable's
         except Exception as error:
             if (full := _no_room(error)) is not None:

@@ -118,7 +118,7 @@ def test_scalars_subclasses_and_objects_are_no_arrays(value):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 def test_jax_is_right_and_wrong(dtype):
     jax = pytest.importorskip("jax")
-    x = jax.numpy.arange(4096).astype(dtype)
+    x = (jax.numpy.arange(4096) * 37 % 4099).astype(dtype)
     found = proven(Call(jax.jit(lambda a: a + a), (x,), {}), reference=lambda a: 2 * a)
     assert found.on_fresh_inputs(found._call.run).startswith("checked")
     with pytest.raises(WrongResult):
