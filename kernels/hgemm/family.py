@@ -31,8 +31,9 @@ GATE: tuple[Size, ...] = ((4096, 4096, 4096),)
 MORE_GATE: tuple[Size, ...] = (*GATE, (1024, 1024, 1024), (64, 4096, 14336))
 """Of the stages that are built with several tiles, and the library beside them."""
 SMALL_SIZES: tuple[Size, ...] = ((128, 256, 128), (72, 136, 40))
-PROBE_SIZES: tuple[Size, ...] = ((8, 8, 8), (136, 264, 72), (129, 256, 192), (1, 8, 264))
-"""Less than a tile and just past one in each direction, sums that end inside a slice, and more slices than slots."""
+PROBE_SIZES: tuple[Size, ...] = ((8, 8, 8), (136, 264, 72), (129, 256, 192), (520, 8, 8), (8, 1032, 8), (1, 8, 520))
+"""Less than a tile and just past one in each direction, sums that end inside a slice, the same behind four whole tiles,
+and more slices than slots."""
 MANY_TILES: Size = (1032, 264, 72)
 MANY_TILES_OF_FP8: Size = (1032, 264, 80)
 FEW_BLOCKS = 4
@@ -164,7 +165,14 @@ PRODUCT_OF_FP8: dict[str, Any] = PRODUCT | {
 }
 """The same on 8-bit floats."""
 SIZES_OF_FP8 = ((4096, 4096, 4096), (8192, 8192, 8192))
-PROBE_SIZES_OF_FP8: tuple[Size, ...] = ((8, 8, 16), (136, 264, 80), (129, 256, 192), (1, 8, 528))
+PROBE_SIZES_OF_FP8: tuple[Size, ...] = (
+    (8, 8, 16),
+    (136, 264, 80),
+    (129, 256, 192),
+    (520, 8, 16),
+    (8, 1032, 16),
+    (1, 8, 656),
+)
 """As PROBE_SIZES; 16 divides k, as tensor maps need it."""
 
 

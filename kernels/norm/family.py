@@ -39,7 +39,9 @@ RESIDENT_WITHOUT_PARAMETERS = {(512, 4): 1536}
 """Of a norm without them, by the threads of a row and the vectors of each: weights and biases would no longer fit."""
 RESIDENT_IN_CLUSTERS = 1536
 SMALL = (37, 260)
-PROBES: tuple[tuple[int, int], ...] = ((1, 1), (3, 127), (5, 264), (2, 1000))
+PROBES: tuple[tuple[int, int], ...] = ((1, 1), (3, 127), (5, 264), (2, 1000), (2, 1030))
+MANY_ROWS, MANY_ROWS_OF_RINGS = (1030, 3), (70, 130)
+"""More than four blocks take, and than all clusters take at once."""
 
 
 def softmax(xp: Any, x: Array) -> Array:
@@ -186,6 +188,7 @@ def _plain(described: StageKernel, **launched: Any) -> Iterator[Family]:
             lengths=(USUAL, LONG),
             gate=USUAL if norm == "softmax" else 0,
             small_sizes=[SMALL],
+            probes=(*PROBES, MANY_ROWS),
             min_capability=(8, 0),
             block=BLOCK,
             **launched,
@@ -214,7 +217,7 @@ def _held(described: StageKernel, rows: Mapping[int, int], gate: int, **launched
             matrices=(FULL_BYTES, MORE_BYTES),
             gate=gate if (norm, of) in IN_GATE else 0,
             longest=n,
-            probes=(*PROBES, (together + 1, n), (together, n - 1)),
+            probes=(*PROBES, (4 * together + 1, 5), (together + 1, n), (together, n - 1)),
             small_sizes=[SMALL] if n == 1024 else None,
             defines={"BLOCK": block, "VECTORS": tile.vectors, "MIN_BLOCKS": min(resident // block, 16)} | shape,
             grid=lambda rows, _, tile=tile, together=together: ceil(rows / together) * tile.cluster,
@@ -235,7 +238,7 @@ def _rings(described: StageKernel, gate: int) -> Iterator[Family]:
             matrices=(FULL_BYTES, MORE_BYTES),
             gate=gate if (norm, of) == ("softmax", "bf16") else 0,
             longest=n,
-            probes=(*PROBES, (3, n), (2, n - 1)),
+            probes=(*PROBES, MANY_ROWS_OF_RINGS, (3, n), (2, n - 1)),
             small_sizes=None if n == LONG else [SMALL],
             defines={
                 "BLOCK": ring.threads,

@@ -32,7 +32,9 @@ RESIDENT = 1024
 SMALLEST = 1e-30
 """A group's largest magnitude is taken for no less."""
 SMALL, SMALL_LONG = (19, 200), (3, 3992)
-PROBES: tuple[tuple[int, int], ...] = ((1, 1), (3, 127), (33, 136), (5, 1000))
+PROBES: tuple[tuple[int, int], ...] = ((1, 1), (3, 127), (521, 136), (5, 1000))
+LONG_ROWS = (3, 1030)
+"""Their last part is of a block that four whole ones are before."""
 THREE_GROUPS = (7, 300)
 """Rows of so many groups that a division by them is no shift."""
 RESTORED_TOLERANCE = 2.0**-24
@@ -151,7 +153,7 @@ def _restore(described: StageKernel, **more: Any) -> Iterator[Family]:
                 reference=partial(restored, group=group),
                 tolerance=RESTORED_TOLERANCE,
                 small_sizes=[SMALL] if group else None,
-                edges=PROBES,
+                edges=(*PROBES, LONG_ROWS),
                 gate=in_gate if group else False,
                 **{"block": BLOCK} | more | {"defines": {"KIND": kind.name, "BLOCK": BLOCK} | more.get("defines", {})},
             )
@@ -193,7 +195,7 @@ FAMILY = family(
             kind=kind,
             group=0,
             small_sizes=[SMALL],
-            edges=PROBES,
+            edges=(*PROBES, LONG_ROWS),
             gate=in_gate,
             defines={"KIND": kind.name, "BLOCK": BLOCK},
             grid=lambda rows, _: rows,

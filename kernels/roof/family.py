@@ -20,7 +20,7 @@ MEMORY_SIZES = {"16MiB": 16 << 20, "64MiB": 64 << 20, "256MiB": 256 << 20, "1GiB
 MEMORY_GATE = (256 << 20, 1 << 30)
 MEMORY_PROBES = (1, 3, 127, 1024, 4098, 100_003)
 """Floats: shorter than a quad, shorter than a block, whole blocks, and every length of tail."""
-FMA_PROBES = (1, 3, 127, 1003)
+FMA_PROBES = (1, 3, 127, 1027)
 
 QUADS_PER_THREAD = 4
 """float4 that copy_float4_x4 moves per thread, and the least that a thread of a grid-stride launch moves."""

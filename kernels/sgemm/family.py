@@ -48,13 +48,17 @@ PROBE_SIZES: tuple[Size, ...] = (
     (130, 260, 144),
     (132, 264, 44),
     (64, 64, 7),
+    (516, 5, 8),
+    (5, 1028, 8),
+    (3, 4, 267),
     (128, 256, 16),
     (128, 258, 16),
 )
 """Less than a tile and just past one in each direction, odd and even numbers of tiles along k. Rows are 16-byte aligned
 in (130, 260, 144), where full tiles stand beside edges and some warps of split_k have several slices of k, in
 (132, 264, 44), where k ends inside a tile, and in (128, 256, 16), where all is full tiles and some warps of split_k
-have no slice. In (128, 258, 16) all but the rows' alignment speaks for reading four elements at once."""
+have no slice. In (128, 258, 16) all but the rows' alignment speaks for reading four elements at once. Rows, columns
+and sums end inside a tile behind four whole ones in (516, 5, 8), (5, 1028, 8) and (3, 4, 267)."""
 BANDS_SIZE: Size = (1025, 260, 16)
 """More tiles down than raster.cuh puts in a band, and more than one across."""
 FEW_BLOCKS = 4
