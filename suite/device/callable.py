@@ -146,13 +146,15 @@ class GpuCall(CallableLaunchable):
         self._integers: list[Any] = []
         """Of other arrays: their elements change places, so that indices stay indices."""
         for at, (array, saved) in enumerate(zip(call.arrays, call.saved, strict=True)):
-            if not fresh or at in call.left or (words := as_words(array)) is None:
-                continue
-            if not real(array):
-                self._integers += [] if at in call.changed else [words]
-            elif (kept := as_words(saved)) is not None:
+            words = as_words(array) if fresh and at not in call.left else None
+            if words is not None and real(array) and (kept := as_words(saved)) is not None:
                 self._words.append((words, kept))
-            announce_change(array)
+                announce_change(array)
+            elif words is not None and not real(array) and at not in call.changed:
+                self._integers.append(words)
+                announce_change(array)
+                with words.device:
+                    exchange(words[:2].copy(), (0, 0))  # loads the kernel, which a blocked stream would wait for
 
     def run(self) -> None:
         """Run the call once from where it starts and wait for all of each GPU."""

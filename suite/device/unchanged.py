@@ -2,7 +2,8 @@
 
 A graph that PyTorch's autograd made before the call has saved some arrays and what came of others: it goes on with no
 other elements, or as if there were none. Such graphs are found from the tensors that Python's garbage collector knows.
-Integers in order are offsets, or what is searched by halves: others would lead a right kernel out of bounds.
+Integers in order are offsets, or what is searched by halves. Others would lead a right kernel out of bounds, and other
+lengths beside offsets would too.
 """
 
 from __future__ import annotations
@@ -12,20 +13,24 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import prod
 from typing import Any
 
 from peakgate.core.case import Array
 from peakgate.core.text import counted
 from peakgate.device.arrays import arrays_in, at_home, comparable, dtype_name, framework, overlap
 
-AUTOGRAD, IN_ORDER = "of a graph of autograd", "of integers in order"
+AUTOGRAD, IN_ORDER, BESIDE = "of a graph of autograd", "of integers in order", "of few integers beside such"
 
 
 def unchanged(arrays: Sequence[Any]) -> Mapping[int, str]:
     """The arrays that keep their elements, by index, each with the reason."""
     torch: Any = sys.modules.get("torch")
     in_graphs = list(_in_graphs(torch)) if any(framework(array) == "torch" for array in arrays) else []
-    found = {at: IN_ORDER for at, array in enumerate(arrays) if _integers(array) and _in_order(array)}
+    integers = {at: array for at, array in enumerate(arrays) if _integers(array)}
+    found = {at: IN_ORDER for at, array in integers.items() if _in_order(array)}
+    longest = max((_elements(arrays[at]) for at in found), default=0)
+    found |= {at: BESIDE for at, array in integers.items() if at not in found and 0 < _elements(array) <= longest}
     for at, array in enumerate(arrays):
         if any(overlap(array, each) for each in in_graphs):
             found[at] = AUTOGRAD
@@ -44,6 +49,10 @@ def described(reasons: Mapping[int, str]) -> str:
 
 def _integers(array: Any) -> bool:
     return dtype_name(array).startswith(("int", "uint"))
+
+
+def _elements(array: Any) -> int:
+    return prod(array.shape)
 
 
 @at_home

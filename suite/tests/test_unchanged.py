@@ -1,14 +1,17 @@
 """Arrays keep their elements where others would be no input: of autograd's graphs, and integers in order."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
+from peakgate.check.emulate import check_case
+from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.device.call import Call
-from peakgate.device.unchanged import AUTOGRAD, IN_ORDER, described, unchanged
+from peakgate.device.unchanged import AUTOGRAD, BESIDE, IN_ORDER, described, unchanged
 from peakgate.measure.exchange import exchange, pairs_of
 from peakgate.run.marker import Given, Proving
 from peakgate.run.session import WrongResult
@@ -40,7 +43,12 @@ def test_other_integers_and_what_is_no_integer_are_not(array):
 
 def test_a_view_of_what_is_left_is_left_too():
     whole = np.array([0, 3, 7, 5, 1], np.int32)
-    assert unchanged([whole, whole[:3], np.array([2, 0, 1])]) == {0: IN_ORDER, 1: IN_ORDER}
+    assert unchanged([whole, whole[:3], np.arange(4.0)]) == {0: IN_ORDER, 1: IN_ORDER}
+
+
+def test_lengths_beside_offsets_are_left_and_indices_are_not():
+    lengths, indices = np.diff(OFFSETS), np.array([5, 1, 3, 7, 2, 0, 4, 6])
+    assert unchanged([OFFSETS, lengths, indices]) == {0: IN_ORDER, 1: BESIDE}
 
 
 def test_a_right_function_of_offsets_is_right_on_fresh_inputs():
@@ -56,6 +64,9 @@ def test_a_right_function_of_offsets_is_right_on_fresh_inputs():
 
 
 INTEGERS = arrays_of.arrays(st.sampled_from(["int8", "uint16", "int32", "int64"]), st.integers(0, 6000))
+SOURCE = Path(unchanged.__code__.co_filename).with_name("exchange.cu")
+WORDS = {"uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long long"}
+KEPT_KEYS = (5, 1 << 31)
 KEYS = st.tuples(*[st.integers(0, 2**32 - 1)] * 2)
 
 
@@ -74,6 +85,29 @@ def test_a_permutation_has_an_element_in_every_4_kib_elsewhere(count, keys):
     places = np.flatnonzero(array != np.arange(count))
     assert len(places) == 2 * pairs_of(count, 4) >= count * 4 / 4096
     assert np.diff(places, prepend=0, append=count).max() * 4 <= 2 * 4096
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize(("word", "count"), [("uint8", 5), ("uint16", 9001), ("uint32", 2), ("uint64", 3000)])
+def test_the_kernel_of_the_gpu_changes_the_places_that_numpy_does(word, count):
+    def changed(_, inputs):
+        found = inputs[0].copy()
+        exchange(found, KEPT_KEYS)
+        return [found]
+
+    words, given = Buffer(Role.INOUT, (count,), word), (pairs_of(count, np.dtype(word).itemsize), *KEPT_KEYS)
+    case = Case(
+        family="own",
+        stage=Stage("exchange", "", SOURCE),
+        launch=Launch((2, 1, 1), (32, 1, 1)),
+        arguments=(words, Scalar(count, "uint64"), *(Scalar(each, "uint32") for each in given)),
+        work=Work(0),
+        reference=changed,
+        defines=(("WORD", WORDS[word]),),
+        dtype=word,
+        tolerance=0.0,
+    )
+    assert check_case(case, (0, 2)) == [[], []]
 
 
 def test_an_exception_of_a_callable_is_undecided_with_its_cause_and_an_assertion_of_a_test_is_wrong(benchmarks, bench):
