@@ -131,3 +131,32 @@ def test_probes_run_the_build_of_the_case_they_vouch_for(family: Family) -> None
             assert probe.stage == case.stage
             assert probe.defines == case.defines, probe.id
             assert probe.launch.block == case.launch.block, probe.id
+
+
+TILE = 64
+"""Of the usual tiles the largest but one: with four of 128 some problems would take the emulator seconds."""
+
+NOT_DIVIDED = {
+    "attention": {0: "a head is a problem of its own"},
+    "norm": {0: "some builds have a block for each row"},
+    "norm.registers": {1: "a row is held whole, in one build of 128 elements at most"},
+    "roof.mma": {0: "a block is a problem of its own", 1: "passes are the same work again"},
+    "roof.wgmma": {0: "a block is a problem of its own", 1: "passes are the same work again"},
+}
+"""Extents without tiles that could end inside one, of families, or of stages whose names begin so."""
+
+
+def extents_of(case: Case) -> tuple[int, ...]:
+    """The numbers of a size; one alone where all are equal."""
+    return tuple(map(int, re.sub(r"^\w*n(?=\d)", "", case.size).split("x")))
+
+
+@each_family
+def test_each_extent_of_a_build_ends_inside_a_tile_beyond_four(family: Family) -> None:
+    for case in one_case_a_build(family):
+        given = [extents_of(probe) for probe in family.probes(case)]
+        dimensions = max(map(len, given))
+        sizes = [size * (dimensions // len(size)) for size in given]
+        undivided = [at for name, at in NOT_DIVIDED.items() if f"{family.name}.{case.stage.name}".startswith(name)]
+        for at in set(range(dimensions)).difference(*undivided):
+            assert any(size[at] > 4 * TILE and size[at] % TILE for size in sizes), (case.id, at)
