@@ -28,8 +28,8 @@ SOME_LENGTHS = LENGTHS[1::2]
 SHORT = LENGTHS[:2]
 """For stages that take a hundred times as long as the last one."""
 SMALL: Size = (2, 72)
-PROBES: tuple[Size, ...] = ((1, 1), (2, 63), (1, 65), (1, 270))
-"""One key alone, less than a tile, just past one, and past four."""
+PROBES: tuple[Size, ...] = ((1, 1), (2, 63), (1, 65), (1, 130))
+"""One key alone, less than a tile, just past one, and past two."""
 LONG_PROBES: tuple[Size, ...] = ((1, 900), (6, 200))
 """More tiles of keys than twice the slots that they go round, more heads than share the grid's first blocks."""
 FLOAT_TOLERANCE = 2e-5
@@ -162,7 +162,7 @@ def _launch(width: int, causal: bool, rows: int = 0, block: int = 0) -> dict[str
             "grid": lambda heads, length: (ceil(length / rows), heads),
             "block": block,
             "defines": given,
-            "edges": PROBES,
+            "edges": (*PROBES, (1, 4 * rows + 14)),  # its last tile ends behind four whole ones
             "min_capability": (8, 0),
         }
     tiling = Tiling.of(width, causal)

@@ -138,6 +138,8 @@ TILE = 64
 
 NOT_DIVIDED = {
     "attention": {0: "a head is a problem of its own"},
+    "attention.two_pass": {1: "tiles of 8 queries, of which longer problems take seconds"},
+    "attention.online": {1: "tiles of 8 queries, of which longer problems take seconds"},
     "norm": {0: "some builds have a block for each row"},
     "norm.registers": {1: "a row is held whole, in one build of 128 elements at most"},
     "roof.mma": {0: "a block is a problem of its own", 1: "passes are the same work again"},
