@@ -325,7 +325,8 @@ def comparable(value: Any) -> Array:
     """An array, or a number, as an array of CuPy or NumPy of at least one axis that can be compared with another.
 
     Types that those lack (bfloat16, 8-bit floats, those of ml_dtypes) become float32, which holds each of their values;
-    complex numbers become pairs of reals. The elements of a CUDA tensor come to the host where CuPy is not imported.
+    complex numbers become pairs of reals, truth values the bytes that are stored. The elements of a CUDA tensor come to
+    the host where CuPy is not imported.
     """
     if framework(value) == "torch":
         array = _from_torch(value.detach())
@@ -337,8 +338,8 @@ def comparable(value: Any) -> Array:
         array = array.reshape(1)
     if array.dtype.isbuiltin == 2:  # a type that another package gave to NumPy
         array = array.astype(np.float32)
-    if array.dtype.kind == "c":
-        array = _module(array).ascontiguousarray(array).view(array.real.dtype)
+    if array.dtype.kind in "cb":
+        array = _module(array).ascontiguousarray(array).view(np.uint8 if array.dtype.kind == "b" else array.real.dtype)
     return array
 
 

@@ -15,7 +15,6 @@ from peakgate.device import elements, nvml
 from peakgate.device.arrays import announce_change, arrays_in, as_words, copy_of, framework, real, restore, span
 from peakgate.device.call import Call
 from peakgate.device.driver import persisting_l2_bytes
-from peakgate.device.exchange import exchange
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunch, Unmeasurable, Witness
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
@@ -140,7 +139,7 @@ class GpuCall(CallableLaunchable):
         self._outputs = outputs
         self._seeds: list[int] = []
         self._keys = round_keys([device.draw(SEEDS) for _ in range(KEY_WORDS)])
-        self._key = device.draw(SEEDS)
+        self._keys_there = cupy.asarray(self._keys)
         self._words: list[tuple[Any, Any]] = []
         """Of real arrays, each with its elements at the start."""
         self._integers: list[Any] = []
@@ -154,7 +153,8 @@ class GpuCall(CallableLaunchable):
                 self._integers.append(words)
                 announce_change(array)
                 with words.device:
-                    exchange(words[:2].copy(), (0, 0))  # loads the kernel, which a blocked stream would wait for
+                    # Loads the kernel, which a blocked stream would wait for.
+                    elements.exchange(words[:2].copy(), 0, self._keys_there)
 
     def run(self) -> None:
         """Run the call once from where it starts and wait for all of each GPU."""
@@ -288,7 +288,7 @@ class GpuCall(CallableLaunchable):
                 elements.change(numbered, self._keys)
         for at, words in enumerate(self._integers):
             with words.device:
-                exchange(words, (seed, (self._key + at) % SEEDS))
+                elements.exchange(words, seed + len(self._words) + at, self._keys_there)
 
 
 def _by_torch(call: Call) -> bool:

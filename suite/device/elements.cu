@@ -11,6 +11,18 @@ static __device__ __forceinline__ unsigned int mixed(unsigned int bits)
     return bits ^ bits >> 16;
 }
 
+#define ROUNDS 27
+
+// peakgate.measure.refill.enciphered: a block of two words.
+static __device__ __forceinline__ void encipher(unsigned int& left, unsigned int& right, const unsigned int* keys)
+{
+#pragma unroll
+    for (int round = 0; round < ROUNDS; ++round) {
+        left = (__funnelshift_r(left, left, 8) + right) ^ keys[round];
+        right = __funnelshift_l(right, right, 3) ^ left;
+    }
+}
+
 #if defined VALUE
 
 // peakgate.measure.data._from_bits: the element of 32 random bits, as its own bits. All products and sums are exact.
@@ -118,11 +130,7 @@ extern "C" __global__ void change(const AllChanged all, unsigned int page_bytes)
         const unsigned long long first = page * per_page;
         const unsigned int within = (unsigned int)min(at.words - first, (unsigned long long)per_page);
         unsigned int left = (unsigned int)page, right = at.seed;
-#pragma unroll
-        for (int round = 0; round < ROUNDS; ++round) { // peakgate.measure.refill.enciphered
-            left = (__funnelshift_r(left, left, 8) + right) ^ all.keys[round];
-            right = __funnelshift_l(right, right, 3) ^ left;
-        }
+        encipher(left, right, all.keys);
         const unsigned long long place = first + __umulhi(left, within), from = __umulhi(right, at.pool_words);
 #define MOVE(WORD) ((WORD*)at.target)[place] = ((const WORD*)at.pool)[from]
         switch (at.word_bytes) {
@@ -132,6 +140,30 @@ extern "C" __global__ void change(const AllChanged all, unsigned int page_bytes)
         case 8: MOVE(uint2); break;
         default: MOVE(uint4);
         }
+    }
+}
+
+#elif defined EXCHANGED
+
+static __device__ unsigned long long place(unsigned int part, unsigned long long count, unsigned long long parts,
+                                           unsigned int seed, const unsigned int* keys)
+{
+    const unsigned long long begin = part * count / parts, end = (part + 1ull) * count / parts;
+    unsigned int left = part, right = seed;
+    encipher(left, right, keys);
+    return begin + (left * (end - begin) >> 32);
+}
+
+// peakgate.measure.refill.exchange: pairs of words change places.
+extern "C" __global__ void exchange(EXCHANGED* words, unsigned long long count, unsigned int pairs, unsigned int seed,
+                                    const unsigned int* keys)
+{
+    for (unsigned int at = blockIdx.x * blockDim.x + threadIdx.x; at < pairs; at += gridDim.x * blockDim.x) {
+        const unsigned long long one = place(at, count, 2ull * pairs, seed, keys);
+        const unsigned long long other = place(at + pairs, count, 2ull * pairs, seed, keys);
+        const EXCHANGED kept = words[one];
+        words[one] = words[other];
+        words[other] = kept;
     }
 }
 

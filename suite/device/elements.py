@@ -19,7 +19,7 @@ from peakgate.core.case import Array
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure import data
 from peakgate.measure.data import COPIED_BELOW, PARTS, SPECIAL_BELOW, seed_offset, specials
-from peakgate.measure.refill import ROUNDS, SEEDS, SPARSE_BYTES, Words, chunk_bytes
+from peakgate.measure.refill import ROUNDS, SEEDS, SPARSE_BYTES, Words, chunk_bytes, pairs_of
 
 ELEMENTS_SOURCE = Path(__file__).with_name("elements.cu")
 
@@ -45,6 +45,7 @@ COMPARED_TYPES = {
 }
 """Types in C++ by their name in NumPy. Each value of those compared is a double too."""
 
+_WORDS = {1: "char", 2: "short", 4: "int", 8: "long long"}
 _THREADS, _MOST_BLOCKS = 256, 2048
 
 
@@ -55,8 +56,12 @@ def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     if dtype not in FILLED:
         return data.random_array(cupy, shape, dtype, seed)
     values = cupy.empty(shape, dtypes.storage(dtype))
-    value = {1: "char", 2: "short", 4: "int", 8: "long long"}[values.itemsize]
-    macros = ("VALUE", f"unsigned {value}"), (FILLED[dtype], 1), ("COPIED", COPIED_BELOW), ("SPECIAL", SPECIAL_BELOW)
+    macros = (
+        ("VALUE", f"unsigned {_WORDS[values.itemsize]}"),
+        (FILLED[dtype], 1),
+        ("COPIED", COPIED_BELOW),
+        ("SPECIAL", SPECIAL_BELOW),
+    )
     fill = _function("fill", macros)
     if values.size:
         drawn = np.uint64(values.size), np.uint32(seed_offset(seed)), _specials(dtype)
@@ -110,10 +115,21 @@ def change(arrays: Sequence[tuple[Array, Array, int]], keys: Words) -> None:
             given[at] = (target.data.ptr, pool.data.ptr, target.size, pool.size, target.itemsize, seed % SEEDS, 0)
         pages = max((math.ceil(target.nbytes / SPARSE_BYTES) for target, _, _ in some), default=0)
         if pages:
-            kernel = _function("change", (("MOST_CHANGED", _MOST_CHANGED), ("ROUNDS", ROUNDS)))
+            kernel = _function("change", (("MOST_CHANGED", _MOST_CHANGED),))
             every = np.zeros(1, _ALL_CHANGED)
             every["buffers"], every["keys"] = given, keys
             kernel((*_grid(pages), len(some)), (_THREADS,), (every[0], np.uint32(SPARSE_BYTES)))
+
+
+def exchange(words: Array, seed: int, keys: Array) -> None:
+    """``measure.refill.exchange`` of an array of words of 1 to 8 bytes, with the same result, in stream order.
+
+    The keys are on the GPU: a copy from the host would wait for a blocked stream.
+    """
+    if pairs := pairs_of(words.size, words.itemsize):
+        word = f"unsigned {_WORDS[words.itemsize]}"
+        given = np.uint64(words.size), np.uint32(pairs), np.uint32(seed % SEEDS), keys
+        _function("exchange", (("EXCHANGED", word),))(_grid(pairs), (_THREADS,), (words, *given))
 
 
 def compared(found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:

@@ -113,6 +113,27 @@ def change(target: Array, pool: Array, seed: int, keys: Words) -> None:
     data[pages.astype(np.int64) * per_page + _below(place, within)] = source[_below(drawn, source.size)]
 
 
+def pairs_of(count: int, itemsize: int) -> int:
+    """How many pairs ``exchange`` lets change places: an element in every 4 KiB does, and two where there are two."""
+    return max(1, -(-count * itemsize // (2 * SPARSE_BYTES))) if count > 1 else 0
+
+
+def exchange(target: Array, seed: int, keys: Words) -> None:
+    """Let one element of each pair of equal parts of an array change places, in place, at places by ``round_keys``.
+
+    Part ``i`` of ``2 * pairs`` goes with part ``i + pairs``. So integers that are an index stay one, and unique ones
+    stay unique, which elements drawn anew would not.
+    """
+    data = target.reshape(-1)
+    pairs = pairs_of(data.size, data.itemsize)
+    parts = np.arange(2 * pairs + 1, dtype=np.uint64)
+    begins = parts * np.uint64(data.size) // np.uint64(max(1, 2 * pairs))
+    numbers = parts[:-1].astype(np.uint32)
+    bits, _ = enciphered(numbers, np.full_like(numbers, seed % SEEDS), keys)
+    places = begins[:-1].astype(np.int64) + _below(bits, np.diff(begins))
+    data[places] = data[np.roll(places, pairs)]
+
+
 def round_keys(key: Sequence[int]) -> Words:
     """The keys of all rounds, uint32, from the KEY_WORDS words of a key, the one of the first round first."""
     mask = SEEDS - 1

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from peakgate.measure.exchange import exchange
+from peakgate.measure.refill import exchange, round_keys
 
 pytestmark = pytest.mark.gpu(here=True)
 
@@ -55,12 +55,13 @@ def bench_raises(gpu_benchmark):
 @pytest.mark.parametrize("count", [1, 2, 3, 1000, 100_003])
 def test_integers_change_places_as_in_numpy(dtype, count):
     cupy = pytest.importorskip("cupy")
-    from peakgate.device import exchange as on_gpu  # noqa: PLC0415  (it needs CuPy)
+    from peakgate.device import elements  # noqa: PLC0415  (it needs CuPy)
 
     wanted = np.random.default_rng(count).integers(0, 100, count).astype(dtype)
     words = cupy.asarray(wanted).view(f"u{wanted.itemsize}")
-    on_gpu.exchange(words, (5, 1 << 31))
-    exchange(wanted, (5, 1 << 31))
+    keys = round_keys((5, 1 << 31, 0, 1))
+    elements.exchange(words, 77, cupy.asarray(keys))
+    exchange(wanted, 77, keys)
     assert (cupy.asnumpy(words).view(dtype) == wanted).all()
 
 

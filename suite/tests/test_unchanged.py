@@ -12,7 +12,7 @@ from peakgate.check.emulate import check_case
 from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.device.call import Call
 from peakgate.device.unchanged import AUTOGRAD, BESIDE, IN_ORDER, described, unchanged
-from peakgate.measure.exchange import exchange, pairs_of
+from peakgate.measure.refill import KEY_WORDS, ROUNDS, exchange, pairs_of, round_keys
 from peakgate.run.marker import Given, Proving
 from peakgate.run.session import WrongResult
 
@@ -64,16 +64,16 @@ def test_a_right_function_of_offsets_is_right_on_fresh_inputs():
 
 
 INTEGERS = arrays_of.arrays(st.sampled_from(["int8", "uint16", "int32", "int64"]), st.integers(0, 6000))
-SOURCE = Path(unchanged.__code__.co_filename).with_name("exchange.cu")
+SOURCE = Path(unchanged.__code__.co_filename).with_name("elements.cu")
 WORDS = {"uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long long"}
-KEPT_KEYS = (5, 1 << 31)
-KEYS = st.tuples(*[st.integers(0, 2**32 - 1)] * 2)
+KEPT_KEYS = round_keys((5, 1 << 31, 0, 1))
+KEYS = st.tuples(*[st.integers(0, 2**32 - 1)] * KEY_WORDS).map(round_keys)
 
 
 @given(INTEGERS, KEYS)
 def test_integers_that_change_places_stay_the_same_ones(array, keys):
     before = array.copy()
-    exchange(array, keys)
+    exchange(array, 7, keys)
     assert (np.sort(array) == np.sort(before)).all()
     assert np.count_nonzero(array != before) <= 2 * pairs_of(array.size, array.itemsize)
 
@@ -81,7 +81,7 @@ def test_integers_that_change_places_stay_the_same_ones(array, keys):
 @given(st.integers(2, 20_000), KEYS)
 def test_a_permutation_has_an_element_in_every_4_kib_elsewhere(count, keys):
     array = np.arange(count, dtype=np.int32)
-    exchange(array, keys)
+    exchange(array, 7, keys)
     places = np.flatnonzero(array != np.arange(count))
     assert len(places) == 2 * pairs_of(count, 4) >= count * 4 / 4096
     assert np.diff(places, prepend=0, append=count).max() * 4 <= 2 * 4096
@@ -92,18 +92,19 @@ def test_a_permutation_has_an_element_in_every_4_kib_elsewhere(count, keys):
 def test_the_kernel_of_the_gpu_changes_the_places_that_numpy_does(word, count):
     def changed(_, inputs):
         found = inputs[0].copy()
-        exchange(found, KEPT_KEYS)
+        exchange(found, 7, KEPT_KEYS)
         return [found]
 
-    words, given = Buffer(Role.INOUT, (count,), word), (pairs_of(count, np.dtype(word).itemsize), *KEPT_KEYS)
+    words, given = Buffer(Role.INOUT, (count,), word), (pairs_of(count, np.dtype(word).itemsize), 7)
+    keys = Buffer(Role.IN, (ROUNDS,), "uint32", data=lambda xp, _: xp.asarray(KEPT_KEYS))
     case = Case(
         family="own",
         stage=Stage("exchange", "", SOURCE),
         launch=Launch((2, 1, 1), (32, 1, 1)),
-        arguments=(words, Scalar(count, "uint64"), *(Scalar(each, "uint32") for each in given)),
+        arguments=(words, Scalar(count, "uint64"), *(Scalar(each, "uint32") for each in given), keys),
         work=Work(0),
         reference=changed,
-        defines=(("WORD", WORDS[word]),),
+        defines=(("EXCHANGED", WORDS[word]),),
         dtype=word,
         tolerance=0.0,
     )
