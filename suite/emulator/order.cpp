@@ -151,8 +151,8 @@ namespace {
 Locations global_locations;
 Entry* scratch;
 size_t scratch_count, scratch_room;
-Entry* first_run; // of what is merged
-size_t first_room;
+Entry* spare_run; // where they are merged
+size_t spare_room;
 
 struct Run { // of epochs of one block
     uint32_t first, block;
@@ -235,25 +235,34 @@ bool knows(const Clock* clock, uint64_t whose, uint64_t time) {
     return clock && (known_until(*clock, whose | EVERYBODY) > time || known_until(*clock, whose) > time);
 }
 
-int by_who(const void* a, const void* b) {
-    const auto *first = static_cast<const Entry*>(a), *second = static_cast<const Entry*>(b);
-    return first->who < second->who ? -1 : first->who > second->who;
+// Behind the additions from one on that are in order.
+size_t in_order_until(size_t at) {
+    while (++at < scratch_count && scratch[at - 1].who <= scratch[at].who) {}
+    return at;
 }
 
-// Additions, by block and thread. Most often that is two clocks, each of which is in order.
+// Additions, by block and thread: those that are in order are merged, most often two clocks.
 void sort_added() {
-    size_t middle = 1, end;
-    while (middle < scratch_count && scratch[middle - 1].who <= scratch[middle].who) ++middle;
-    if (middle >= scratch_count) return;
-    for (end = middle + 1; end < scratch_count && scratch[end - 1].who <= scratch[end].who;) ++end;
-    if (end < scratch_count) {
-        qsort(scratch, scratch_count, sizeof(Entry), by_who);
-        return;
+    for (;;) {
+        size_t merged = 0, at = 0;
+        while (spare_room < scratch_count) spare_run = static_cast<Entry*>(more(spare_run, spare_room, sizeof(Entry), spare_room));
+        while (at < scratch_count) {
+            size_t first = at, middle = in_order_until(at), second = middle;
+            if (first == 0 && middle == scratch_count) return;
+            const size_t end = middle < scratch_count ? in_order_until(middle) : middle;
+            for (; at < end; ++at)
+                spare_run[at] = first < middle && (second == end || scratch[first].who <= scratch[second].who) ? scratch[first++]
+                                                                                                            : scratch[second++];
+            ++merged;
+        }
+        Entry* const before = scratch;
+        const size_t room = scratch_room;
+        scratch = spare_run;
+        scratch_room = spare_room;
+        spare_run = before;
+        spare_room = room;
+        if (merged == 1) return;
     }
-    while (first_room < middle) first_run = static_cast<Entry*>(more(first_run, first_room, sizeof(Entry), first_room));
-    memcpy(first_run, scratch, middle * sizeof(Entry));
-    for (size_t first = 0, second = middle, at = 0; first < middle; ++at)
-        scratch[at] = second < end && scratch[second].who < first_run[first].who ? scratch[second++] : first_run[first++];
 }
 
 void add(Entry entry) {
@@ -377,10 +386,12 @@ void learn(const Clock* clock, const Clock* known, int thread, bool own_block_on
 
 void acquire(const Awaited& seen, int scope, const Clock* known, int thread) {
     for (int which = 0; which < SCOPES; ++which) {
+        const Clock* learnt = nullptr;
         for (const Link* link = seen.released[which]; link; link = link->previous) {
             const bool own = link->by >> 16 == state.block->number;
+            if (link->clock == learnt) continue;
             if (own || (which && scope == PEAKGATE_DEVICE))
-                learn(link->clock, known, thread, false);
+                learn(learnt = link->clock, known, thread, false);
             else if (link->by == SEVERAL)
                 learn(link->clock, known, thread, true);
         }
@@ -515,16 +526,52 @@ void clear(Locations& table) {
     table.count = 0;
 }
 
-void append(Link*& released, Clock* clock, uint64_t by) {
-    if (!clock || (released && released->clock == clock)) return;
+// Whether a clock, which the block of this number has made, has all that another one has; false where that is not plain.
+bool includes(const Clock* clock, uint64_t number, const Clock* other) {
+    for (; other; other = other->others) {
+        if (other == clock || other == clock->others) return true;
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < other->count; ++i) {
+            const Entry& entry = other->entries[i];
+            if (entry.who >> 16 == number || is_agent(entry.who)) {
+                if (!knows(clock, entry.who, entry.until - 1)) return false;
+                continue;
+            }
+            const Clock* rest = clock->others ? clock->others : clock;
+            while (at < rest->count && rest->entries[at].who < entry.who) ++at;
+            const bool known = at < rest->count && rest->entries[at].who == entry.who && rest->entries[at].until >= entry.until;
+            if (!known && !knows(rest, entry.who, entry.until - 1)) return false;
+        }
+    }
+    return true;
+}
+
+void push(Link*& released, Link* previous, Clock* clock, uint64_t by) {
     auto* link = static_cast<Link*>(malloc(sizeof(Link)));
     if (!link) abort();
-    state.released = true;
-    // A thread's later clock has all that its earlier one had.
-    Link* previous = released && released->by == by ? released->previous : released;
     *link = {1, previous ? previous->length + 1 : 1, by, keep(previous), keep(clock)};
     drop(released);
     released = link;
+}
+
+// Releases that the new one has as well, as that of a lock that is handed on has all before it, are no longer kept: a chain of
+// them would cost each thread that takes the lock the clocks of all that had it.
+void append(Link*& released, Clock* clock, uint64_t by, bool of_device) {
+    if (!clock || (released && released->clock == clock)) return;
+    state.released = true;
+    Link* previous = released;
+    bool of_others = false; // some of those are another block's, whose threads may ask for their own block's alone
+    while (previous) {
+        const bool own = previous->by >> 16 == by >> 16;
+        if (previous->by != by && ((!own && !of_device) || !includes(clock, by >> 16, previous->clock))) break;
+        of_others |= !own;
+        previous = previous->previous;
+    }
+    if (of_others) {
+        push(released, previous, clock, SEVERAL);
+        previous = released;
+    }
+    push(released, previous, clock, by);
 }
 
 // One link in place of many: of one block's releases, or of any for the whole device.
@@ -540,7 +587,7 @@ void shorten(Location& at, int which) {
     Clock* all = added();
     at.too_long = 8 + all->count / 2;
     drop(released);
-    append(released, all, by);
+    push(released, nullptr, all, by);
     drop(all);
 }
 
@@ -881,8 +928,8 @@ void strong_access(uintptr_t address, bool loads, bool stores, bool compares, in
     }
     if (at || clocks[0]) {
         at = &find_or_make(table, word);
-        if (scope == PEAKGATE_DEVICE) append(at->released[1], clocks[1], who(self));
-        if (scope != PEAKGATE_DEVICE || clocks[0] != clocks[1]) append(at->released[0], clocks[0], who(self));
+        if (scope == PEAKGATE_DEVICE) append(at->released[1], clocks[1], who(self), true);
+        if (scope != PEAKGATE_DEVICE || clocks[0] != clocks[1]) append(at->released[0], clocks[0], who(self), false);
         at->stored_by = loads && at->stored_by != who(self) ? SEVERAL : who(self);
     }
     for (Clock*& clock : clocks) drop(clock);
@@ -896,7 +943,8 @@ bool awaited_orders(const Access& store) {
         const Awaited& seen = awaiting.seen[i];
         for (int which = 0; which < SCOPES && !seen.compares; ++which) {
             for (const Link* link = seen.released[which]; link; link = link->previous) {
-                if (link->by >> 16 != state.block->number && !(which && seen.scope == PEAKGATE_DEVICE)) continue;
+                const bool own = (link->by == SEVERAL ? block : link->by >> 16) == state.block->number;
+                if (!own && !(which && seen.scope == PEAKGATE_DEVICE)) continue;
                 for (const Clock* clock = link->clock; clock; clock = clock->others) {
                     if (knows(clock, whose, time)) return true;
                 }
