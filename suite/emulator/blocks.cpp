@@ -115,11 +115,28 @@ void retire(size_t place) {
     --block_count;
 }
 
-// The next block behind `place` that something has changed for since it was set aside; all of them where `anyhow`.
-size_t worth_running(size_t place, bool anyhow) {
+enum Worth { CHANGED, INTERRUPTED, ANYHOW };
+
+// Something has changed for a block since it was set aside; or a thread was interrupted there.
+bool is_worth_running(const Block& block, Worth worth) {
+    if (block.waits_for_grid) return false;
+    if (worth == ANYHOW) return true;
+    if (worth == CHANGED && block.seen_progress == state.progress) return false;
+    bool polls = false;
+    for (int t = 0; t < state.thread_count; ++t) {
+        const Thread& thread = block.threads[t];
+        if (thread.status != POLLING) continue;
+        polls = true;
+        if (worth == INTERRUPTED ? thread.interrupted : may_see_news(block, thread)) return true;
+    }
+    return worth == CHANGED && !polls;
+}
+
+// The next such block behind `place`.
+size_t worth_running(size_t place, Worth worth) {
     for (size_t step = 1; step <= block_count; ++step) {
         const size_t next = (place + step) % block_count;
-        if (!blocks[next]->waits_for_grid && (anyhow || blocks[next]->seen_progress != state.progress)) return next;
+        if (is_worth_running(*blocks[next], worth)) return next;
     }
     return block_count;
 }
@@ -192,7 +209,7 @@ bool run_blocks(uint32_t total) {
     uint64_t idle = 0, seen = state.progress;
     while (!is_abandoned() && (begun < total || block_count)) {
         const bool room = begun < total && block_count < most_alive;
-        const size_t changed = block_count ? worth_running(place, false) : 0;
+        const size_t changed = block_count ? worth_running(place, CHANGED) : 0;
         bool fresh = room && (block_count < BEGIN_FIRST || changed == block_count || state.launch.cooperative);
         if (!fresh && block_count && all_wait_for_grid()) {
             if (block_count < total) {
@@ -205,16 +222,19 @@ bool run_blocks(uint32_t total) {
             place = block_count - 1;
             continue;
         }
+        bool anyhow = false;
         if (fresh) {
             if (!begin_block(shuffled(begun, total))) return false;
             ++begun;
             place = block_count - 1;
         } else {
-            place = changed < block_count ? changed : worth_running(place, true);
+            const size_t interrupted = changed < block_count ? changed : worth_running(place, INTERRUPTED);
+            anyhow = interrupted == block_count;
+            place = anyhow ? worth_running(place, ANYHOW) : interrupted;
             if (!take_up(*blocks[place])) return false;
             if (state.epoch < state.ordered_epoch) block_met();
         }
-        run_threads();
+        run_threads(anyhow);
         if (is_abandoned()) break;
         if (state.block->alive == 0) {
             end_block_of_order();

@@ -32,6 +32,9 @@ int preempt_count;
 // A thread that reads strongly so often, and nothing has changed, lets others run; and one that got the same value from
 // one place so often, whatever else changed (a loop may write while it polls), lets other blocks run.
 constexpr int PATIENCE = 4, SAME_PATIENCE = 256;
+// A thread that got the same value from one place so often waits for that word. So much progress is worth a turn whatever it is.
+constexpr int PARKING = 2;
+constexpr uint64_t MUCH_PROGRESS = 4096;
 
 // The last strong store, if it has not been looked at since: the value that it replaced.
 struct {
@@ -139,7 +142,8 @@ int poller_after(int place) {
     for (int step = 1; step <= state.thread_count; ++step) {
         const int number = order[(place + step) % state.thread_count];
         Thread& thread = state.threads[number];
-        if (thread.status != POLLING || thread.seen_progress == state.progress || thread.same_polls >= SAME_PATIENCE) continue;
+        if (thread.status != POLLING || thread.seen_progress == state.progress || thread.interrupted) continue;
+        if (thread.parked ? !may_see_news(*state.block, thread) : thread.same_polls >= SAME_PATIENCE) continue;
         thread.status = READY;
         return number;
     }
@@ -275,9 +279,18 @@ void begin_threads() {
     begin_block_of_tensor_cores();
 }
 
-void run_threads() {
+bool may_see_news(const Block& block, const Thread& thread) {
+    if (!thread.parked || state.progress - thread.seen_progress >= MUCH_PROGRESS) return true;
+    if (&block != state.block && thread.polled - state.shared < state.shared_size) return false; // it is set aside
+    uint64_t value = 0;
+    memcpy(&value, reinterpret_cast<const void*>(thread.polled), thread.polled_size);
+    return value != thread.polled_value;
+}
+
+void run_threads(bool anyhow) {
     for (int i = 0; i < state.thread_count; ++i) {
-        if (state.threads[i].status == POLLING) state.threads[i].status = READY;
+        Thread& thread = state.threads[i];
+        if (thread.status == POLLING && (anyhow || may_see_news(*state.block, thread))) thread.status = READY;
     }
     state.current = order[state.thread_count - 1];
     const int first = next_thread();
@@ -325,8 +338,9 @@ void poll(uintptr_t caller) {
         self.seen_progress = state.progress;
         self.polls = 0;
     }
-    if (state.launch.schedule > 1 && preempted(self)) self.same_polls = SAME_PATIENCE;
-    if (++self.polls < PATIENCE && self.same_polls < SAME_PATIENCE) return;
+    self.interrupted = state.launch.schedule > 1 && preempted(self);
+    if (++self.polls < PATIENCE && self.same_polls < SAME_PATIENCE && !self.interrupted) return;
+    self.parked = self.same_polls >= PARKING && !self.interrupted && !self.polled_object && !state.cluster;
     wait_as(POLLING, caller);
     self.seen_progress = state.progress;
     self.polls = PATIENCE;
@@ -334,7 +348,8 @@ void poll(uintptr_t caller) {
 
 void polled(uintptr_t address, size_t size, bool loads, bool stores) {
     uint64_t value = 0;
-    memcpy(&value, reinterpret_cast<const void*>(address), size < 8 ? size : 8);
+    const size_t looked_at = size < 8 ? size : 8;
+    memcpy(&value, reinterpret_cast<const void*>(address), looked_at);
     if (stores) {
         stored = {address, size, value};
         current_thread().has_stored = true;
@@ -343,6 +358,7 @@ void polled(uintptr_t address, size_t size, bool loads, bool stores) {
     Thread& self = current_thread();
     self.same_polls = self.polled == address && self.polled_value == value ? self.same_polls + 1 : 0;
     self.polled = address;
+    self.polled_size = looked_at;
     self.polled_value = value;
 }
 

@@ -184,8 +184,11 @@ struct Thread {
     int polls;              // since then
     int same_polls;         // polls running of one place that gave the same value
     int polled_object;      // the barrier object that it polls, counted from 1; 0: none
-    uintptr_t polled;
-    uint64_t polled_value;
+    uintptr_t polled;       // the word that it read last
+    size_t polled_size;
+    uint64_t polled_value;  // and what was there
+    bool parked;            // it waits for that word to change: nothing else makes its poll succeed
+    bool interrupted;       // it polls nothing: others are to run before it goes on
     bool has_arrived;        // at the cluster's barrier, and has not waited for it
     uint64_t arrived_phase;  // of the cluster's barrier
 };
@@ -371,6 +374,9 @@ void wait_as(Status status, uintptr_t caller);
 void poll(uintptr_t caller);
 // Comes after it: what the access may change, and whether it reads.
 void polled(uintptr_t address, size_t size, bool loads, bool stores);
+// Whether a turn of a thread that polls may show it something new. One that read a word again and again waits for that word;
+// once in a while it has a turn all the same, for its loop may look at others too.
+bool may_see_news(const Block& block, const Thread& thread);
 
 // Takes a thread that has ended out of its warp; the others no longer wait for it.
 void leave_warp(int thread);
@@ -397,8 +403,9 @@ struct InBlock {
 // ---- runtime.cpp, for it ----
 void set_order(uint32_t schedule);
 void begin_threads();
-// Runs the current block until it ends, or none of its threads can go on without another block.
-void run_threads();
+// Runs the current block until it ends, or none of its threads can go on without another block. Threads that poll have a turn
+// where they may see news; `anyhow`, all of them.
+void run_threads(bool anyhow);
 bool is_abandoned();
 // Ends the launch from outside of a fiber, with a report of what the threads of this block wait for.
 void abandon_stuck();
