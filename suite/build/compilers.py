@@ -12,6 +12,7 @@ emulator through ``run``, NVRTC in ``nvrtc``. A legitimate kernel takes seconds 
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import re
 import signal
@@ -57,11 +58,9 @@ _OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
 """Harmless in the emulator, and its C++ library is built on them."""
 
 
-CPU_S = 60
-"""Processor time of one compilation: independent of what else the machine does."""
-
-WALL_S = 100.0
-"""Wall-time limit of one compilation, for a compiler that waits, for example on an included pipe."""
+WALL_PER_PROCESSOR_S = 20.0
+"""By how much the limit of a compilation's wall time exceeds that of its processor time, which a busy machine does not
+change: for a compiler that waits, for example on an included pipe."""
 
 MEMORY_BYTES = 8 << 30
 
@@ -73,6 +72,13 @@ _EXHAUSTED = re.compile(
 
 _SHELL = 'ulimit -t "$1"; ulimit -v "$2"; ulimit -f "$3"; ulimit -c 0; shift 3; exec "$@"'
 """Limits that are lower already stay: then ulimit fails, and the compiler starts all the same."""
+
+
+def processor_limit_s() -> float:
+    """The processor time of one compilation, of the project's settings."""
+    from peakgate.core import config  # noqa: PLC0415  (a process of NVRTC does without)
+
+    return config.current().compile_timeout_s
 
 
 @lru_cache
@@ -223,7 +229,8 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Co
 
     The exit code is 124 then.
     """
-    limits = (str(CPU_S), str(MEMORY_BYTES >> 10), str(FILE_BYTES >> 9))
+    limit_s = processor_limit_s()
+    limits = (str(math.ceil(limit_s)), str(MEMORY_BYTES >> 10), str(FILE_BYTES >> 9))
     process = subprocess.Popen(
         ["/bin/sh", "-c", _SHELL, "sh", *limits, *command],
         env=dict(environment),
@@ -235,7 +242,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Co
     )
     with process:
         try:
-            output, errors = process.communicate(timeout=WALL_S)
+            output, errors = process.communicate(timeout=WALL_PER_PROCESSOR_S * limit_s)
         except BaseException as ended:
             end_tree(process.pid)
             if not isinstance(ended, subprocess.TimeoutExpired):
@@ -252,9 +259,11 @@ def exceeded(done: subprocess.CompletedProcess[str]) -> bool:
 
 def why() -> str:
     """The message for a compilation that exceeded a limit."""
+    limit_s = processor_limit_s()
     return (
-        f"the compiler was ended: more than {CPU_S} s of processor time, {WALL_S:.0f} s or {MEMORY_BYTES >> 30} GiB; "
-        "look for templates or constant expressions that grow without end, and at what it includes"
+        f"the compiler was ended: more than {limit_s:g} s of processor time, {WALL_PER_PROCESSOR_S * limit_s:g} s or "
+        f"{MEMORY_BYTES >> 30} GiB; look for templates or constant expressions that grow without end, and at what it "
+        "includes, or allow more: compile_timeout_s of [tool.peakgate]"
     )
 
 

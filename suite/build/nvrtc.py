@@ -144,7 +144,7 @@ def compile_to_cubin(
         _exceeded.add(request)
         raise CompilationFailed(compilers.why())
     with _lock:
-        keep = len(_idle) < MOST_IDLE and answer["used_s"] < compilers.CPU_S / 4
+        keep = len(_idle) < MOST_IDLE and answer["used_s"] < compilers.processor_limit_s() / 4
         if keep:
             _idle.append(worker)
     if not keep:
@@ -159,9 +159,11 @@ class _Worker:
 
     def __init__(self) -> None:
         self._connection, theirs = Pipe()
+        self._limit_s = compilers.processor_limit_s()
         with theirs:
+            limit = str(math.ceil(self._limit_s))
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "peakgate.build.nvrtc", str(theirs.fileno()), str(compilers.CPU_S)],
+                [sys.executable, "-P", "-m", "peakgate.build.nvrtc", str(theirs.fileno()), limit],
                 stdin=subprocess.DEVNULL,
                 stdout=sys.__stderr__,  # what the compiler prints
                 pass_fds=(theirs.fileno(),),
@@ -174,7 +176,7 @@ class _Worker:
         found: dict[str, Any] | None = None
         try:
             self._connection.send_bytes(request)
-            if self._connection.poll(compilers.WALL_S):
+            if self._connection.poll(compilers.WALL_PER_PROCESSOR_S * self._limit_s):
                 found = json.loads(self._connection.recv_bytes())
                 found["machine_code"] = self._connection.recv_bytes()
         except (EOFError, OSError):

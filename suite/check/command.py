@@ -45,9 +45,10 @@ from peakgate.core.verdict import ExitCode
 from peakgate.device.choose import open_device
 from peakgate.judge import waivers
 from peakgate.judge.waivers import Defect
+from peakgate.measure.limits import processor_limit_s
 
 _TASK_S = 300.0
-"""Of wall time, after which a kernel's check counts as hung, without its search."""
+"""Of processor time, beside its launches, after which the check of a problem is ended."""
 CHECK_FILE, MUTANTS_FILE = "check.json", "mutants.json"
 
 
@@ -120,13 +121,23 @@ def _emulated(
     reports = emulate.not_run(chosen.text, chosen.family)
     keys = {key for key, _ in builds}
     measured, no_nvrtc = gpu_build.measured(keys, chosen.text, chosen.family), gpu_build.missing_nvrtc()
-    answers = workers.run(tasks, chosen.jobs, limit_s=_TASK_S + chosen.search)  # forked before threads compile
+    timeout_s = config.current().emulation_timeout_s
+    every = (case for _, cases in builds for case in cases)
+    launches_s = (sum(processor_limit_s(each.launch, timeout_s) for each in case.launches) for case in every)
+    longest_s = max(launches_s, default=0.0)
+    limit_s = _TASK_S + len(orders) * longest_s
+    answers = workers.run(tasks, chosen.jobs, limit_s=limit_s)  # forked before threads compile
     with gpu_build.compiled([] if no_nvrtc else measured, keys, chosen.jobs) as building:
         for number, answer in answers:
             if isinstance(answer, workers.Died):
                 key, cases = builds[number]
                 died = LaunchFinding(answer.at, orders[0], emulate.DIED, None, f"{emulate.DIED}: {answer.how}")
-                reports.append(BuildReport(key.kernel, len(cases), findings=(died,)))
+                undecided = f"{answer.at or key.kernel}: {answer.how}"
+                reports.append(
+                    BuildReport(key.kernel, len(cases), broken=undecided)
+                    if answer.ended
+                    else BuildReport(key.kernel, len(cases), findings=(died,))
+                )
             else:
                 reports.append(answer)
         reports += gpu_build.reports(measured, building)
@@ -209,23 +220,32 @@ def _mutants(chosen: argparse.Namespace, orders: Sequence[int], start: float) ->
         results.append(mutation_run.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer)
     alive = [result.mutant for result in results if result.survived]
     listed = reasons if not chosen.text else {key: reasons[key] for key in {m.key for m in mutants} & reasons.keys()}
-    said = mutation_run.complaints(alive, [result.mutant for result in results if not result.survived], listed)
+    ended = {result.mutant.key for result in results if result.undecided}
+    dead = [result.mutant for result in results if not result.survived and not result.undecided]
+    said = mutation_run.complaints(alive, dead, {key: why for key, why in listed.items() if key not in ended})
     said += [f"{result.mutant}: is not a program: {result.invalid}" for result in results if result.invalid]
+    unended = [f"{result.mutant}: {result.undecided}" for result in results if result.undecided]
     where = config.near(config.current().baselines / waivers.WAIVERS_FILE)
     how = f"to accept a survivor, copy its entry to {where} and fill in why:"
     offer = waivers.listed_under(how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons])
     wall_s = time.perf_counter() - start
     caught = sum(result.caught_by is not None for result in results)
+    undecided = f", {len(unended)} not decided" if unended else ""
     explained = sum(mutant.key in reasons for mutant in alive)
     files = counted(len({mutant.file for mutant in mutants}), "file")
-    survived = f"{caught} caught, {len(alive)} survived, {explained} of them with a reason"
+    survived = f"{caught} caught, {len(alive)} survived, {explained} of them with a reason{undecided}"
     summary = f"{counted(len(mutants), 'mutant')} of {files}: {survived} ({wall_s:.0f} s)"
     unmutated = [f"{file}: not mutated: no stage includes it" for file in unused]
     found = Report(
         command="mutants",
-        exit_code=ExitCode.REGRESSION if said else ExitCode.OK,
-        sentences=[text for text in (*said, offer, *unmutated, summary) if text],
-        fields={"complaints": said, **mutation_run.described(results, reasons, wall_s), "not_mutated": unused},
+        exit_code=ExitCode.REGRESSION if said else ExitCode.UNDECIDED if unended else ExitCode.OK,
+        sentences=[text for text in (*said, *unended, offer, *unmutated, summary) if text],
+        fields={
+            "complaints": said,
+            "not_decided": unended,
+            **mutation_run.described(results, reasons, wall_s),
+            "not_mutated": unused,
+        },
     )
     terminal.show(found)
     return found

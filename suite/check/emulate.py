@@ -35,9 +35,10 @@ from peakgate.measure.data import PATTERNS, patterned
 
 WRONG_RESULT = "wrong result"
 DIED = "died"
+NOT_ENDED = "not ended"
 
 CHOSEN_LIMIT_S = 10.0
-"""Of wall time, for the chosen sizes of one build; what is left out then is reported."""
+"""Of processor time, for the chosen sizes of one build; what is left out then is reported."""
 
 _ASCENDING, _FIRST_SEED = 0, 2  # the emulator's numbers: 0 ascending, 1 descending, from 2 on seeds of a shuffle
 
@@ -79,6 +80,7 @@ class BuildReport:
     ``skipped`` says why the emulator is not for it, ``broken`` what could not be run, and why. ``sizes`` has the size
     of each problem that ran, by case id; ``numbers`` is what the family calls a size's numbers. ``refused`` has the
     chosen sizes that the family does not take, with its reason, ``not_reached`` how many there was no time for.
+    ``unended``: a launch came to its limit of time, and none was begun after it.
     """
 
     kernel: str
@@ -91,6 +93,7 @@ class BuildReport:
     numbers: str = "size"
     refused: Mapping[str, str] = field(default_factory=dict)
     not_reached: int = 0
+    unended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +238,11 @@ def _continued(
     nonfinite: bool,
 ) -> BuildReport:
     """The report with more problems, as many as the time allows; a size that a reference refuses is no problem."""
-    ends = time.monotonic() + limit_s
+    ends = time.process_time() + limit_s
     for case in cases:
-        if time.monotonic() > ends:
+        if before.unended:
+            break
+        if time.process_time() > ends:
             before = replace(before, not_reached=before.not_reached + 1)
             continue
         try:
@@ -252,6 +257,7 @@ def _continued(
             findings=before.findings + more.findings,
             broken=before.broken or more.broken,
             sizes={**before.sizes, **more.sizes},
+            unended=more.unended,
         )
     return before
 
@@ -267,6 +273,7 @@ def check_cases(
     launches = 0
     broken: str | None = None
     blank: str | None = None
+    unended = False
     load = cache(emulator.load)
     for case in cases:
         report(case.id)
@@ -281,6 +288,9 @@ def check_cases(
         except NothingCompared as error:  # data that the operation cannot bear; another problem must have others
             blank = str(error)
             continue
+        except emulator.LaunchNotEnded as error:
+            broken, unended = broken or f"{case.id}: {error}", True
+            break  # the others would most likely take as long
         except PeakgateError as error:
             broken = broken or str(error)
             continue
@@ -289,20 +299,21 @@ def check_cases(
     sizes = {case.id: case.size for case in cases}
     if not launches and not all(case.variant.endswith(PATTERNS) for case in cases):
         broken = broken or blank
-    return BuildReport(kernel, len(cases), launches, tuple(found), broken=broken, sizes=sizes)
+    return BuildReport(kernel, len(cases), launches, tuple(found), broken=broken, sizes=sizes, unended=unended)
 
 
 def check_case(
     case: Case,
     orders: Sequence[int],
     *,
-    access_budget: int = emulator.ACCESS_BUDGET,
+    access_budget: int | None = None,
     nonfinite: bool = False,
     load: Callable[..., emulator.EmulatedKernel] = emulator.load,
 ) -> list[list[LaunchFinding]]:
     """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
 
-    KernelBuildError when the kernel does not compile, PeakgateError when the case is not described so that it can run.
+    KernelBuildError when the kernel does not compile, PeakgateError when the case is not described so that it can run,
+    LaunchNotEnded when a launch comes to its limit of time.
     """
     launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite, load=load)
     launched: list[list[LaunchFinding]] = []

@@ -11,7 +11,7 @@ from typing import Any
 
 from peakgate.build.cubin import source_files
 from peakgate.build.sources import device_texts, read_sources, source_text
-from peakgate.check.emulate import DIED, LaunchFinding, builds, check_case, refused
+from peakgate.check.emulate import DIED, NOT_ENDED, LaunchFinding, builds, check_case, refused
 from peakgate.check.mutants import Mutant, mutants
 from peakgate.check.workers import Died, TaskProgress
 from peakgate.core import config
@@ -19,7 +19,7 @@ from peakgate.core.case import Case, Stage
 from peakgate.core.errors import Code, PeakgateError, RefusedSize
 from peakgate.core.files import scratch_folder
 from peakgate.device.cpu import not_emulated
-from peakgate.emulator import KernelBuildError
+from peakgate.emulator import KernelBuildError, LaunchNotEnded
 from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey
 
@@ -30,15 +30,19 @@ them with g++ and 100 to 200 with clang, which keeps more in memory."""
 
 @dataclass(frozen=True, slots=True)
 class MutantResult:
-    """A mutant and what caught it; None when it survived. ``invalid`` is why it is no program."""
+    """A mutant and what caught it; None when it survived.
+
+    ``invalid`` is why it is no program, ``undecided`` why neither is known: its run was ended from outside.
+    """
 
     mutant: Mutant
     caught_by: LaunchFinding | None = None
     invalid: str | None = None
+    undecided: str | None = None
 
     @property
     def survived(self) -> bool:
-        return self.caught_by is None and self.invalid is None
+        return self.caught_by is None and self.invalid is None and self.undecided is None
 
 
 def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
@@ -91,6 +95,9 @@ def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> M
                     continue
                 except KernelBuildError as error:
                     return MutantResult(mutant, invalid=str(error))
+                except LaunchNotEnded as error:  # a check would not pass it
+                    found = LaunchFinding(problem.id, orders[0], NOT_ENDED, None, str(error))
+                    return MutantResult(mutant, caught_by=found)
                 for findings in launched:
                     if findings:
                         return MutantResult(mutant, caught_by=findings[0])
@@ -98,7 +105,9 @@ def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> M
 
 
 def died(mutant: Mutant, how: Died) -> MutantResult:
-    """A mutant that took its process with it: caught."""
+    """A mutant that took its process with it, and is caught, or whose process was ended."""
+    if how.ended:
+        return MutantResult(mutant, undecided=f"{how.at}: {how.how}")
     return MutantResult(mutant, caught_by=LaunchFinding(how.at, 0, DIED, None, how.how))
 
 

@@ -17,7 +17,7 @@ from peakgate.core.case import Case
 from peakgate.core.files import write_whole
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.interface import KernelFault
-from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect
+from peakgate.emulator import DefectKind, EmulatorDefect, KernelDefect, LaunchNotEnded
 from peakgate.emulator.defects import SharedAccess, Trace, Triple
 
 PICTURE_COLUMNS = 32
@@ -106,6 +106,8 @@ def _defects(launchable: CpuLaunchable, order: int) -> tuple[EmulatorDefect, ...
         if isinstance(fault.__cause__, KernelDefect):
             return fault.__cause__.defects
         raise
+    except LaunchNotEnded:
+        pass
     return ()
 
 

@@ -1,8 +1,9 @@
 """Spreads tasks over processes of which any may die: a kernel that takes its process along is a finding, not the end.
 
-A worker that died is replaced, and the task it was at is answered with how it died. The executors of the standard
-library give up every task that is left in that event. While this process has a single thread, workers are forked, which
-costs them no imports; later, as threads may hold locks, they are spawned.
+A worker that died is replaced, and the task it was at is answered with how it died. So is one that was ended, at a
+limit of processor time: wall time says how busy the machine is. The executors of the standard library give up every
+task that is left in that event. While this process has a single thread, workers are forked, which costs them no
+imports; later, as threads may hold locks, they are spawned.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
-from peakgate.core.processes import SAFE_PATH, one_blas_thread, single_threaded, variables
+from peakgate.core.processes import (
+    FROM_OUTSIDE,
+    SAFE_PATH,
+    one_blas_thread,
+    processor_s,
+    single_threaded,
+    variables,
+)
 from peakgate.core.text import say, warn
 
 Answer = TypeVar("Answer")
@@ -30,6 +38,11 @@ MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 1 << 16
 """Limits of what is copied from a worker's output, in total and per line."""
 _LAST_OUTPUT_S = 1.0
 """How long to wait for what a worker printed before its end: another process may have its output open."""
+
+WALL_PER_PROCESSOR_S = 20.0
+"""Of a limit of processor time, the wall time after which a task is taken for one that waits for ever."""
+_LOOK_EVERY_S, _SAY_EVERY_S = 1.0, 30.0
+"""How often limits are looked at, and after how much processor time it is said what a task is at."""
 
 _AT, _RETURNED, _RAISED = "at", "returned", "raised"
 """A worker's message: its task's progress or end, with the text, result or error."""
@@ -42,39 +55,63 @@ Task = Callable[[TaskProgress], Answer]
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A task whose process ended under it: ``at`` is what it said last, ``how`` the signal, exit code or limit."""
+    """A task whose process ended under it: ``at`` is what it said last, ``how`` the signal, exit code or limit.
+
+    ``ended`` where we did that, at a limit, or another program, as the system does where memory is short: that tells
+    nothing about what the process ran.
+    """
 
     at: str
     how: str
+    ended: bool = False
 
 
 @dataclass
 class _Worker(Generic[Answer]):
-    """A process and what it is at: the number of its task, what that said last, when it must have ended."""
+    """A process and what it is at: the number of its task, what that said last, and when, by both clocks."""
 
     process: BaseProcess
     connection: Connection
     copying: Thread
     number: int = -1
     at: str = ""
-    deadline: float = 0.0
+    heard_s: float = 0.0
+    heard_processor_s: float = 0.0
+    said_s: float = 0.0
 
-    def give(self, number: int, task: Task[Answer], limit_s: float) -> None:
-        self.number, self.at, self.deadline = number, "", time.monotonic() + limit_s
+    def give(self, number: int, task: Task[Answer]) -> None:
+        self.number = number
+        self._heard("")
         self.connection.send(task)
+
+    def _heard(self, at: str) -> None:
+        self.at, self.said_s = at, 0.0
+        self.heard_s, self.heard_processor_s = time.monotonic(), processor_s(self.process.pid or 0)
+
+    def overdue(self, limit_s: float) -> Died | None:
+        """Why the task is ended: for too long it has said nothing."""
+        spent_s = processor_s(self.process.pid or 0) - self.heard_processor_s
+        if spent_s > limit_s:
+            return Died(self.at, f"no end in {limit_s:g} s of processor time", ended=True)
+        if time.monotonic() - self.heard_s > WALL_PER_PROCESSOR_S * limit_s:
+            return Died(self.at, f"no end in {WALL_PER_PROCESSOR_S * limit_s:g} s", ended=True)
+        if self.at and spent_s - self.said_s > _SAY_EVERY_S:
+            self.said_s = spent_s
+            warn(f"{self.at}: {spent_s:.0f} s of processor time so far, ended after {limit_s:.0f}")
+        return None
 
     def answer(self) -> Answer | Died | None:
         """The result of the task; None while there is none yet."""
         try:
             message: tuple[str, Any] = self.connection.recv()
         except (EOFError, ConnectionResetError):
-            return Died(self.at, _last_words(self.process))
+            return _last_words(self.process, self.at)
         what, value = message
         if what == _RAISED:
             raise value
         if what == _RETURNED:
             return value  # type: ignore[no-any-return]
-        self.at = value
+        self._heard(value)
         return None
 
     def stop(self) -> None:
@@ -87,8 +124,9 @@ class _Worker(Generic[Answer]):
 def run(tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300) -> Iterator[tuple[int, Answer | Died]]:
     """Run tasks in up to ``jobs`` processes; each task's number with its result, in the order in which they end.
 
-    A task that takes longer than ``limit_s`` is ended and answered like one whose process died. What a task raises
-    is raised here. Processes that can be forked start at the call, tasks with the first answer that is asked for.
+    A task that takes ``limit_s`` of processor time without saying what it is at is ended and answered like one whose
+    process died, and so is one that sleeps for WALL_PER_PROCESSOR_S times that. What a task raises is raised here.
+    Processes that can be forked start at the call, tasks with the first answer that is asked for.
     """
     forked: list[_Worker[Answer]] = _started(min(jobs, len(tasks)), get_context("fork")) if single_threaded() else []
     return _answers(tasks, jobs, limit_s, forked)
@@ -103,16 +141,11 @@ def _answers(
         while waiting or busy:
             while waiting and len(busy) < jobs:
                 worker: _Worker[Answer] = idle.pop() if idle else _started(1, get_context("spawn"))[0]
-                worker.give(*waiting.pop(), limit_s)
+                worker.give(*waiting.pop())
                 busy[worker.connection] = worker
-            until = min(worker.deadline for worker in busy.values())
-            ready = wait(list(busy), max(0.0, until - time.monotonic()))
+            ready = wait(list(busy), min(_LOOK_EVERY_S, limit_s))
             for worker in list(busy.values()):
-                answer: Answer | Died | None = None
-                if worker.connection in ready:
-                    answer = worker.answer()
-                elif time.monotonic() >= worker.deadline:
-                    answer = Died(worker.at, f"no end in {limit_s:g} s")
+                answer = worker.answer() if worker.connection in ready else worker.overdue(limit_s)
                 if answer is None:
                     continue
                 del busy[worker.connection]
@@ -187,7 +220,9 @@ def _serve(connection: Connection, output: Connection, inherited: Sequence[Conne
             connection.send(message)
 
 
-def _last_words(process: BaseProcess) -> str:
+def _last_words(process: BaseProcess, at: str) -> Died:
     process.join()
     code = process.exitcode or 0
-    return f"its process ended by {signal.Signals(-code).name}" if code < 0 else f"its process exited with {code}"
+    if code >= 0:
+        return Died(at, f"its process exited with {code}")
+    return Died(at, f"its process ended by {signal.Signals(-code).name}", ended=-code in FROM_OUTSIDE)

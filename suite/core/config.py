@@ -13,6 +13,8 @@
     plugins = ["my_plugin"]        # pytest plug-ins that the benchmark tests need
     build = "make -j"              # builds the project's own code, once per side of an A/B
     build_timeout_s = 600
+    compile_timeout_s = 120        # of processor time, for one kernel, in either compiler
+    emulation_timeout_s = 60       # of processor time, for one emulated launch of 65536 threads; larger ones get more
     requires = ">=0.2"             # which versions of Peakgate can read and run this project
 
 Every key is optional; these are the defaults, but for the lists, which are empty, and ``build`` and ``requires``,
@@ -51,6 +53,9 @@ Texts = Annotated[
 ]
 
 
+Seconds = Annotated[float, Meta(gt=0, le=86_400, description="seconds, above 0 and up to 86400")]
+
+
 class Requirement(Struct):
     """Settings that are read first: the others may be unknown to this version."""
 
@@ -69,7 +74,9 @@ class ProjectSettings(Requirement, forbid_unknown_fields=True):
     pythonpath: Texts = ()
     plugins: Texts = ()
     build: Annotated[str, Meta(pattern=r"\S", description="a command, as text")] | None = None
-    build_timeout_s: Annotated[float, Meta(gt=0, le=86_400, description="seconds, above 0 and up to 86400")] = 600.0
+    build_timeout_s: Seconds = 600.0
+    compile_timeout_s: Seconds = 120.0
+    emulation_timeout_s: Seconds = 60.0
 
 
 class _Tool(Struct, Generic[Of]):
@@ -96,6 +103,8 @@ class Project:
     plugins: tuple[str, ...] = ()
     build: str | None = None
     build_timeout_s: float = 600.0
+    compile_timeout_s: float = 120.0
+    emulation_timeout_s: float = 60.0
     named: tuple[tuple[str, Path], ...] = ()
     """The folders of kernels and benchmark tests that the settings name, each with its key."""
 
@@ -194,6 +203,8 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
         plugins=settings.plugins,
         build=settings.build,
         build_timeout_s=settings.build_timeout_s,
+        compile_timeout_s=settings.compile_timeout_s,
+        emulation_timeout_s=settings.emulation_timeout_s,
         named=(
             *([("kernels", kernels)] if settings.kernels else []),
             *(("benchmarks", folder) for folder in benchmarks),

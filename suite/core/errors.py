@@ -50,6 +50,7 @@ class Code(StrEnum):
     ARGUMENTS = "PG403"
     LAUNCH = "PG404"
     WRONG = "PG405"
+    UNENDED = "PG406"
 
     # The machine
     INSTALLATION = "PG501"

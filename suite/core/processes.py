@@ -27,6 +27,9 @@ from typing import IO, Any, NoReturn
 from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
 
+FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP})
+"""Signals sent from outside, such as the OOM killer's; a crash sends others."""
+
 
 def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
     """Kill a process unless it ends within ``grace_s``, and all it started; its exit code, negative for a signal.
@@ -213,6 +216,15 @@ def collect_as_usual() -> None:
 
 
 _USUAL_THRESHOLDS = gc.get_threshold()
+
+
+def processor_s(process: int) -> float:
+    """Processor time of a process, without its children (fields 14 and 15 of /proc/PID/stat); 0 where it is gone."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def seconds_since_start_of(process: int) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from peakgate import emulator
 from peakgate.build.cubin import Resources
-from peakgate.core import dtypes
+from peakgate.core import config, dtypes
 from peakgate.core.arguments import TensorMapArgument, TexelBuffer, value_of
 from peakgate.core.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage
 from peakgate.core.errors import Code, PeakgateError
@@ -32,7 +32,7 @@ from peakgate.emulator.defects import DefectKind, Trace
 from peakgate.judge.peaks import Peaks
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
-from peakgate.measure.limits import emulated_launch_us
+from peakgate.measure.limits import emulated_launch_us, processor_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ def _noise(dtype: str) -> Array:
 class CpuLaunchable:
     """One case in the emulator: its shared object loaded, its arguments in host memory.
 
-    ``access_budget`` bounds the memory accesses of a launch: one that needs more is taken for an endless loop.
+    ``access_budget`` bounds the memory accesses of a launch: one that needs more is taken for an endless loop. Its
+    processor time is bounded by the settings of the project.
     ``nonfinite`` reports NaNs and infinities that the kernel writes. ``trace``, where one is set, receives the accesses
     to shared memory of one block: of the last launch there was. ``load`` is the emulator's, or one that remembers what
     it has loaded, where sources do not change.
@@ -117,7 +118,7 @@ class CpuLaunchable:
     def __init__(
         self,
         case: Case,
-        access_budget: int = emulator.ACCESS_BUDGET,
+        access_budget: int | None = None,
         *,
         draw: Callable[[int], int] | None = None,
         secret: int = 0,
@@ -128,6 +129,7 @@ class CpuLaunchable:
         self._nonfinite = nonfinite
         self.trace: Trace | None = None
         self._access_budget = access_budget
+        self._timeout_s = config.current().emulation_timeout_s
         self._secret = secret
         self._draw = draw or secrets.randbelow
         self._values: list[Any] = []
@@ -178,7 +180,8 @@ class CpuLaunchable:
     def launch(self, schedule: int = 0) -> None:
         """The case's launches on the arguments as they are.
 
-        KernelFault says what the emulator saw in the first that is not right; its cause has it as data.
+        KernelFault says what the emulator saw in the first that is not right; its cause has it as data. LaunchNotEnded
+        where one comes to its limit.
         """
         if not self._kernels:
             operation = _OPERATIONS.get(self.case.stage.operation or "")
@@ -204,6 +207,7 @@ class CpuLaunchable:
                     shared_bytes=each.launch.shared_bytes,
                     schedule=schedule,
                     access_budget=self._access_budget,
+                    limit_s=processor_limit_s(each.launch, self._timeout_s),
                     constants=self._constants,
                     cooperative=self.case.stage.cooperative,
                     nonfinite={place: buffers[at].dtype for place, at in arrays.items() if at in buffers},

@@ -4,10 +4,9 @@ from peakgate.emulator.arguments import GivenArgument, Pointing, TexelArray, Til
 from peakgate.emulator.build import DEFAULT_CAPABILITY, BuildOptions, prebuild
 from peakgate.emulator.compiler import Compiler, KernelBuildError, available_compilers, find_compiler
 from peakgate.emulator.defects import DefectKind, EmulatorDefect, KernelDefect
-from peakgate.emulator.launch import ACCESS_BUDGET, MAX_COOPERATIVE_THREADS, EmulatedKernel, load
+from peakgate.emulator.launch import MAX_COOPERATIVE_THREADS, EmulatedKernel, LaunchNotEnded, load
 
 __all__ = [
-    "ACCESS_BUDGET",
     "DEFAULT_CAPABILITY",
     "MAX_COOPERATIVE_THREADS",
     "BuildOptions",
@@ -18,6 +17,7 @@ __all__ = [
     "GivenArgument",
     "KernelBuildError",
     "KernelDefect",
+    "LaunchNotEnded",
     "Pointing",
     "TexelArray",
     "TileArray",

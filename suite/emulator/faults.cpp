@@ -88,6 +88,11 @@ uintptr_t interrupted_at(const void* context) {
     return address - state.image < state.image_size ? address + 1 : 0;
 }
 
+uintptr_t called_in_kernel(const void* context) {
+    const uintptr_t stack = stack_pointer(context), depth = stack - state.stacks;
+    return depth < state.stacks_size ? kernel_code_above(stack, state.stacks) : 0;
+}
+
 void abandon_launch_from_handler(int signal) {
     sigset_t own;
     sigemptyset(&own);

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.emulator.arguments import Arguments, GivenArgument
 from peakgate.emulator.binary import (
     LaunchStructure,
@@ -30,10 +31,15 @@ MAX_SHARED_BYTES = 227 * 1024
 MAX_COOPERATIVE_THREADS = 16384
 NOT_EMULATED = 17
 """The kind of a report that is no defect: the kernel came to something that the emulator does not know."""
-ACCESS_BUDGET = 2_000_000_000
-"""Memory accesses and waits of one launch, about a minute's worth: more is taken for an endless loop."""
-STALL_MS = 10_000
-"""Processor time in which a thread must touch memory, wait or end; one that does not is taken for an endless loop."""
+NOT_ENDED = 19
+"""The kind of a report that is no defect either: the launch was ended at its limit."""
+_NO_BUDGET = 1 << 62
+LIMIT_S = 60.0
+"""Processor time that a launch may take, where the caller knows no better."""
+
+
+class LaunchNotEnded(CannotDecide):
+    """A launch that was ended at its limit of processor time, and no defect was seen: it may be right, and long."""
 
 
 _one_launch = threading.Lock()  # the runtime keeps the state of one launch, and ctypes lets other threads run
@@ -88,7 +94,8 @@ class EmulatedKernel:
         *,
         shared_bytes: int = 0,
         schedule: int = 0,
-        access_budget: int = ACCESS_BUDGET,
+        access_budget: int | None = None,
+        limit_s: float = LIMIT_S,
         constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
         outputs: Iterable[int] = (),
         cooperative: bool = False,
@@ -100,13 +107,15 @@ class EmulatedKernel:
         Pointers take C-contiguous arrays of the element type (any, where the pointer is to void or to a struct such as
         float4), scalars a NumPy scalar of the type. ``grid`` is in blocks, ``block`` in threads, ``shared_bytes`` is
         the dynamic shared memory. ``schedule`` is the order in which the threads of a block run: 0 ascending,
-        1 descending, larger ones seeds of a shuffle. ``access_budget`` bounds memory accesses and waits.
+        1 descending, larger ones seeds of a shuffle. ``access_budget`` bounds memory accesses and waits: more are taken
+        for an endless loop. ``limit_s`` bounds processor time.
         ``constants`` are set first: ``__constant__`` and ``__device__`` variables by name, which keep their values.
         ``outputs`` are arguments, by position, that the launch must write in full, and read only after that.
         ``cooperative`` lets all blocks wait for the grid. ``nonfinite`` has the types of arrays, by position: NaNs and
         infinities that are written to them are reported. ``trace`` receives the accesses to shared memory of its block.
 
-        Raises KernelDefect for what the kernel does wrong, PeakgateError for what the caller gives wrong.
+        Raises KernelDefect for what the kernel does wrong, PeakgateError for what the caller gives wrong,
+        LaunchNotEnded at the limit of time.
         """
         self._check_shape(grid, block, shared_bytes)
         blocks = grid[0] * grid[1] * grid[2]
@@ -130,9 +139,9 @@ class EmulatedKernel:
             buffer_count=bound.buffer_count,
             schedule=schedule,
             shared_bytes=shared_bytes,
-            stall_ms=STALL_MS,
+            limit_ms=math.ceil(1000 * limit_s),
             cooperative=cooperative,
-            access_budget=access_budget,
+            access_budget=_NO_BUDGET if access_budget is None else access_budget,
             dynamic_shared=_address(self._image.peakgate_dynamic_shared),
             textures=ctypes.addressof(bound.textures),
             texture_count=bound.texture_count,
@@ -210,6 +219,14 @@ class EmulatedKernel:
         for report in reports:
             if report.kind == NOT_EMULATED:
                 raise KernelBuildError(f"{lines.get(report.address)}: {report.message.decode()}{NEEDS_TWIN}")
+        unended = next((report for report in reports if report.kind == NOT_ENDED), None)
+        if unended is not None and count == 1:
+            raise LaunchNotEnded(
+                f"{lines.get(unended.address) or self.name}: {unended.message.decode()}; thread "
+                f"{unended.thread.triple()} of block {unended.block.triple()} was here; give a smaller problem, or "
+                "allow more: emulation_timeout_s of [tool.peakgate]",
+                Code.UNENDED,
+            )
         defects = [
             EmulatorDefect(
                 kind=DefectKind(report.kind),
@@ -222,6 +239,7 @@ class EmulatedKernel:
                 count=report.count,
             )
             for report in reports
+            if report.kind != NOT_ENDED
         ]
         return in_reading_order(defects)
 

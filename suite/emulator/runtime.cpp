@@ -35,6 +35,8 @@ constexpr int PATIENCE = 4, SAME_PATIENCE = 256;
 // A thread that got the same value from one place so often waits for that word. So much progress is worth a turn whatever it is.
 constexpr int PARKING = 2;
 constexpr uint64_t MUCH_PROGRESS = 4096;
+// So many strong accesses are a thread's turn even where all of them change something: another may be to end its loop.
+constexpr int LONG_TURN = 65536;
 
 // The last strong store, if it has not been looked at since: the value that it replaced.
 struct {
@@ -338,12 +340,13 @@ void poll(uintptr_t caller) {
         self.seen_progress = state.progress;
         self.polls = 0;
     }
-    self.interrupted = state.launch.schedule > 1 && preempted(self);
+    self.interrupted = (state.launch.schedule > 1 && preempted(self)) || ++self.strong_accesses >= LONG_TURN;
     if (++self.polls < PATIENCE && self.same_polls < SAME_PATIENCE && !self.interrupted) return;
     self.parked = self.same_polls >= PARKING && !self.interrupted && !self.polled_object && !state.cluster;
     wait_as(POLLING, caller);
     self.seen_progress = state.progress;
     self.polls = PATIENCE;
+    self.strong_accesses = 0;
 }
 
 void polled(uintptr_t address, size_t size, bool loads, bool stores) {
@@ -390,9 +393,14 @@ void abandon_launch() {
 int64_t traced_budget;
 
 void budget_low(uintptr_t caller) {
+    if (out_of_time) {
+        if (!caller) return; // a thread ends
+        report_out_of_time(caller);
+        abandon_launch();
+    }
     const bool settled = settle_writes();
     if (state.launch.trace && --traced_budget >= 0) {
-        state.budget_left = -(traced_budget & 0xff); // never the same twice running: the watchdog looks at it
+        state.budget_left = 0;
         return;
     }
     if (settled && state.budget_left >= 0) return;

@@ -51,6 +51,7 @@ enum Kind : int32_t {
     NONFINITE,
     NOT_EMULATED, // no defect of the kernel
     REGISTER_RACE,
+    NOT_ENDED, // within the time that the launch may take: no defect that is known
 };
 
 // Read by launch.py (binary.py). Code addresses are relative to the kernel's image, 0 if there is none.
@@ -133,7 +134,7 @@ struct Launch {
     int32_t buffer_count;
     uint32_t schedule;
     uint32_t shared_bytes;
-    int32_t stall_ms;
+    int64_t limit_ms; // of processor time
     int32_t cooperative; // all blocks are alive at once, so that they may meet
     int64_t access_budget;
     char* (*dynamic_shared)();
@@ -182,6 +183,7 @@ struct Thread {
     bool has_stored;        // strongly, since it was last interrupted
     uint64_t seen_progress; // the launch's, when it last polled
     int polls;              // since then
+    int strong_accesses;    // since it last let others run at one
     int same_polls;         // polls running of one place that gave the same value
     int polled_object;      // the barrier object that it polls, counted from 1; 0: none
     uintptr_t polled;       // the word that it read last
@@ -490,6 +492,8 @@ void catch_faults();
 void release_faults();
 // The kernel's code a signal interrupted, as reports give addresses (one past it); 0 where that is not the kernel's.
 uintptr_t interrupted_at(const void* context);
+// The same where what the kernel has called was interrupted: the call, as far as the stack shows it.
+uintptr_t called_in_kernel(const void* context);
 
 // Abandons the launch from the handler of this signal.
 [[noreturn]] void abandon_launch_from_handler(int signal);
@@ -497,6 +501,9 @@ uintptr_t interrupted_at(const void* context);
 // Watches over a launch; false if the system has no timer for it.
 bool start_watchdog();
 void stop_watchdog();
+// The time is over: the launch ends at the next access or wait.
+extern volatile bool out_of_time;
+void report_out_of_time(uintptr_t at);
 
 // ---- sync_objects.cpp, for copies that count bytes ----
 // The number of the barrier object at this address, at which the current thread has so many bytes arrive.

@@ -1,5 +1,5 @@
-// Finds a thread that computes without end and without ever touching memory, which the access budget cannot see: a timer
-// on this host thread's own processor time looks, now and then, whether anything has happened since.
+// Ends a launch that takes longer than it may: a timer counts this host thread's own processor time, which tells nothing
+// about the kernel but how much was computed, whatever else the machine does.
 #include "runtime.h"
 
 #include <signal.h>
@@ -14,33 +14,62 @@
 #endif
 
 namespace peakgate {
+
+volatile bool out_of_time;
+
 namespace {
 
-// One timer counts this thread's processor time, the other the time of day, for a thread that sleeps: that one allows
-// several times as much, because a busy machine may not let a thread run.
-constexpr int SLEEP_FACTOR = 6;
+// Another timer counts the time of day, for a thread that sleeps: one that has run for less than this part of a period, which
+// is several times the limit. A busy machine lets it run for more.
+constexpr int SLEEP_FACTOR = 6, ASLEEP = 1000;
 constexpr clockid_t CLOCKS[] = {CLOCK_THREAD_CPUTIME_ID, CLOCK_MONOTONIC};
+// Where neither the kernel's own code nor a hook was come to so often since the time was over, it is in what it has called.
+constexpr int LOOKS = 4;
+constexpr long LOOK_EVERY_NS = 50'000'000;
 int timers[2];
-int armed;
-int64_t budget_last_seen[2];
+int armed, looks;
+int64_t ran_before_ns;
+bool slept;
+
+int64_t ran_ns() {
+    struct timespec ran;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
+    return ran.tv_sec * 1'000'000'000L + ran.tv_nsec;
+}
 
 int watchdog_signal() { return SIGRTMAX - 2; }
 
 void look(int signal, siginfo_t* info, void* context) {
-    const int which = info->si_value.sival_int;
-    if (!state.running || which < 0 || which > 1) return;
-    if (state.budget_left != budget_last_seen[which]) {
-        budget_last_seen[which] = state.budget_left;
+    if (!state.running || info->si_code != SI_TIMER) return;
+    const uintptr_t at = interrupted_at(context);
+    if (info->si_value.sival_int) {
+        const int64_t before_ns = ran_before_ns;
+        ran_before_ns = ran_ns();
+        slept = ran_before_ns - before_ns < SLEEP_FACTOR * state.launch.limit_ms * (1'000'000L / ASLEEP);
+        if (!slept) return;
+    } else if (!at && ++looks < LOOKS) { // the runtime may be in the middle of something
+        out_of_time = true;
+        state.budget_left = 0;
         return;
     }
-    report(ENDLESS_LOOP, interrupted_at(context), 0, "%d ms of %s without a memory access, a wait or an end",
-           which ? SLEEP_FACTOR * state.launch.stall_ms : state.launch.stall_ms, which ? "sleep" : "computing");
+    report_out_of_time(at ? at : called_in_kernel(context));
     abandon_launch_from_handler(signal);
 }
 
 } // namespace
 
+void report_out_of_time(uintptr_t at) {
+    const double limit_s = static_cast<double>(state.launch.limit_ms) / 1000;
+    if (slept)
+        report(NOT_ENDED, at, 0, "the launch was asleep for %g s", SLEEP_FACTOR * limit_s);
+    else
+        report(NOT_ENDED, at, 0, "the launch had not ended after %g s of processor time", limit_s);
+}
+
 bool start_watchdog() {
+    out_of_time = slept = false;
+    looks = 0;
+    ran_before_ns = ran_ns();
     // It stays installed after the launch: a signal may still be on its way when the timer is gone.
     struct sigaction action = {};
     action.sa_sigaction = look;
@@ -55,13 +84,13 @@ bool start_watchdog() {
         event.sigev_notify_thread_id = static_cast<int>(syscall(SYS_gettid));
         // System calls, because before glibc 2.34 their wrappers are in a library of their own.
         if (syscall(SYS_timer_create, CLOCKS[armed], &event, &timers[armed])) return false;
-        budget_last_seen[armed] = -1;
-        const long period_ms = armed ? SLEEP_FACTOR * static_cast<long>(state.launch.stall_ms) : state.launch.stall_ms;
-        struct itimerspec period = {};
-        period.it_interval.tv_sec = period_ms / 1000;
-        period.it_interval.tv_nsec = period_ms % 1000 * 1000000L;
-        period.it_value = period.it_interval;
-        if (syscall(SYS_timer_settime, timers[armed], 0, &period, nullptr)) return false;
+        const int64_t limit_ms = armed ? SLEEP_FACTOR * state.launch.limit_ms : state.launch.limit_ms;
+        struct itimerspec times = {};
+        times.it_value.tv_sec = limit_ms / 1000;
+        times.it_value.tv_nsec = limit_ms % 1000 * 1'000'000L;
+        times.it_interval.tv_nsec = LOOK_EVERY_NS;
+        if (armed) times.it_interval = times.it_value;
+        if (syscall(SYS_timer_settime, timers[armed], 0, &times, nullptr)) return false;
     }
     return true;
 }

@@ -2,16 +2,18 @@
 
 A launch is expected to take the least time that its work needs at the peak, over the case's floor: a kernel that
 passes is no slower. Without a floor 1 % of peak is expected, without a known peak the rates of a small GPU. Ten times
-that, and five seconds for the driver, is allowed. The emulator runs about 30 million memory accesses and operations
-per second, and is granted a thirtieth of that speed. Sampling repeats a launch whose duration is known by then.
+that, and five seconds for the driver, is allowed. A launch in the emulator ends by itself at a limit of processor time,
+which a busy machine does not change; wall time is a far backstop there. Sampling repeats a launch whose duration is
+known by then.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a supervisor reads limits and does without NumPy, which takes half a second to import
-    from peakgate.core.case import Work
+    from peakgate.core.case import Launch, Work
     from peakgate.measure.sampling import SamplingPlan
 
 HOST_LIMIT_S = 120.0
@@ -27,9 +29,15 @@ NOMINAL_GBS, NOMINAL_TFLOPS = 100.0, 1.0
 GRAPH_LAUNCHES = 20
 """Launches of a captured CUDA graph: what it takes to start one is a twentieth of that in the time of each."""
 
-EMULATED_BASE_S = 30.0
-EMULATED_PER_S = 1e6
+EMULATED_THREADS = 65536
+"""Of a launch that may take the processor time of the settings; a larger one gets more in proportion."""
+
+WALL_PER_PROCESSOR_S = 20.0
+"""Far more than a busy machine takes from a process: only one that waits comes to this limit."""
+
 EMULATED_PER_US = 30.0
+"""Memory accesses and operations."""
+
 BUILD_S = 10.0
 
 
@@ -46,9 +54,9 @@ def launch_limit_s(expected_s: float) -> float:
     return BASE_S + SLACK * expected_s
 
 
-def emulated_launch_limit_s(work: Work) -> float:
-    """The limit of one emulated launch; ``work`` counts bytes, the emulator floats."""
-    return EMULATED_BASE_S + (work.bytes / 4 + work.flops) / EMULATED_PER_S
+def processor_limit_s(launch: Launch, timeout_s: float) -> float:
+    """The processor time of one emulated launch, of which EMULATED_THREADS are allowed ``timeout_s``."""
+    return timeout_s * max(1.0, math.prod(launch.grid) * launch.threads_per_block / EMULATED_THREADS)
 
 
 def emulated_launch_us(work: Work) -> float:

@@ -30,7 +30,7 @@ from peakgate.core import config, git
 from peakgate.core.config import Project
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import scratch_folder
-from peakgate.core.processes import end_group, one_blas_thread
+from peakgate.core.processes import FROM_OUTSIDE, end_group, one_blas_thread
 from peakgate.core.text import counted, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.device import driver
@@ -54,9 +54,6 @@ GRACE_S = 10.0
 
 MOST_UNEXPLAINED = 3
 """So many processes may end between two cases, where none can be blamed, before the run gives up."""
-
-FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP})
-"""Signals sent from outside, such as the OOM killer's; a crash sends others."""
 
 
 @dataclass(slots=True)
@@ -242,7 +239,9 @@ class _Supervisor:
         if step.case is None or step.case in self._journal.cases_since(self._earlier):
             return 1
         if ended.timed_out:
-            verdict, reason = Verdict.TIMEOUT, f"{step.name} did not end within {step.limit_s:.0f} s"
+            # Of the emulator wall time says how busy the machine is: what never ends there ends by itself.
+            verdict = Verdict.TIMEOUT if self.uuid else Verdict.INCONCLUSIVE
+            reason = f"{step.name} did not end within {step.limit_s:.0f} s"
         elif -ended.code in FROM_OUTSIDE:
             verdict = Verdict.INCONCLUSIVE
             reason = f"{_how(ended)}, from outside; the kernel's log (dmesg) says whether memory was short"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from peakgate.build.cubin import BuildError, Resources
-from peakgate.core import catalogue
+from peakgate.core import catalogue, config
 from peakgate.core.case import TENSOR_MATH, Array, Case, Tier, TunedChoice
 from peakgate.core.errors import PeakgateError
 from peakgate.core.text import counted
@@ -42,10 +42,11 @@ from peakgate.judge.occupancy import Occupancy
 from peakgate.measure.data import PATTERNS, varied
 from peakgate.measure.limits import (
     HOST_LIMIT_S,
+    WALL_PER_PROCESSOR_S,
     build_limit_s,
-    emulated_launch_limit_s,
     expected_launch_s,
     launch_limit_s,
+    processor_limit_s,
     sampling_limit_s,
 )
 from peakgate.measure.sampling import Samples, SamplingPlan
@@ -501,7 +502,8 @@ class Session:
         if self.launch_limit_s is not None:
             return self.launch_limit_s
         if self.device.kind == "cpu":
-            return emulated_launch_limit_s(case.work)
+            timeout_s = config.current().emulation_timeout_s
+            return WALL_PER_PROCESSOR_S * sum(processor_limit_s(each.launch, timeout_s) for each in case.launches)
         least = self.device.peaks.least_time_us(case) if self.device.peaks else None
         return launch_limit_s(expected_launch_s(case.work, least[0] if least else None, self.floors.get(case.id)))
 
