@@ -13,8 +13,8 @@
     plugins = ["my_plugin"]        # pytest plug-ins that the benchmark tests need
     build = "make -j"              # builds the project's own code, once per side of an A/B
     build_timeout_s = 600
-    compile_timeout_s = 120        # of processor time, for one kernel, in either compiler
-    emulation_timeout_s = 60       # of processor time, for one emulated launch of 65536 threads; larger ones get more
+    compile_timeout_s = 120        # of processor time, for one kernel, of either compiler
+    emulation_timeout_s = 60       # of processor time, for one emulated launch; more beyond 65536 threads
     requires = ">=0.2"             # which versions of Peakgate can read and run this project
 
 Every key is optional; these are the defaults, but for the lists, which are empty, and ``build`` and ``requires``,

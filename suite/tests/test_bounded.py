@@ -41,16 +41,20 @@ def folder(tmp_path):
 @pytest.mark.parametrize(
     ("text", "limits"),
     [
-        (TEMPLATES, {"CPU_S": 1}),
+        (TEMPLATES, {"compile_timeout_s": 1}),
         (TABLE, {"MEMORY_BYTES": 1 << 30}),
         (INCLUDES.replace("FILE", "/dev/zero"), {"MEMORY_BYTES": 1 << 28}),
-        (INCLUDES.replace("FILE", "PIPE"), {"WALL_S": 0.5}),
+        (INCLUDES.replace("FILE", "PIPE"), {"WALL_PER_PROCESSOR_S": 0.01}),
     ],
     ids=["templates", "table", "endless file", "pipe that nobody writes"],
 )
 def test_a_compile_bomb_is_one_line_for_the_emulator(folder, monkeypatch, text, limits):
     for name, limit in limits.items():
-        monkeypatch.setattr(compilers, name, limit)
+        if hasattr(compilers, name):
+            monkeypatch.setattr(compilers, name, limit)
+        else:
+            (folder / "peakgate.toml").write_text(f"{name} = {limit}")
+    monkeypatch.chdir(folder)
     source = folder / "bomb.cu"
     source.write_text(text.replace("PIPE", str(folder / "pipe")))
     with pytest.raises(emulator.KernelBuildError, match=r"^bomb.cu: the compiler was ended: more than ") as caught:
@@ -64,7 +68,8 @@ def test_a_compile_bomb_is_one_line_for_nvrtc_and_other_kernels_are_still_built(
     from peakgate.build import nvrtc  # noqa: PLC0415
 
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(compilers, "CPU_S", 1)
+    (tmp_path / "peakgate.toml").write_text("compile_timeout_s = 1")
+    monkeypatch.chdir(tmp_path)
     nvrtc.end_all()
     stages = {name: Stage(name, "", tmp_path / f"{name}.cu") for name in ("bomb", "right")}
     stages["bomb"].source.write_text(TEMPLATES)

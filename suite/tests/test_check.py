@@ -6,7 +6,7 @@ import re
 import pytest
 from expecting import refuses
 from peakgate import emulator
-from peakgate.check import command
+from peakgate.check import command, workers
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.judge import waivers
 
@@ -86,6 +86,40 @@ def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mi
     assert code == verdict["exit_code"] == 3
     assert verdict["reason"] == f"no compiler [{Code.INSTALLATION}]"
     assert verdict["reason"] in said
+
+
+def test_a_kernel_that_has_not_ended_at_its_limit_exits_3_and_names_the_line(check, mine, tmp_path, monkeypatch):
+    (tmp_path / "peakgate.toml").write_text("emulation_timeout_s = 0.05")
+    monkeypatch.chdir(tmp_path)
+    endless = mine("0; for (long long k = 0; k < 1ll << 40; ++k) out[i] += in[i]")
+    code, _, verdict = check(endless)
+    assert code == verdict["exit_code"] == 3
+    (kernel,) = verdict["kernels"]
+    assert (kernel["defects"], kernel["launches"]) == ([], 0)
+    assert "mine.cu:4: " in kernel["not_checked"]
+    assert kernel["not_checked"].endswith(f"[{Code.UNENDED}]")
+
+
+def test_a_reference_without_an_end_exits_3_and_is_no_death(check, mine, monkeypatch):
+    monkeypatch.setattr(command, "_TASK_S", 0.3)
+    monkeypatch.setattr(command, "processor_limit_s", lambda launch, timeout_s: 0.0)
+    endless = FAMILY.replace("lambda xp, inputs: inputs", "lambda xp, inputs: any(iter(int, 1))")
+    code, _, verdict = check(mine("in[i]", endless))
+    assert code == verdict["exit_code"] == 3
+    assert "of processor time" in verdict["kernels"][0]["not_checked"]
+
+
+@pytest.mark.parametrize(("ended", "expected"), [(False, 0), (True, 3)])
+def test_a_mutant_whose_process_was_ended_is_not_decided(check, monkeypatch, ended, expected):
+    def ends(tasks, jobs):
+        for number, _ in enumerate(tasks):
+            yield number, workers.Died("a problem", "its process ended", ended=ended)
+
+    monkeypatch.setattr(command.workers, "run", ends)
+    monkeypatch.setattr(command.waivers, "read", lambda path: waivers.Waivers())
+    code, _, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
+    assert code == verdict["exit_code"] == expected
+    assert len(verdict["not_decided"]) == (3 if ended else 0)
 
 
 def test_a_stage_of_the_catalogue_is_checked_by_its_name(check):

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -28,8 +29,28 @@ def left(report):
     os._exit(7)
 
 
-def endless(report):
+def sleeps(report):
+    report("the last problem")
     signal.pause()
+
+
+def computes(report):
+    report("the last problem")
+    while True:
+        pass
+
+
+def terminated(report):
+    os.kill(os.getpid(), signal.SIGABRT)
+
+
+def works_on(report):
+    for step in range(4):
+        report(f"step {step}")
+        until = time.process_time() + 0.4
+        while time.process_time() < until:
+            pass
+    return "the end"
 
 
 def complains(report):
@@ -91,9 +112,26 @@ def test_a_task_that_takes_its_process_along_is_answered_with_where_and_how_and_
     ]
 
 
-def test_a_task_without_an_end_is_ended():
-    ((_, died),) = run([endless], jobs=1, limit_s=0.5)
-    assert "0.5 s" in died.how
+def test_a_task_that_computes_without_an_end_is_ended():
+    ((_, died),) = run([computes], jobs=1, limit_s=1)
+    assert (died.at, died.ended) == ("the last problem", True)
+    assert died.how.endswith("1 s of processor time")
+
+
+def test_a_task_that_waits_without_an_end_is_ended(monkeypatch):
+    monkeypatch.setattr(workers, "WALL_PER_PROCESSOR_S", 0.01)
+    ((_, died),) = run([sleeps], jobs=1, limit_s=60)
+    assert died.ended
+
+
+def test_a_task_that_says_what_it_is_at_has_time_for_each():
+    assert dict(run([works_on], jobs=1, limit_s=1)) == {0: "the end"}
+
+
+@pytest.mark.parametrize(("task", "ended"), [(killed, True), (terminated, False), (left, False)])
+def test_an_end_from_outside_is_told_apart_from_a_crash(task, ended):
+    ((_, died),) = run([task], jobs=1)
+    assert died.ended == ended
 
 
 def test_what_a_task_raises_is_raised_to_the_caller():

@@ -13,7 +13,6 @@ import pytest
 from emulating import COMPILERS, every_compiler, finds
 from peakgate import emulator
 from peakgate.emulator import Compiler, DefectKind, EmulatorDefect, KernelDefect
-from peakgate.emulator import launch as launch_module
 from peakgate.emulator.defects import in_reading_order
 
 KERNELS = Path(__file__).parent / "defects"
@@ -45,11 +44,6 @@ def _prebuilt() -> None:
     sources = (*DEFECTS, *(KERNELS / "clean").glob("*.cu"))
     for compiler in COMPILERS:
         emulator.prebuild([(source, source.stem, ()) for source in sources], compiler=compiler)
-
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch_module, "STALL_MS", 100)
 
 
 @every_compiler

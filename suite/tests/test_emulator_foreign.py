@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from emulating import COMPILERS, ONE, every_compiler, loaded
+from expecting import refuses
 from peakgate import emulator
 from peakgate.check.emulate import check_case
 from peakgate.core.case import Buffer, Case, Launch, Role, Stage, Struct, Work
-from peakgate.core.errors import PeakgateError
-from peakgate.emulator import Compiler, DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
-from peakgate.emulator import launch as launch_module
+from peakgate.core.errors import Code, PeakgateError
+from peakgate.emulator import (
+    Compiler,
+    DefectKind,
+    EmulatedKernel,
+    KernelBuildError,
+    KernelDefect,
+    LaunchNotEnded,
+)
 
 KERNELS = Path(__file__).parent / "defects"
 FOREIGN, GROUPS, HALVES = KERNELS / "foreign.cu", KERNELS / "groups.cu", KERNELS / "halves.cu"
@@ -264,11 +272,40 @@ def test_a_wild_address_is_a_defect(body: str, complaint: str, source: Path) -> 
             kernel_of(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32),))
 
 
-def test_a_kernel_that_sleeps_is_ended(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch_module, "STALL_MS", 100)
-    text = 'extern "C" int pause();\n__global__ void kernel(int* out) {\n    for (;;) pause();\n}\n'
-    with pytest.raises(KernelDefect, match=r"endless loop: 600 ms of sleep without a memory access"):
-        kernel_of(source, text).launch(ONE, ONE, (np.zeros(1, np.int32),))
+LONG = {
+    "computes": "for (long long i = 0; i < 1ll << 40; ++i)\n        sum = sum * 5 + i;",
+    "writes": "for (long long i = 0; i < 1ll << 40; ++i)\n        out[0] += 1;",
+    "calls": "for (long long i = 0; i < 1ll << 40; ++i)\n        sum += (int)(100 * sinf(sum));",
+    "meets": "for (long long i = 0; i < 1ll << 40; ++i)\n        __syncthreads();",
+    "sleeps": "for (;;)\n        pause();",
+}
+
+
+@every_compiler
+@pytest.mark.parametrize("body", LONG.values(), ids=LONG)
+def test_a_launch_at_its_limit_is_not_decided_at_its_line(body: str, compiler: Compiler, source: Path) -> None:
+    lines = (
+        'extern "C" int pause();',
+        "__global__ void kernel(int* out) {",
+        "int sum = 0;",
+        body,
+        "out[0] = sum;",
+        "}\n",
+    )
+    for text in ("\n".join(lines), "\n".join(lines).replace(body, "")):
+        kernel = kernel_of(source, text, compiler=compiler)
+        with refuses(Code.UNENDED) if body in text else nullcontext() as caught:
+            kernel.launch(ONE, ONE, (np.zeros(1, np.int32),), limit_s=0.05)
+        if caught:
+            assert isinstance(caught.value, LaunchNotEnded)
+            assert str(caught.value).startswith(("kernel.cu:4:", "kernel.cu:5:"))
+
+
+def test_a_defect_before_the_limit_is_a_defect(source: Path) -> None:
+    text = "__global__ void kernel(int* out) { out[0] = threadIdx.x; while (threadIdx.x == 63) out[1] += 1; }\n"
+    with pytest.raises(KernelDefect) as caught:
+        kernel_of(source, text).launch(ONE, (64, 1, 1), (np.zeros(2, np.int32),), limit_s=0.05)
+    assert [each.kind for each in caught.value.defects] == [DefectKind.GLOBAL_RACE]
 
 
 @pytest.mark.parametrize(

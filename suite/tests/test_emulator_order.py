@@ -103,6 +103,67 @@ def test_polling_of_all_that_live_is_a_deadlock_and_says_how_many_wait(tmp_path:
     assert "186 wait" in str(caught.value)
 
 
+LOCK = (
+    "bool done = false; while (!done) { if (atomicCAS(out, 0, 1) == 0) { __threadfence(); out[1] += 1; %s "
+    "atomicExch(out, 0); done = true; } }"
+)
+"""Every thread adds one under a lock, one after another."""
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_thousands_of_threads_take_a_lock_in_turn(tmp_path: Path, schedule: int) -> None:
+    assert launched(tmp_path, LOCK % "__threadfence();", 16, schedule, threads=256)[:2].tolist() == [0, 4096]
+
+
+@pytest.mark.parametrize("schedule", [0, 2])
+def test_a_lock_without_a_fence_orders_nothing(tmp_path: Path, schedule: int) -> None:
+    with pytest.raises(KernelDefect) as caught:
+        launched(tmp_path, LOCK % "", 16, schedule)
+    assert caught.value.kind in RACES
+
+
+@pytest.mark.parametrize("release", ["__threadfence_block();", "__threadfence();"])
+def test_a_lock_that_is_released_to_its_block_orders_no_other(tmp_path: Path, release: str) -> None:
+    def takes(blocks: int) -> None:
+        launched(tmp_path, LOCK % release, blocks)
+
+    takes(1)
+    if release == "__threadfence();":
+        takes(2)
+        return
+    with pytest.raises(KernelDefect) as caught:
+        takes(2)
+    assert caught.value.kind in RACES
+
+
+@pytest.mark.parametrize("schedule", [0, 2])
+def test_what_an_earlier_holder_of_a_lock_wrote_is_known_to_its_block(tmp_path: Path, schedule: int) -> None:
+    """The word's releases are those of threads of two blocks in turn; who takes it last asks for its own block's."""
+    body = (
+        "const int turn = 2 * threadIdx.x + b; while (atomicAdd(out, 0) != turn) {} "
+        "if (threadIdx.x < 2) __threadfence(); else __threadfence_block(); "
+        "if (b == 0) out[2] += 1; else out[3] += 1; __threadfence(); atomicExch(out, turn + 1);"
+    )
+    assert launched(tmp_path, body, 2, schedule, threads=4)[2:4].tolist() == [4, 4]
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_a_thread_that_counts_while_it_waits_lets_others_end_it(tmp_path: Path, schedule: int) -> None:
+    body = "if (b == 0) { while (atomicAdd(out, 0) == 0) atomicAdd(out + 1, 1); } else atomicExch(out, 1);"
+    out = launched(tmp_path, body, 2, schedule, threads=1)
+    assert out[0] == 1
+
+
+def test_a_thread_that_looks_at_two_words_in_turn_sees_either(tmp_path: Path) -> None:
+    body = (
+        "if (b == 0) { for (int k = 0; atomicAdd(out + 1, 0) == 0; ++k) { for (int i = 0; i < 9; ++i) "
+        "if (atomicAdd(out + 2, 0)) { out[3 + threadIdx.x] = 1; return; } } } "
+        "else if (threadIdx.x == 0) { for (int i = 0; i < 20000; ++i) atomicAdd(out + 1000, 1); "
+        "atomicExch(out + 1, 1); }"
+    )
+    assert launched(tmp_path, body, 2)[3:67].sum() == 0
+
+
 def test_a_loop_that_gives_up_by_itself_is_no_deadlock(tmp_path: Path) -> None:
     body = "int k = 0; while (k < 150 && atomicAdd(out, 0) == 0) ++k; out[1 + threadIdx.x] = k;"
     assert launched(tmp_path, body, 1)[1:65].tolist() == [150] * 64

@@ -1,12 +1,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peakgate.core.case import Work
+from peakgate.core.case import Launch, Work
 from peakgate.measure.limits import (
     build_limit_s,
-    emulated_launch_limit_s,
     expected_launch_s,
     launch_limit_s,
+    processor_limit_s,
     sampling_limit_s,
 )
 from peakgate.measure.sampling import SamplingPlan
@@ -48,6 +48,6 @@ def test_the_samples_of_a_plan_fit_the_limit_at_the_speed_of_the_checked_launch(
         assert sampling_limit_s(5.0, launch_s, plan) > launches * launch_s
 
 
-def test_the_emulator_is_granted_time_by_accesses_and_a_build_by_its_number():
-    assert emulated_launch_limit_s(Work(4_000_000, 2_000_000)) == pytest.approx(33.0)
+def test_the_emulator_is_granted_time_by_threads_and_a_build_by_its_number():
+    assert [processor_limit_s(Launch((n, 1, 1), (256, 1, 1)), 60) for n in (1, 256, 1024)] == [60, 60, 240]
     assert build_limit_s(100) > build_limit_s(1) > 100
