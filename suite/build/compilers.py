@@ -58,9 +58,9 @@ _OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
 """Harmless in the emulator, and its C++ library is built on them."""
 
 
-WALL_PER_PROCESSOR_S = 20.0
-"""By how much the limit of a compilation's wall time exceeds that of its processor time, which a busy machine does not
-change: for a compiler that waits, for example on an included pipe."""
+WALL_BASE_S, WALL_PER_PROCESSOR_S = 100.0, 20.0
+"""The limit of a compilation's wall time, and by how much it grows with that of its processor time, which a busy machine
+does not change: for a compiler that waits, for example on an included pipe."""
 
 MEMORY_BYTES = 8 << 30
 
@@ -79,6 +79,11 @@ def processor_limit_s() -> float:
     from peakgate.core import config  # noqa: PLC0415  (a process of NVRTC does without)
 
     return config.current().compile_timeout_s
+
+
+def wall_limit_s(processor_s: float) -> float:
+    """The far limit of its wall time."""
+    return WALL_BASE_S + WALL_PER_PROCESSOR_S * processor_s
 
 
 @lru_cache
@@ -242,7 +247,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Co
     )
     with process:
         try:
-            output, errors = process.communicate(timeout=WALL_PER_PROCESSOR_S * limit_s)
+            output, errors = process.communicate(timeout=wall_limit_s(limit_s))
         except BaseException as ended:
             end_tree(process.pid)
             if not isinstance(ended, subprocess.TimeoutExpired):
@@ -261,7 +266,7 @@ def why() -> str:
     """The message for a compilation that exceeded a limit."""
     limit_s = processor_limit_s()
     return (
-        f"the compiler was ended: more than {limit_s:g} s of processor time, {WALL_PER_PROCESSOR_S * limit_s:g} s or "
+        f"the compiler was ended: more than {limit_s:g} s of processor time, {wall_limit_s(limit_s):g} s or "
         f"{MEMORY_BYTES >> 30} GiB; look for templates or constant expressions that grow without end, and at what it "
         "includes, or allow more: compile_timeout_s of [tool.peakgate]"
     )

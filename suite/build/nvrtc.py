@@ -176,7 +176,7 @@ class _Worker:
         found: dict[str, Any] | None = None
         try:
             self._connection.send_bytes(request)
-            if self._connection.poll(compilers.WALL_PER_PROCESSOR_S * self._limit_s):
+            if self._connection.poll(compilers.wall_limit_s(self._limit_s)):
                 found = json.loads(self._connection.recv_bytes())
                 found["machine_code"] = self._connection.recv_bytes()
         except (EOFError, OSError):
