@@ -59,7 +59,7 @@ _OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
 
 
 WALL_BASE_S, WALL_PER_PROCESSOR_S = 100.0, 20.0
-"""The limit of a compilation's wall time, and by how much it grows with that of its processor time, which a busy machine
+"""The limit of a compilation's wall time, and how it grows with that of its processor time, which a busy machine
 does not change: for a compiler that waits, for example on an included pipe."""
 
 MEMORY_BYTES = 8 << 30
