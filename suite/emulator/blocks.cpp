@@ -123,7 +123,7 @@ bool is_worth_running(const Block& block, Worth worth) {
     if (worth == ANYHOW) return true;
     if (worth == CHANGED && block.seen_progress == state.progress) return false;
     bool polls = false;
-    for (int t = 0; t < state.thread_count; ++t) {
+    for (int t = block.pollers_from; t < block.pollers_to; ++t) {
         const Thread& thread = block.threads[t];
         if (thread.status != POLLING) continue;
         polls = true;
@@ -242,7 +242,13 @@ bool run_blocks(uint32_t total) {
             place = place ? place - 1 : block_count ? block_count - 1 : 0;
         } else {
             int at_grid = 0;
-            for (int t = 0; t < state.thread_count; ++t) at_grid += state.threads[t].status == AT_GRID_BARRIER;
+            state.block->pollers_from = state.block->pollers_to = 0;
+            for (int t = 0; t < state.thread_count; ++t) {
+                at_grid += state.threads[t].status == AT_GRID_BARRIER;
+                if (state.threads[t].status != POLLING) continue;
+                if (!state.block->pollers_to) state.block->pollers_from = t;
+                state.block->pollers_to = t + 1;
+            }
             state.block->waits_for_grid = at_grid == state.block->alive;
             state.block->seen_progress = state.progress;
         }
