@@ -73,7 +73,8 @@ def run_experiment(
             chosen=choice.parts,
             measure_unchanged=choice.measure_unchanged,
         )
-        record = AbRecord(*folders, settings, planned, notes=environment_notes(folders, codes))
+        base, head = (folder.described() for folder in folders)
+        record = AbRecord(base, head, settings, planned, notes=environment_notes(folders, codes))
         # The loops that measure energy are each side's own.
         others = {} if choice.energy else _other_builds(record, codes)
         processes = Processes(record, sides, means, scratch, others, energy=choice.energy)

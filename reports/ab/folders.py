@@ -22,7 +22,7 @@ from pathlib import Path
 from peakgate.core import config, records
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import read_text, scratch_folder
-from peakgate.core.git import ask
+from peakgate.core.git import UNVERSIONED, ask, commit_info
 from peakgate.core.processes import end_of, run_in_group
 
 WORKING_TREE = "."
@@ -71,13 +71,20 @@ class Wanted:
 class SideFolder:
     """A side as files: where they are and the commit they are from, None where git does not know it.
 
-    ``environment`` has its packages where they are not those that Peakgate runs with.
+    ``environment`` has its packages where they are not those that Peakgate runs with. The files are ``dirty`` where
+    those that git tracks are not as in the commit.
     """
 
     label: str
     path: Path
     commit: str | None
     environment: SideEnvironment | None = None
+    dirty: bool = False
+
+    def described(self) -> SideFolder:
+        """The side as its run files name it: also a folder by its commit, with what its build has changed."""
+        found = commit_info(self.path)
+        return replace(self, commit=None if found["id"] == UNVERSIONED else found["id"], dirty=found["dirty"])
 
     @property
     def python(self) -> str:

@@ -278,7 +278,7 @@ def _no_run(folder: SideFolder) -> Run:
         path=folder.path,
         taken=datetime.now(UTC),
         commit=folder.commit or "unknown",
-        dirty=False,
+        dirty=folder.dirty,
         benchmark_version="not run",
         tier=None,
         device=None,

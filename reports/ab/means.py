@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,14 +34,35 @@ CHECKS = frozenset({"check", "check again"})
 """Steps of a measuring process by the names that it gives them."""
 
 
+Span = tuple[float, float]
+"""Begin and end, in seconds by ``time.monotonic``."""
+
+
 @dataclass
 class PhaseTime:
-    """Wall seconds, how many processes measured in it, and the seconds of their turns on the GPU by step."""
+    """When a phase was under way, how many processes measured in it, and when each was at work on the GPU.
 
-    wall_s: float = 0.0
+    Processes that prove are at work at the same time; one may still leave the GPU when the next phase has begun.
+    ``steps_s`` are the seconds that they took by step.
+    """
+
+    spans: list[Span] = field(default_factory=list)
     processes: int = 0
-    turns_s: float = 0.0
+    busy: list[Span] = field(default_factory=list)
     steps_s: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def wall_s(self) -> float:
+        return sum(end - begin for begin, end in self.spans)
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds of the phase in which none of its processes was at work."""
+        idle = list(self.spans)
+        for begin, end in self.busy:
+            parts = [part for span in idle for part in ((span[0], min(span[1], begin)), (max(span[0], end), span[1]))]
+            idle = [part for part in parts if part[0] < part[1]]
+        return sum(end - begin for begin, end in idle)
 
     def row(self) -> dict[str, float]:
         """Seconds by column of the table; those on the GPU only where processes measured."""
@@ -50,10 +71,8 @@ class PhaseTime:
         found = {"wall": self.wall_s}
         if self.processes:
             found |= {"contexts": opened, "sampling": self.steps_s[SAMPLE], "checks": checks}
-            found |= {
-                "other": self.turns_s - opened - checks - self.steps_s[SAMPLE],
-                "idle": self.wall_s - self.turns_s,
-            }
+            at_work = sum(end - begin for begin, end in self.busy)
+            found |= {"other": at_work - opened - checks - self.steps_s[SAMPLE], "idle": self.idle_s}
         return {name: round(seconds, 3) for name, seconds in found.items()}
 
 
@@ -61,7 +80,8 @@ class Phases:
     """Seconds by phase, from the start of this process on."""
 
     def __init__(self) -> None:
-        self._phases: dict[str, PhaseTime] = {START: PhaseTime(seconds_since_start_of(os.getpid()))}
+        now = time.monotonic()
+        self._phases: dict[str, PhaseTime] = {START: PhaseTime([(now - seconds_since_start_of(os.getpid()), now)])}
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -70,13 +90,13 @@ class Phases:
         try:
             yield
         finally:
-            self._phases.setdefault(name, PhaseTime()).wall_s += time.monotonic() - start
+            self._phases.setdefault(name, PhaseTime()).spans.append((start, time.monotonic()))
 
-    def turn(self, name: str, turn_s: float, steps_s: Mapping[str, float]) -> None:
+    def turn(self, name: str, busy: Sequence[Span], steps_s: Mapping[str, float]) -> None:
         """Add one process's turn on the GPU, whose wall time ``timed`` counts."""
         phase = self._phases.setdefault(name, PhaseTime())
         phase.processes += 1
-        phase.turns_s += turn_s
+        phase.busy += busy
         phase.steps_s.update(steps_s)
 
     def document(self) -> dict[str, Any]:
@@ -85,7 +105,7 @@ class Phases:
 
     def table(self, report_s: float) -> Table:
         """Seconds, a line per phase; ``report_s`` is what deciding and writing took until now."""
-        phases = self._phases | {REPORT: PhaseTime(report_s)}
+        phases = self._phases | {REPORT: PhaseTime([(0.0, report_s)])}
         total = sum(phase.wall_s for phase in phases.values())
         columns = ("wall", "contexts", "sampling", "checks", "other", "idle")
         rows = []

@@ -142,7 +142,7 @@ class Processes:
 
     def keep_interrupted(self) -> None:
         """Keep what the process on the GPU had measured by its last look, before it is ended."""
-        self._keep_looked(FinishedRun(ExitCode.INTERRUPTED, 0.0, 0.0, {}))
+        self._keep_looked(FinishedRun(ExitCode.INTERRUPTED, 0.0, (), {}))
 
     def _alternately(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
         """Measure pairs by a process for each of their sides; one starts while the one before it measures."""
@@ -241,7 +241,8 @@ class Processes:
     def _write_others(self, stage: Phase, pair: int, cases: Sequence[str], pairs: int) -> Path:
         """The file that says what a process is to sample in turns."""
         path = self._scratch / f"{_name(stage, pair, Side.BASE)}.others"
-        builds = OtherBuilds(pairs, {case: self._others[case] for case in cases}, looks=True)
+        codes = {case: self._others[case] for case in cases}
+        builds = OtherBuilds(pairs, codes, str(self._record.head.path), looks=True)
         write_whole(path, msgspec.json.encode(builds))
         return path
 
@@ -249,7 +250,7 @@ class Processes:
         """Wait for a process's end and keep what it measured; SideBroken if it reported no case."""
         which, file, log, verdicts = asked.which, asked.file, asked.log, asked.verdicts
         finished = asked.run.finish()
-        self._phases.turn(asked.stage, finished.turn_s, finished.steps_s)
+        self._phases.turn(asked.stage, finished.busy, finished.steps_s)
         refuse_foreign(which, verdicts / FOREIGN)
         measured = finished.exit_code in MEASURED_CODES
         verdict = _verdict(verdicts / "bench.json") if measured else BenchVerdict([])

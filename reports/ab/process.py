@@ -22,6 +22,7 @@ from peakgate.core.files import cache_folder
 from peakgate.core.processes import end_group, last_words_in
 from peakgate.core.text import Progress
 from peakgate.reports.ab.folders import SideFolder
+from peakgate.reports.ab.means import Span
 from peakgate.run import ab_process
 from peakgate.run.lock import inherited
 
@@ -59,14 +60,15 @@ class SideBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run that ended: its exit code, negative for a signal, its wall time and how much of it was its turn on the GPU.
+    """A run that ended: its exit code, negative for a signal, its wall time and when it was at work on the GPU.
 
-    Both begin with its turn; a run ends later than its turn, because it writes its files after it left the GPU.
+    A run ends later than its turn on the GPU, because it writes its files after it left. ``busy`` are begin and end of
+    each part of its turn, by ``time.monotonic``; between them it waited for what followed a look.
     """
 
     exit_code: int
     seconds: float
-    turn_s: float
+    busy: tuple[Span, ...]
     steps_s: Mapping[str, float]
     """Steps of its turn, named by the process; empty if it reported none."""
 
@@ -77,7 +79,8 @@ class BenchProcess:
     def __init__(self, which: str, process: subprocess.Popen[bytes], word: int, left: int, log: Path) -> None:
         """``word`` is where the process is given its turn, ``left`` where it says that it has left the GPU."""
         self._which, self._process, self._word, self._left, self._log = which, process, word, left, log
-        self._began = self._told = self._turn_s = 0.0
+        self._began = self._told = 0.0
+        self._busy: list[Span] = []
         self._steps_s: Mapping[str, float] = {}
 
     def begin(self) -> None:
@@ -101,11 +104,11 @@ class BenchProcess:
             if not selector.select(self._seconds_left()):
                 raise self._hangs()
         said = os.read(self._left, ab_process.LONGEST_WORD)
+        self._busy.append((self._told, time.monotonic()))
         if said == ab_process.LOOK:
             return False
         with contextlib.suppress(ValueError):  # it ended without a word
             self._steps_s = json.loads(said)
-        self._turn_s = time.monotonic() - self._began
         return True
 
     def finish(self) -> FinishedRun:
@@ -114,7 +117,7 @@ class BenchProcess:
             code = self._process.wait(self._seconds_left())
         except subprocess.TimeoutExpired:
             raise self._hangs() from None
-        finished = FinishedRun(code, time.monotonic() - self._began, self._turn_s, self._steps_s)
+        finished = FinishedRun(code, time.monotonic() - self._began, tuple(self._busy), self._steps_s)
         self.end()
         return finished
 

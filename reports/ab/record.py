@@ -70,6 +70,7 @@ class SideLabel(Struct, frozen=True):
 
     label: str
     commit: str | None
+    dirty: bool
 
 
 class Manifest(Struct, frozen=True):
@@ -118,7 +119,7 @@ class AbRecord:
 
     def save(self, folder: Path) -> None:
         """Write the manifest; the run files are there already."""
-        base, head = (SideLabel(side.label, side.commit) for side in (self.base, self.head))
+        base, head = (SideLabel(side.label, side.commit, side.dirty) for side in (self.base, self.head))
         manifest = Manifest(1, base, head, self.settings, self.plan, self.notes, self.stopped, self.processes)
         write_whole(folder / MANIFEST, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
 
@@ -129,7 +130,9 @@ def load_record(folder: Path) -> AbRecord:
     if path is None:
         raise PeakgateError(f"{folder}: no {MANIFEST} in it; name the output folder of `peakgate ab`", Code.WHICH_RUN)
     found = records.read(path, Manifest, "restore it, use the version that wrote it, or measure again")
-    base, head = (SideFolder(side.label, path.parent, side.commit) for side in (found.base, found.head))
+    base, head = (
+        SideFolder(side.label, path.parent, side.commit, dirty=side.dirty) for side in (found.base, found.head)
+    )
     record = AbRecord(base, head, found.settings, found.plan, found.processes, found.notes, found.stopped)
     record.runs = {process.file: load_run(path.parent / process.file) for process in record.processes if process.file}
     _refuse_contradictions(path, record)

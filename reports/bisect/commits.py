@@ -267,7 +267,7 @@ class Rig(ExitStack):
         if commit not in self._folders:
             name, folder = short(commit), self.enter_context(self._place(commit))
             built_environment(name, folder, self._means.out / f"{name}-build.log")
-            self._folders[commit] = folder
+            self._folders[commit] = folder.described()
         return self._folders[commit]
 
     def _record(self, both: tuple[str, str], out: Path) -> AbRecord:

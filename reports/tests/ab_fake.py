@@ -22,6 +22,7 @@ print(json.dumps(script["identities"]))
 
 FAKE_BENCH = """
 import json, os, pathlib, random, signal, sys
+from peakgate.core.git import commit_info
 from peakgate.run.ab_process import LOOK_FILES, GpuToken
 token = GpuToken.of_environment()
 token.wait()
@@ -71,6 +72,7 @@ def times_us(document):
 
 
 own_us = times_us(document)
+document["commit_info"] = commit_info(pathlib.Path())
 document, untimed = measured(script, document)
 kept = document["benchmarks"]
 out = pathlib.Path(options["--out"])
@@ -87,6 +89,7 @@ if "--other-builds" in options:
         and all((side["identities"].get(case) or {}).get("code") == (code or None) for case, code in codes.items())
     )
     other_us = times_us(other["run"])
+    other["run"]["commit_info"] = commit_info(pathlib.Path(asked["folder"]))
     beside, untimed_beside = measured(other, other["run"])
     verdict["other_builds"] = untimed_beside
     while True:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from peakgate.core.errors import Code, PeakgateError
+
+UNVERSIONED = "unversioned"
+"""Commit of a tree that git does not know."""
 
 LONGEST_COMMAND = 120
 """Of a command in an error message."""
@@ -62,6 +66,30 @@ def tree_of(project: Path) -> Path:
         return top_of(project).resolve()
     except PeakgateError:
         return project.resolve()
+
+
+def commit_info(folder: Path) -> dict[str, Any]:
+    """The tree in ``folder`` as ``commit_info`` of a run file: commit, whether tracked files differ from it, its name.
+
+    A folder none of whose files git knows is UNVERSIONED, also inside a repository: it is not of that one's commit. So
+    is one of a repository without commits, or where git fails: ``error`` says how.
+    """
+    found = {"id": UNVERSIONED, "time": None, "author_time": None, "dirty": False, "branch": "(unknown)"}
+    found["project"] = folder.resolve().name
+    try:
+        if not ask(folder, "ls-files", "-z", "--", "."):
+            return found
+        commit, time, author_time = _line(folder, "show", "--no-patch", "--format=%H %cI %aI", "HEAD").split()
+        branch = _line(folder, "rev-parse", "--abbrev-ref", "HEAD")
+        dirty = bool(ask(folder, "status", "--porcelain", "--untracked-files=no"))
+    except PeakgateError as error:
+        return found | {"error": error.message}
+    about = {"id": commit, "time": time, "author_time": author_time, "dirty": dirty}
+    return found | about | {"branch": "(detached head)" if branch == "HEAD" else branch}
+
+
+def _line(folder: Path, *arguments: str) -> str:
+    return ask(folder, *arguments).decode(errors="replace").strip()
 
 
 def commit_of(ref: str, folder: Path, option: str) -> str:

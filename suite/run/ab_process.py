@@ -51,12 +51,14 @@ _SUFFIXES = (".py", ".so", ".pyd")
 class OtherBuilds(Struct, frozen=True):
     """Builds that a process samples in turns with its cases: their fingerprints by case id, and for how many pairs.
 
-    An operation of the device has an empty one. With ``looks`` the process shows what it found before it leaves the
-    GPU, and reads here again what further pairs are wanted of which cases, until none are.
+    ``folder`` is the tree that they were built from, whose commit their run files name. An operation of the device has
+    an empty fingerprint. With ``looks`` the process shows what it found before it leaves the GPU, and reads again what
+    further pairs are wanted of which cases, until none are.
     """
 
     pairs: int = 1
     fingerprints: Mapping[str, str] = MappingProxyType({})
+    folder: str = ""
     looks: bool = False
 
 

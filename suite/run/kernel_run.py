@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from peakgate.core import config
+from peakgate.core import config, git
 from peakgate.core.case import CASE_SCHEMA, Case
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import unwritable, write_whole
@@ -196,6 +196,10 @@ class KernelRun:
         """Add the device to pytest-benchmark's ``machine_info``."""
         machine_info["gpu"] = run_file.machine_info(self.session)
 
+    def pytest_benchmark_generate_commit_info(self) -> dict[str, Any]:
+        """Name the project's tree in place of pytest-benchmark, which describes any repository around it."""
+        return git.commit_info(config.current().root)
+
     def pytest_benchmark_update_commit_info(self, commit_info: dict[str, Any]) -> None:
         """Fill in the commit that the user named, where git cannot know it (an exported archive)."""
         if self._options.peakgate_commit:
@@ -212,7 +216,8 @@ class KernelRun:
             own = benchmark["name"].startswith(f"{KERNEL_TEST}[")
             benchmark["fullname"] = f"peakgate::{benchmark['name'] if own else benchmark['extra_info']['case']}"
         if self.results.others.fingerprints:
-            run = output_json | {"benchmarks": others, "peakgate": self._about(self.results.other_entries)}
+            built = {"commit_info": git.commit_info(Path(self.results.others.folder))}
+            run = output_json | built | {"benchmarks": others, "peakgate": self._about(self.results.other_entries)}
             write_whole(self.out / OTHER_BUILDS_FILE, json.dumps(run))
         output_json["peakgate"] = self._about(self.results.entries)
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 import pytest
-from peakgate.core import config, records
+from peakgate.core import config, git, records
 from peakgate.core.case import Case, Launch, Stage, Tier, Work
 from peakgate.core.catalogue import Cases
 from peakgate.core.errors import Code, PeakgateError
@@ -149,8 +149,10 @@ class Results:
             if not (self.session.device.refusal(case) or self.known.objection(case)):
                 self._ahead[case.id] = self._measured(case)
         while self.others.looks and self.session.device.lost is None and any(map(_timed, self._others.values())):
-            for name, outcomes in zip(LOOK_FILES, (self._ahead, self._others), strict=True):
-                write_whole(out / name, json.dumps(run_file.unsaved(self.session, list(outcomes.values()))))
+            folders = config.current().root, Path(self.others.folder)
+            for name, folder, outcomes in zip(LOOK_FILES, folders, (self._ahead, self._others), strict=True):
+                run = run_file.unsaved(self.session, list(outcomes.values()), git.commit_info(folder))
+                write_whole(out / name, json.dumps(run))
             if not self.token.further():
                 return
             asked = _other_builds(self._other_builds_file)

@@ -121,8 +121,8 @@ def run_info(session: Session, entries: Sequence[Entry], skipped: Mapping[str, s
     }
 
 
-def unsaved(session: Session, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """A run file of what a process has measured so far: of the figures of samples those that reports read."""
+def unsaved(session: Session, outcomes: Sequence[Outcome], commit_info: Mapping[str, Any]) -> dict[str, Any]:
+    """A run file of what a process has measured so far of a tree: of the figures of samples those that reports read."""
     from peakgate.core.case import CASE_SCHEMA  # noqa: PLC0415  (a supervisor does without numpy)
 
     entries = [extra_info(outcome) for outcome in outcomes]
@@ -135,6 +135,7 @@ def unsaved(session: Session, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "peakgate_schema": CASE_SCHEMA,
         "datetime": datetime.now(UTC).isoformat(),
         "machine_info": {"gpu": machine_info(session)},
+        "commit_info": dict(commit_info),
         "benchmarks": benchmarks,
         "peakgate": run_info(session, entries, {}, None),
     }
