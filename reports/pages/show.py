@@ -46,7 +46,6 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
         verdict=next((each for each in WORST_FIRST if each in found), Verdict.PASS),
         qualified="" if found or not run.emulated else EMULATED_PASS,
         about=(("run", cases.side(RunSide(str(run.path), (run,)))),),
-        notes=run.notes,
         rows=rows,
         columns=cases.MEASURED_COLUMNS,
         tables=[*cases.rates_by_size(run), cases.machine(run)],

@@ -166,7 +166,7 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
             f"{wanted}: runs of {' and '.join(slugs)}; name the runs of one GPU model, by file or folder",
             Code.GPU_MODELS,
         )
-    return RunSide(wanted, tuple(kept), notes + tuple(note for run in kept for note in run.notes))
+    return RunSide(wanted, tuple(kept), notes)
 
 
 def add_run_names(parser: argparse.ArgumentParser) -> None:

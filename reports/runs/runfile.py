@@ -15,8 +15,8 @@ from peakgate.core import records
 from peakgate.core.case import EMULATOR_SLUG, Tier, TunedChoice
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.records import Name, Number, Text
-from peakgate.core.text import counted
-from peakgate.core.verdict import FAULTY, OVER_PEAK, Verdict
+from peakgate.core.verdict import FAULTY, Verdict
+from peakgate.reports.runs.figures import UNTIMED, contradictions
 
 IQR_IN_SDS = 1.349
 MEDIAN_ERROR_IN_SDS = 1.2533
@@ -32,12 +32,6 @@ UNUSABLE = FAULTY | {Verdict.INCONCLUSIVE}
 
 CLOCK_SKEW = timedelta(hours=1)
 """How far the clocks of the machine that measured and of this one may differ."""
-
-MOST_RELATIVE_ERROR = 1.0
-"""A larger error than the largest expected value is wrong under any tolerance."""
-
-ROUNDING = 1e-4
-"""Run files round fractions of peak to 5 decimals."""
 
 REMEDY = "name a whole run that this version of Peakgate saved, or measure again"
 
@@ -163,6 +157,7 @@ _TYPES = {each.name: each.type for each in structs.fields(RecordedCase) if each.
 TEXTS = tuple(name for name, kind in _TYPES.items() if kind == Text | None)
 NUMBERS = tuple(name for name, kind in _TYPES.items() if name not in TEXTS)
 """Columns of a case that are texts, and that are numbers."""
+_RECORDED = tuple(each.name for each in structs.fields(RecordedCase))
 
 
 class CaseResult(RecordedCase, frozen=True, kw_only=True):
@@ -177,10 +172,13 @@ class CaseResult(RecordedCase, frozen=True, kw_only=True):
     sampling_error: float | None
 
 
-class ExtraInfo(RecordedCase, frozen=True):
-    """``extra_info`` of a case; the median in ``stats`` counts, not this one."""
+class ExtraInfo(RecordedCase, frozen=True, kw_only=True):
+    """``extra_info`` of a case, which a run always judges."""
 
+    verdict: Verdict
     time_us: Number | None = None
+    peak_tflops: Number | None = None
+    """The peak that the case gives for its operations."""
 
 
 class Unmeasured(Struct, frozen=True):
@@ -202,6 +200,8 @@ class Stats(Struct):
     """pytest-benchmark's figures of one case, in seconds."""
 
     median: Median
+    min: Number | None = None
+    max: Number | None = None
     rounds: Number | None = None
     iqr: Number | None = None
 
@@ -257,7 +257,7 @@ class Run:
     """One session: every case measured once, on one GPU, at one commit.
 
     ``whole`` is False when only a selection of the tier's cases was run: a case it lacks was not looked for.
-    ``gpu`` is ``machine_info.gpu`` as saved. ``notes`` are oddities that do not keep the run from being read.
+    ``gpu`` is ``machine_info.gpu`` as saved.
     """
 
     path: Path
@@ -271,7 +271,6 @@ class Run:
     gpu: Mapping[str, Any]
     cases: Mapping[str, CaseResult]
     unmeasured: Mapping[str, Unmeasured]
-    notes: tuple[str, ...] = ()
 
     @property
     def commit_label(self) -> str:
@@ -327,6 +326,7 @@ def load_run(path: Path) -> Run:
             ) from None
         raise
     about, commit = document.peakgate or About(), document.commit_info or CommitInfo()
+    _refuse_contradictions(path, document)
     results = [_result(each) for each in document.benchmarks]
     run = Run(
         path=path,
@@ -340,12 +340,24 @@ def load_run(path: Path) -> Run:
         gpu=document.machine_info.gpu,
         cases={each.case: each for each in results},
         unmeasured={each.case: each for each in about.not_measured},
-        notes=_notes(path, document.benchmarks),
     )
     problem = _contradiction(run, about.partial, results)
     if problem is not None:
         raise PeakgateError(f"{path}: {problem}; measure again", Code.NO_RUN)
     return run
+
+
+def _refuse_contradictions(path: Path, document: RunDocument) -> None:
+    """PeakgateError for the first figure that others of its benchmark do not allow."""
+    for number, benchmark in enumerate(document.benchmarks):
+        found = next(contradictions(benchmark, document.machine_info.gpu), None)
+        if found is not None:
+            where = f"benchmarks[{number}].{found.field} ({records.short(benchmark.extra_info.case)})"
+            raise PeakgateError(
+                f"{path}: {where} is {records.short(found.given)}, expected {found.expected}; restore the file, or "
+                "measure again",
+                Code.NO_RUN,
+            )
 
 
 def _moment(path: Path, text: str) -> datetime:
@@ -364,25 +376,12 @@ def _result(benchmark: Benchmark) -> CaseResult:
     if stats.iqr is not None and samples >= FEWEST_SAMPLES:
         relative_sd = min(stats.iqr / IQR_IN_SDS / stats.median, LARGEST_RELATIVE_SD)
         error = MEDIAN_ERROR_IN_SDS * relative_sd / math.sqrt(samples)
-    recorded = structs.astuple(benchmark.extra_info)[:-1]
-    return CaseResult(*recorded, time_us=stats.median * 1e6, samples=samples, sampling_error=error)
-
-
-def _notes(path: Path, benchmarks: Sequence[Benchmark]) -> tuple[str, ...]:
-    claims = [(each.extra_info.case, each.extra_info.time_us, each.stats.median * 1e6) for each in benchmarks]
-    disagreeing = [
-        case
-        for case, time_us, median_us in claims
-        if time_us is not None and not math.isclose(time_us, median_us, rel_tol=1e-3)
-    ]
-    if not disagreeing:
-        return ()
-    where = f"{counted(len(disagreeing), 'case')} (first: {disagreeing[0]})"
-    return (f"{path}: time_us is not stats.median in {where}; the stats count",)
+    recorded = {name: getattr(benchmark.extra_info, name) for name in _RECORDED}
+    return CaseResult(**recorded, time_us=stats.median * 1e6, samples=samples, sampling_error=error)
 
 
 def _contradiction(run: Run, partial: object, results: Sequence[CaseResult]) -> str | None:
-    """Contradiction in a run: a future date, the folder of another GPU, inconsistent figures; None if there is none."""
+    """Contradiction in what a run says of itself: a date to come, another GPU's folder; None if there is none."""
     folder = run.path.absolute().parent
     kept = folder.name == "runs" and folder.parent.parent.name == "baselines"
     if run.taken > now() + CLOCK_SKEW:
@@ -394,25 +393,8 @@ def _contradiction(run: Run, partial: object, results: Sequence[CaseResult]) -> 
     if len(run.cases) < len(results):
         twice = next(case for case, count in Counter(each.case for each in results).items() if count > 1)
         return f"case {records.short(twice)} is in it twice"
-    for each in results:
-        if (problem := _wrong_figures(each)) is not None:
-            return f"{records.short(each.case)}: {problem}"
-    return None
-
-
-def _wrong_figures(result: CaseResult) -> str | None:
-    """A verdict that its own figures contradict; one found at fault may have any figures."""
-    fraction, error, floor = result.peak_fraction, result.relative_error, result.floor
-    if result.verdict in FAULTY:
-        return None
-    if fraction is not None and fraction > OVER_PEAK:
-        return f"{fraction:.3g} of peak, which is impossible"
-    if result.error_over_bound is not None:
-        error, most = result.error_over_bound, 1.0
-    else:
-        most = MOST_RELATIVE_ERROR if result.tolerance is None else result.tolerance
-    if error is not None and error > most:
-        return f"an error of {error:.3g} (at most {most:.3g}) without the verdict WRONG"
-    if result.verdict is Verdict.PASS and floor is not None and fraction is not None and fraction < floor - ROUNDING:
-        return f"PASS at {fraction:.3g} of peak, below its floor of {floor:.3g}"
+    left = next((each for each in run.unmeasured.values() if each.verdict not in UNTIMED), None)
+    if left is not None:
+        expected = ", ".join(sorted(UNTIMED))
+        return f"peakgate.not_measured has {records.short(left.case)} as {left.verdict}, expected one of {expected}"
     return None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 PEAK_GBS = 4814.0
-BYTES = 536_870_912
+BYTES = 134_217_728
 
 LADDER = {
     f"transpose.{stage}-{size}-32x8": 40.0 * factor * (size / 4096) ** 2
@@ -19,11 +20,17 @@ LADDER = {
 
 
 def benchmark(case: str, time_us: float, /, *, samples: int = 40, iqr: float = 0.003, **extra: Any) -> dict[str, Any]:
-    """One benchmark entry; ``iqr`` is relative to the median, ``extra`` overrides extra_info."""
+    """One benchmark entry; ``iqr`` is relative to the median, ``extra`` overrides extra_info.
+
+    Work, rate and fraction of peak agree: each that is given sets those that are not.
+    """
     median_s = time_us * 1e-6
     family, _, rest = case.partition(".")
     stage, *labels = rest.split("-")
-    gbs = BYTES / median_s / 1e9
+    fraction = extra.get("peak_fraction") if extra.get("bound", "memory") == "memory" else None
+    claimed_gbs = min(extra.get("bytes", BYTES) / median_s / 1e9, 0.9 * PEAK_GBS)
+    gbs = extra.get("gbs", claimed_gbs if fraction is None else fraction * PEAK_GBS)
+    tflops = extra.get("tflops", 0.0)
     return {
         "group": family,
         "name": f"test_kernel[{case}]",
@@ -48,12 +55,12 @@ def benchmark(case: str, time_us: float, /, *, samples: int = 40, iqr: float = 0
             "block": labels[1] if len(labels) > 1 else "",
             "variant": "",
             "dtype": "float32",
-            "bytes": BYTES,
-            "flops": 0,
+            "bytes": _work(gbs, median_s * 1e9),
+            "flops": _work(tflops, median_s * 1e12),
             "time_us": time_us,
             "gbs": gbs,
-            "tflops": 0.0,
-            "peak_fraction": min(1.0, gbs / PEAK_GBS),
+            "tflops": tflops,
+            "peak_fraction": None if gbs is None else gbs / PEAK_GBS,
             "bound": "memory",
             "roof_fraction": None,
             "roof": "copy",
@@ -74,6 +81,10 @@ def benchmark(case: str, time_us: float, /, *, samples: int = 40, iqr: float = 0
         }
         | extra,
     }
+
+
+def _work(rate: float | None, factor: float) -> int | None:
+    return None if rate is None or not math.isfinite(rate) else round(rate * factor)
 
 
 def document(

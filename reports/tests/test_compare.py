@@ -8,7 +8,7 @@ import pytest
 from comparing import PAD, Saved, compare, row, shift, verdicts
 from peakgate.core.verdict import ExitCode, Verdict, exit_code
 from peakgate.reports.runs.find import RunSide
-from synthetic_runs import LADDER, slower
+from synthetic_runs import BYTES, LADDER, slower
 
 
 def test_identical_runs_are_the_same_and_say_what_they_could_resolve(saved: Saved) -> None:
@@ -170,9 +170,9 @@ def test_one_sides_word_that_a_case_is_the_hosts_or_beyond_the_gate_hides_nothin
 
 
 def test_changed_work_sampling_and_timer_are_reported(saved: Saved) -> None:
-    reported = {PAD: {"bytes": 2 * 536_870_912, "sampling": "once", "tolerance": 1e9, "timer": "host clock"}}
+    reported = {PAD: {"bytes": 2 * BYTES, "sampling": "once", "tolerance": 1e9, "timer": "host clock"}}
     notes = compare(saved.side(), saved.side(extra=reported)).notes
-    assert any("536870912 to 1073741824" in note for note in notes)
+    assert any(f"{BYTES} to {2 * BYTES}" in note for note in notes)
     assert any(note.startswith("sampling changed") for note in notes)
     assert not any(note.startswith("tolerance") for note in notes)  # base does not say
 

@@ -47,6 +47,8 @@ def session(number: int, driver: str, factor: float = 1.0, **gpu: Any) -> dict[s
         own = factor if extra["case"] == CASE else 1.0
         for name in IN_SECONDS:
             benchmark["stats"][name] *= own
+        rates = ("gbs", "tflops", "peak_fraction", "roof_fraction")
+        extra |= {name: extra[name] / own for name in rates if extra[name] is not None}
         extra |= {"time_us": extra["time_us"] * own, "verdict": "PASS", "reason": "", "floor": 0.01}
     return document
 

@@ -31,7 +31,7 @@ def row(text: str, stage: str) -> list[str]:
 
 def test_a_row_tells_lesson_case_rate_fractions_and_range(repository: Path) -> None:
     reported = {
-        "transpose.smem_pad-16384-32x8": {"gbs": 3516.2, "peak_fraction": 0.7303, "roof_fraction": 0.8275},
+        "transpose.smem_pad-16384-32x8": {"gbs": 3516.2, "roof_fraction": 0.8275},
         "transpose.smem_pad-16384-16x16": {"gbs": 2060.4},
     }
     table = block(shown(whole_run(reported), repository), OVERVIEW.parent, "transpose")

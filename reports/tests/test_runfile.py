@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from peakgate.cli import main
 from peakgate.core import catalogue, records
 from peakgate.core.case import Scale, Tier
 from peakgate.core.errors import PeakgateError
@@ -19,6 +20,8 @@ from peakgate.reports.runs.runfile import IQR_IN_SDS, MEDIAN_ERROR_IN_SDS, Forei
 from peakgate.run import run_file
 from peakgate.run.session import Outcome
 from synthetic_runs import benchmark, document, save
+
+ROOT = Path(__file__).parents[2]
 
 
 def refused(path: Path) -> str:
@@ -56,7 +59,7 @@ def test_what_a_process_has_so_far_is_a_run_with_the_cases_that_it_timed_and_tho
     session: Any = SimpleNamespace(
         device=device, preflight=None, roofs={}, tier=Tier.GATE, seed=1, whole=False, wall_s={}
     )
-    (tmp_path / "run.json").write_text(json.dumps(run_file.unsaved(session, outcomes)))
+    (tmp_path / "run.json").write_text(json.dumps(run_file.unsaved(session, outcomes, {"id": "c1"})))
     run = load_run(tmp_path / "run.json")
     (found,) = run.cases.values()
     assert (found.case, found.samples, found.pair_ratios) == (timed.id, 4, (1.25,))
@@ -168,10 +171,67 @@ def test_a_median_that_is_no_time_is_refused_and_the_case_named(tmp_path: Path, 
     assert "a.b" in message
 
 
-def test_an_edited_time_beside_untouched_stats_is_noted_and_the_stats_count(tmp_path: Path) -> None:
-    run = load_run(save(tmp_path, "run", document({"a.b": 10.0}, extra={"a.b": {"time_us": 20.0}})))
-    assert run.cases["a.b"].time_us == pytest.approx(10.0)
-    assert "a.b" in run.notes[0]
+EDITED: list[tuple[str, str, object]] = [
+    ("extra_info", "time_us", 20.0),
+    ("extra_info", "bytes", 1),
+    ("extra_info", "gbs", 1000.0),
+    ("extra_info", "flops", 10**9),
+    ("extra_info", "tflops", 1.0),
+    ("extra_info", "peak_fraction", 0.9),
+    ("extra_info", "roof_fraction", 0.9),
+    ("extra_info", "verdict", "BELOW_FLOOR"),
+    ("extra_info", "verdict", "NO_FLOOR"),
+    ("extra_info", "verdict", "SAME"),
+    ("extra_info", "floor", 0.95),
+    ("stats", "median", 20e-6),
+    ("stats", "min", 11e-6),
+    ("stats", "max", 9e-6),
+]
+
+
+@pytest.mark.parametrize(("section", "name", "value"), EDITED)
+def test_a_figure_that_was_edited_contradicts_the_others(
+    tmp_path: Path, section: str, name: str, value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = {"floor": 0.5, "peak_fraction": 0.6, "roof_fraction": 0.7}
+    content = document({"a.b": 10.0, "a.c": 10.0}, extra={"a.b": about, "a.c": about})
+    content["machine_info"]["gpu"]["roofs"] = {"copy": 0.6 / 0.7 * content["machine_info"]["gpu"]["peak_gbs"]}
+    load_run(save(tmp_path, "run", content))
+    content["benchmarks"][1][section][name] = value
+    path = save(tmp_path, "run", content)
+    message = refused(path)
+    assert "benchmarks[1]." in message
+    assert "'a.c'" in message
+    for arguments in (["show"], ["keep"], ["floors", "--write"], ["compare", str(path)]):
+        assert main([arguments[0], str(path), *arguments[1:]]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_case_that_was_not_measured_has_no_verdict_of_a_speed(tmp_path: Path) -> None:
+    left = {"case": "a.d", "verdict": "PASS", "reason": ""}
+    assert "'a.d'" in refused(save(tmp_path, "run", document({"a.b": 10.0}, not_measured=[left])))
+
+
+@pytest.mark.parametrize("verdict", [None, "absent"])
+def test_a_case_without_a_verdict_is_refused_by_a_history_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = document({"a.b": 10.0}, extra={"a.b": {"verdict": verdict}})
+    if verdict == "absent":
+        del content["benchmarks"][0]["extra_info"]["verdict"]
+    save(tmp_path / "runs", "run", content)
+    (tmp_path / "peakgate.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert main(["history", "--runs", "runs"]) == 2
+    assert "verdict" in capsys.readouterr().err
+
+
+RUNS = sorted((ROOT / "baselines").glob("*/*/*.json*"))
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
+def test_the_figures_of_every_kept_run_agree(path: Path) -> None:
+    assert load_run(path).cases
 
 
 def test_a_date_without_a_zone_is_taken_as_utc(tmp_path: Path) -> None:
