@@ -33,6 +33,7 @@ from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import numpy as np
+from peakgate.core import fields
 from peakgate.core.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
 from peakgate.core.case import *  # noqa: F403  (the records that the long form takes, as families import them from here)
 from peakgate.core.case import (
@@ -59,6 +60,7 @@ from peakgate.core.case import (
 )
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import described, raised_at
+from peakgate.core.fields import FLAG, FUNCTION, NOTHING, SHARED_BYTES, TEXT, WORD, Kind, check, mapping, several
 from peakgate.core.text import counted, shown
 
 __all__ = [
@@ -188,6 +190,15 @@ class TensorMap:
     l2: Literal[0, 64, 128, 256] = 128
     axes: tuple[tuple[int, int], ...] | None = None
 
+    def __post_init__(self) -> None:
+        check(self, TENSOR_MAP_FIELDS, "TensorMap")
+
+
+_GIVEN = Kind(
+    f"a list or a dict of at most {fields.MOST_VALUES} arguments",
+    lambda value: isinstance(value, tuple | list | Mapping) and len(value) <= fields.MOST_VALUES,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Arguments:
@@ -200,6 +211,7 @@ class _Arguments:
     @staticmethod
     def of(given: _Given, folder: Path, size: str) -> _Arguments:
         """As a family lists them at a size; an array that only tensor maps name comes before its first one."""
+        check({"arguments": given}, {"arguments": _GIVEN})
         listed = list(given.items() if isinstance(given, Mapping) else (("", each) for each in given))
         every: list[tuple[str, Argument | TensorMap]] = []
         passed = []
@@ -268,6 +280,9 @@ class LaunchOf:
     shared_bytes: int = 0
     source: str = ""
 
+    def __post_init__(self) -> None:
+        check(self, LAUNCH_FIELDS, "launch")
+
     def shape(self, numbers: Sequence[int]) -> Launch:
         """The launch at a size."""
         return Launch(_three(_at(self.grid, numbers)), _three(self.block), self.shared_bytes)
@@ -275,6 +290,56 @@ class LaunchOf:
 
 launch = LaunchOf
 """As a family writes it."""
+
+_LISTS = tuple, list
+_EXTENT = fields.whole(0, fields.LARGEST_EXTENT)
+_SHAPE = _EXTENT | several(_EXTENT, _LISTS)
+_TEXTS = several(TEXT, _LISTS)
+_ANY_TEXT = TEXT | Kind("a number or a flag", lambda value: isinstance(value, int | float | np.generic))
+_SIZES = Kind(
+    "a list of sizes, each a number or a tuple of numbers, or a dict of them by label",
+    lambda value: isinstance(value, tuple | list | range | Mapping),
+)
+_FEW = Kind(
+    f"a value, or a list of at most {fields.LONGEST_TEXT}, one for each output",
+    lambda value: not isinstance(value, Sequence) or len(value) <= fields.LONGEST_TEXT,
+)
+TENSOR_MAP_FIELDS: fields.Table = {
+    "of": fields.instance(Buffer, "an array, as In gives it") | WORD,
+    "box": several(_EXTENT, _LISTS),
+    **dict.fromkeys(("swizzle", "l2"), _EXTENT),
+    "axes": NOTHING | several(several(fields.whole(0, fields.LARGEST_COUNT), _LISTS), _LISTS),
+}
+LAUNCH_FIELDS: fields.Table = {
+    "entry": TEXT,
+    "takes": TEXT,
+    "grid": FUNCTION | _SHAPE,
+    "block": _SHAPE,
+    "shared_bytes": SHARED_BYTES,
+    "source": TEXT,
+}
+PARAMETERS: fields.Table = {
+    **{name: kind for name, kind in LAUNCH_FIELDS.items() if name != "takes"},
+    "arguments": FUNCTION,
+    "launches": several(fields.instance(LaunchOf, "a launch(...)"), _LISTS),
+    "sizes": _SIZES,
+    "bytes": FUNCTION,
+    "flops": NOTHING | FUNCTION,
+    "small_sizes": NOTHING | _SIZES,
+    "edges": _SIZES,
+    "defines": mapping(fields.MACRO, _ANY_TEXT),
+    **dict.fromkeys(("options", "include"), _TEXTS),
+    "constants": mapping(WORD, fields.instance(Buffer, "an array, as In gives it")),
+    **dict.fromkeys(("cooperative", "block_in_id", "host_bound"), FLAG),
+    **dict.fromkeys(("name", "lesson", "roof", "operation"), TEXT),
+    "min_capability": fields.CAPABILITY | WORD,
+    "gate": FLAG | FUNCTION,
+    "variant": TEXT | FUNCTION,
+    "predicted": FUNCTION | mapping(WORD, fields.FINITE),
+    "state": TEXT | _TEXTS,
+    **dict.fromkeys(("tolerance", "reference"), _FEW),
+}
+"""What the parameters of ``kernel`` have to be that are used before a case, which checks its own, is made of them."""
 
 
 def kernel(
@@ -361,9 +426,9 @@ def kernel(
     "graph", a captured CUDA graph of launches, timed per launch. Several of them, ``("cold", "graph")``, are as many
     cases; all but "cold" end the case id.
     """
+    check(locals(), PARAMETERS, "kernel")
     folder, called_at = _caller()
-    if operation:
-        grid, block = grid or 1, block or 1
+    grid, block = (grid or 1, block or 1) if operation else (grid, block)
     _refuse_contradictions(source, launches, shaped=bool(grid and block), alone=bool(entry or shared_bytes))
     first = launches[0] if launches else launch(entry, grid=grid, block=block, shared_bytes=shared_bytes)
     kernels = tuple(dict.fromkeys(each.entry for each in launches[1:] if each.entry != first.entry))
@@ -596,8 +661,13 @@ def _by_other_kernel(case: Case, described: LaunchOf, numbers: Sequence[int], li
     return replace(case, stage=stage, launch=shape, sequence=(takes,), reference=None)
 
 
+_NUMBERS = several(fields.whole(0, fields.LARGEST_COUNT))
+
+
 def _numbers(size: Size) -> tuple[int, ...]:
-    return size if isinstance(size, tuple) else (size,)
+    numbers = size if isinstance(size, tuple) else (size,)
+    check({"a size": numbers}, {"a size": _NUMBERS})
+    return numbers
 
 
 def _label(numbers: Sequence[int]) -> str:
@@ -615,7 +685,9 @@ def _given_twice(folder: Path, stage: Stage, sizes: Sizes, called_at: str) -> It
 def _labelled(sizes: Sizes) -> Iterator[_Labelled]:
     """The numbers and the label of each size."""
     if isinstance(sizes, Mapping):
-        yield from ((_numbers(size), label) for label, size in sizes.items())
+        for label, size in sizes.items():
+            check({"a label": label}, {"a label": WORD}, "sizes")
+            yield _numbers(size), label
     else:
         yield from ((_numbers(size), _label(_numbers(size))) for size in sizes)
 

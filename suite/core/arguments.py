@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from peakgate.core import dtypes
+from peakgate.core import dtypes, fields
 from peakgate.core.dtypes import Array
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.fields import Kind, check
+from peakgate.core.text import shown
 
 Data = None | float | tuple[float, float] | Path | Callable[..., Array]
 """Contents of an input. None: random values in [-1, 1), for integers of their whole range, among them equal neighbours,
@@ -35,9 +37,44 @@ class Role(Enum):
     """State that one launch of a case leaves for a later one: filled with noise like an output, never compared."""
 
 
-def is_whole(value: object, least: int) -> bool:
-    """Whether a value is a whole number from ``least`` up, of Python's or NumPy's types."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
+_DATA = Kind(
+    "None, a finite number, (low, high), a file of numpy.save, or a function",
+    lambda value: (
+        value is None
+        or fields.FINITE.holds(value)
+        or (isinstance(value, tuple) and len(value) == 2 and all(map(fields.FINITE.holds, value)))
+        or fields.PATH.holds(value)
+        or callable(value)
+    ),
+)
+_VALUE = Kind(
+    "a number, or True or False",
+    lambda value: isinstance(value, int | float | complex | np.generic) and np.ndim(value) == 0,
+)
+_CHANNELS = {"channels": fields.whole(1, 4), "layered": fields.FLAG}
+BUFFER_FIELDS: fields.Table = {
+    "role": fields.instance(Role, "a Role"),
+    "shape": fields.several(fields.whole(0, sys.maxsize)),
+    "dtype": fields.WORD,
+    "data": _DATA,
+}
+SCALAR_FIELDS: fields.Table = {"value": _VALUE, "dtype": fields.WORD}
+STRUCT_FIELDS: fields.Table = {
+    "values": fields.several(_VALUE),
+    "members": fields.several(fields.tuple_of(fields.IDENTIFIER, fields.WORD)),
+}
+TEXTURE_FIELDS: fields.Table = {
+    "address": fields.one_of(("clamp", "border", "wrap", "mirror")),
+    **dict.fromkeys(("linear", "normalized_coords", "normalized_read", "linear_memory"), fields.FLAG),
+    **_CHANNELS,
+}
+SURFACE_FIELDS: fields.Table = _CHANNELS
+MAP_AXES = fields.several(fields.tuple_of(fields.whole(0, sys.maxsize), fields.whole(0, sys.maxsize)))
+MAP_FIELDS: fields.Table = {
+    "of": fields.whole(-1, fields.MOST_VALUES),
+    "box": fields.several(fields.whole(0, sys.maxsize)),
+    **dict.fromkeys(("swizzle", "l2"), fields.whole(0, sys.maxsize)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +90,13 @@ class Buffer:
     data: Data = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.shape, tuple) or not all(is_whole(extent, 0) for extent in self.shape):
-            raise ValueError(f"an array of shape {self.shape!r}; expected a tuple of whole numbers from 0 up")
+        check(self, BUFFER_FIELDS, "an array")
         try:
             too_large = self.nbytes > sys.maxsize
         except PeakgateError as error:
             raise ValueError(error.message) from None
         if too_large:
-            raise ValueError(f"an array of shape {self.shape} has {self.nbytes} bytes, more than can be addressed")
+            raise ValueError(f"an array of shape {shown(self.shape)} has more bytes than can be addressed")
 
     @property
     def storage(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -81,10 +117,11 @@ class Scalar:
     dtype: str = "int32"
 
     def __post_init__(self) -> None:
+        check(self, SCALAR_FIELDS, "a value")
         try:
             value_of(self)
         except (PeakgateError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"a value {self.value!r} of dtype {self.dtype!r}: {error}") from None
+            raise ValueError(f"a value {shown(self.value)} of dtype {self.dtype!r}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +135,15 @@ class Struct:
     members: tuple[tuple[str, str], ...]
 
     def __post_init__(self) -> None:
+        check(self, STRUCT_FIELDS, "a struct")
         try:
             for _, dtype in self.members:
                 if dtype in dtypes.PACKED:
                     dtypes.scalar_type(dtype)
             self.as_numpy()
         except (PeakgateError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"a struct of {self.members!r} with the values {self.values!r}: {error}") from None
+            given = f"{shown(self.members)} with the values {shown(self.values)}"
+            raise ValueError(f"a struct of {given}: {error}") from None
 
     def as_numpy(self) -> np.void:
         layout = np.dtype([(name, dtypes.BITS.get(dtype, dtype)) for name, dtype in self.members], align=True)
@@ -114,6 +153,9 @@ class Struct:
         return packed
 
 
+TEXEL_FIELDS: fields.Table = {
+    "seen_as": Kind("a Texture or a Surface", lambda value: type(value) in (Texture, Surface))
+}
 TEXEL_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")
 """The types that a texel's channels may have."""
 
@@ -136,6 +178,9 @@ class Texture:
     layered: bool = False
     linear_memory: bool = False
 
+    def __post_init__(self) -> None:
+        check(self, TEXTURE_FIELDS, "a texture")
+
 
 @dataclass(frozen=True, slots=True)
 class Surface:
@@ -143,6 +188,9 @@ class Surface:
 
     channels: int = 1
     layered: bool = False
+
+    def __post_init__(self) -> None:
+        check(self, SURFACE_FIELDS, "a surface")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +216,7 @@ class TexelBuffer(Buffer):
 
     def __post_init__(self) -> None:
         Buffer.__post_init__(self)
+        check(self, TEXEL_FIELDS, "an array")
         how = self.seen_as
         layers, dimensions = _split(self.shape, how)
         if self.dtype not in TEXEL_TYPES:
@@ -256,6 +305,9 @@ class TensorMapArgument:
     swizzle: Literal[0, 32, 64, 128] = 0
     l2: Literal[0, 64, 128, 256] = 128
 
+    def __post_init__(self) -> None:
+        check(self, MAP_FIELDS, "a tensor map")
+
     def seen(self, shape: tuple[int, ...], dtype: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The extents in elements of the axes that copies see, and the strides in bytes of all but the last."""
         return shape, strides_bytes(shape, dtype)
@@ -294,6 +346,10 @@ class StridedMapArgument(TensorMapArgument):
     """
 
     axes: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        TensorMapArgument.__post_init__(self)
+        check(self, {"axes": MAP_AXES}, "a tensor map")
 
     def seen(self, shape: tuple[int, ...], dtype: str) -> tuple[tuple[int, ...], tuple[int, ...]]:  # noqa: ARG002
         """The extents and the strides in bytes that were given."""

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
-import numpy as np
-from peakgate.core import dtypes
+from peakgate.core import dtypes, fields
 from peakgate.core.arguments import (
     FIRST_CAPABILITY,
     Argument,
@@ -28,10 +27,10 @@ from peakgate.core.arguments import (
     Scalar,
     Struct,
     TensorMapArgument,
-    is_whole,
 )
 from peakgate.core.dtypes import Array
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.fields import Kind, check, is_number, several, tuple_of
 from peakgate.core.text import one_line, shown
 
 __all__ = [
@@ -103,10 +102,7 @@ def default_roof(math: str | None) -> str:
 
 def is_allowance(value: object) -> bool:
     """Whether a value says how far an element may be off: a finite number from 0 up. All are right by any other."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or (isinstance(value, int) and value > sys.float_info.max):
-        return False
-    return bool(0 <= cast("float", value) < math.inf)
+    return is_number(value, 0, sys.float_info.max)
 
 
 class Scale(Enum):
@@ -137,11 +133,7 @@ class Work:
     math: str | None = None
 
     def __post_init__(self) -> None:
-        if self.math is not None and self.math not in MATH:
-            raise ValueError(f"math is {self.math!r}; expected one of {', '.join(MATH)}")
-        for name, value in (("bytes", self.bytes), ("flops", self.flops)):
-            if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
-                raise ValueError(f"work of {value!r} {name}; expected a number from 0 up")
+        check(self, WORK_FIELDS, "work")
 
     @property
     def claimed(self) -> bool:
@@ -158,11 +150,7 @@ class Launch:
     shared_bytes: int = 0
 
     def __post_init__(self) -> None:
-        for name, extents in (("grid", self.grid), ("block", self.block)):
-            if not (isinstance(extents, tuple) and len(extents) == 3 and all(is_whole(each, 1) for each in extents)):
-                raise ValueError(f"a launch with {name} {extents!r}; expected three whole numbers from 1 up")
-        if not is_whole(self.shared_bytes, 0):
-            raise ValueError(f"a launch with shared_bytes {self.shared_bytes!r}; expected a whole number from 0 up")
+        check(self, LAUNCH_FIELDS, "a launch")
 
     @property
     def threads_per_block(self) -> int:
@@ -176,6 +164,9 @@ class KernelLaunch:
     kernel: str
     launch: Launch
     takes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check(self, KERNEL_LAUNCH_FIELDS, "a launch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +233,7 @@ class Stage:
         return f"sm_{capability[0]}{capability[1]}{'a' * self.specific}"
 
     def __post_init__(self) -> None:
+        check(self, STAGE_FIELDS, f"stage {shown(self.name)}")
         if (self.source is None) == (self.operation is None):
             raise ValueError(f"stage {self.name}: give either a source or an operation, not both and not neither")
 
@@ -289,10 +281,9 @@ class Case:
     gpus: int = 1
 
     def __post_init__(self) -> None:
+        check(self, CASE_FIELDS, "a case")
         if not ID_PATTERN.fullmatch(self.id):
             raise ValueError(f"case id {self.id!r}: only letters, digits, '_', '.' and '-' are allowed")
-        if self.state not in STATES:
-            raise ValueError(f"case {self.id}: its state is {self.state!r}; expected one of {', '.join(STATES)}")
         if self.state == "graph" and any(buffer.role is Role.INOUT for buffer in self.buffers):
             raise ValueError(f"case {self.id}: a graph repeats its launches; expected no InOut array in state 'graph'")
         if isinstance(self.tolerance, tuple) and len(self.tolerance) != len(self.outputs):
@@ -307,9 +298,7 @@ class Case:
                 self._check_map(at, argument)
             elif not isinstance(argument, Buffer | Scalar | Struct):
                 known = "In, Out, InOut, Temp, TensorMap or Value of peakgate.family, or a Buffer, Scalar or Struct"
-                raise ValueError(f"case {self.id}: argument {at} is {argument!r}; expected {known}")  # noqa: TRY004
-        if not (self.reference is None or isinstance(self.reference, tuple | Case) or callable(self.reference)):
-            raise ValueError(f"case {self.id}: its reference is {self.reference!r}; expected a function")
+                raise ValueError(f"case {self.id}: argument {at} is {shown(argument)}; expected {known}")  # noqa: TRY004
         if self.sequence and self.sequence[0].launch != self.launch:
             raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
         if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
@@ -322,8 +311,6 @@ class Case:
         for name, value in given:
             if not is_allowance(value) and (value is not None or name != "rtol"):
                 raise ValueError(f"case {self.id}: {name} is {shown(value)}; expected a finite number from 0 up")
-        if not (self.scale is None or callable(self.scale)):
-            raise ValueError(f"case {self.id}: its scale is {self.scale!r}; expected a function")
 
     def _check_map(self, at: int, given: TensorMapArgument) -> None:
         """ValueError for a tensor map that CUDA does not have, or that the stage's GPUs lack."""
@@ -427,6 +414,59 @@ class Case:
         return sum(buffer.nbytes for buffer in self.buffers)
 
 
+WORK_FIELDS: fields.Table = {
+    "bytes": fields.COUNT,
+    "flops": fields.COUNT,
+    "peak_tflops": fields.NOTHING | fields.POSITIVE,
+    "math": fields.NOTHING | fields.one_of(MATH),
+}
+LAUNCH_FIELDS: fields.Table = {
+    **dict.fromkeys(("grid", "block"), tuple_of(*[fields.EXTENT] * 3)),
+    "shared_bytes": fields.SHARED_BYTES,
+}
+KERNEL_LAUNCH_FIELDS: fields.Table = {
+    "kernel": fields.WORD,
+    "launch": fields.instance(Launch, "a Launch"),
+    "takes": several(fields.whole(0, fields.MOST_VALUES)),
+}
+STAGE_FIELDS: fields.Table = {
+    "name": fields.WORD,
+    "lesson": fields.TEXT,
+    "source": fields.NOTHING | fields.PATH,
+    "operation": fields.NOTHING | fields.WORD,
+    "min_capability": fields.CAPABILITY,
+    **dict.fromkeys(("specific", "cooperative", "host_bound"), fields.FLAG),
+    "entry": fields.TEXT,
+    "more": several(fields.WORD),
+    "options": several(fields.WORD),
+    "include": several(fields.PATH),
+    "constants": several(tuple_of(fields.WORD, fields.instance(Buffer, "a Buffer"))),
+}
+CASE_FIELDS: fields.Table = {
+    "family": fields.WORD,
+    "stage": fields.instance(Stage, "a Stage"),
+    "launch": fields.instance(Launch, "a Launch"),
+    "arguments": Kind("a tuple", lambda value: isinstance(value, tuple) and len(value) <= fields.MOST_VALUES),
+    "work": fields.instance(Work, "a Work"),
+    "reference": Kind(
+        "a function, the files of saved arrays, or a case",
+        lambda value: (
+            value is None or isinstance(value, Case) or callable(value) or fields.several(fields.PATH).holds(value)
+        ),
+    ),
+    **dict.fromkeys(("size", "block", "variant"), fields.TEXT),
+    "defines": several(tuple_of(fields.MACRO, fields.TEXT)),
+    "dtype": fields.WORD,
+    "roof": fields.TEXT,
+    "tier": fields.instance(Tier, "a Tier"),
+    "predicted": several(tuple_of(fields.WORD, fields.FINITE)),
+    "sequence": several(fields.instance(KernelLaunch, "a KernelLaunch")),
+    "scale": fields.NOTHING | fields.FUNCTION,
+    "state": fields.one_of(STATES),
+    "gpus": fields.whole(1, fields.MOST_VALUES),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedCase:
     """A case that is not described so that it could be run, by its id, and why not, in one line.
@@ -487,6 +527,18 @@ class Family:
     probes: Callable[[Case], Iterator[Case]] = field(repr=False)
     headlines: Mapping[str, str] = field(default_factory=dict)
     sized: Callable[[Case], Sized | None] = field(default=lambda _: None, repr=False)
+
+    def __post_init__(self) -> None:
+        check(self, FAMILY_FIELDS, "a family")
+
+
+FAMILY_FIELDS: fields.Table = {
+    "name": fields.WORD,
+    "summary": fields.TEXT,
+    "stages": several(fields.instance(Stage, "a Stage")),
+    **dict.fromkeys(("cases", "probes", "sized"), fields.FUNCTION),
+    "headlines": fields.mapping(fields.WORD, fields.TEXT),
+}
 
 
 class TunedChoice(msgspec.Struct, frozen=True):

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peakgate.core.arguments import is_whole
 from peakgate.core.case import MATH, STATES, Array, TunedChoice, Work, is_allowance
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.fields import is_whole
 from peakgate.core.text import counted, nearest, shown
 from peakgate.device.arrays import copy_of, restore, wait_for
 from peakgate.device.call import Call, OtherKeys, Typed, typed
