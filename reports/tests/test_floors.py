@@ -20,7 +20,7 @@ from peakgate.reports.floors.command import Proposals, diff, evidence_of, propos
 from peakgate.reports.runs.frame import records, to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from refusals import refusal
-from synthetic_runs import LADDER, document, save
+from synthetic_runs import BYTES, LADDER, document, save
 
 PAD = "transpose.smem_pad-8192-32x8"
 Captured = pytest.CaptureFixture[str]
@@ -134,19 +134,19 @@ def test_one_session_mixed_models_and_emulated_runs_propose_nothing(tmp_path: Pa
 
 
 def saved_sessions(tmp_path: Path, count: int = 5) -> list[str]:
+    times_us, work = {case: us * 5 for case, us in LADDER.items()}, dict.fromkeys(LADDER, {"bytes": 4 * BYTES})
     return [
-        str(save(tmp_path / "runs", f"run{day}", document({case: us * 5 for case, us in LADDER.items()}, day=day)))
-        for day in range(1, count + 1)
+        str(save(tmp_path / "runs", f"run{day}", document(times_us, day=day, extra=work))) for day in range(1, count + 1)
     ]
 
 
 def test_the_command_prints_a_diff_and_writes_only_when_told(tmp_path: Path, capsys: Captured) -> None:
     runs, path = saved_sessions(tmp_path), tmp_path / "baselines" / "nvidia-h200" / "floors.toml"
     assert main(["floors", *runs]) == 0
-    assert f'+"{PAD}" = 0.1' in capsys.readouterr().out
+    assert f'+"{PAD}" = 0.131' in capsys.readouterr().out
     assert not path.exists()
     assert main(["floors", *runs, "--write"]) == 0
-    assert load_floors(path, known_cases=set(LADDER)).get(PAD) == 0.1
+    assert load_floors(path, known_cases=set(LADDER)).get(PAD) == 0.131
     before = path.read_text()
     assert capsys.readouterr().out.count("written: ") == 1
     assert main(["floors", *runs, "--write"]) == 0
@@ -162,7 +162,7 @@ def test_the_printed_diff_is_one_that_patch_tools_take(tmp_path: Path, capsys: C
     printed = capsys.readouterr().out
     (tmp_path / "change.diff").write_text(printed[: printed.index("14 new floors")])
     subprocess.run(["git", "apply", "change.diff"], cwd=tmp_path, check=True)
-    assert tomllib.loads(path.read_text())["floors"][PAD] == 0.1
+    assert tomllib.loads(path.read_text())["floors"][PAD] == 0.131
     assert "with the team; " in path.read_text()
 
 
@@ -174,10 +174,10 @@ def test_a_lower_floor_is_told_and_written_only_when_asked(tmp_path: Path, capsy
     saved_sessions(tmp_path)
     assert main(arguments) == 0
     printed = capsys.readouterr().out
-    assert " to 0.1, " in printed
+    assert " to 0.131, " in printed
     assert load_floors(path).get(PAD) == 0.9
     assert main([*arguments, "--lower"]) == 0
-    assert load_floors(path).get(PAD) == 0.1
+    assert load_floors(path).get(PAD) == 0.131
 
 
 def test_under_five_sessions_are_warned_of_and_one_file_twice_is_one_session(tmp_path: Path, capsys: Captured) -> None:
@@ -192,7 +192,7 @@ def test_floors_are_not_written_from_fewer_than_five_sessions(tmp_path: Path, ca
     assert main(["floors", *saved_sessions(tmp_path, 4), "--write"]) == 2
     captured = capsys.readouterr()
     assert captured.err.endswith(f" [{Code.TOO_FEW}]\n")
-    assert f'+"{PAD}" = 0.1' in captured.out
+    assert f'+"{PAD}" = 0.131' in captured.out
     assert not (tmp_path / "baselines").exists()
 
 
