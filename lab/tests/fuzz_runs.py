@@ -18,7 +18,7 @@ from peakgate.reports.ab.record import AbRecord, PairSettings, Process
 from peakgate.reports.ab.schedule import Phase, Side, order
 from peakgate.reports.runs import runfile
 from peakgate.run import journal
-from synthetic_runs import BYTES, document
+from synthetic_runs import document
 
 TIMES_US = {"a.fast-1": 5.0, "a.slow-2": 400.0, "b.c": 40.0, "b.d": 80.0}
 
@@ -47,12 +47,17 @@ def a_run(random: Random) -> bytes:
     return mutate.document(run, random)
 
 
+def honest_base() -> dict[str, Any]:
+    """A run of the same work."""
+    return document(TIMES_US, day=1, extra=dict.fromkeys(TIMES_US, {"peak_fraction": 0.5}))
+
+
 def compared(folder: Path, data: bytes) -> int:
     """As NEW it must pass only where it is no worse than an honest BASE; as BASE it must be read or refused."""
     new, base = folder / "new.json", folder / "base.json"
     new.write_bytes(data)
     if not base.exists():
-        base.write_text(json.dumps(document(TIMES_US, day=1)))
+        base.write_text(json.dumps(honest_base()))
     verb("compare", new, base, "--no-files", "--out", folder)
     found = verb("compare", base, new, "--no-files", "--out", folder)
     if found.code == ExitCode.OK and (worse := false_pass(json.loads(data.decode("utf-8-sig")), found.out)):
@@ -63,6 +68,7 @@ def compared(folder: Path, data: bytes) -> int:
 def false_pass(run: dict[str, Any], reported: str) -> str | None:
     """Why a run that was compared with the honest one must not pass; None where nothing is against it."""
     times_us, wrong = {}, []
+    work = {each["extra_info"]["case"]: each["extra_info"]["bytes"] for each in honest_base()["benchmarks"]}
     for each in run["benchmarks"]:
         extra, case = each["extra_info"], each["extra_info"]["case"]
         times_us[case] = each["stats"]["median"] * 1e6
@@ -71,7 +77,7 @@ def false_pass(run: dict[str, Any], reported: str) -> str | None:
             wrong.append(f"{case} is {extra['verdict']}")
         if fraction > 1.03 or (extra.get("peak_fraction") is not None and fraction < floor - 1e-3):
             wrong.append(f"{case} is at {fraction} of peak, its floor is {floor}")
-        for name, honest in (("bytes", BYTES), ("sampling", "flush, hold, event")):
+        for name, honest in (("bytes", work.get(case)), ("sampling", "flush, hold, event")):
             if case in TIMES_US and extra.get(name) not in (honest, None) and name not in reported:
                 wrong.append(f"{case} has other {name}, and no line says so")
     for case, time_us in TIMES_US.items():

@@ -84,10 +84,12 @@ def whole(least: int, most: int) -> Kind:
 
 def several(of: Kind, kinds: type | tuple[type, ...] = tuple) -> Kind:
     """A tuple of values of one kind; a record's is one, a caller may write a list."""
-    return Kind(
-        f"a list or tuple of at most {MOST_VALUES}, each {of.expected}",
-        lambda value: isinstance(value, kinds) and len(value) <= MOST_VALUES and all(map(of.holds, value)),
-    )
+
+    def holds(value: Any) -> bool:
+        listed = isinstance(value, kinds)
+        return listed and len(value) <= MOST_VALUES and all(map(of.holds, value))
+
+    return Kind(f"a list or tuple of at most {MOST_VALUES}, each {of.expected}", holds)
 
 
 def tuple_of(*kinds: Kind) -> Kind:
