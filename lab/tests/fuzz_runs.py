@@ -49,7 +49,7 @@ def a_run(random: Random) -> bytes:
 
 def honest_base() -> dict[str, Any]:
     """A run of the same work."""
-    return document(TIMES_US, day=1, extra=dict.fromkeys(TIMES_US, {"peak_fraction": 0.5}))
+    return document(TIMES_US, day=1, extra={case: {"peak_fraction": 0.5} for case in TIMES_US})
 
 
 def compared(folder: Path, data: bytes) -> int:

@@ -134,11 +134,10 @@ def test_one_session_mixed_models_and_emulated_runs_propose_nothing(tmp_path: Pa
 
 
 def saved_sessions(tmp_path: Path, count: int = 5) -> list[str]:
-    times_us, work = {case: us * 5 for case, us in LADDER.items()}, dict.fromkeys(LADDER, {"bytes": 4 * BYTES})
-    return [
-        str(save(tmp_path / "runs", f"run{day}", document(times_us, day=day, extra=work)))
-        for day in range(1, count + 1)
-    ]
+    times_us = {case: us * 5 for case, us in LADDER.items()}
+    work = {case: {"bytes": 4 * BYTES} for case in LADDER}
+    days = range(1, count + 1)
+    return [str(save(tmp_path / "runs", f"run{day}", document(times_us, day=day, extra=work))) for day in days]
 
 
 def test_the_command_prints_a_diff_and_writes_only_when_told(tmp_path: Path, capsys: Captured) -> None:
