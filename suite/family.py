@@ -60,7 +60,7 @@ from peakgate.core.case import (
 )
 from peakgate.core.dtypes import unit_of_sums
 from peakgate.core.errors import described, raised_at
-from peakgate.core.fields import FLAG, FUNCTION, NOTHING, SHARED_BYTES, TEXT, WORD, Kind, check, mapping, several
+from peakgate.core.fields import FLAG, FUNCTION, NOTHING, TEXT, WORD, Kind, check, mapping, several
 from peakgate.core.text import counted, shown
 
 __all__ = [
@@ -293,7 +293,6 @@ launch = LaunchOf
 
 _LISTS = tuple, list
 _EXTENT = fields.whole(0, fields.LARGEST_EXTENT)
-_SHAPE = _EXTENT | several(_EXTENT, _LISTS)
 _TEXTS = several(TEXT, _LISTS)
 _ANY_TEXT = TEXT | Kind("a number or a flag", lambda value: isinstance(value, int | float | np.generic))
 _SIZES = Kind(
@@ -308,14 +307,11 @@ TENSOR_MAP_FIELDS: fields.Table = {
     "of": fields.instance(Buffer, "an array, as In gives it") | WORD,
     "box": several(_EXTENT, _LISTS),
     **dict.fromkeys(("swizzle", "l2"), _EXTENT),
-    "axes": NOTHING | several(several(fields.whole(0, fields.LARGEST_COUNT), _LISTS), _LISTS),
+    "axes": several(several(fields.whole(0, fields.LARGEST_COUNT), _LISTS), _LISTS) | NOTHING,
 }
 LAUNCH_FIELDS: fields.Table = {
     "entry": TEXT,
     "takes": TEXT,
-    "grid": FUNCTION | _SHAPE,
-    "block": _SHAPE,
-    "shared_bytes": SHARED_BYTES,
     "source": TEXT,
 }
 PARAMETERS: fields.Table = {
@@ -324,8 +320,8 @@ PARAMETERS: fields.Table = {
     "launches": several(fields.instance(LaunchOf, "a launch(...)"), _LISTS),
     "sizes": _SIZES,
     "bytes": FUNCTION,
-    "flops": NOTHING | FUNCTION,
-    "small_sizes": NOTHING | _SIZES,
+    "flops": FUNCTION | NOTHING,
+    "small_sizes": _SIZES | NOTHING,
     "edges": _SIZES,
     "defines": mapping(fields.MACRO, _ANY_TEXT),
     **dict.fromkeys(("options", "include"), _TEXTS),
@@ -339,7 +335,8 @@ PARAMETERS: fields.Table = {
     "state": TEXT | _TEXTS,
     **dict.fromkeys(("tolerance", "reference"), _FEW),
 }
-"""What the parameters of ``kernel`` have to be that are used before a case, which checks its own, is made of them."""
+"""What the parameters of ``kernel`` have to be that are used before a case is made of them. A case checks its own, such
+as the shapes of its launches: a mistake there costs the cases of one kernel, not those of its family."""
 
 
 def kernel(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from peakgate.core.case import ARITHMETIC_ROOFS
 from peakgate.core.verdict import FAULTY, OVER_PEAK, Verdict
@@ -87,7 +87,7 @@ def _arithmetic_peak(info: ExtraInfo, gpu: Mapping[str, Any]) -> float | None:
     return found
 
 
-def _is_rate(value: object) -> bool:
+def _is_rate(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 

@@ -417,8 +417,8 @@ class Case:
 WORK_FIELDS: fields.Table = {
     "bytes": fields.COUNT,
     "flops": fields.COUNT,
-    "peak_tflops": fields.NOTHING | fields.POSITIVE,
-    "math": fields.NOTHING | fields.one_of(MATH),
+    "peak_tflops": fields.POSITIVE | fields.NOTHING,
+    "math": fields.one_of(MATH) | fields.NOTHING,
 }
 LAUNCH_FIELDS: fields.Table = {
     **dict.fromkeys(("grid", "block"), tuple_of(*[fields.EXTENT] * 3)),
@@ -432,8 +432,8 @@ KERNEL_LAUNCH_FIELDS: fields.Table = {
 STAGE_FIELDS: fields.Table = {
     "name": fields.WORD,
     "lesson": fields.TEXT,
-    "source": fields.NOTHING | fields.PATH,
-    "operation": fields.NOTHING | fields.WORD,
+    "source": fields.PATH | fields.NOTHING,
+    "operation": fields.WORD | fields.NOTHING,
     "min_capability": fields.CAPABILITY,
     **dict.fromkeys(("specific", "cooperative", "host_bound"), fields.FLAG),
     "entry": fields.TEXT,
@@ -455,13 +455,13 @@ CASE_FIELDS: fields.Table = {
         ),
     ),
     **dict.fromkeys(("size", "block", "variant"), fields.TEXT),
-    "defines": several(tuple_of(fields.MACRO, fields.TEXT)),
+    "defines": several(tuple_of(fields.MACRO, fields.TEXT), (tuple, list)),  # the catalogue refuses a list
     "dtype": fields.WORD,
     "roof": fields.TEXT,
     "tier": fields.instance(Tier, "a Tier"),
     "predicted": several(tuple_of(fields.WORD, fields.FINITE)),
     "sequence": several(fields.instance(KernelLaunch, "a KernelLaunch")),
-    "scale": fields.NOTHING | fields.FUNCTION,
+    "scale": fields.FUNCTION | fields.NOTHING,
     "state": fields.one_of(STATES),
     "gpus": fields.whole(1, fields.MOST_VALUES),
 }

@@ -111,7 +111,7 @@ SHORT_MISTAKES = {
     "a number in place of an argument": ("Value(n)]  #", "n]  #", "family.py:11", "argument 2 is 100"),
     "a name that is not known": ("Value(n)]  #", "Value(m)]  #", "family.py:5", "NameError"),
     "shared memory that is no whole number": ("shared_bytes=0", "shared_bytes=0.5 if name == 'mine.cu' else 0",
-                                              "family.py:11", "shared_bytes 0.5"),
+                                              "family.py:11", "shared_bytes is 0.5"),
     "a reference that fails": ("return 2 * x  #", "return 2 * y  #", "family.py:8", "NameError"),
     "a reference that fails its own way": ("return 2 * x  #", "raise RuntimeError('no')  #", "family.py:8", "no"),
     "a reference that ends the program": ("return 2 * x  #", "raise SystemExit(0)  #", "family.py:8", "SystemExit"),
