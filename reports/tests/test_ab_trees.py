@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ def test_sides_in_environments_are_named_by_the_commit_of_both(tmp_path: Path, m
         return in_environments(record, codes)
 
     monkeypatch.setattr(experiment, "_other_builds", noted)
-    here = SideEnvironment("here", process.sys.executable, {})
+    here = SideEnvironment("here", sys.executable, {})
     monkeypatch.setattr("peakgate.reports.ab.command.made", lambda *_: here)
     monkeypatch.setattr("peakgate.reports.ab.command.usual", lambda: here)
     monkeypatch.chdir(tmp_path / "tree")
