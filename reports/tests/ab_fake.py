@@ -61,6 +61,9 @@ def measured(side, document):
         stats = benchmark["stats"]
         benchmark["stats"] = stats | {name: stats[name] * factor for name in ("min", "max", "mean", "median", "iqr")}
         benchmark["extra_info"]["time_us"] *= factor
+        for name in ("gbs", "tflops", "peak_fraction"):
+            if benchmark["extra_info"][name] is not None:
+                benchmark["extra_info"][name] /= factor
     untimed = [{"case": case, "verdict": reported[0], "reason": reported[1]} for case, reported in refused.items()]
     document["benchmarks"] = kept
     document["peakgate"]["not_measured"] = untimed
