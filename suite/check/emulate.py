@@ -22,7 +22,7 @@ from peakgate.core import catalogue, config
 from peakgate.core.case import Case, RefusedCase, Scale, Sized
 from peakgate.core.catalogue import kernel_name
 from peakgate.core.edges import Chosen, chosen, searched
-from peakgate.core.errors import NOT_OF_A_PROJECT, PeakgateError, RefusedSize, described, raised_at
+from peakgate.core.errors import NOT_OF_A_PROJECT, Code, PeakgateError, RefusedSize, described, raised_at
 from peakgate.core.processes import exit_raises
 from peakgate.core.selection import selector
 from peakgate.device.cpu import CpuLaunchable, not_emulated
@@ -285,14 +285,15 @@ def check_cases(
             return BuildReport(
                 kernel, len(cases), broken=f"{case.id}: no room in memory ({error}); check smaller sizes"
             )
-        except NothingCompared as error:  # data that the operation cannot bear; another problem must have others
-            blank = str(error)
-            continue
         except emulator.LaunchNotEnded as error:
             broken, unended = broken or f"{case.id}: {error}", True
             break  # the others would most likely take as long
         except PeakgateError as error:
-            broken = broken or str(error)
+            patterned_data = case.variant.endswith(PATTERNS) and error.code is Code.REFERENCE
+            if isinstance(error, NothingCompared) or patterned_data:
+                blank = str(error)  # data that the operation cannot bear; another problem must have others
+            else:
+                broken = broken or str(error)
             continue
         launches += len(launched)
         found += [finding for findings in launched for finding in findings]

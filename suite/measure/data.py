@@ -46,7 +46,7 @@ _CHOICES = 256
 
 PATTERNS = ("mixed", "cancelling", "powers", "large")
 """Of reals: rows and columns of mixed magnitude; neighbours that nearly cancel; powers of two and zeros, so that many
-are equal; numbers up to 32, of types of 16 bits up to 256. Of integers: all bit lengths; neighbours that cancel; powers
+are equal; numbers up to 256, where outputs are real too. Of integers: all bit lengths; neighbours that cancel; powers
 of two and zeros; the limits. Of a range its ends and a few numbers between, in place of powers."""
 
 _ENOUGH_BYTES = 4096
@@ -320,12 +320,17 @@ def _open(buffer: Buffer) -> bool:
 
 
 def _filled(case: Case, pattern: str) -> Case:
-    """The case with this pattern in its open inputs; the very same where none of them takes it."""
+    """The case with this pattern in its open inputs; the very same where none of them takes it.
+
+    Large numbers become no integers: what is quantized or an index is meant to be in the range of random data.
+    """
+    whole = pattern == "large" and not all(dtypes.limits(buffer.dtype).unit_roundoff for buffer in case.outputs)
     arguments = tuple(
         replace(each, data=made)
         if isinstance(each, Buffer)
         and each.role in (Role.IN, Role.INOUT)
         and _open(each)
+        and not (whole and dtypes.limits(each.dtype).unit_roundoff)
         and (made := _data(pattern, each.dtype, each.data, at))
         else each
         for at, each in enumerate(case.arguments)
@@ -394,9 +399,9 @@ def _powers(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, A
     return np.where(bits % 8 == 7, 0.0, powers)
 
 
-def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Numbers up to 32, whose exponential float32 can square; of short types 256, whose square no half holds."""
-    return _uniform(shape, seed) * (256 if dtypes.storage(dtype).itemsize <= 2 else 32)
+def _large(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Numbers whose exponential no float32 holds, and whose square no half, though these types hold themselves."""
+    return _uniform(shape, seed) * 256
 
 
 def _lengths(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from peakgate.build.cubin import BuildError, Resources
 from peakgate.core import catalogue, config
 from peakgate.core.case import TENSOR_MATH, Array, Case, Tier, TunedChoice
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.text import counted
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.expected import ReferenceFault, computed, expected
@@ -459,8 +459,11 @@ class Session:
                 problem += f" with {pattern} data"
             try:
                 result = self._check(self.device.prepare(probe), case)
-            except NothingCompared:  # data that the operation cannot bear; the case's own size must have others
-                continue
+            except PeakgateError as error:
+                # Data that the operation cannot bear; the case's own size must have others.
+                if isinstance(error, NothingCompared) or (pattern and error.code is Code.REFERENCE):
+                    continue
+                raise
             except KernelFault as fault:
                 raise type(fault)(f"{problem}: {fault}") from fault.__cause__
             if result.mismatch is not None:

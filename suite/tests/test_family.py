@@ -25,7 +25,7 @@ SOFTMAX_FAMILY = """
 from peakgate.family import In, Out, Value, kernel
 FAMILY = kernel(
     "softmax.cu", entry="softmax<float, 128>", block=128,
-    arguments=lambda rows, columns: [Out(rows, columns), In(rows, columns), Value(columns)],
+    arguments=lambda rows, columns: [Out(rows, columns), In(rows, columns, data=(-4, 4)), Value(columns)],
     grid=lambda rows, columns: rows,
     bytes=lambda rows, columns: 2 * 4 * rows * columns,
     reference=lambda xp, x: xp.exp(x.astype("float64")) / xp.exp(x.astype("float64")).sum(axis=1, keepdims=True),
@@ -76,6 +76,13 @@ def test_a_template_kernel_takes_a_family_of_thirteen_lines_and_is_clean(check):
     assert len(SOFTMAX_FAMILY.strip().splitlines()) <= 15
 
 
+def test_a_softmax_that_subtracts_no_maximum_is_wrong_unless_a_range_is_given(check):
+    code, verdict = check("softmax", SOFTMAX, SOFTMAX_FAMILY.replace(", data=(-4, 4)", ""))
+    assert (code, verdict["kernels"][0]["defects"][0]["kind"]) == (1, "wrong result")
+    naive = SOFTMAX_FAMILY.replace(", data=(-4, 4)", "").replace('.astype("float64")', "")
+    assert check("softmax", SOFTMAX, naive)[0] == 0  # float32 overflows in the reference too: nothing is known there
+
+
 def test_a_deleted_barrier_of_a_template_kernel_is_found(check):
     code, verdict = check("softmax", SOFTMAX.replace("        __syncthreads();\n", "", 1), SOFTMAX_FAMILY)
     assert code == 1
@@ -88,7 +95,7 @@ def test_indices_stay_in_their_range_and_constants_are_filled_from_a_saved_array
     code, verdict = check("histogram", HISTOGRAM, family)
     assert (code, verdict["kernels"][0]["launches"]) == (
         0,
-        17,
+        19,
     )  # six problems in two orders, one with a pattern, four chosen ones
 
 

@@ -30,11 +30,16 @@ def test_reals_are_finite_and_but_for_large_ones_below_one(pattern, dtype):
     assert np.unique(values).size > 5
 
 
-def test_large_numbers_overflow_squares_of_halves_but_no_exponential_in_float32():
-    assert 2 * np.square(np.abs(data_of("large", dtype="float16").astype("float64")).max()) > np.finfo("float16").max
-    largest = np.abs(data_of("large")).max()
-    assert largest > 30
-    assert np.exp(2 * largest.astype("float64")) < np.finfo("float32").max
+def test_large_numbers_overflow_exponentials_and_squares_of_halves():
+    largest = float(np.abs(data_of("large", dtype="float16")).max())
+    assert np.exp(largest) > float(np.finfo("float32").max)
+    assert 2 * largest**2 > float(np.finfo("float16").max)
+
+
+def test_large_numbers_become_no_integers():
+    quantized = replace(problem(), arguments=(Buffer(Role.OUT, (40, 60), "int8"), Buffer(Role.IN, (40, 60))))
+    assert [each.variant for each in patterned([quantized])] == ["mixed", "cancelling", "powers"]
+    assert len(patterned([problem(dtype="int8")])) == len(PATTERNS)
 
 
 def test_rows_and_columns_have_mixed_magnitudes():
