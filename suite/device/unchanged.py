@@ -70,6 +70,8 @@ def _monotone(rows: Array) -> bool:
 
 def _in_graphs(torch: Any) -> Iterator[Any]:
     """The tensors of all graphs that there are: results, what was saved on the way, what gradients are given to."""
+    if gc.get_freeze_count():  # by whom it may be: frozen objects are not listed
+        gc.unfreeze()
     tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
     ends = [each for each in tensors if each.grad_fn is not None]
     yield from _strided(ends)

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from peakgate.measure.refill import exchange, round_keys
 
-pytestmark = pytest.mark.gpu(here=True)
-
 BACKWARD = """
 import torch
 
@@ -51,6 +49,7 @@ def bench_raises(gpu_benchmark):
 """
 
 
+@pytest.mark.gpu(here=True)
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64"])
 @pytest.mark.parametrize("count", [1, 2, 3, 1000, 100_003])
 def test_integers_change_places_as_in_numpy(dtype, count):
@@ -65,6 +64,7 @@ def test_integers_change_places_as_in_numpy(dtype, count):
     assert (cupy.asnumpy(words).view(dtype) == wanted).all()
 
 
+@pytest.mark.gpu
 def test_a_backward_pass_is_right_and_a_kept_result_of_integers_is_wrong(benchmarks, capfd, monkeypatch):
     pytest.importorskip("torch")
     from peakgate.cli import main  # noqa: PLC0415

@@ -1,5 +1,6 @@
 """Arrays keep their elements where others would be no input: of autograd's graphs, and integers in order."""
 
+import gc
 import json
 from pathlib import Path
 
@@ -152,6 +153,15 @@ class TestAutograd:
         y = x * scale
         assert set(unchanged([y, scale, x, scale.clone()])) == {0, 1, 2}
         assert set(unchanged([y, scale[2:4]])) == {0, 1}
+
+    def test_a_graph_is_found_among_objects_that_somebody_froze(self, torch):
+        x = torch.ones(8, requires_grad=True)
+        y = x.exp()
+        gc.freeze()  # as a framework or a test runner does: such objects are not listed
+        try:
+            assert set(unchanged([y, x])) == {0, 1}
+        finally:
+            gc.unfreeze()
 
     def test_what_a_function_of_the_users_saved_is_left(self, torch):
         class Scaled(torch.autograd.Function):
