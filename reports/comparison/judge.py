@@ -7,7 +7,8 @@ Two rules decide whether a case's time changed:
   (empirical Bayes), Holm-adjusted at 1 %, and more than 0.5 %. With less than 4 degrees of freedom per case (7 where a
   side is a single session), or more than one GPU, the second rule has to agree.
 - One run against one: beyond 3.5 % (more for kernels under 35 µs or noisy samples). Below that is SAME *within what the
-  pair can resolve*, which the reason states.
+  pair can resolve*, which the reason states. Where sessions were repeated, this rule holds beside the first: saved
+  sessions never lower the power of a comparison, unless they show that the case itself moves so far.
 
 Where the runs are not all known to be of one and the same GPU, the difference between GPUs of one model is added to
 either rule: no shift that the GPUs alone could cause is flagged, and the smallest detectable change includes it. It is
@@ -194,12 +195,9 @@ def _shifts(
     """
     log_ratio, sessions = after["log_time"] - before["log_time"], 1 / before["sessions"] + 1 / after["sessions"]
     moved, time_us = log_ratio.abs().to_numpy(), _shorter_us(before, after)
-    resolvable = noise.fixed_resolvable(
-        time_us,
-        np.hypot(before["sampling_error"].to_numpy(), after["sampling_error"].to_numpy()),
-        sessions.to_numpy(),
-        (before["library"].astype(bool) | after["library"].astype(bool)).to_numpy(),
-    )
+    sampling = np.hypot(before["sampling_error"].to_numpy(), after["sampling_error"].to_numpy())
+    library = (before["library"].astype(bool) | after["library"].astype(bool)).to_numpy()
+    resolvable = noise.fixed_resolvable(time_us, sampling, sessions.to_numpy(), library)
     flagged, p_value, p_alone = moved > resolvable, np.full(len(moved), np.nan), np.full(len(moved), np.nan)
     if spread is not None:
         tested = df > 0
@@ -211,9 +209,16 @@ def _shifts(
         p_value[tested] = noise.holm(p_alone[tested])
         known_well = rules.same_gpu & (df >= np.where(fewest == 1, FEWEST_DF_OF_ONE, FEWEST_DF_ALONE))
         least = np.where(known_well, SMALLEST_SHIFT, resolvable)
-        detected = np.hypot(odd, errors * noise.upper_quantile(SESSIONS_ALPHA / np.count_nonzero(tested), spread.df))
-        resolvable = np.where(tested, np.maximum(least, detected), resolvable)
-        flagged = np.where(tested, (p_value < SESSIONS_ALPHA) & (moved > least), flagged)
+        share = SESSIONS_ALPHA / np.count_nonzero(tested)
+        detected = np.maximum(least, np.hypot(odd, errors * noise.upper_quantile(share, spread.df)))
+        # One run against one needs no repeats, so having them must not cost what it detects: it holds beside them,
+        # but for cases that are known to move so far by themselves.
+        single = noise.fixed_resolvable(time_us, sampling, noise.ONE_AGAINST_ONE, library)
+        single = np.where(errors * noise.upper_quantile(share, math.inf) <= single, single, math.inf)
+        resolvable = np.where(tested, np.minimum(detected, single), resolvable)
+        by_repeats = (p_value < SESSIONS_ALPHA) & (moved > least)
+        flagged = np.where(tested, by_repeats | (moved > single), flagged)
+        p_value[flagged & tested & ~by_repeats] = np.nan
     noisy = _too_noisy(resolvable, p_alone)
     figures = {"resolvable": resolvable, "flagged": flagged, "p_value": p_value, "p_alone": p_alone, "noisy": noisy}
     return pd.DataFrame({"log_ratio": log_ratio, **figures}, index=before.index)

@@ -25,6 +25,9 @@ SINGLE_RUN_RESOLVABLE = math.log1p(0.035)
 """Smallest shift that one run against another can resolve when the spread between sessions is unknown: of the ordered
 pairs of 100 processes of one H200, 0.4 % differ by more in any case, 1.7 % by 3 % (lab/compared)."""
 
+ONE_AGAINST_ONE = 2.0
+"""The sum over the sides of one over their sessions, where each has one."""
+
 PROCESS_OFFSET_US = 1.2
 SHORT_RESOLVABLE = math.log1p(0.13)
 """Time that a process may add to each of its samples, and the share of the shortest kernels' that it is at most. One of
@@ -114,7 +117,7 @@ def fixed_resolvable(time_us: Floats, sampling_error: Floats, sessions: Floats |
     between = np.maximum(SINGLE_RUN_RESOLVABLE, process_offset(time_us))
     short = library & (time_us < SHORT_IN_A_LIBRARY_US)
     between = np.where(short, np.maximum(between, LIBRARY_RESOLVABLE), between)
-    found: Floats = np.maximum(np.sqrt(sessions / 2) * between, SAMPLING_ERRORS * sampling_error)
+    found: Floats = np.maximum(np.sqrt(sessions / ONE_AGAINST_ONE) * between, SAMPLING_ERRORS * sampling_error)
     return found
 
 

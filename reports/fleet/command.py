@@ -82,7 +82,7 @@ def _measure(options: argparse.Namespace, for_bench: Sequence[str], root: Path, 
         phases.ends(GATES_PHASE)
         if plan.shard:
             return store
-        suspects = imported.result().suspects(store)
+        suspects = imported.result().suspects(store, options.past)
         phases.ends("analysis")
         if suspects:
             sys.stderr.write(f"{counted(len(suspects), 'suspect')} to measure again\n")

@@ -53,7 +53,7 @@ def against_past(now: pd.DataFrame, past: pd.DataFrame) -> tuple[FleetShift, ...
         change = _newest(now[now["uuid"].isin(moved)], before, f"{fact} roll-out") if moved else None
         found += [change] if change else []
     if unmoved := _newest(now, before, "the GPUs' own past"):
-        found.append(_named(unmoved, dataset.groups(now)))
+        found.append(_named(unmoved, dataset.groups(now), dataset.facts_by(now, "uuid", "node")))
     return tuple(found)
 
 
@@ -109,14 +109,14 @@ def _moved(shift: pd.DataFrame) -> pd.DataFrame:
     return found[moved].sort_values("shift_percent", ascending=False)
 
 
-def _named(change: FleetShift, groups: pd.Series) -> FleetShift:
+def _named(change: FleetShift, groups: pd.Series, hosts: pd.Series) -> FleetShift:
     """With the GPUs that became slower than the fleet did since, by the rule for a single GPU."""
     if change.pairs < statistics.FEWEST_GPUS:
         return change
     beside, spread = change.gpus - change.gpus.median(), statistics.SINCE_PAST.of_cases(groups)
     sds = statistics.own_sds(beside, pd.Series("", index=beside.index), spread)
     alpha = statistics.FLEET_ALPHA * statistics.ALPHA_SHARES["gpu"]
-    judged = statistics.judge(beside, alpha, statistics.slowest_healthy(beside, spread), sds)
+    judged = statistics.judge(beside, alpha, statistics.slowest_healthy(beside, hosts.astype(str), spread), sds)
     named = {
         str(row.Index): f"{row.effect_percent:.1f} % slower than it was, beyond the fleet's shift, in {row.group}"
         for row in judged[judged["named"]].itertuples()

@@ -43,9 +43,9 @@ GPU_COLUMNS = (
 TIER_COLUMNS = (Column("uuids", "measured on", brief=True),)
 
 
-def suspects(store: Store) -> list[str]:
-    """The GPUs of a fleet to measure again."""
-    return analysis.suspects(analysis.analyse(dataset.gather(store)))
+def suspects(store: Store, past: Sequence[Path] = ()) -> list[str]:
+    """The GPUs of a fleet to measure again; few GPUs are suspects beside those of earlier fleets."""
+    return analysis.suspects(analysis.analyse(dataset.gather(store), _earlier(store.folder, past)))
 
 
 def conclude(store: Store, past: Sequence[Path], phases: FleetPhases) -> int:

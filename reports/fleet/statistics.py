@@ -6,9 +6,10 @@ over the cases of each group (memory, compute, link).
 
 Healthy GPUs are not normal around one value: a host's GPUs share a level, levels of a model are up to a span apart
 (``ModelSpread``), and a GPU differs a little from its host's level. So the null hypothesis is composite: the GPU's
-level is anywhere from the fleet's fast edge to that edge plus the span. Its p-value is the largest over these levels,
-which is that of the slowest one, by a Student t with the scale of the deviations within hosts. Of nodes and racks the
-median is tested in the same way. Holm's procedure controls the error over all units and effects.
+level is anywhere from the fleet's fast edge to that edge plus the span. The edge is one of hosts, which are the
+replicates of levels: the GPUs of one host that is too fast are one observation. Its p-value is the largest over these
+levels, which is that of the slowest one, by a Student t with the scale of the deviations within hosts. Of nodes and
+racks the median is tested in the same way. Holm's procedure controls the error over all units and effects.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ GROUPS = ("memory", "compute", "link")
 ALL = "all cases"
 
 FAST_EDGE = 0.1
-"""This quantile of the GPUs is the fast edge of a fleet: above ten GPUs one that is too fast does not move it."""
+"""This quantile of the hosts' levels is the fast edge of a fleet, but never the fastest host's own level: one host that
+is faster than any known level does not move it."""
 
 DEGREES_OF_FREEDOM = 8.0
 """Of the t: heavier than a normal tail, which 18 GPUs cannot exclude."""
@@ -131,11 +133,19 @@ def effects(log_us: pd.DataFrame, groups: pd.Series) -> pd.DataFrame:
     return pd.DataFrame(found, index=log_us.index)
 
 
-def slowest_healthy(table: pd.DataFrame, spread: ModelSpread) -> pd.Series:
-    """The slowest level that a healthy host of this fleet may have, by effect."""
-    low, middle = table.quantile(FAST_EDGE, interpolation="lower"), table.median()
+def slowest_healthy(table: pd.DataFrame, hosts: pd.Series, spread: ModelSpread) -> pd.Series:
+    """The slowest level that a healthy host of this fleet may have, by effect.
+
+    Of few hosts the edge is the second fastest one, but no further than a span from the fastest: of two hosts that
+    differ by more than two spans the slower one is slow.
+    """
+    # Of an even number of GPUs the faster one in the middle: a slow GPU of two is no slow level.
+    levels = table.groupby(hosts.reindex(table.index)).quantile(0.5, interpolation="lower")
     spans = pd.Series(spread.spans).reindex(table.columns)
-    return low + np.maximum(spans, spread.stretch * (middle - low))
+    second = np.sort(levels, axis=0)[min(1, len(levels) - 1)]
+    trimmed = np.fmin(second, levels.min() + spans)  # without the second where one host alone has an effect
+    low = np.maximum(levels.quantile(FAST_EDGE, interpolation="lower"), trimmed)
+    return low + np.maximum(spans, spread.stretch * (levels.median() - low))
 
 
 def own_sds(table: pd.DataFrame, hosts: pd.Series, spread: ModelSpread) -> pd.Series:
@@ -191,7 +201,7 @@ def fleet(
     """
     if len(table) < FEWEST_GPUS:
         return dict.fromkeys(ALPHA_SHARES, nothing())
-    limits = slowest_healthy(table, spread)
+    limits = slowest_healthy(table, nodes, spread)
     sds = own_sds(table, nodes, spread)
     left, found = table.copy(), {}
     for level, units in (("rack", racks), ("node", nodes)):

@@ -11,10 +11,10 @@ prediction bound of one new session on a GPU not yet seen is
 
 (one-way random effects; Hahn and Meeker, Statistical Intervals, 1991, prediction intervals; df by Welch and
 Satterthwaite). p is 5e-5 per case, which is 1 % of runs of 200 cases. ``within`` is the largest of the case's own SD,
-the one moderated across cases and the one known for its duration. ``between`` is pooled over the cases of a duration
-class, since two or three GPUs say nothing about one case, and is never taken smaller than BETWEEN_SD. The floor is also
-at least LEAST_MARGIN / sqrt(G) below the worst session measured. A case under 100 µs has room on top of all that for a
-host that adds HOST_OFFSET_US to every sample.
+the one moderated across cases and the one known for its duration. ``between`` is the case's own, moderated towards
+what cases of its duration have (empirical Bayes; Smyth 2004): two or three GPUs say little about one case, a dozen say
+that it differs more than others, or less. The floor is also at least LEAST_MARGIN / sqrt(G) below the worst session
+measured. A case under 100 µs has room on top of all that for a host that adds HOST_OFFSET_US to every sample.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ import math
 import numpy as np
 import pandas as pd
 from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.gpus import USUAL_DF
 from peakgate.reports.comparison.noise import Floats
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 FALSE_FAILURE_P = 5e-5
 LEAST_MARGIN = 0.05
@@ -34,12 +36,12 @@ MEDIUM_US = 100.0
 
 LIBRARY, SHORT, MEDIUM, LONG = "library call under 20 µs", "under 20 µs", "20 to 100 µs", "from 100 µs"
 
-BETWEEN_SD = {LIBRARY: 0.015, SHORT: 0.015, MEDIUM: 0.0125, LONG: 0.0095}
-"""SD between GPUs of one model, pooled by duration. Gate runs of three H200s (baselines/nvidia-h200/runs) have 1.06 %,
-1.02 % and 0.88 % in 3, 17 and 164 cases; rounded up, more where there are few cases."""
+BETWEEN_SD = {LIBRARY: 0.015, SHORT: 0.015, MEDIUM: 0.012, LONG: 0.007}
+"""Least prior SD between GPUs of one model, by duration: where USUAL_DF is the prior's degrees of freedom, the scale by
+maximum likelihood of the 17 and 164 cases of 15 H200s is 1.19 and 0.67 % (``lab.floors.held_out``)."""
 
 WITHIN_SD = {LIBRARY: 0.035, SHORT: 0.009, MEDIUM: 0.004, LONG: 0.001}
-"""Smallest SD between sessions of one GPU to reckon with; source as for BETWEEN_SD. A library's short calls have modes
+"""Smallest SD between sessions of one GPU to reckon with (baselines/nvidia-h200/runs). A library's short calls have modes
 of their own per process (3.5 %). ``SHORT_KERNEL_SD`` adds to it below 7 µs."""
 
 SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (20.0, 0.009))
@@ -52,8 +54,8 @@ HOST_OFFSET_US = 1.5
 hosts with two NVLinked H200s each read 0.91 to 1.30 µs more (median of the cases under 60 µs) than those of one-GPU
 hosts: the gates below lab/floors/runs against those in baselines/nvidia-h200/runs; rounded up."""
 
-EXPECTED_DF = 30.0
-"""Degrees of freedom of the SDs above: the cases share GPUs and sessions, so they count less than their number."""
+WITHIN_DF = 30.0
+"""Degrees of freedom of WITHIN_SD: the cases share GPUs and sessions, so they count less than their number."""
 
 
 def durations(time_us: pd.Series[float], library: pd.Series[bool]) -> pd.Series[str]:
@@ -68,8 +70,8 @@ def bounds(sessions: pd.DataFrame) -> pd.DataFrame:
 
     ``sessions`` has a row for each session of a case, oldest first: ``case``, ``gpu``, ``time_us``, ``library`` and
     ``peak_fraction`` (above 0). Columns are ``floor`` before rounding, the relative SDs ``within_sd`` and
-    ``between_sd`` it rests on, ``duration``, and of the sessions: ``sessions``, ``gpus``, ``time_us`` (median),
-    ``median``, ``best``, ``worst``.
+    ``between_sd`` it rests on, ``duration``, of a session on a GPU not yet seen ``expected``, ``new_sd`` (relative) and
+    its ``df``, and of the sessions: ``sessions``, ``gpus``, ``time_us`` (median), ``median``, ``best``, ``worst``.
     """
     rows = sessions.assign(log=np.log(sessions["peak_fraction"]))
     by_case = rows.groupby("case", sort=False)
@@ -86,16 +88,26 @@ def bounds(sessions: pd.DataFrame) -> pd.DataFrame:
     found["duration"] = durations(found["time_us"], found["library"])
     means = rows.groupby(["case", "gpu"], sort=False)["log"].mean().groupby("case", sort=False)
     within_df = _within(rows, found)
-    between = _between(found["duration"], means.var())
-    found["between_sd"] = [between[duration] for duration in found["duration"]]
+    found["between_sd"], between_df = _between(found, means.var().fillna(0.0))
     of_gpu = found["between_sd"] ** 2 * (1 + 1 / found["gpus"])
     of_session = found["within_sd"] ** 2 * (1 + 1 / found["sessions"])
-    df = (of_gpu + of_session) ** 2 / (of_gpu**2 / EXPECTED_DF + of_session**2 / within_df)
-    distance = noise.upper_quantile(FALSE_FAILURE_P, df.to_numpy()) * np.sqrt(of_gpu + of_session)
+    found["new_sd"] = np.sqrt(of_gpu + of_session)
+    found["df"] = found["new_sd"] ** 4 / (of_gpu**2 / between_df + of_session**2 / within_df)
+    found["expected"] = np.exp(means.mean())
+    distance = noise.upper_quantile(FALSE_FAILURE_P, found["df"].to_numpy()) * found["new_sd"]
     least = found["worst"] * (1 - LEAST_MARGIN / np.sqrt(found["gpus"]))
-    floor = np.minimum(np.exp(means.mean() - distance), least)
+    floor = np.minimum(found["expected"] * np.exp(-distance), least)
     # From 100 µs the host's offset is at most 1.5 %, a third of the distance.
     return found.assign(floor=floor.where(found["duration"] == LONG, with_host_offset(floor, found["time_us"])))
+
+
+def power(found: pd.DataFrame, floors: pd.Series[float], slowdown: float) -> pd.Series[float]:
+    """The chance that a session on any GPU of the model is below these floors with every launch slower by ``slowdown``.
+
+    ``found`` are rows of ``bounds``; ``slowdown`` is relative, 0.1 for 10 %.
+    """
+    beyond = np.log(found["expected"] / floors) - math.log1p(slowdown)
+    return pd.Series(noise.upper_tail((beyond / found["new_sd"]).to_numpy(), found["df"].to_numpy()), found.index)
 
 
 def short_kernel_sd(time_us: Floats) -> Floats:
@@ -121,10 +133,17 @@ def _within(rows: pd.DataFrame, found: pd.DataFrame) -> pd.Series[float]:
     measured = np.where(freedom > 0, np.sqrt(np.fmax(variance, moderated)), 0.0)
     # The expected SD is known from many sessions, one measured here only from the case's own.
     found["within_sd"] = np.maximum(expected, measured)
-    return pd.Series(np.where(measured <= expected, EXPECTED_DF, moderated_df), found.index)
+    return pd.Series(np.where(measured <= expected, WITHIN_DF, moderated_df), found.index)
 
 
-def _between(duration: pd.Series[str], variances: pd.Series[float]) -> dict[str, float]:
-    """SD between GPUs, per duration class; ``variances`` of the means of a case's GPUs, missing with one."""
-    pooled = variances.groupby(duration).mean().dropna()
-    return {name: max(least, math.sqrt(pooled.get(name, 0.0))) for name, least in BETWEEN_SD.items()}
+def _between(found: pd.DataFrame, variance: pd.Series[float]) -> tuple[Floats, Floats]:
+    """SD between GPUs of each case and its degrees of freedom; ``variance`` of the means of its GPUs, 0 with one."""
+    df = (found["gpus"] - 1).to_numpy(np.float64)
+    prior = found["duration"].map(BETWEEN_SD).to_numpy() ** 2
+    for duration in BETWEEN_SD:
+        cases = (found["duration"] == duration).to_numpy() & (df > 0)
+        if cases.any():
+            # The median of F variables is what half of the cases' variances are below, whatever single ones are.
+            usual = np.median(variance[cases]) / special.fdtri(np.median(df[cases]), USUAL_DF, 0.5)
+            prior[found["duration"] == duration] = max(BETWEEN_SD[duration] ** 2, usual)
+    return np.sqrt((USUAL_DF * prior + df * variance.to_numpy()) / (USUAL_DF + df)), USUAL_DF + df
