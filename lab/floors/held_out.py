@@ -32,7 +32,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.resample import rate_at_most
 from peakgate.reports.floors import margins
-from peakgate.reports.floors.command import evidence_of, rounded_down
+from peakgate.reports.floors.command import NOTABLE_SLOWDOWN, evidence_of, rounded_down
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 
@@ -199,6 +199,7 @@ def page(baselines: Path) -> str:
     text = table(kept)
     others = [run for run in tried_on if run.uuid not in known]
     text += _gates_section(others, floors) + _left_out_section([*kept, *others]) if others else ""
+    text += _power_section([*kept, *others], floors)
     found = rooms((baselines / "floors.toml").read_text("utf-8"))
     before, now = [], []
     for honest, mutated in zip(sorted(LAB.glob(HONEST)), sorted(LAB.glob(SLOWED)), strict=True):
@@ -238,6 +239,26 @@ def _left_out_section(runs: Sequence[Run]) -> str:
         f"{len(failed)} of {len(found)} GPUs have a gate that fails, upper 95 % limit of the rate {limit:.1f} %.\n"
         + "".join(f"- {', '.join(each.cases)}\n" for each in failed)
     )
+
+
+def _power_section(runs: Sequence[Run], floors: Mapping[str, float]) -> str:
+    """What the committed floors let pass: their room, and how many sessions slower by NOTABLE_SLOWDOWN they detect."""
+    sessions = evidence_of(to_frame(runs))
+    sessions = sessions[sessions["case"].isin(list(floors))]
+    found = margins.bounds(sessions)
+    floor = pd.Series(floors).reindex(found.index)
+    predicted = margins.power(found, floor, NOTABLE_SLOWDOWN)
+    limit = sessions["case"].map(floors)
+    below = sessions["peak_fraction"] / (1 + NOTABLE_SLOWDOWN) < limit
+    rows = []
+    for duration, cases in found.groupby("duration"):
+        seen = below[sessions["case"].isin(cases.index)]
+        room = 100 * (cases["best"] / floor[cases.index] - 1).median()
+        counts = duration, len(cases), f"{room:.1f} %", f"{int(seen.sum())} of {len(seen)} ({100 * seen.mean():.0f} %)"
+        rows.append((*counts, f"{100 * predicted[cases.index].mean():.0f} %"))
+    slower = f"{100 * NOTABLE_SLOWDOWN:.0f} % slower"
+    head = ("duration", "cases", "median room", f"sessions {slower}, BELOW_FLOOR", "by the model")
+    return f"\n## What the committed floors detect\n\n{markdown_table(head, rows)}\n"
 
 
 def _slowed_section(cases: Sequence[Slowed], before: Sequence[Slowed]) -> str:

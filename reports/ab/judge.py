@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -18,15 +19,18 @@ from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.record import (
     AbRecord,
     Times,
+    compared_us,
     decisions,
     log_ratios,
     mentioned,
     refusal,
+    timed,
     times,
     usable,
     whole_pairs,
 )
 from peakgate.reports.ab.schedule import Phase, Side
+from peakgate.reports.comparison import spread
 from peakgate.reports.comparison.evidence import causes
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.result import (
@@ -34,11 +38,13 @@ from peakgate.reports.comparison.result import (
     LABELS,
     WORST_FIRST,
     Comparison,
+    SpreadFinding,
     SuiteShift,
     change_text,
     finished,
     probability,
 )
+from peakgate.reports.comparison.spread import SideSpread
 from peakgate.reports.runs import find
 from peakgate.reports.runs.frame import differences, records, run_rows
 from peakgate.reports.runs.runfile import Run
@@ -61,8 +67,30 @@ def comparison(record: AbRecord) -> Comparison:
         without_floor=sum(row.get("measured_as") is Verdict.NO_FLOOR for row in rows),
         differences=differences(run_rows(base.runs), run_rows(head.runs)) if measured else (),
         notes=_notes(record),
+        spread=_grown(record),
     )
     return Comparison(base, head, frame)
+
+
+def _grown(record: AbRecord) -> list[SpreadFinding]:
+    """The measured cases whose processes, or their samples, scatter more in head than in base."""
+    cases = list(record.plan.measured)
+    sides = [record.side_runs(which, proof=False) for which in Side]
+    if not cases or not all(sides):
+        return []
+    times_us = iter(compared_us([timed(run) for runs in sides for run in runs]))
+    return spread.grown(cases, *(_side_spread(runs, cases, times_us) for runs in sides))
+
+
+def _side_spread(runs: Sequence[Run], cases: Sequence[str], times_us: Iterator[dict[str, float]]) -> SideSpread:
+    """What a side's processes measured of the cases; ``times_us`` are their compared times, of which these are taken."""
+    found = np.full((3, len(cases), len(runs)), np.nan)
+    for column, (run, known_us) in enumerate(zip(runs, times_us, strict=False)):
+        for row, case in enumerate(cases):
+            if case in known_us and (result := usable(run, case)) is not None:
+                sd = math.nan if result.sample_sd is None else result.sample_sd
+                found[:, row, column] = math.log(known_us[case]), sd, result.samples
+    return SideSpread(*found)
 
 
 def _rows(record: AbRecord) -> list[CaseRow]:

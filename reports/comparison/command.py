@@ -19,7 +19,7 @@ from peakgate.core.report import Picture, Report, Row, Table
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import REGRESSIONS, Verdict
 from peakgate.reports.comparison.judge import compare
-from peakgate.reports.comparison.result import ROW_COLUMNS, Comparison, SuiteShift, change_text
+from peakgate.reports.comparison.result import ROW_COLUMNS, Comparison, SuiteShift, change_text, probability
 from peakgate.reports.runs.find import FORMS, Archive, RunSide, apart, find_history, find_side
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_runs, add_verdict_options, verb_parser
@@ -131,8 +131,11 @@ def report(
         overall=overall,
         rows=[_row(record, past.get(record.case)) for record in found.records],
         columns=cases.COMPARED_COLUMNS,
-        sentences=[text for text in (_detectable(found), "" if strict else floors, _rerun(found)) if text],
+        sentences=[
+            text for text in (_spread(found), _detectable(found), "" if strict else floors, _rerun(found)) if text
+        ],
         tables=[
+            *([_spread_table(found)] if found.spread else []),
             *([Table("What else differs", ("fact", "base", "new"), differences)] if differences else []),
             *cases.rates_by_size(run),
             cases.machine(run),
@@ -175,6 +178,25 @@ def _detectable(found: Comparison) -> str:
     return f"smallest detectable change {percent(typical)} in the median case, {percent(worst)} in the worst"
 
 
+def _spread(found: Comparison) -> str:
+    """How many cases became less steady and the first of them; empty without one."""
+    if not found.spread:
+        return ""
+    first = found.spread[0]
+    cases = counted(len({each.case for each in found.spread}), "case")
+    return f"spread grew in {cases}, whatever the mean did: {first.case} {first.text}"
+
+
+def _spread_table(found: Comparison) -> Table:
+    headings = ("case", "spread", "before (%)", "now (%)", "times as wide", "p")
+    rows = [
+        (each.case, each.kind, *(float(f"{value:.3g}") for value in (each.base_percent, each.new_percent, each.growth)),
+         probability(each.p_value))
+        for each in found.spread
+    ]
+    return Table("Spread that grew", headings, rows)
+
+
 def _rerun(found: Comparison) -> str:
     """The command that measures the regressions again, at most five of them; empty when there is none."""
     regressed = [row.case for row in found.records if row.verdict in REGRESSIONS - {Verdict.MISSING}]
@@ -200,6 +222,7 @@ def _fields(found: Comparison, *, strict: bool) -> Mapping[str, Any]:
         "suite_wide": None if found.suite is None else _suite(found.suite),
         "base": _side(found.base),
         "new": _side(found.new),
+        "spread": [asdict(each) | {"growth": each.growth} for each in found.spread],
         "differences": [asdict(difference) for difference in found.differences],
         "notes": list(found.notes),
         "rows": [_row_fields(row) for row in found.records],

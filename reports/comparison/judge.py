@@ -37,11 +37,12 @@ import numpy as np
 import pandas as pd
 from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.verdict import Verdict
-from peakgate.reports.comparison import evidence, gpus, noise
+from peakgate.reports.comparison import evidence, gpus, noise, spread
 from peakgate.reports.comparison.noise import Bools, Floats
 from peakgate.reports.comparison.result import (
     BOTH_SIDES,
     LABELS,
+    SpreadFinding,
     SuiteShift,
     change_text,
     finished,
@@ -106,20 +107,31 @@ def compare(
     sides = before[unsettled], after[unsettled]
     cases = settled.index[unsettled]
     repeats = evidence.repeated_sessions(cases, base, new, history)
-    spread, df = _spread(*sides, repeats)
+    sessions_noise, df = _spread(*sides, repeats)
     between = gpus.between(base, new, history, cases, _shorter_us(*sides))
-    shifts = _shifts(*sides, spread, df, rules)
+    shifts = _shifts(*sides, sessions_noise, df, rules)
     shifts = _across_gpus(shifts, between.shift)
     weighed = _first(_judging(*sides, shifts), shifts.index)
     verdicts = pd.concat([settled[~unsettled], weighed]).join(in_percent(shifts))
     per_session = 1 / base["run"].nunique() + 1 / new["run"].nunique()
     return finished(
         pd.concat([_rows(before, after), verdicts.reindex(before.index)], axis=1),
-        suite=_suite(shifts["log_ratio"].to_numpy(), spread, rules, per_session),
+        suite=_suite(shifts["log_ratio"].to_numpy(), sessions_noise, rules, per_session),
         without_floor=int(after["verdict"].isin([Verdict.NO_FLOOR]).sum()),
         differences=differences(base, new),
         notes=[*_notes(base, new, rules, repeats, df), *between.notes, *scope],
+        spread=_grown(*sides, base, new) if rules.same_gpu else (),
     )
+
+
+def _grown(
+    before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame
+) -> list[SpreadFinding]:
+    """The cases that became less steady; not transfers, whose link others use too."""
+    cases = before.index[~(before["link"] | after["link"]).to_numpy(bool)]
+    if cases.empty:
+        return []
+    return spread.grown(cases, spread.of_rows(base, cases), spread.of_rows(new, cases))
 
 
 def _rules(base: pd.DataFrame, new: pd.DataFrame, *, across_gpus: bool) -> Rules:

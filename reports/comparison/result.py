@@ -71,6 +71,28 @@ class SuiteShift:
     p_value: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SpreadFinding:
+    """A spread that grew: relative SDs in percent; ``p_value`` is Holm-adjusted; ``kind`` says of what."""
+
+    case: str
+    kind: str
+    base_percent: float
+    new_percent: float
+    p_value: float
+
+    @property
+    def growth(self) -> float:
+        """How many times as wide it is."""
+        return self.new_percent / self.base_percent
+
+    @property
+    def text(self) -> str:
+        """``0.31 to 2.15 % between sessions, 7.0 times as wide, p = 2e-05``."""
+        sds = f"{self.base_percent:.2f} to {self.new_percent:.2f} % {self.kind}"
+        return f"{sds}, {self.growth:.1f} times as wide, {probability(self.p_value)}"
+
+
 def in_percent(shifts: pd.DataFrame) -> pd.DataFrame:
     """The columns of a comparison that ``log_ratio``, ``resolvable`` and ``p_value`` fill.
 
@@ -92,12 +114,13 @@ def finished(
     without_floor: int,
     differences: Sequence[Difference],
     notes: Sequence[str],
+    spread: Sequence[SpreadFinding] = (),
 ) -> pd.DataFrame:
     """A comparison: rows by case as they are judged, of ``ROW_COLUMNS``, the worst first; a missing column is empty.
 
     Its ``attrs`` are of the whole comparison: ``verdict``, its worst; ``exit_code``; ``suite_wide``, verdict and reason
     of the suite, with ``suite`` its figures; ``without_floor``, the cases NEW measured and had no floor for;
-    ``differences`` and ``notes``.
+    ``differences`` and ``notes``; ``spread``, the cases whose spread grew, which is no verdict.
     """
     found = rows.rename_axis("case").reset_index().reindex(columns=list(ROW_COLUMNS))
     found = found.fillna({"base_sessions": 0, "new_sessions": 0})
@@ -118,6 +141,7 @@ def finished(
         "without_floor": without_floor,
         "differences": [asdict(each) for each in differences],
         "notes": list(dict.fromkeys(notes)),
+        "spread": [asdict(each) for each in spread],
     }
     return found
 
@@ -157,6 +181,11 @@ class Comparison:
     @property
     def differences(self) -> tuple[Difference, ...]:
         return tuple(Difference(**each) for each in self.frame.attrs["differences"])
+
+    @property
+    def spread(self) -> tuple[SpreadFinding, ...]:
+        """The cases whose spread grew, the surest first."""
+        return tuple(SpreadFinding(**each) for each in self.frame.attrs["spread"])
 
     @property
     def notes(self) -> tuple[str, ...]:

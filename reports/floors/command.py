@@ -2,8 +2,9 @@
 
 A floor is a coarse guard that must hold in every later session on every GPU of the model: ``margins`` says how far
 below the measured sessions it is. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from
-its best session to its floor, is BELOW_FLOOR on every GPU measured; a smaller one is for ``ab`` to find. Transfers
-between host and device depend on the host: they get no floor.
+its best session to its floor, is BELOW_FLOOR on every GPU measured; a smaller one is for ``ab`` to find. What a floor
+detects of a slowdown of NOTABLE_SLOWDOWN, in a session on any GPU of the model, is its *power*. Transfers between host
+and device depend on the host: they get no floor.
 """
 
 from __future__ import annotations
@@ -31,8 +32,14 @@ FEWEST_FOR_FLOORS = 2
 SESSIONS_TO_TRUST = 5
 SIGNIFICANT_DIGITS = 3
 MOST_NAMED_FLOORS = 5
+NOTABLE_SLOWDOWN = 0.1
+"""The slowdown of which the power of a floor is reported: most floors are within it of the sessions measured."""
+
 NOT_GATED = "link"
 """``bound`` of a transfer between host and device."""
+
+
+PROPOSED_COLUMNS = ("case", "floor", "present", "origin", "room", "duration", "power", "present_power")
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,9 @@ class Proposals:
 
     ``every`` has a row per case, those equal to today's floor too: ``case``, ``floor``; ``present``, the floor it has
     today, missing when it has none; ``origin``, what it rests on in words; ``room``, the relative slowdown that is
-    below the proposed floor on every GPU measured. ``skipped`` are cases the sessions say too little about: wrong in
+    below the proposed floor on every GPU measured; ``duration``, the case's class; ``power``, the chance that a session
+    on any GPU of the model is below the proposed floor when it is slower by NOTABLE_SLOWDOWN, and ``present_power``
+    below that of today. ``skipped`` are cases the sessions say too little about: wrong in
     any of them, or decided, with a known fraction of peak, in fewer than two. ``transfers`` are between host and
     device: they have no floor, ``dropped`` are those that have one today. ``gpus`` is how many GPUs were seen.
     """
@@ -82,6 +91,8 @@ def propose(runs: pd.DataFrame, present: Floors) -> Proposals:
     found = found[found["floor"] > 0]
     today = np.array([present.by_case.get(str(case), np.nan) for case in found.index], dtype=np.float64)
     found = found.assign(room=found["best"] / found["floor"] - 1, present=today)
+    for name, floors in (("power", found["floor"]), ("present_power", found["present"])):
+        found[name] = margins.power(found, floors, NOTABLE_SLOWDOWN)
     drivers = ", ".join(sorted({one_line(str(each or "unknown")) for each in runs["gpu_driver"].unique()}))
     date = f"{runs['taken'].max():%Y-%m-%d}"
     found["origin"] = [
@@ -95,7 +106,7 @@ def propose(runs: pd.DataFrame, present: Floors) -> Proposals:
     return Proposals(
         gpu=gpu,
         gpus=runs["gpu_uuid"].nunique(dropna=False),
-        every=found.rename_axis("case").reset_index()[["case", "floor", "present", "origin", "room"]],
+        every=found.rename_axis("case").reset_index()[list(PROPOSED_COLUMNS)],
         skipped=tuple(sorted(cases - transfers - set(found.index))),
         transfers=tuple(sorted(transfers)),
         dropped=tuple(sorted(transfers & set(present.by_case))),
@@ -161,15 +172,24 @@ def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everyth
 
 
 def _rooms(proposals: Proposals, most: int | None) -> list[str]:
-    """How large a slowdown must be to be below the proposed floors, the widest first."""
-    widest = (100 * proposals.every.set_index("case")["room"]).sort_values(ascending=False, kind="stable")
-    if widest.empty:
+    """How large a slowdown must be to be below the proposed floors, the widest first, and what they detect of one."""
+    cases = proposals.every.sort_values("room", ascending=False, kind="stable")
+    if cases.empty:
         return []
-    typical, wide = (float(np.quantile(widest, share)) for share in (0.5, 0.9))
-    beyond = f"{typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), {widest.iloc[0]:.1f} % (the widest)"
+    typical, wide = (float(np.quantile(100 * cases["room"], share)) for share in (0.5, 0.9))
+    widest = 100 * cases["room"].iloc[0]
+    beyond = f"{typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), {widest:.1f} % (the widest)"
     lines = [f"room: a slowdown beyond {beyond} is BELOW_FLOOR; a smaller one is for `peakgate ab` to detect"]
-    lines += [f"  {case}: {percent:.1f} %" for case, percent in widest.iloc[:most].items()]
-    return lines + _rest(len(widest), most)
+    lines.append(f"power: of sessions slower by {100 * NOTABLE_SLOWDOWN:.0f} % are BELOW_FLOOR, on any GPU of the model:")
+    for duration, group in cases.groupby("duration"):
+        today = group["present_power"].dropna()
+        by_today = "" if today.empty else f", {100 * today.mean():.0f} % by today's floors"
+        lines.append(f"  {duration}: {100 * group['power'].mean():.0f} % ({counted(len(group), 'case')}){by_today}")
+    lines += [
+        f"  {each.case}: room {100 * each.room:.1f} %, power {100 * each.power:.0f} %"
+        for each in records(cases.iloc[:most])
+    ]
+    return lines + _rest(len(cases), most)
 
 
 def check_enough(sessions: int) -> None:

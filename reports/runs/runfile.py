@@ -171,6 +171,11 @@ class CaseResult(RecordedCase, frozen=True, kw_only=True):
     samples: int
     sampling_error: float | None
 
+    @property
+    def sample_sd(self) -> float | None:
+        """The relative SD of the samples, from their interquartile range; None with fewer than three."""
+        return self.sampling_error and self.sampling_error * math.sqrt(self.samples) / MEDIAN_ERROR_IN_SDS
+
 
 class ExtraInfo(RecordedCase, frozen=True, kw_only=True):
     """``extra_info`` of a case, which a run always judges."""

@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.judge.floors import Floors
 from peakgate.reports.floors.command import propose
-from peakgate.reports.floors.margins import BETWEEN_SD, HOST_OFFSET_US, LEAST_MARGIN, LONG, MEDIUM_US, bounds
+from peakgate.reports.floors.margins import (
+    BETWEEN_SD,
+    HOST_OFFSET_US,
+    LEAST_MARGIN,
+    LONG,
+    MEDIUM_US,
+    USUAL_DF,
+    bounds,
+    power,
+)
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 
@@ -48,11 +57,30 @@ def test_more_gpus_that_agree_narrow_the_margin() -> None:
     assert margin(case([0.8] * 5, [0.8] * 5, [0.8] * 5)) < margin(case([0.8] * 5))
 
 
-def test_gpus_that_differ_widen_the_margin_of_their_duration_class() -> None:
+def test_gpus_that_differ_in_a_case_widen_its_margin_and_no_others() -> None:
     calm = pd.concat([case([0.8] * 3, [0.8] * 3, name=str(number)) for number in range(5)])
     apart = pd.concat([calm, case([0.8] * 3, [0.7] * 3, name="x")])
-    assert bound(calm, "0")["between_sd"] == BETWEEN_SD[LONG]
-    assert bound(apart, "0")["between_sd"] == pytest.approx(math.log(8 / 7) / math.sqrt(2) / math.sqrt(6))
+    assert bound(apart, "0")["floor"] == bound(calm, "0")["floor"]
+    own = math.log(8 / 7) ** 2 / 2
+    assert bound(apart, "x")["between_sd"] == pytest.approx(math.sqrt((USUAL_DF * BETWEEN_SD[LONG] ** 2 + own) / 7))
+
+
+def test_gpus_that_differ_in_most_cases_widen_the_margin_of_their_duration_class() -> None:
+    calm, apart = (
+        pd.concat([case([0.8] * 3, [other] * 3, name=str(number)) for number in range(9)] + [case([0.8] * 3, name="x")])
+        for other in (0.8, 0.7)
+    )
+    assert bound(apart, "x")["between_sd"] > bound(calm, "x")["between_sd"] == BETWEEN_SD[LONG]
+
+
+def test_the_power_of_a_floor_is_the_share_of_slower_sessions_below_it() -> None:
+    random = np.random.default_rng(3)
+    gpus = 0.7 * np.exp(random.normal(0, 0.01, (200, 1)) + random.normal(0, 0.002, (200, 3)))
+    found = bounds(case(*gpus.tolist()))
+    for floor in (0.6, 0.63, 0.65):
+        seen = float((gpus / 1.1 < floor).mean())
+        assert power(found, pd.Series({"a": floor}), 0.1)["a"] == pytest.approx(seen, abs=0.08)
+    assert power(found, found["floor"], 0.0)["a"] <= 1e-4
 
 
 @settings(deadline=None, max_examples=50)
