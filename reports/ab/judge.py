@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -75,17 +75,18 @@ def comparison(record: AbRecord) -> Comparison:
 def _grown(record: AbRecord) -> list[SpreadFinding]:
     """The measured cases whose processes, or their samples, scatter more in head than in base."""
     cases = list(record.plan.measured)
-    sides = [record.side_runs(which, proof=False) for which in Side]
-    if not cases or not all(sides):
+    base, head = (record.side_runs(which, proof=False) for which in Side)
+    if not cases or not base or not head:
         return []
-    times_us = iter(compared_us([timed(run) for runs in sides for run in runs]))
-    return spread.grown(cases, *(_side_spread(runs, cases, times_us) for runs in sides))
+    times_us = compared_us([timed(run) for run in (*base, *head)])
+    sides = (base, times_us[: len(base)]), (head, times_us[len(base) :])
+    return spread.grown(cases, *(_side_spread(*side, cases) for side in sides))
 
 
-def _side_spread(runs: Sequence[Run], cases: Sequence[str], times_us: Iterator[dict[str, float]]) -> SideSpread:
-    """What a side's processes measured of the cases; ``times_us`` are their compared times, of which these are taken."""
+def _side_spread(runs: Sequence[Run], times_us: Sequence[dict[str, float]], cases: Sequence[str]) -> SideSpread:
+    """What a side's processes, with these compared times, measured of the cases."""
     found = np.full((3, len(cases), len(runs)), np.nan)
-    for column, (run, known_us) in enumerate(zip(runs, times_us, strict=False)):
+    for column, (run, known_us) in enumerate(zip(runs, times_us, strict=True)):
         for row, case in enumerate(cases):
             if case in known_us and (result := usable(run, case)) is not None:
                 sd = math.nan if result.sample_sd is None else result.sample_sd

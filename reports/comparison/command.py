@@ -190,8 +190,12 @@ def _spread(found: Comparison) -> str:
 def _spread_table(found: Comparison) -> Table:
     headings = ("case", "spread", "before (%)", "now (%)", "times as wide", "p")
     rows = [
-        (each.case, each.kind, *(float(f"{value:.3g}") for value in (each.base_percent, each.new_percent, each.growth)),
-         probability(each.p_value))
+        (
+            each.case,
+            each.kind,
+            *(float(f"{value:.3g}") for value in (each.base_percent, each.new_percent, each.growth)),
+            probability(each.p_value),
+        )
         for each in found.spread
     ]
     return Table("Spread that grew", headings, rows)

@@ -124,9 +124,7 @@ def compare(
     )
 
 
-def _grown(
-    before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame
-) -> list[SpreadFinding]:
+def _grown(before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame) -> list[SpreadFinding]:
     """The cases that became less steady; not transfers, whose link others use too."""
     cases = before.index[~(before["link"] | after["link"]).to_numpy(bool)]
     if cases.empty:

@@ -3,8 +3,8 @@
 Two spreads are compared, each between the sessions (of ``ab``: the processes) of one side and of the other:
 
 - of the times between sessions, by the ratio of their variances: an F test whose degrees of freedom Box and Andersen
-  (1955, Permutation theory in the derivation of robust criteria) correct for the kurtosis of the residuals, here that of
-  all cases together. What one odd session adds to a variance is taken off first, as ``compare`` takes it off a shift;
+  (1955, Permutation theory in the derivation of robust criteria) correct for the kurtosis of the residuals, here of all
+  cases together. What one odd session adds to a variance is taken off first, as ``compare`` takes it off a shift;
 - of the samples within sessions, by the mean logarithm of their SD (Bartlett and Kendall, 1946), whose variance is that
   between sessions, moderated across cases (empirical Bayes), and no less than the samples allow.
 
@@ -118,7 +118,10 @@ def between_sessions(before: Floats, after: Floats) -> Floats:
 
 
 def within_sessions(before: SideSpread, after: SideSpread) -> Floats:
-    """Rows: the relative SDs of a session's samples on both sides, by case, and the p-value that the second is no larger."""
+    """Rows: the relative SDs of a session's samples on both sides, by case, and the p-value as of ``between_sessions``.
+
+    The p-value is missing where a side has no session.
+    """
     sides = (before, after)
     logs = [np.log(np.hypot(side.sample_sd, noise.CASE_SD_FLOOR)) for side in sides]
     counts = [np.isfinite(each).sum(axis=1) for each in logs]

@@ -24,7 +24,6 @@ import math
 import numpy as np
 import pandas as pd
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.gpus import USUAL_DF
 from peakgate.reports.comparison.noise import Floats
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
@@ -37,13 +36,18 @@ MEDIUM_US = 100.0
 LIBRARY, SHORT, MEDIUM, LONG = "library call under 20 µs", "under 20 µs", "20 to 100 µs", "from 100 µs"
 
 BETWEEN_SD = {LIBRARY: 0.015, SHORT: 0.015, MEDIUM: 0.012, LONG: 0.0095}
-"""Least prior SD between GPUs of one model, by duration, with USUAL_DF degrees of freedom: that of 15 H200s, pooled over
-164 cases from 100 µs, is 0.85 %; of 17 cases of 20 to 100 µs, by maximum likelihood, 1.19 % (lab/floors). A tenth wider
-from 100 µs: by 0.85 % a fifteenth GPU was below a floor that fourteen set."""
+"""Least prior SD between GPUs of one model, by duration. That of 15 H200s, pooled over 164 cases from 100 µs, is
+0.85 %, of 17 cases of 20 to 100 µs by maximum likelihood 1.19 %. A tenth wider from 100 µs: by 0.85 % a fifteenth GPU
+was below a floor that fourteen set (lab/floors)."""
+
+BETWEEN_DF = 10.0
+"""Degrees of freedom of that prior. By the likelihood of the same cases 4 to 6, but their GPUs are the same and their
+kernels are akin. Floors of one GPU with 10 failed on none of the 14 others, and catch 82 % of sessions that are 10 %
+slower from 100 µs; with 6 it is 4 %, and without a prior per case 99 %, at 6 % of the GPUs that fail."""
 
 WITHIN_SD = {LIBRARY: 0.035, SHORT: 0.009, MEDIUM: 0.004, LONG: 0.001}
-"""Smallest SD between sessions of one GPU to reckon with (baselines/nvidia-h200/runs). A library's short calls have modes
-of their own per process (3.5 %). ``SHORT_KERNEL_SD`` adds to it below 7 µs."""
+"""Smallest SD between sessions of one GPU to reckon with (baselines/nvidia-h200/runs). A library's short calls have
+modes of their own per process (3.5 %). ``SHORT_KERNEL_SD`` adds to it below 7 µs."""
 
 SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (20.0, 0.009))
 """(below this many microseconds, SD between sessions); the medians of 24 processes on an H200 had 2.4-2.9, 1.0-1.7
@@ -95,7 +99,7 @@ def bounds(sessions: pd.DataFrame) -> pd.DataFrame:
     found["new_sd"] = np.sqrt(of_gpu + of_session)
     found["df"] = found["new_sd"] ** 4 / (of_gpu**2 / between_df + of_session**2 / within_df)
     found["expected"] = np.exp(means.mean())
-    distance = noise.upper_quantile(FALSE_FAILURE_P, found["df"].to_numpy()) * found["new_sd"]
+    distance = noise.upper_quantile(FALSE_FAILURE_P, found["df"].to_numpy(np.float64)) * found["new_sd"]
     least = found["worst"] * (1 - LEAST_MARGIN / np.sqrt(found["gpus"]))
     floor = np.minimum(found["expected"] * np.exp(-distance), least)
     # From 100 µs the host's offset is at most 1.5 %, a third of the distance.
@@ -107,8 +111,9 @@ def power(found: pd.DataFrame, floors: pd.Series[float], slowdown: float) -> pd.
 
     ``found`` are rows of ``bounds``; ``slowdown`` is relative, 0.1 for 10 %.
     """
-    beyond = np.log(found["expected"] / floors) - math.log1p(slowdown)
-    return pd.Series(noise.upper_tail((beyond / found["new_sd"]).to_numpy(), found["df"].to_numpy()), found.index)
+    expected, sd, df = (found[name].to_numpy(np.float64) for name in ("expected", "new_sd", "df"))
+    distance = np.log(expected / floors.to_numpy(np.float64)) - math.log1p(slowdown)
+    return pd.Series(noise.upper_tail(distance / sd, df), found.index)
 
 
 def short_kernel_sd(time_us: Floats) -> Floats:
@@ -140,11 +145,12 @@ def _within(rows: pd.DataFrame, found: pd.DataFrame) -> pd.Series[float]:
 def _between(found: pd.DataFrame, variance: pd.Series[float]) -> tuple[Floats, Floats]:
     """SD between GPUs of each case and its degrees of freedom; ``variance`` of the means of its GPUs, 0 with one."""
     df = (found["gpus"] - 1).to_numpy(np.float64)
-    prior = found["duration"].map(BETWEEN_SD).to_numpy() ** 2
-    for duration in BETWEEN_SD:
+    prior = found["duration"].map(BETWEEN_SD).to_numpy(np.float64) ** 2
+    for duration, least_sd in BETWEEN_SD.items():
         cases = (found["duration"] == duration).to_numpy() & (df > 0)
         if cases.any():
             # The median of F variables is what half of the cases' variances are below, whatever single ones are.
-            usual = np.median(variance[cases]) / special.fdtri(np.median(df[cases]), USUAL_DF, 0.5)
-            prior[found["duration"] == duration] = max(BETWEEN_SD[duration] ** 2, usual)
-    return np.sqrt((USUAL_DF * prior + df * variance.to_numpy()) / (USUAL_DF + df)), USUAL_DF + df
+            usual = np.median(variance[cases]) / special.fdtri(np.median(df[cases]), BETWEEN_DF, 0.5)
+            prior[found["duration"] == duration] = max(least_sd**2, usual)
+    found_variance = (BETWEEN_DF * prior + df * variance.to_numpy(np.float64)) / (BETWEEN_DF + df)
+    return np.sqrt(found_variance), BETWEEN_DF + df

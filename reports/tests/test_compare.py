@@ -212,3 +212,23 @@ def test_a_side_of_several_drivers_is_said_to_be_so(saved: Saved) -> None:
     base = RunSide("base", (saved.run(driver="1"), saved.run(driver="2", day=2)))
     result = compare(base, saved.side(driver="2"))
     assert [(each.base, each.new) for each in result.differences] == [("1, 2", "2")]
+
+
+def test_saved_sessions_never_lower_what_one_run_against_one_detects(saved: Saved) -> None:
+    for time_us, percent in ((6.0, 15), (24.0, 6), (50.0, 4), (150.0, 4)):
+        times = {f"a.{number}": time_us for number in range(12)}
+        steps = (0.997, 1.004, 0.999, 1.002, 1.0, 0.996, 1.003, 1.001, 0.998, 1.0)  # an SD of 0.26 %
+        others = [saved.run({case: us * step for case, us in times.items()}) for step in steps]
+        moved = {**times, "a.0": time_us * (1 + percent / 100)}
+        for history in ((), others):
+            result = compare(saved.side(times), saved.side(moved), history)
+            assert row(result, "a.0").verdict is Verdict.SLOWER
+            assert result.counts[Verdict.SAME] == 11
+
+
+def test_a_case_that_saved_sessions_show_to_move_so_far_by_itself_is_not_flagged(saved: Saved) -> None:
+    times = {f"a.{number}": 150.0 for number in range(12)}
+    wide = (0.96, 1.03, 1.0, 1.05, 0.97, 1.02, 0.95, 1.04, 0.99, 1.01)
+    others = [saved.run({**times, "a.0": 150.0 * step}) for step in wide]
+    result = compare(saved.side(times), saved.side({**times, "a.0": 156.0}), others)
+    assert row(result, "a.0").verdict is not Verdict.SLOWER

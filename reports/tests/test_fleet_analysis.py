@@ -151,6 +151,28 @@ def test_two_gpus_are_compared_with_earlier_fleets_of_their_model_and_driver():
     assert analysis.analyse(now, other_driver).counts == {GpuStatus.OK: 2}
 
 
+def test_a_host_that_became_faster_makes_no_other_gpu_slower_than_its_own_past():
+    now = [
+        row
+        for at in range(32)
+        for row in rows(f"GPU-{at}", at, slow=-0.012 if at < 8 else 0.0, started="2026-11-23T00:00:00")
+    ]
+    assert analysis.analyse(dataset.frame(now), fleet(32)).counts == {GpuStatus.OK: 32}
+
+
+def test_suspects_of_two_gpus_are_found_beside_earlier_fleets(tmp_path):
+    past = tmp_path / "past.parquet"
+    dataset.write(fleet(8), past)
+    now = Store(tmp_path / "fleet" / "20261123")
+    now.folder.mkdir(parents=True)
+    slow = [row for uuid, seed, by in (("GPU-20", 20, 0.0), ("GPU-21", 21, 0.06)) for row in rows(uuid, seed, slow=by)]
+    table = dataset.frame(slow)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dataset, "gather", lambda _: table)
+        assert report.suspects(now) == []
+        assert report.suspects(now, [past]) == ["GPU-21"]
+
+
 def test_gpus_of_other_machine_code_are_not_compared_with():
     now = dataset.frame(rows("GPU-20", 20, slow=0.06)).assign(fingerprint="new")
     assert analysis.analyse(now, fleet(8).assign(fingerprint="old")).counts == {GpuStatus.OK: 1}

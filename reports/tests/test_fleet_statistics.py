@@ -100,6 +100,21 @@ def test_a_host_of_the_slowest_level_alone_among_the_fastest_is_healthy():
     assert not any(found["named"].any() for found in judged(log_us).values())
 
 
+@pytest.mark.parametrize("count", [16, 32, 64])
+@pytest.mark.parametrize("faster", [0.007, 0.01])
+def test_one_host_that_is_faster_than_any_other_makes_no_other_slow(count, faster):
+    log_us = times(count, sd=0.0005)
+    log_us += np.repeat(np.resize(LEVELS[::-1], count // 8), 8)[:, None]
+    log_us.iloc[-8:] -= log_us.iloc[-8:].median().median() - log_us.median().median() - LEVELS[0] + faster
+    assert not any(found["named"].any() for found in judged(log_us).values())
+
+
+def test_of_two_hosts_the_slower_one_is_named_where_both_cannot_be_healthy():
+    log_us = times(16, sd=0.0005)
+    log_us.iloc[8:] += np.log(1.05)
+    assert list(judged(log_us)["node"].query("named").index) == ["node1"]
+
+
 def test_a_slow_gpu_of_two_does_not_make_its_node_slow():
     log_us = times(64, sd=0.0005)
     log_us.iloc[0] += np.log(1.10)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from peakgate.judge.floors import Floors
 from peakgate.reports.floors.command import propose
 from peakgate.reports.floors.margins import (
+    BETWEEN_DF,
     BETWEEN_SD,
     HOST_OFFSET_US,
     LEAST_MARGIN,
     LONG,
     MEDIUM_US,
-    USUAL_DF,
     bounds,
     power,
 )
@@ -61,8 +61,9 @@ def test_gpus_that_differ_in_a_case_widen_its_margin_and_no_others() -> None:
     calm = pd.concat([case([0.8] * 3, [0.8] * 3, name=str(number)) for number in range(5)])
     apart = pd.concat([calm, case([0.8] * 3, [0.7] * 3, name="x")])
     assert bound(apart, "0")["floor"] == bound(calm, "0")["floor"]
-    own = math.log(8 / 7) ** 2 / 2
-    assert bound(apart, "x")["between_sd"] == pytest.approx(math.sqrt((USUAL_DF * BETWEEN_SD[LONG] ** 2 + own) / 7))
+    own, prior = math.log(8 / 7) ** 2 / 2, BETWEEN_SD[LONG] ** 2
+    moderated = (BETWEEN_DF * prior + own) / (BETWEEN_DF + 1)
+    assert bound(apart, "x")["between_sd"] == pytest.approx(math.sqrt(moderated))
 
 
 def test_gpus_that_differ_in_most_cases_widen_the_margin_of_their_duration_class() -> None:
