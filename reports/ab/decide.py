@@ -28,6 +28,9 @@ from peakgate.reports.runs.frame import records
 
 SCREEN_P = 0.2
 SCREEN_SHIFT = math.log1p(0.0015)
+"""One-sided level and smallest shift of the screening test. It makes no claim, so its error costs pairs alone: at
+most a fifth of the unchanged cases of each direction are measured again (rates: lab/injected, lab/starts)."""
+
 TO_BE_FOUND = math.log1p(0.005)
 """The effect that is looked for: a suspect whose fresh pairs rule it out is dropped."""
 
@@ -52,6 +55,8 @@ Each look's interval leaves its share, as it has its share of PAIRS_ALPHA: the c
 misses the true shift is 1 %, so it holds whichever look was the last."""
 
 FEWEST_CASES_TOGETHER = 3
+"""The fewest whose median is no single case."""
+
 MOST_CASES = 0.9
 """A pair counts for the suite as a whole with this share of the cases that the fullest pair measured."""
 
@@ -259,6 +264,7 @@ EARLY_LOOK = 2
 are enough where every changed case moved by GROSS_SHIFT and the sentinels, which that would move too, stayed."""
 
 GROSS_SHIFT = math.log1p(0.03)
+"""Six times TO_BE_FOUND, and more than any but a library's short calls scatter between two processes (lab/starts)."""
 
 PLAIN_P = 1e-4
 """A case beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is a suspect without further pairs."""

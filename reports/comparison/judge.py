@@ -52,10 +52,14 @@ from peakgate.reports.runs.frame import FRAME_COLUMNS, differences, machine_code
 from peakgate.reports.runs.runfile import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
 
 SESSIONS_ALPHA = 0.01
+"""Family-wise error rate in either direction: of comparisons of unchanged code at most this share flags any case."""
+
 SMALLEST_SHIFT = math.log1p(0.005)
 """No smaller shift is flagged, however certain: half of the 1 % that is worth a look."""
 
 WIDEST_RESOLVABLE = math.log1p(0.15)
+"""A case that cannot resolve this much is not called the same: a policy, no statistic."""
+
 FEWEST_DF_ALONE = 4
 FEWEST_DF_OF_ONE = 7
 """With fewer degrees of freedom a case, the spread between sessions alone gave false positives too often:
@@ -63,7 +67,11 @@ in 8-15 % of simulated gates with 1 degree, in up to 7 % with 2; where a side is
 spread of its own, in 2 % with 4 or 5."""
 
 SUITE_SINGLE_RUN = math.log1p(0.01)
+"""Smallest shift of the suite that one run against one resolves: three times what starts of a machine differ by
+(``noise.COMMON_SD_PRIOR``)."""
+
 FEWEST_CASES_FOR_SUITE = 10
+"""As many as ``noise.FEWEST_CASES_FOR_COMMON``, for the same reason."""
 
 
 CaseRuling = tuple[Any, Any, Any]

@@ -28,6 +28,8 @@ FLEET_ALPHA = 0.01
 """At most this fraction of healthy fleets names anything: shared by GPUs, nodes and racks."""
 
 ALPHA_SHARES = {"gpu": 0.6, "node": 0.3, "rack": 0.1}
+"""Bonferroni's weights of the three families."""
+
 SUSPECT = 5.0
 """A suspect, which is measured again, is what this multiple of FLEET_ALPHA would name."""
 
@@ -35,6 +37,8 @@ FEWEST_GPUS = 4
 """Fewest GPUs that are compared among themselves; fewer are compared with earlier fleets too."""
 
 SWEEPS = 4
+"""Of the median polish; Tukey (Exploratory Data Analysis, 1977) stops after two to four."""
+
 GROUPS = ("memory", "compute", "link")
 ALL = "all cases"
 
@@ -156,7 +160,7 @@ def own_sds(table: pd.DataFrame, hosts: pd.Series, spread: ModelSpread) -> pd.Se
     known = pd.Series(spread.own_sds).reindex(table.columns)
     if beside.empty:
         return known
-    own = beside.abs().median() * 1.4826 * math.sqrt((sizes / (sizes - 1))[beside.index].mean())
+    own = beside.abs().median() * noise.MAD_TO_SD * math.sqrt((sizes / (sizes - 1))[beside.index].mean())
     own_df = noise.MAD_EFFICIENCY * (len(beside) - hosts.reindex(beside.index).nunique())
     return pd.Series(np.sqrt((spread.df * known**2 + own_df * own.fillna(0.0) ** 2) / (spread.df + own_df)))
 

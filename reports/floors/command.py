@@ -180,9 +180,8 @@ def _rooms(proposals: Proposals, most: int | None) -> list[str]:
     widest = 100 * cases["room"].iloc[0]
     beyond = f"{typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), {widest:.1f} % (the widest)"
     lines = [f"room: a slowdown beyond {beyond} is BELOW_FLOOR; a smaller one is for `peakgate ab` to detect"]
-    lines.append(
-        f"power: of sessions slower by {100 * NOTABLE_SLOWDOWN:.0f} % are BELOW_FLOOR, on any GPU of the model:"
-    )
+    slower = f"{100 * NOTABLE_SLOWDOWN:.0f} % slower, on any GPU of the model"
+    lines.append(f"power: so many sessions that are {slower}, are BELOW_FLOOR")
     for duration, group in cases.groupby("duration"):
         today = group["present_power"].dropna()
         by_today = "" if today.empty else f", {100 * today.mean():.0f} % by today's floors"
