@@ -188,16 +188,12 @@ def _spread(found: Comparison) -> str:
 
 
 def _spread_table(found: Comparison) -> Table:
+    """The cases whose spread grew, the surest first."""
     headings = ("case", "spread", "before (%)", "now (%)", "times as wide", "p")
-    rows = [
-        (
-            each.case,
-            each.kind,
-            *(float(f"{value:.3g}") for value in (each.base_percent, each.new_percent, each.growth)),
-            probability(each.p_value),
-        )
-        for each in found.spread
-    ]
+    rows = []
+    for each in found.spread:
+        before, now, growth = (float(f"{value:.3g}") for value in (each.base_percent, each.new_percent, each.growth))
+        rows.append((each.case, each.kind, before, now, growth, probability(each.p_value)))
     return Table("Spread that grew", headings, rows)
 
 

@@ -137,7 +137,7 @@ def _grown(before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: p
     cases = before.index[~(before["link"] | after["link"]).to_numpy(bool)]
     if cases.empty:
         return []
-    return spread.grown(cases, spread.of_rows(base, cases), spread.of_rows(new, cases))
+    return spread.grown(cases.to_list(), spread.of_rows(base, cases), spread.of_rows(new, cases))
 
 
 def _rules(base: pd.DataFrame, new: pd.DataFrame, *, across_gpus: bool) -> Rules:

@@ -81,11 +81,11 @@ def grown(cases: Sequence[str], before: SideSpread, after: SideSpread) -> list[S
     tested = np.flatnonzero(~np.isnan(p_values))
     adjusted = noise.holm(p_values[tested])
     named = [(case, kind) for kind in kinds for case in cases]
-    findings = [
-        SpreadFinding(*named[at], *(100 * float(sd) for sd in sds[:, at]), float(p_value))
-        for at, p_value in zip(tested, adjusted, strict=True)
-        if p_value < SPREAD_ALPHA and sds[1, at] >= max(LEAST_GROWTH * sds[0, at], SMALLEST_SPREAD)
-    ]
+    findings = []
+    for at, p_value in zip(tested, adjusted, strict=True):
+        (case, kind), (before_sd, after_sd) = named[at], sds[:, at].tolist()
+        if p_value < SPREAD_ALPHA and after_sd >= max(LEAST_GROWTH * before_sd, SMALLEST_SPREAD):
+            findings.append(SpreadFinding(case, kind, 100 * before_sd, 100 * after_sd, float(p_value)))
     return sorted(findings, key=lambda each: (each.p_value, -each.growth))
 
 

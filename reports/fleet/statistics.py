@@ -149,7 +149,7 @@ def slowest_healthy(table: pd.DataFrame, hosts: pd.Series, spread: ModelSpread) 
     second = np.sort(levels, axis=0)[min(1, len(levels) - 1)]
     trimmed = np.fmin(second, levels.min() + spans)  # without the second where one host alone has an effect
     low = np.maximum(levels.quantile(FAST_EDGE, interpolation="lower"), trimmed)
-    return low + np.maximum(spans, spread.stretch * (levels.median() - low))
+    return pd.Series(low + np.maximum(spans, spread.stretch * (levels.median() - low)))
 
 
 def own_sds(table: pd.DataFrame, hosts: pd.Series, spread: ModelSpread) -> pd.Series:
