@@ -134,3 +134,18 @@ def test_ab_reports_processes_of_head_that_scatter_more(tmp_path: Path) -> None:
             made.processes.append(Process(Phase.SCREEN, pair, which, path.name, 0, 1.5, {}))
     (found,) = ab.comparison(made).spread
     assert (found.case, found.kind) == (case, BETWEEN_SESSIONS)
+
+
+def test_ab_reports_samples_of_head_that_scatter_more_in_one_process(tmp_path: Path) -> None:
+    case = CASES[0]
+    folders = (SideFolder(which, tmp_path, commit * 40) for which, commit in zip(Side, "ab", strict=True))
+    made = AbRecord(*folders, PairSettings("gate", "gpu:0", 10, 4), Plan(measured=(case,)))
+    for which, iqr in ((Side.BASE, 0.003), (Side.HEAD, 0.021)):
+        measured = {"samples": 240, "iqr": iqr} | ({"pair_ratios": [1.0] * 10} if which is Side.HEAD else {})
+        path = tmp_path / f"screen-0-{which}.json"
+        path.write_text(json.dumps(document({case: 150.0}, extra={case: measured})))
+        made.runs[path.name] = load_run(path)
+        made.processes.append(Process(Phase.SCREEN, 0, which, path.name, 0, 1.5, {}, 10))
+    (found,) = ab.comparison(made).spread
+    assert (found.case, found.kind) == (case, WITHIN_SESSIONS)
+    assert found.growth == pytest.approx(7, rel=0.1)
