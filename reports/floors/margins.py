@@ -35,10 +35,10 @@ MEDIUM_US = 100.0
 
 LIBRARY, SHORT, MEDIUM, LONG = "library call under 20 µs", "under 20 µs", "20 to 100 µs", "from 100 µs"
 
-BETWEEN_SD = {LIBRARY: 0.015, SHORT: 0.015, MEDIUM: 0.012, LONG: 0.0095}
+BETWEEN_SD = {LIBRARY: 0.015, SHORT: 0.015, MEDIUM: 0.0095, LONG: 0.0095}
 """Least prior SD between GPUs of one model, by duration. That of 15 H200s, pooled over 164 cases from 100 µs, is
-0.85 %, of 17 cases of 20 to 100 µs by maximum likelihood 1.19 %. A tenth wider from 100 µs: by 0.85 % a fifteenth GPU
-was below a floor that fourteen set (lab/floors)."""
+0.85 %; by that a fifteenth GPU was below a floor that fourteen set, not by a tenth more (lab/floors). Cases of 20 to
+100 µs differ by as much, and by what their hosts add, for which there is HOST_OFFSET_US."""
 
 BETWEEN_DF = 10.0
 """Degrees of freedom of that prior. By the likelihood of the same cases 4 to 6, but their GPUs are the same and their
