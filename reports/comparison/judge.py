@@ -230,9 +230,10 @@ def _shifts(
         share = SESSIONS_ALPHA / np.count_nonzero(tested)
         detected = np.maximum(least, np.hypot(odd, errors * noise.upper_quantile(share, spread.df)))
         # One run against one needs no repeats, so having them must not cost what it detects: it holds beside them,
-        # but for cases that are known to move so far by themselves.
+        # but for cases that surely move so far by themselves.
         single = noise.fixed_resolvable(time_us, sampling, noise.ONE_AGAINST_ONE, library)
-        single = np.where(errors * noise.upper_quantile(share, math.inf) <= single, single, math.inf)
+        moves = noise.surely(errors, spread.df) * noise.upper_quantile(share, math.inf)
+        single = np.where(moves <= single, single, math.inf)
         resolvable = np.where(tested, np.minimum(detected, single), resolvable)
         by_repeats = (p_value < SESSIONS_ALPHA) & (moved > least)
         flagged = np.where(tested, by_repeats | (moved > single), flagged)

@@ -182,6 +182,12 @@ def squeeze(variance: Floats, df: Floats, log_time: Floats) -> tuple[Floats, Flo
     return np.maximum(posterior, CASE_SD_FLOOR**2), posterior_df
 
 
+def surely(sd: Floats, df: Floats) -> Floats:
+    """The lower 95 % confidence bound of a standard deviation that was estimated with so many degrees of freedom."""
+    found: Floats = sd * np.sqrt(df / special.chdtri(df, 0.05))
+    return found
+
+
 def upper_quantile(probability: Floats | float, df: Floats | float) -> Any:
     """The value a t variable exceeds with this probability; an array where either is one."""
     return -special.stdtrit(df, probability)

@@ -161,6 +161,12 @@ def test_one_odd_session_may_move_a_single_run_by_so_much_and_a_mean_by_its_shar
     assert one_of_four == pytest.approx(alone / 4)
 
 
+def test_a_standard_deviation_is_surely_no_less_than_its_confidence_bound() -> None:
+    rng = np.random.default_rng(RNG_SEED)
+    sds = rng.standard_normal((4000, 6)).std(axis=1, ddof=1)
+    assert (noise.surely(sds, np.full(4000, 5.0)) > 1).mean() == pytest.approx(0.05, abs=0.015)
+
+
 def test_quantile_and_tail_are_inverse() -> None:
     assert noise.upper_tail(noise.upper_quantile(0.003, 7.5), 7.5) == pytest.approx(0.003)
     assert noise.upper_tail(-2.0, 7.5) == pytest.approx(1 - noise.upper_tail(2.0, 7.5))
