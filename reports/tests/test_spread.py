@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ def test_findings_do_not_depend_on_the_order_of_sessions_or_on_a_shift_of_long_c
     assert [each.case for each in grown(CASES, moved, wide)] == [each.case for each in grown(CASES, moved, turned)]
 
 
-def runs(folder: Path, factor: float, seed: int, **content: object) -> None:
+def runs(folder: Path, factor: float, seed: int, **content: Any) -> None:
     rng = np.random.default_rng(seed)
     for day in range(1, 13):
         sds = [0.003 * (factor if case == CASES[0] else 1.0) for case in CASES]
@@ -123,8 +124,8 @@ def test_sides_of_several_gpus_have_no_finding(tmp_path: Path, monkeypatch: pyte
 def test_ab_reports_processes_of_head_that_scatter_more(tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
     case = CASES[0]
-    folders = (SideFolder(which, tmp_path, commit * 40) for which, commit in zip(Side, "ab", strict=True))
-    made = AbRecord(*folders, PairSettings("gate", "gpu:0", 12, 4), Plan(measured=(case,)))
+    base, head = (SideFolder(which, tmp_path, commit * 40) for which, commit in zip(Side, "ab", strict=True))
+    made = AbRecord(base, head, PairSettings("gate", "gpu:0", 12, 4), Plan(measured=(case,)))
     for pair in range(12):
         for which in order(pair):
             sd = 0.003 * (7.0 if which is Side.HEAD else 1.0)
@@ -138,8 +139,8 @@ def test_ab_reports_processes_of_head_that_scatter_more(tmp_path: Path) -> None:
 
 def test_ab_reports_samples_of_head_that_scatter_more_in_one_process(tmp_path: Path) -> None:
     case = CASES[0]
-    folders = (SideFolder(which, tmp_path, commit * 40) for which, commit in zip(Side, "ab", strict=True))
-    made = AbRecord(*folders, PairSettings("gate", "gpu:0", 10, 4), Plan(measured=(case,)))
+    base, head = (SideFolder(which, tmp_path, commit * 40) for which, commit in zip(Side, "ab", strict=True))
+    made = AbRecord(base, head, PairSettings("gate", "gpu:0", 10, 4), Plan(measured=(case,)))
     for which, iqr in ((Side.BASE, 0.003), (Side.HEAD, 0.021)):
         measured = {"samples": 240, "iqr": iqr} | ({"pair_ratios": [1.0] * 10} if which is Side.HEAD else {})
         path = tmp_path / f"screen-0-{which}.json"
