@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import scratch_folder
+from peakgate.core.files import make_folder, refuse_links, remove_output, scratch_folder
 from peakgate.core.options import at_least, compute_capability, seconds_above_0
 from peakgate.core.report import Report, add_json_option, write_json
 from peakgate.core.selection import add_selection
@@ -232,12 +232,13 @@ def _empty(out: Path) -> Path:
     """The folder of the raw runs, without an earlier experiment's: its pairs must not mix with ours."""
     raw = out / AB_FOLDER
     try:
-        raw.mkdir(parents=True, exist_ok=True)
+        make_folder(raw)
+        refuse_links(raw)
         if (raw / MANIFEST).exists():
             for path in [*raw.glob("*.json"), *raw.glob("*.txt"), *raw.glob("*.log")]:
-                path.unlink()
+                remove_output(path)
         for name in OUTPUTS:
-            (out / name).unlink(missing_ok=True)
+            remove_output(out / name)
     except OSError as error:
         raise PeakgateError(
             f"--out {out}: cannot be written ({error.strerror}); free it or name another", Code.UNWRITABLE

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import write_whole
+from peakgate.core.files import remove_output, write_whole
 from peakgate.core.processes import last_words_in
 from peakgate.core.text import counted
 from peakgate.core.verdict import FAULTY, ExitCode, Verdict
@@ -257,7 +257,7 @@ class Processes:
         refused = _refused(verdict.cases)
         timed = measured and file.is_file() and file.stat().st_size > 0
         if not timed:
-            file.unlink(missing_ok=True)  # pytest-benchmark opens it before it knows whether there is anything to save
+            remove_output(file)  # pytest-benchmark opens it before it knows whether there is anything to save
             if not refused:
                 self._keep_looked(finished)
                 why = f"its run exits {finished.exit_code}: {last_words_in(log)} (all of it: {log})"
@@ -267,7 +267,7 @@ class Processes:
             if timed:
                 shutil.move(verdicts / OTHER_BUILDS_FILE, other)
             self._add(asked, Side.HEAD, other if timed else None, finished, _refused(verdict.other_builds))
-        log.unlink()
+        remove_output(log)
         return self._add(asked, which, file if timed else None, finished, refused)
 
     def _keep_looked(self, finished: FinishedRun) -> None:

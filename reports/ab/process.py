@@ -18,7 +18,7 @@ from typing import Any
 
 from peakgate.core import config, records
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import cache_folder
+from peakgate.core.files import cache_folder, make_folder, open_output
 from peakgate.core.processes import end_group, last_words_in
 from peakgate.core.text import Progress
 from peakgate.reports.ab.folders import SideFolder
@@ -157,7 +157,7 @@ class SideProcesses:
         """Warm the first ones up in ``folder``; what they say before their run goes to ``log``."""
         self.which, self._python = which, python
         self._folder, self._environment, self._log = folder, dict(environment), log
-        self._log.write_text("", encoding="utf-8")
+        open_output(self._log).close()
         self._waiting: deque[BenchProcess] = deque()
         self._asked: list[BenchProcess] = []
 
@@ -174,7 +174,7 @@ class SideProcesses:
     def ask(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> BenchProcess:
         """A run of ``peakgate bench`` with these arguments in a process of its own; its output goes to ``log``."""
         request = {"harness": HARNESS, "arguments": list(arguments), "environment": dict(environment), "log": str(log)}
-        log.write_text("", encoding="utf-8")
+        open_output(log).close()
         run = self._waiting.popleft()
         self._asked.append(run)
         self._warm_up()
@@ -190,7 +190,7 @@ class SideProcesses:
         while len(self._waiting) < AHEAD:
             their_word, word = os.pipe()
             left, their_left = os.pipe()
-            with self._log.open("a", encoding="utf-8") as errors:
+            with open_output(self._log, "a") as errors:
                 process = subprocess.Popen(
                     [self._python, "-P", str(WARM), *PRELOAD],
                     cwd=self._folder,
@@ -249,8 +249,8 @@ def build_side(
     if progress:
         progress.show(f"building {which}: {project.build}")
     scratch = project.root / SCRATCH
-    scratch.mkdir(parents=True, exist_ok=True)
-    with log.open("w", encoding="utf-8") as output:
+    make_folder(scratch)
+    with open_output(log) as output:
         process = subprocess.Popen(  # noqa: S602  (a command line of the project's own settings)
             project.build,
             shell=True,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
-from peakgate.core.files import scratch_folder
+from peakgate.core.files import make_folder, refuse_links, remove_output, scratch_folder
 from peakgate.core.options import at_least
 from peakgate.core.text import Progress, counted, say, warn
 from peakgate.core.verdict import ExitCode, Verdict
@@ -83,7 +82,7 @@ def _begun(options: argparse.Namespace, question: Question) -> tuple[BisectState
     if options.resume:
         return resumed(out, question), out.resolve()
     if (out / STATE_FILE).exists():
-        shutil.rmtree(out, ignore_errors=True)
+        remove_output(out)
     state = BisectState(1, question, options.case)
     state.save(out)
     return state, out.resolve()
@@ -227,7 +226,8 @@ def _history(
 def _slowest(options: argparse.Namespace, settings: PairSettings, means: Means) -> str | None:
     """The case that ``ab`` of the ends flags as slowed most, by the lower bound of its interval; None where none."""
     raw = means.out / "ab"
-    raw.mkdir(exist_ok=True)
+    make_folder(raw)
+    refuse_links(raw)
     try:
         with folders(Wanted(options.good), Wanted(options.bad)) as placed:
             record = run_experiment(placed, settings, Choice(), Means(raw, means.budget, means.progress))

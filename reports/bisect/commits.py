@@ -20,7 +20,7 @@ from typing import Literal
 from msgspec import Struct, to_builtins
 from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import scratch_folder, write_whole
+from peakgate.core.files import make_folder, refuse_links, scratch_folder, write_whole
 from peakgate.core.git import commit_of
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.ab.experiment import add_pairs
@@ -272,7 +272,8 @@ class Rig(ExitStack):
 
     def _record(self, both: tuple[str, str], out: Path) -> AbRecord:
         if both not in self._records:
-            out.mkdir(parents=True, exist_ok=True)
+            make_folder(out)
+            refuse_links(out)
             try:
                 base, head = (self.folder(commit) for commit in both)
             except SideBroken as broken:

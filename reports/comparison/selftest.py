@@ -13,6 +13,7 @@ from typing import Any
 
 from peakgate.core import terminal
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.files import make_folder
 from peakgate.core.options import VerbParser, at_least
 from peakgate.core.report import CellValue, Report, Table, write_json
 from peakgate.core.text import counted, percent
@@ -56,7 +57,7 @@ def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: S
     A session whose verdict is not a pass counts like any other. One that leaves no run is a PeakgateError, as is a
     first session that is emulated.
     """
-    (folder / RUNS).mkdir(parents=True, exist_ok=True)
+    make_folder(folder / RUNS)
     for number in range(1, sessions + 1):
         sys.stderr.write(f"session {number} of {sessions}\n")
         run = folder / RUNS / f"session_{number:02d}.json"

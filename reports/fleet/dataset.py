@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import unwritable
+from peakgate.core.files import open_output, unwritable
 from peakgate.core.records import Finite, short
 from peakgate.core.text import encodable
 from peakgate.reports.fleet.place import GpuPlace
@@ -118,7 +118,10 @@ def _stream(path: Path, batches: Iterable[pa.Table], *, keep: bool = False) -> N
     """Write a table as Parquet, whole or not at all; ``keep`` what the file has, in front of it."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with parquet.ParquetWriter(scratch, DATASET_SCHEMA, compression="zstd") as file:
+        with (
+            open_output(scratch, "wb") as stream,
+            parquet.ParquetWriter(stream, DATASET_SCHEMA, compression="zstd") as file,
+        ):
             if keep:
                 old = parquet.ParquetFile(path)
                 for at in range(old.num_row_groups):

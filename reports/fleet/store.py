@@ -23,7 +23,7 @@ from typing import Any, Literal
 from msgspec import Struct, to_builtins
 from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import unwritable, write_whole
+from peakgate.core.files import open_output, output_folder, unwritable, write_whole
 from peakgate.core.processes import seconds_since_start_of
 from peakgate.core.records import Finite
 from peakgate.reports.fleet.place import GpuPlace
@@ -125,7 +125,7 @@ class Store:
         """Keep what happened to workers and scheduler."""
         path = self.folder / EVENTS
         try:
-            with path.open("a", encoding="utf-8") as file:
+            with open_output(path, "a") as file:
                 file.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}\n")
         except OSError as error:
             raise unwritable(path, error) from None
@@ -181,7 +181,8 @@ def new(root: Path) -> Store:
     while True:
         store = Store(root / f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
         try:
-            store.folder.mkdir(parents=True)
+            with output_folder(root) as folder:
+                os.mkdir(store.folder.name, dir_fd=folder)
         except FileExistsError:
             continue
         except OSError as error:

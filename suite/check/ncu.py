@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from peakgate.core.errors import PeakgateError, refused
+from peakgate.core.files import open_output, remove_output, write_whole
 from peakgate.core.processes import run_in_group
 from peakgate.core.text import warn
 from peakgate.core.verdict import ExitCode
@@ -88,13 +89,12 @@ def profile(
     Sections and metrics that this ncu does not know are left out. Its output is kept in ``out``, an absolute
     path: ``ncu.csv``, ``ncu.log``.
     """
-    out.mkdir(parents=True, exist_ok=True)
     journal, listed = out / "profiled.txt", out / "cases.txt"
-    listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
+    write_whole(listed, "\n".join(cases) + "\n")
     target = launches(journal, listed, device)
     problem = None
     for sections, metrics in ((NCU_SECTIONS, METRICS), (NCU_SECTIONS, ()), ((), METRICS)):
-        journal.unlink(missing_ok=True)
+        remove_output(journal)
         problem = _run(command(program, target, sections, metrics), folder, environment, out, limit_s)
         rows = parse((out / "ncu.csv").read_text(encoding="utf-8", errors="replace"))
         profiled = journal.read_text(encoding="utf-8").split() if journal.is_file() else []
@@ -106,7 +106,7 @@ def profile(
 
 def _run(line: Sequence[str], folder: Path, environment: Mapping[str, str], out: Path, limit_s: float) -> str | None:
     """Run ncu; what went wrong in its own words, None where it reports no error."""
-    with (out / "ncu.csv").open("wb") as printed, (out / "ncu.log").open("wb") as log:
+    with open_output(out / "ncu.csv", "wb") as printed, open_output(out / "ncu.log", "wb") as log:
         ended = run_in_group(line, limit_s, cwd=folder, env=dict(environment), stdout=printed, stderr=log)
     if ended is None:
         return f"ncu did not end within {limit_s:g} s"
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         device = GpuDevice(named_gpus(options.device)[0], guarded=False)
-        with options.journal.open("w", encoding="utf-8") as journal:
+        with open_output(options.journal) as journal:
             for case in listed_in(options.cases):
                 if device.refusal(case) is not None or device.lost:
                     continue

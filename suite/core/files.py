@@ -6,10 +6,12 @@ locked by its process for as long as that runs, however it ends, in a container 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -17,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from peakgate.core.errors import Code, PeakgateError
 
@@ -31,6 +33,9 @@ LARGEST_DIGESTED_BYTES = 4 << 30
 """A larger file takes longer to read than a run."""
 
 _DEFAULT_MODE = 0o644
+_OF_OUTPUTS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+_MARKS = (".git", "pyproject.toml", "peakgate.toml")
+"""Of the top folder of a repository or a project."""
 
 
 class UnreadableFile(PeakgateError):
@@ -111,22 +116,120 @@ def write_whole(path: Path, content: str | bytes) -> None:
     File and folder are fsynced. Text is written as UTF-8; half a surrogate pair, which JSON can hold and UTF-8 cannot,
     as its backslash escape. A PeakgateError names a place that cannot be written.
     """
-    with _scratch(path, content) as scratch:
-        scratch.chmod(path.stat().st_mode if path.exists() else _DEFAULT_MODE)
-        scratch.replace(path)
+    with _scratch(path, content) as (folder, scratch):
+        os.replace(scratch, path.name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def write_new(path: Path, content: str | bytes) -> bool:
     """As ``write_whole``, but never over another file; whether ``path`` was free."""
-    with _scratch(path, content) as scratch:
-        scratch.chmod(_DEFAULT_MODE)
+    with _scratch(path, content) as (folder, scratch):
         try:
-            os.link(scratch, path)
+            os.link(scratch, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except FileExistsError:
             return False
-        finally:
-            scratch.unlink()
     return True
+
+
+def open_output(path: Path, mode: str = "w") -> IO[Any]:
+    """Open a file for output, not through a link, below a descriptor of its folder, which ``output_folder`` opens.
+
+    ``mode`` is that of ``open``; text is UTF-8. OSError as of ``open``; PeakgateError where a link is in the way.
+    """
+    how = {"w": os.O_TRUNC, "a": os.O_APPEND}[mode[0]]
+    with output_folder(path.parent) as folder:
+        try:
+            descriptor = os.open(path.name, os.O_WRONLY | os.O_CREAT | how | _OF_OUTPUTS, 0o666, dir_fd=folder)
+        except OSError as error:
+            raise _link_or(error, path) from None
+    return os.fdopen(descriptor, mode, encoding=None if "b" in mode else "utf-8")
+
+
+@contextmanager
+def output_folder(path: Path) -> Iterator[int]:
+    """A descriptor of a folder of outputs, made where there is none, whose links a change may have committed.
+
+    No link inside a repository or a project is followed; those of the machine around it are. OSError where a folder
+    cannot be made; PeakgateError where such a link is in the way.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100  (no link followed)
+    descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for depth, name in enumerate(path.parts[1:], start=2):
+            here = Path(*path.parts[:depth])
+            try:
+                inner = _inner_folder(descriptor, name)
+            except OSError as error:
+                error.filename = str(here)
+                raise _link_or(error, here) from None
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder of outputs, as ``output_folder`` does, if it is not there."""
+    with output_folder(path):
+        pass
+
+
+def remove_output(path: Path) -> None:
+    """Remove a file or a folder with all in it, which need not be there; by ``output_folder``, a link itself.
+
+    PeakgateError where it cannot be removed.
+    """
+    if not os.path.lexists(path):
+        return
+    try:
+        with output_folder(path.parent) as folder:
+            if stat.S_ISDIR(os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(path.name, dir_fd=folder)
+            else:
+                os.unlink(path.name, dir_fd=folder)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def refuse_links(folder: Path) -> None:
+    """PeakgateError where an entry of a folder of outputs is a link: programs that write there by name follow it."""
+    for each in folder.iterdir():
+        if each.is_symlink():
+            raise _in_place(each)
+
+
+def _inner_folder(folder: int, name: str) -> int:
+    """A descriptor of a folder in another, made where there is none; of a link's target outside repositories."""
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+    except FileNotFoundError:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+    except NotADirectoryError:
+        if _in_repository(folder):
+            raise
+        return os.open(name, flags, dir_fd=folder)
+
+
+def _in_repository(folder: int) -> bool:
+    """Whether a folder is one of a repository or of a project, whose files a change may choose."""
+    here = Path(f"/proc/self/fd/{folder}").readlink()
+    return any(os.path.lexists(above / mark) for above in (here, *here.parents) for mark in _MARKS)
+
+
+def _link_or(error: OSError, path: Path) -> Exception:
+    return _in_place(path) if path.is_symlink() else error
+
+
+def _in_place(link: Path) -> PeakgateError:
+    return PeakgateError(
+        f"{link}: a link in place of a file or folder of outputs; remove it, or name another folder, such as --out DIR",
+        Code.TAKEN,
+    )
 
 
 @contextmanager
@@ -153,30 +256,44 @@ def unwritable(path: Path, error: OSError) -> PeakgateError:
 
 
 @contextmanager
-def _scratch(path: Path, content: str | bytes) -> Iterator[Path]:
-    """A fsynced file beside ``path`` with its content to be; what is left of it afterwards is removed."""
+def _scratch(path: Path, content: str | bytes) -> Iterator[tuple[int, str]]:
+    """The folder of ``path`` and the name of a fsynced file there with its content and mode, gone after the block."""
     data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
-    scratch: Path | None = None
+    name = f".{path.name}.{secrets.token_hex(8)}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        scratch = Path(name)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(descriptor)
-        yield scratch
-        _sync_folder(path.parent)
+        with output_folder(path.parent) as folder:
+            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OF_OUTPUTS, 0o600, dir_fd=folder)
+            try:
+                with os.fdopen(descriptor, "wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fchmod(descriptor, _mode(path.name, folder))
+                    os.fsync(descriptor)
+                yield folder, name
+                _sync_folder(folder)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
     except OSError as error:
         raise unwritable(path, error) from error
-    finally:
-        if scratch is not None:
-            scratch.unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
+def _mode(name: str, folder: int) -> int:
+    """The mode of the file that is replaced, or that of a new one."""
+    try:
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return _DEFAULT_MODE
+    if stat.S_ISREG(found.st_mode):
+        return stat.S_IMODE(found.st_mode)
+    if stat.S_ISLNK(found.st_mode):  # which the new file takes the place of
+        return _DEFAULT_MODE
+    raise OSError(errno.EINVAL, "not a regular file")  # a device, for example, which a rename would replace
+
+
+def _sync_folder(folder: int) -> None:
     """Make a rename in the folder survive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.fsync(descriptor)
     finally:

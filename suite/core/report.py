@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.files import unwritable, write_whole
+from peakgate.core.files import remove_output, write_whole
 from peakgate.core.text import as_json, say
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
@@ -202,10 +202,7 @@ def write_json(report: Report, path: Path) -> None:
 
 def clear_verdict(path: Path) -> None:
     """Remove the document of an earlier command, which must not pass for this one's if this one dies."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise unwritable(path, error) from None
+    remove_output(path)
 
 
 def write_verdict(report: Report, path: Path) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import read_limited, unwritable
+from peakgate.core.files import open_output, read_limited, remove_output, unwritable
 from peakgate.core.records import decode
 from peakgate.core.text import counted
 from peakgate.core.verdict import FAULTY, Judgement, Verdict
@@ -104,8 +104,8 @@ class Journal:
         """Open it as an earlier run left it; PeakgateError where another run is at work or nothing can be written."""
         self.path = folder / NAME
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            with open_output(self.path, "ab") as stream:
+                self._descriptor = os.dup(stream.fileno())
         except OSError as error:
             raise unwritable(self.path, error) from None
         try:
@@ -184,7 +184,7 @@ class Journal:
     def close(self, *, keep: bool) -> None:
         """Close it; keep the file where there is something to resume."""
         if not keep or not self.cases:
-            self.path.unlink(missing_ok=True)
+            remove_output(self.path)
         os.close(self._descriptor)
 
 

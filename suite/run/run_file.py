@@ -5,7 +5,6 @@ Names and units of the entries are part of the schema. Files are moved to their 
 
 from __future__ import annotations
 
-import shutil
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from msgspec import to_builtins
 from peakgate.core import records
 from peakgate.core.config import near, version
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import file_digest, unwritable, write_new, write_whole
+from peakgate.core.files import file_digest, make_folder, remove_output, unwritable, write_new, write_whole
 from peakgate.core.report import Report, write_json
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode, Verdict, counts
@@ -220,11 +219,11 @@ class Places:
         """Remove what an earlier run left, so that nothing old can be taken for this run's: PeakgateError if not."""
         stale = [self.out / VERDICT_FILE, *([self.json] if self.json else [])]
         stale += [scratch for path in stale for scratch in path.parent.glob(f".{path.name}.*")]  # of a run killed there
-        stale += [path for path in self.staging.rglob("*") if path.is_file()]
         try:
-            for path in stale:
-                path.unlink(missing_ok=True)
-            self.staging.mkdir(parents=True, exist_ok=True)
+            make_folder(self.out)
+            for path in (*stale, self.staging):
+                remove_output(path)
+            make_folder(self.staging)
         except OSError as error:
             raise unwritable(Path(error.filename or self.out), error) from None
 
@@ -244,13 +243,12 @@ class Places:
             else:
                 folder = (self.storage or default_storage) / path.parent.name
                 published.append(_numbered(folder, path.name, content))
-            path.unlink()
+            remove_output(path)
         return published
 
     def remove_staging(self) -> None:
         """Leave nothing but whole files behind."""
-        if self.staging.is_dir():
-            shutil.rmtree(self.staging)
+        remove_output(self.staging)
 
 
 def storage_folder(given: str | None) -> Path | None:

@@ -1,6 +1,8 @@
+import itertools
 import json
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -8,17 +10,30 @@ from expecting import refuses
 from peakgate.build.sources import source_text
 from peakgate.core import config, records
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import UnreadableFile, a_line_each, file_digest, read_limited, write_whole
+from peakgate.core.files import (
+    UnreadableFile,
+    a_line_each,
+    file_digest,
+    make_folder,
+    open_output,
+    read_limited,
+    refuse_links,
+    remove_output,
+    write_new,
+    write_whole,
+)
+from peakgate.run.journal import Journal
+from peakgate.run.run_file import Places
 
 
 def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
     target = tmp_path / "kept.json"
     target.write_bytes(b"old")
 
-    def refuse(self, other):
+    def refuse(*_given, **_named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pathlib.Path.replace", refuse)
+    monkeypatch.setattr("os.replace", refuse)
     with pytest.raises(KeyboardInterrupt):
         write_whole(target, b"new")
     assert target.read_bytes() == b"old"
@@ -145,3 +160,90 @@ def test_settings_that_are_no_table_are_refused_in_words_of_toml(tmp_path, text)
     (tmp_path / "pyproject.toml").write_text(text)
     with refuses(Code.RECORD, "expected a table"):
         config.find(tmp_path)
+
+
+def _victim(folder):
+    """A folder of somebody else's, and what is in it."""
+    (folder / "deep").mkdir(parents=True)
+    for name in ("file", "bench.journal", "deep/file", "deep/bench.json"):
+        (folder / name).write_text("precious")
+    return {path: path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+OUTPUTS = {
+    "write_whole": lambda path: write_whole(path, "mine"),
+    "write_new": lambda path: write_new(path.with_name("new"), "mine"),
+    "open_output": lambda path: open_output(path).close(),
+    "append": lambda path: open_output(path, "ab").close(),
+    "remove_output": remove_output,
+    "make_folder": lambda path: make_folder(path.with_name("made")),
+    "folder of it": lambda path: make_folder(path / "made"),
+    "journal": lambda path: Journal(path.parent).close(keep=False),
+    "places": lambda path: Places(path.parent).clear(),
+    "staging": lambda path: Places(path.parent).remove_staging(),
+}
+
+
+@pytest.mark.parametrize("output", OUTPUTS.values(), ids=OUTPUTS)
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml", "peakgate.toml"])
+def test_no_output_of_a_project_goes_through_a_link(tmp_path, output, mark):
+    victim, project = tmp_path / "victim", tmp_path / "project"
+    before = _victim(victim)
+    (project / "inside").mkdir(parents=True)
+    (project / mark).mkdir()
+    (project / "inside" / "out").symlink_to(victim)
+    for path in ("inside/out/file", "inside/out/deep/file", "inside/out/made/deep/file"):
+        with suppress(PeakgateError):
+            output(project / path)
+    assert {path: path.read_text() for path in victim.rglob("*") if path.is_file()} == before
+    assert sorted(path.name for path in victim.iterdir()) == ["bench.journal", "deep", "file"]
+
+
+@pytest.mark.parametrize("name", ["bench.journal", "bench.staged", "bench.json", "file"])
+def test_no_file_of_outputs_is_a_link(tmp_path, name):
+    before = _victim(tmp_path / "victim")
+    (tmp_path / "out").mkdir()
+    for target, output in itertools.product(("victim", "victim/file"), OUTPUTS.values()):
+        remove_output(tmp_path / "out" / name)
+        (tmp_path / "out" / name).symlink_to(tmp_path / target)
+        with suppress(PeakgateError):
+            output(tmp_path / "out" / name)
+    assert {path: path.read_text() for path in (tmp_path / "victim").rglob("*") if path.is_file()} == before
+
+
+def test_links_of_the_machine_around_a_project_are_followed(tmp_path):
+    (tmp_path / "disk" / "project").mkdir(parents=True)
+    (tmp_path / "home").symlink_to(tmp_path / "disk")
+    (tmp_path / "disk" / "project" / "pyproject.toml").write_text("")
+    write_whole(tmp_path / "home" / "project" / "out" / "file", "mine")
+    assert (tmp_path / "disk" / "project" / "out" / "file").read_text() == "mine"
+    (tmp_path / "disk" / "project" / "link").symlink_to(tmp_path / "disk")
+    with pytest.raises(PeakgateError) as refused:
+        write_whole(tmp_path / "home" / "project" / "link" / "file", "mine")
+    assert refused.value.code is Code.TAKEN
+
+
+def test_a_folder_whose_entries_are_links_is_refused(tmp_path):
+    refuse_links(tmp_path)
+    (tmp_path / "run.json").symlink_to("nowhere")
+    with pytest.raises(PeakgateError) as refused:
+        refuse_links(tmp_path)
+    assert refused.value.code is Code.TAKEN
+
+
+def test_a_device_is_neither_replaced_nor_removed_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "odd")
+    with pytest.raises(PeakgateError) as refused:
+        write_whole(tmp_path / "odd", "mine")
+    assert refused.value.code is Code.UNWRITABLE
+    assert (tmp_path / "odd").is_fifo()
+
+
+def test_a_folder_is_removed_without_what_its_links_lead_to(tmp_path):
+    before = _victim(tmp_path / "victim")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "link").symlink_to(tmp_path / "victim")
+    remove_output(tmp_path / "out")
+    remove_output(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert {path: path.read_text() for path in before} == before

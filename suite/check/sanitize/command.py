@@ -30,6 +30,7 @@ from peakgate.core import config, terminal
 from peakgate.core.case import Case, Role
 from peakgate.core.catalogue import kernel_name, problems
 from peakgate.core.errors import Code, PeakgateError, refused
+from peakgate.core.files import make_folder, open_output, remove_output
 from peakgate.core.options import VerbParser
 from peakgate.core.processes import run_in_group
 from peakgate.core.report import Report, leave_verdict
@@ -69,7 +70,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     assert program is not None
     version = _version(program)
     folder = chosen.out / "sanitize"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     accepted, today = waivers.read(config.current().baselines / waivers.WAIVERS_FILE).defects, datetime.now(UTC).date()
     tools = []
     for name in dict.fromkeys(chosen.tools or SANITIZER_TOOLS):
@@ -115,10 +116,10 @@ def _missing(program: str | None, device: str) -> str | None:
 def _check(program: str, name: str, functions: Iterable[str], folder: Path, chosen: argparse.Namespace) -> ToolReport:
     records, log, journal = (folder / f"{name}.{kind}" for kind in ("xml", "log", "jsonl"))
     for left_over in (records, log, journal):
-        left_over.unlink(missing_ok=True)
+        remove_output(left_over)
     target = [sys.executable, "-P", "-m", "peakgate.check.sanitize.command", str(journal), "--device", chosen.device]
     target += ["-k", chosen.text] if chosen.text else []
-    with log.open("wb") as stream:
+    with open_output(log, "wb") as stream:
         line = command_line(program, name, records, sorted(functions), target)
         ended = run_in_group(line, chosen.limit_s, stdout=stream, stderr=subprocess.STDOUT)
     report = read_report(name, records, log, journal)
@@ -193,7 +194,7 @@ def launched(arguments: Sequence[str]) -> int:
     add_selection(parser, default="")
     _add_device(parser)
     chosen = parser.parse_args(arguments)
-    with chosen.journal.open("w", encoding="utf-8") as journal:
+    with open_output(chosen.journal) as journal:
 
         def note(entry: dict[str, Any]) -> None:
             journal.write(json.dumps(entry) + "\n")
