@@ -21,6 +21,7 @@ from peakgate.reports.gate.comment import (
     Rest,
     RestError,
     check_run,
+    confirmed,
     from_artifact,
     notify,
     overall,
@@ -29,6 +30,9 @@ from peakgate.reports.gate.comment import (
 )
 
 ASKED_FOR = re.compile(r"gate of #([1-9]\d{0,8}) at ([0-9a-f]{40})")
+JOB = re.compile(r".+ / judge \(([^()]+)\)")
+ARTIFACT = "gate-"
+MOST_PAGES = 10
 FOLDER = ""
 """Where a gate's artifact has its verdict files."""
 
@@ -54,22 +58,46 @@ def pull_request(event: str, number: str, title: str, commit: str) -> tuple[str,
     return None
 
 
-def gathered(api: Rest, run: str, commit: str, judge: str) -> dict[str, dict[str, Any]]:
-    """By runner the verdict files on this commit that the run's artifacts hold; none unless it called ``judge``.
+def gathered(api: Rest, run: str, commit: str, judge: str) -> dict[str, Mapping[str, Any]]:
+    """By runner the verdict files on this commit that the judge's job left; none unless the run called ``judge``.
 
-    The change's own workflow can upload what it likes, also under the name of the judge's artifact.
+    The change's own workflow can upload what it likes, also under the name of the judge's artifact, and have jobs of any
+    name: a pass is one where the judge's job, and all that have its name, succeeded.
     """
     called = api("GET", f"actions/runs/{run}")["referenced_workflows"]
     if not any(each["path"] == judge for each in called):
         return {}
-    found = {}
+    found: dict[str, Mapping[str, Any]] = {}
+    succeeded = judged(api, run)
     for artifact in api("GET", f"actions/runs/{run}/artifacts?per_page=100")["artifacts"]:
-        name = str(artifact["name"])
-        if name.startswith("gate-") and not artifact["expired"] and artifact["size_in_bytes"] <= LONGEST_FILE:
-            found[name.removeprefix("gate-")] = from_artifact(
-                api.raw("GET", f"actions/artifacts/{int(artifact['id'])}/zip"), FOLDER, commit
-            )
-    return found
+        runner = str(artifact["name"]).removeprefix(ARTIFACT)
+        wanted = str(artifact["name"]).startswith(ARTIFACT) and runner in succeeded
+        if wanted and not artifact["expired"] and artifact["size_in_bytes"] <= LONGEST_FILE:
+            content = api.raw("GET", f"actions/artifacts/{int(artifact['id'])}/zip")
+            found[runner] = confirmed(from_artifact(content, FOLDER, commit), succeeded=succeeded[runner])
+    return {runner: found.get(runner, {}) for runner in succeeded}
+
+
+def judged(api: Rest, run: str) -> dict[str, bool]:
+    """By runner whether the judge's job there succeeded; none where the run has more jobs than can be read.
+
+    The name of the judge's job ends as judge.yml has it, whoever calls it, and it asks for the labels of a GPU runner,
+    which runs no other workflow.
+    """
+    jobs: list[Any] = []
+    for page in range(1, MOST_PAGES + 1):
+        listed = api("GET", f"actions/runs/{run}/jobs?filter=latest&per_page=100&page={page}")["jobs"]
+        jobs += listed
+        if len(listed) < 100:
+            break
+    else:
+        return {}
+    named = [(match[1], job) for job in jobs if (match := JOB.fullmatch(str(job["name"])))]
+    own = {runner for runner, job in named if {"self-hosted", runner} <= {*job["labels"]}}
+    return {
+        runner: runner in own and all(job["conclusion"] == "success" for other, job in named if other == runner)
+        for runner in sorted({runner for runner, _ in named})
+    }
 
 
 def post(api: Rest, number: str, text: str) -> None:

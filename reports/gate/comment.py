@@ -34,7 +34,9 @@ MEANINGS = {
 }
 """By exit code, the mildest first."""
 
-CONCLUSIONS = {0: "success", 3: "neutral", 2: "failure", 1: "failure"}
+CONCLUSIONS = {0: "success", 3: "failure", 2: "failure", 1: "failure"}
+"""Of the check: GitHub merges what is neutral."""
+
 FAILING = (
     *("CRASHED", "TIMEOUT", "WRONG", "IMPOSSIBLE", "SLOWER", "BELOW_FLOOR", "MISSING"),
     *("INCOMPARABLE", "INCONCLUSIVE"),
@@ -148,6 +150,11 @@ def from_artifact(content: bytes, folder: str, commit: str) -> dict[str, Any]:
     del digests[f"{GATE}.json"]
     named = {f"{name}.json": gate["files"][f"{name}.json"] for name in FILES if f"{name}.json" in gate["files"]}
     return found if digests == named else {}
+
+
+def confirmed(files: Mapping[str, Any], *, succeeded: bool) -> Mapping[str, Any]:
+    """The verdict files of a job, none where they say pass and the job did not: another job can write its artifact."""
+    return files if succeeded or overall({"": files}) != 0 else {}
 
 
 def _code(document: Any) -> int:

@@ -149,7 +149,7 @@ class GitlabProject:
                 return pipeline, sorted(gate, key=lambda each: _field(each, "id", int))
         return None
 
-    def _verdicts(self, job: Mapping[str, Any], commit: str) -> dict[str, Any]:
+    def _verdicts(self, job: Mapping[str, Any], commit: str) -> Mapping[str, Any]:
         """The verdict files of one job, none where it left no artifact, or one that is too large or has expired."""
         file = job.get("artifacts_file")
         size = file.get("size") if isinstance(file, dict) else None
@@ -161,7 +161,8 @@ class GitlabProject:
             if error.status == 404:
                 return {}
             raise
-        return comment.from_artifact(content, self._folder, commit)
+        succeeded = job.get("status") == "success"
+        return comment.confirmed(comment.from_artifact(content, self._folder, commit), succeeded=succeeded)
 
     def _own_note(self, number: int) -> dict[str, Any] | None:
         """The note with the marker that the token's own user wrote: anybody can write the marker."""

@@ -49,6 +49,8 @@ class GitHub:
     permissions: dict[str, str] = field(default_factory=dict)
     commits: list[str] = field(default_factory=list)
     called: tuple[str, ...] = (JUDGE,)
+    jobs: list[dict[str, Any]] | None = None
+    """The run's jobs; None: the judge's, which ended as its verdict says."""
     checks: list[dict[str, Any]] = field(default_factory=list)
     started: list[dict[str, Any]] = field(default_factory=list)
     refused: int = 0
@@ -71,6 +73,10 @@ class GitHub:
                     for at, name in enumerate(listed)
                 ]
                 found = 200, {"artifacts": entries}
+            case "GET", ["actions", "runs", _, "jobs"]:
+                jobs = [job(name) for name in listed] if self.jobs is None else self.jobs
+                first = 100 * (int(path.rpartition("=")[2]) - 1)
+                found = 200, {"jobs": jobs[first : first + 100]}
             case "GET", ["actions", "artifacts", number, "zip"]:
                 found = 200, self.artifacts[listed[int(number)]]
             case "GET", ["issues", _, "comments"]:
@@ -92,6 +98,13 @@ class GitHub:
                 self.started.append(body)
                 found = 204, None
         return found
+
+
+def job(artifact: str, conclusion: str = "success", caller: str = "gate", **more: Any) -> dict[str, Any]:
+    """The judge's job that uploads an artifact, as the interface lists it."""
+    runner = artifact.removeprefix("gate-")
+    labels = ["self-hosted", "gpu", runner]
+    return {"name": f"{caller} / judge ({runner})", "conclusion": conclusion, "labels": labels, **more}
 
 
 def comment(number: int, body: str, kind: str = "Bot") -> dict[str, Any]:

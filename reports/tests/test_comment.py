@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from github import JUDGE, REPOSITORY, TOKEN, GitHub, artifact, judged, serving
+from github import JUDGE, REPOSITORY, TOKEN, GitHub, artifact, job, judged, serving
 from github import comment as posted
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,7 +107,7 @@ anything = st.recursive(
 def test_whatever_the_files_hold_there_is_a_comment_and_a_check(verdicts: dict[str, Any]) -> None:
     text = render.render(verdicts, COMMIT, URL)
     assert len(text) <= render.LONGEST_COMMENT
-    assert render.check_run(verdicts, COMMIT, URL)["conclusion"] in {"success", "neutral", "failure"}
+    assert render.check_run(verdicts, COMMIT, URL)["conclusion"] in {"success", "failure"}
 
 
 def test_a_comment_that_would_be_too_long_is_cut_between_rows() -> None:
@@ -143,6 +143,50 @@ def test_a_run_that_called_no_judge_has_no_verdict() -> None:
         with serving(GitHub(artifacts={"gate-nvidia-h200": files}, called=called)) as github:
             assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
         assert f"## Peakgate: {code}" in github.comments[0]["body"]
+
+
+H200 = "gate-nvidia-h200"
+FAKE = {"labels": ["ubuntu-latest"]}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "passes"),
+    [
+        ([job(H200)], True),
+        ([job(H200), job("gate-b200")], False),  # whose artifact is missing
+        ([job(H200, "failure")], False),
+        ([job(H200, "cancelled")], False),
+        ([job(H200, "skipped")], False),
+        ([], False),
+        ([job(H200, **FAKE)], False),
+        ([job(H200, "failure"), job(H200, **FAKE)], False),
+        ([job(H200, "failure", "another"), job(H200)], False),
+        ([job(H200, "failure", "a / b"), job(H200, **FAKE)], False),
+        ([{"name": "judge (nvidia-h200)", "conclusion": "success", "labels": ["self-hosted", "nvidia-h200"]}], False),
+        ([*([job("gate-x", **FAKE)] * 250), job(H200, "failure"), job(H200)], False),
+        ([job("gate-x", name="other")] * 2000 + [job(H200, "failure")], False),
+        ([job("gate-x", name="other")] * 250 + [job(H200)], True),
+    ],
+)
+def test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded(
+    jobs: list[dict[str, Any]], passes: bool
+) -> None:
+    files = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT))
+    with serving(GitHub(artifacts={H200: files}, jobs=jobs)) as github:
+        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
+    assert ("## Peakgate: pass" in github.comments[0]["body"]) == passes
+    assert [check["conclusion"] for check in github.checks] == ["success" if passes else "failure"]
+
+
+@pytest.mark.parametrize("code", [1, 2, 3])
+def test_no_end_but_a_pass_is_a_check_that_can_be_merged(code: int) -> None:
+    worse = OK | {"exit_code": code}
+    files = artifact(judged({"protect": OK, "bench": worse, "ab": OK}, "", COMMIT))
+    for ended in ("success", "failure"):
+        with serving(GitHub(artifacts={H200: files}, jobs=[job(H200, ended)])) as github:
+            assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
+        assert f"## Peakgate: {render.MEANINGS[code]}" in github.comments[0]["body"]
+        assert github.checks[0]["conclusion"] == "failure"
 
 
 @pytest.mark.parametrize(

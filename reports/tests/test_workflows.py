@@ -78,7 +78,8 @@ def run(
 
 def judge(origin: tuple[Path, str, str], scratch: Path, head: str, experiment: str, **settings: str) -> workflow.Job:
     """The gate of a change, as judge.yml runs it."""
-    about = {"github.event_name": "pull_request", "github.sha": head, "inputs.head": head}
+    about = {"github.event_name": "pull_request", "github.event.pull_request.head.sha": head, "inputs.head": "innocent"}
+    about |= {"github.sha": "the merge with the base branch"}
     about |= {"github.event.repository.default_branch": "main", "github.repository": "us/kernels"}
     about |= {"github.event.pull_request.head.repo.full_name": "us/kernels"}
     return run("judge.yml", origin, scratch, about, STAND_IN_AB=experiment, **settings)
@@ -165,7 +166,7 @@ def test_what_sets_up_the_judge_neither_starts_in_the_change_nor_reads_its_setti
         if "run" in step:
             assert step["working-directory"] == "${{ runner.temp }}"
     assert {"UV_NO_CONFIG": "1", "PIP_CONFIG_FILE": "/dev/null"}.items() <= job["env"].items()
-    assert set(workflow.read("judge.yml")[0]["on"]["workflow_call"]["inputs"]) == {"head"}
+    assert workflow.read("judge.yml")[0]["on"] == {"workflow_call": None}
 
 
 def changing(folder: Path, files: dict[str, str]) -> str:
@@ -184,8 +185,73 @@ def test_the_changes_own_workflow_only_calls_the_judge_of_the_base_branch() -> N
     document, job = workflow.read("gate.yml")
     assert "steps" not in job
     assert job["uses"].endswith("/.github/workflows/judge.yml@main")
-    assert set(job["with"]) == {"head"}
+    assert "with" not in job
     assert document["permissions"] == {"contents": "read"}
+
+
+OURS, THEIRS = "us/kernels", "them/kernels"
+PULL_REQUEST = {"pull_request.head.sha": "c" * 40, "pull_request.head.repo.full_name": OURS}
+MERGE_GROUP = {"merge_group.head_sha": "d" * 40}
+DISPATCH = {"inputs.head": "e" * 40, "inputs.pull_request": "12"}
+EVENTS: list[tuple[str, str, dict[str, str], str | None]] = [
+    ("pull_request", "refs/pull/12/merge", PULL_REQUEST, "c" * 40),
+    ("pull_request", "refs/pull/12/merge", PULL_REQUEST | {"pull_request.head.repo.full_name": THEIRS}, None),
+    ("pull_request", "refs/pull/12/merge", PULL_REQUEST | {"pull_request.head.repo.full_name": ""}, None),
+    ("merge_group", "refs/heads/gh-readonly-queue/main/pr-12", MERGE_GROUP, "d" * 40),
+    ("workflow_dispatch", "refs/heads/main", DISPATCH, "e" * 40),
+    ("workflow_dispatch", "refs/heads/change", DISPATCH, None),
+    ("workflow_dispatch", "refs/tags/main", DISPATCH, None),
+    *(
+        (event, "refs/heads/main", PULL_REQUEST | {"pull_request.head.repo.full_name": repository}, None)
+        for event in ("pull_request_review", "pull_request_review_comment", "pull_request_target")
+        for repository in (OURS, THEIRS)
+    ),
+    *(
+        (event, "refs/heads/main", {}, None)
+        for event in ("push", "schedule", "issue_comment", "workflow_run", "repository_dispatch", "release", "create")
+    ),
+]
+"""By event the branch or tag of the run, what GitHub says of it, and the commit that is judged; None: no job runs."""
+
+
+@pytest.mark.parametrize("file", ["judge.yml", "github-judge.yml"])
+@pytest.mark.parametrize(("event", "ref", "about", "judged"), EVENTS)
+def test_the_event_names_the_commit_and_other_events_reach_no_gpu(
+    file: str, event: str, ref: str, about: dict[str, str], judged: str | None
+) -> None:
+    templates = workflow.ROOT / "suite" / "core" / "templates"
+    document, job = workflow.read(file if file == "judge.yml" else str(templates / file))
+    context = {"github.event_name": event, "github.ref": ref, "github.repository": OURS, "github.sha": "f" * 40}
+    context |= {"github.event.repository.default_branch": "main", "inputs.head": "innocent"}
+    context |= {f"github.event.{name}": value for name, value in about.items()}
+    assert workflow.wanted(job["if"], context) == (judged is not None)
+    assert document["on"] == {"workflow_call": None}
+    if judged is not None:
+        assert workflow.filled(job["env"]["HEAD"], context) == judged
+        assert job["steps"][0]["with"]["ref"] == "${{ env.HEAD }}"
+
+
+@pytest.mark.parametrize("file", ["judge.yml", "github-judge.yml"])
+def test_a_judge_drops_no_waiting_change_and_is_not_passed_by_being_skipped(file: str) -> None:
+    templates = workflow.ROOT / "suite" / "core" / "templates"
+    _, job = workflow.read(file if file == "judge.yml" else str(templates / file))
+    assert job["concurrency"]["queue"] == "max"
+    assert "cancel-in-progress" not in job["concurrency"]
+    assert job["name"] == "judge (${{ matrix.runner }})"
+    assert "${{ matrix.runner }}" in job["runs-on"]
+
+
+def test_no_workflow_takes_kernels_that_a_checkout_has_built() -> None:
+    templates = workflow.ROOT / "suite" / "core" / "templates"
+    files = [*workflow.WORKFLOWS.glob("*.yml"), *templates.glob("github*.yml")]
+    for file in files:
+        jobs = workflow.YAML(typ="safe").load(file)["jobs"].values()
+        steps = [step for job in jobs for step in job.get("steps", []) if "run" in step]
+        runs = [at for at, step in enumerate(steps) if "nox -s" in step["run"] or "peakgate bench" in step["run"]]
+        runs += [at for at, step in enumerate(steps) if ".ci/run" in step["run"] or "peakgate check" in step["run"]]
+        for at in runs:
+            before = "".join(step["run"] for step in steps[:at])
+            assert "PEAKGATE_CACHE=$RUNNER_TEMP/cache" in before, file
 
 
 def test_a_forks_pull_request_runs_nothing_on_our_machines(origin: tuple[Path, str, str], tmp_path: Path) -> None:

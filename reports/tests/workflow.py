@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ab_fake import git
+from peakgate.core.files import CACHE_VARIABLE
 from ruamel.yaml import YAML
+from stand_in_for_gate import with_runtime
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
@@ -152,6 +154,7 @@ def run(workflow: str, origin: Path, scratch: Path, context: Mapping[str, Any], 
     environment = _environment(scratch) | settings
     defined = {**document.get("env", {}), **job.get("env", {})}
     environment |= {name: filled(value, context) for name, value in defined.items()}
+    context = {**context, **{f"env.{name}": environment[name] for name in defined}}
     for step in job["steps"]:
         condition = str(step.get("if", "true"))
         name = str(step.get("name") or step.get("uses", step.get("run"))).split("@")[0].splitlines()[0]
@@ -168,9 +171,12 @@ def run(workflow: str, origin: Path, scratch: Path, context: Mapping[str, Any], 
             own = {key: filled(value, context) for key, value in step.get("env", {}).items()}
             folder = Path(filled(step.get("working-directory", result.workspace), context))
             ran = _bash(filled(step["run"], context), folder, environment | own)
-            environment |= dict(
+            given = dict(
                 line.split("=", 1) for line in Path(environment["GITHUB_ENV"]).read_text().splitlines() if "=" in line
             )
+            if given.get(CACHE_VARIABLE) not in (None, environment[CACHE_VARIABLE]):
+                with_runtime(Path(given[CACHE_VARIABLE]))
+            environment |= given
         else:
             raise NotImplementedError(f"{workflow}: {step}")
         result.steps.append(Step(name, *ran))
@@ -193,7 +199,14 @@ def _environment(scratch: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "PEAKGATE_"))}
     search = os.pathsep.join((str(tools), str(Path(sys.executable).parent), os.environ["PATH"]))
     cache = os.environ.get("PEAKGATE_CACHE", str(ROOT / ".cache"))
-    ours = {"PATH": search, "PEAKGATE_CACHE": cache, "CI": "true", "GITHUB_ACTIONS": "true", "NO_COLOR": "1"}
+    ours = {
+        "PATH": search,
+        "RUNNER_TEMP": str(scratch / "temp"),
+        "PEAKGATE_CACHE": cache,
+        "CI": "true",
+        "GITHUB_ACTIONS": "true",
+        "NO_COLOR": "1",
+    }
     return kept | ours | {name: str(path) for name, path in files.items()}
 
 
