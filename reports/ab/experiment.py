@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from peakgate.core.files import scratch_folder
+from peakgate.core.processes import own_bytecode
 from peakgate.core.verdict import FAULTY, Verdict
 from peakgate.reports.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
 from peakgate.reports.ab.folders import SideFolder
@@ -122,7 +123,7 @@ def _opened(
         scratch = stack.enter_context(scratch_folder("ab-runs"))
         judges = (None, folders[0].path if judged_by_base else None)
         temporary = {"TMPDIR": str(scratch)}  # what a process that is killed leaves goes with it
-        temporary |= one_choice(scratch, os.environ)
+        temporary |= own_bytecode(scratch) | one_choice(scratch, os.environ)
         sides = {
             which: stack.enter_context(
                 SideProcesses(

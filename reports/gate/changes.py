@@ -17,7 +17,7 @@ from peakgate.core.report import Row
 from peakgate.run.terms import PROMISED, Contract, changes
 
 NONE = "none"
-FLOOR, RUN = "floor", "run"
+FLOOR, RUN, FILE = "floor", "run", "file"
 
 
 class ChangeKind(StrEnum):
@@ -30,6 +30,7 @@ class ChangeKind(StrEnum):
     FORGED = "run that cannot be trusted"
     LINK = "symbolic link"
     REPOSITORY = "nested repository"
+    COMPILED = "code that is not source"
     CONTRACT = "contract changed"
     CASE_DROPPED = "case dropped"
     SETTING = "setting changed"
@@ -120,12 +121,19 @@ REVIEWED = (
     "pyproject.toml",
     "peakgate.toml",
     "conftest.py",
+    "*/conftest.py",
     "requirements*",
     "*.lock",
     "suite/*",
     "reports/*",
 )
 """Files that decide how a change is judged. Of a project that is not this tool's own, the last two do not exist."""
+
+COMPILED = (".pyc", ".so", ".pyd")
+"""Endings of what Python imports, in place of a source beside it, and a reviewer cannot read."""
+
+KERNEL_SOURCES = (".cu", ".cuh", ".h", ".hpp", ".inl")
+"""Endings of files that only a compiler reads, which a run measures."""
 
 
 def floor_changes(gpu: str, before: Mapping[str, float], after: Mapping[str, float]) -> list[ProtectedChange]:
@@ -157,15 +165,26 @@ def run_changes(files: Iterable[FileChange]) -> list[ProtectedChange]:
     return found
 
 
-def repository_changes(files: Iterable[FileChange], kernels: Collection[str]) -> list[ProtectedChange]:
-    """Nested repositories in, or around, the folder of kernels: contracts of the cases in them cannot be compared.
-
-    ``kernels`` are the folder's names, one more where it is a link.
-    """
+def repository_changes(files: Iterable[FileChange], places: Collection[str]) -> list[ProtectedChange]:
+    """Nested repositories in, or around, folders from which Python is imported: nothing in them can be compared."""
     return [
         ProtectedChange("", ChangeKind.REPOSITORY, RUN, file.path, file.before, file.after)
         for file in sorted(files, key=lambda each: each.path)
-        if file.repository and any(_within(file.path, name) or _within(name, file.path) for name in kernels)
+        if file.repository and any(_within(file.path, name) or _within(name, file.path) for name in places)
+    ]
+
+
+def compiled_changes(files: Iterable[FileChange], places: Collection[str]) -> list[ProtectedChange]:
+    """Files that Python can import and that are not source, anywhere: a conftest.py makes any folder importable.
+
+    A file, not a folder, among ``places`` from which Python is imported is an archive of modules.
+    """
+    return [
+        ProtectedChange("", ChangeKind.COMPILED, FILE, file.path, file.before, file.after)
+        for file in sorted(files, key=lambda each: each.path)
+        if not file.repository
+        and not (file.state == "D" and "__pycache__/" in file.path)  # which no judge reads
+        and (file.path.endswith(COMPILED) or (file.path in places and not file.link))
     ]
 
 
@@ -199,21 +218,23 @@ def setting_changes(before: ProjectSettings | None, after: ProjectSettings | Non
 
 
 def reviewed_changes(
-    files: Iterable[FileChange], baselines: str, benchmarks: Collection[str] = (), kernels: Collection[str] = ()
+    files: Iterable[FileChange], baselines: str, benchmarks: Collection[str] = (), imported: Collection[str] = ()
 ) -> list[ProtectedChange]:
     """Changed files that decide how a change is judged; ``baselines`` is their folder, as the paths name it.
 
     ``benchmarks`` are files or folders of benchmark tests: work, reference and tolerance of a callable stand there.
-    ``kernels`` are the folder's names: Python there says what is expected at sizes that are not compared.
+    ``imported`` are those of kernels and ``pythonpath``: Python there, and the data that it reads, say what is expected
+    at sizes that are not compared.
     """
     found = []
     for file in sorted(files, key=lambda each: each.path):
         inside = file.path.removeprefix(f"{baselines}/") if file.path.startswith(f"{baselines}/") else None
         named = any(fnmatch(file.path, pattern) for pattern in REVIEWED)
         named |= any(_within(file.path, place) for place in benchmarks)
-        named |= file.path.endswith(".py") and any(_within(file.path, name) for name in kernels)
+        source = file.path.endswith(KERNEL_SOURCES) and not file.link
+        named |= not source and any(_within(file.path, name) for name in imported)
         if named or (inside is not None and not _judged_already(inside)):
-            found.append(ProtectedChange("", ChangeKind.REVIEW, "file", file.path, file.before, file.after))
+            found.append(ProtectedChange("", ChangeKind.REVIEW, FILE, file.path, file.before, file.after))
     return found
 
 
@@ -231,7 +252,7 @@ def rule(changes: Sequence[ProtectedChange], acknowledgements: Sequence[Acknowle
 
 
 def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
+    return folder in (".", path) or path.startswith(f"{folder}/")
 
 
 def _judged_already(inside: str) -> bool:

@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,10 +26,11 @@ from peakgate.core import config, git, records, sandbox, seccomp, terminal
 from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import file_digest, scratch_folder, write_whole
-from peakgate.core.processes import print_output, sigterm_interrupts
+from peakgate.core.processes import BYTECODE, import_path, print_output, sigterm_interrupts
 from peakgate.core.report import Report, Row, write_verdict
 from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
+from peakgate.device.choose import gpu_indices
 from peakgate.reports.ab.folders import worktree
 from peakgate.reports.gate import branch
 from peakgate.reports.gate.branch import Refs
@@ -42,7 +44,7 @@ KEPT_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "GITHUB_STEP_SUMMARY", "CI"),
 )
-"""Inherited environment variables: paths of programs and the choice of the GPU; not PYTHONPATH, for example."""
+"""Inherited environment variables: paths of programs and the choice of the GPU."""
 
 OF_TESTS = " of benchmark tests"
 NOTHING_KEPT = "verdicts and reports are not kept; --out NEW_FOLDER keeps them"
@@ -70,6 +72,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     repository = git.top_of(options.repository.absolute()).resolve()
     out = None if options.out is None else _outside(options.out, repository, "--out")
     refs = branch.refs(repository, options.base, options.head, options.branch)
+    if missing := _no_gpu(options.device):
+        document: dict[str, object] = {"base": refs.base, "head": refs.head, "branch": refs.tip}
+        if out is not None:
+            undecided = Report(verb, ExitCode.UNDECIDED, fields=document | {"steps": {}, "files": {}}, unit="step")
+            write_verdict(undecided, out / GATE_FILE)
+        raise CannotDecide(f"not judged: {missing}", Code.NO_GPU)
     inside = options.repository.resolve().relative_to(repository)
     with sigterm_interrupts(), _home(options.home, repository) as home:
         with _trees(refs, repository, home) as (base, head):
@@ -91,6 +99,17 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             shutil.copytree(home / "out", out, symlinks=True)
     say(_where_it_stays(f"verdict: {home / 'out' / GATE_FILE}", home, options) or NOTHING_KEPT)
     return code
+
+
+def _no_gpu(device: str) -> str:
+    """Why no step could measure; empty where one can, or is not asked to. PeakgateError for a device that is none."""
+    try:
+        there = device == "cpu" or bool(gpu_indices(device))
+    except PeakgateError as error:
+        if error.code is not Code.NO_GPU:
+            raise
+        return error.message
+    return "" if there else "no GPU answers on this machine; check nvidia-smi, or use --device cpu"
 
 
 def _where_it_stays(line: str, home: Path, options: argparse.Namespace) -> str | None:
@@ -202,7 +221,7 @@ def _judged(
         say(f"no system calls are denied to it: {unfiltered}\n")
     say("".join(f"without effect: setting {name} of the change\n" for name in ignored))
     say("".join(f"removed: {name}, a link that leads out of the repository\n" for name in removed))
-    gate = _Gate(options, refs, home, base, head, _environment(home))
+    gate = _Gate(options, refs, home, base, head, _environment(home, git.tree_of(options.repository)))
     gate.judge_by(_settings_text(settings, benchmarks=(), build=None))
     steps = {"protect": gate.protect()}
     if settings.build is not None:
@@ -281,9 +300,14 @@ def _settings_text(settings: ProjectSettings, **changed: object) -> str:
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in known.items() if value is not None)
 
 
-def _environment(home: Path) -> dict[str, str]:
-    """Environment of the judge's processes: only the caller's paths of programs and the choice of the GPU."""
+def _environment(home: Path, repository: Path) -> dict[str, str]:
+    """Environment of the judge's processes: only the caller's paths of programs and the choice of the GPU.
+
+    PYTHONPATH names what this process imports from it, never a folder in or around the change's ``repository``.
+    """
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    if path := import_path(repository, home):
+        kept["PYTHONPATH"] = os.pathsep.join(path)
     return (
         kept
         | git.environment()
@@ -294,7 +318,7 @@ def _environment(home: Path) -> dict[str, str]:
             config.SETTINGS_VARIABLE: str(home / "settings.toml"),
             "PYTHONSAFEPATH": "1",
             "PYTHONNOUSERSITE": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
+            BYTECODE: str(home / "tmp" / "bytecode"),
             "UV_NO_CONFIG": "1",
             "PIP_CONFIG_FILE": os.devnull,
             "NO_COLOR": "1",
@@ -372,8 +396,10 @@ class _Gate:
     def _run(self, verb: str, folder: Path, out: Path, *given: str) -> GateStep:
         """Run a verb in a folder; its exit code, which its verdict has to confirm."""
         say(f"peakgate {verb}\n")
-        command = [sys.executable, "-I", "-m", "peakgate", verb, *given, "--out", str(out)]
-        process = subprocess.Popen(command, cwd=folder, env=self.environment, start_new_session=True, **_PIPED)
+        command = [sys.executable, "-P", "-s", "-m", "peakgate", verb, *given, "--out", str(out)]
+        bytecode = tempfile.mkdtemp(prefix="bytecode.", dir=self.home / "tmp")  # empty: no tree's is read
+        environment = {**self.environment, BYTECODE: bytecode}
+        process = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **_PIPED)
         code = print_output(process, STEP_LIMIT_S, shown=lambda line: _where_it_stays(line, self.home, self.options))
         if code == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -20,7 +20,7 @@ from peakgate.core.config import Project
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, opened, read_limited, scratch_folder
 from peakgate.core.processes import Asked, own_module
-from peakgate.core.report import Report, write_json
+from peakgate.core.report import Report, clear_verdict, write_json
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.floors import load_floors
@@ -48,7 +48,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             Code.UNREADABLE,
         )
     if options.out is not None:
-        (options.out / "protect.json").unlink(missing_ok=True)  # a command that fails must not leave an older verdict
+        clear_verdict(options.out / "protect.json")
     commit = git.commit_of(options.base, folder.parent, "--base")
     root = git.top_of(folder.parent)
     project = _project(folder.parent, root)
@@ -58,10 +58,12 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     inside = _without_repacked(below, commit, folder)
     _read_new_floors(folder, inside)
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
+    tests, imported = _places(root, project)
+    found += changes.compiled_changes(files, [*tests, *imported])
+    found += changes.repository_changes(files, [*tests, *imported])
     if not options.no_contracts:
-        found += changes.repository_changes(files, _kernels(root, project))
         found += _contract_changes(options.base, commit, root, folder.parent, project)
-    found += changes.reviewed_changes(files, name, *_with_python(root, project))
+    found += changes.reviewed_changes(files, name, tests, imported)
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
     record = report(changes.rule(found, words), options.base, commit, strict=options.strict)
@@ -74,10 +76,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
 def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
-        "List what the working tree, against the commit REF, does to what judges it. Floors lowered or "
-        "dropped, saved runs edited, deleted or forged, links, nested repositories among baselines and kernels, and "
-        "changed contracts of cases fail, unless an acknowledgement names the exact old and new value. Files of the "
-        "judge itself are listed for review.",
+        "List what the working tree, against the commit REF, does to what judges it. Floors lowered or dropped, saved "
+        "runs edited, deleted or forged, links, nested repositories among baselines and Python, code that is not "
+        "source, and changed contracts of cases fail, unless an acknowledgement names the exact old and new value. "
+        "Files of the judge itself are listed for review.",
         "exit codes: 0 nothing, or all of it acknowledged, 1 something is not, 2 bad input",
     )
     parser.add_argument("--base", required=True, metavar="REF", help="the commit to merge into, as origin/main")
@@ -148,25 +150,29 @@ def _project(folder: Path, root: Path) -> Project | None:
     return found if found is not None and found.root.resolve().is_relative_to(root.resolve()) else None
 
 
-def _kernels(root: Path, project: Project | None) -> set[str]:
-    """The names of the folder of kernels in the tree, two where it is a link; none without it."""
-    if project is None or not project.kernels.is_dir():
-        return set()
-    as_written = os.path.relpath(project.kernels, root)
-    return {as_written, os.path.relpath(project.kernels.resolve(), root.resolve())}
+def _places(root: Path, project: Project | None) -> tuple[list[str], list[str]]:
+    """Where Python is imported from, as git names it: benchmark tests, then the folders of kernels and ``pythonpath``.
 
-
-def _with_python(root: Path, project: Project | None) -> tuple[list[str], list[str]]:
-    """The working tree's benchmark tests, and its folder of kernels, as git names their files or folders."""
-    top = root.resolve()
+    A folder that is a link has two names, and so has what a link in it leads to.
+    """
     if project is None:
         return [], []
 
-    def named(paths: Iterable[Path]) -> list[str]:
-        real = [Path(os.path.realpath(path)) for path in paths]  # a loop of links is itself
-        return [path.relative_to(top).as_posix() for path in real if path.is_relative_to(top)]
+    def named(places: Iterable[Path]) -> list[str]:
+        linked = [path for place in places for path in (place, *_links(place))]
+        paths = [Path(os.path.normpath(path)) for path in linked]
+        paths += [Path(os.path.realpath(path)) for path in linked]  # a loop of links is itself
+        tops = (root.absolute(), root.resolve())
+        found = [path.relative_to(top).as_posix() for path in paths for top in tops if path.is_relative_to(top)]
+        return list(dict.fromkeys(found))
 
-    return named(project.benchmarks), named([project.kernels])
+    return named(project.benchmarks), named([project.kernels, *project.pythonpath])
+
+
+def _links(place: Path) -> Iterator[Path]:
+    """The links below a folder, those that a link leads to not included."""
+    for folder, folders, files in os.walk(place):
+        yield from (path for name in (*folders, *files) if (path := Path(folder, name)).is_symlink())
 
 
 def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:

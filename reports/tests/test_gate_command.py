@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib._bootstrap_external as imports
 import json
+import marshal
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,8 +109,8 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     """The emulator's runtime in each gate's own cache."""
     of_gate = command._environment
 
-    def environment(home: Path) -> dict[str, str]:
-        found = of_gate(home)
+    def environment(home: Path, repository: Path) -> dict[str, str]:
+        found = of_gate(home, repository)
         with_runtime(Path(found["PEAKGATE_CACHE"]))
         return found
 
@@ -391,3 +394,75 @@ def test_benchmark_tests_run_in_processes_of_their_own_and_are_marked(clones: Cl
     assert clones.verdict["runs_the_change"] == ["bench of benchmark tests", "ab of benchmark tests"]
     tests = json.loads((clones.out / "tests" / "bench.json").read_text())
     assert [each["case"] for each in tests["cases"]] == ["benchmarks-bench_twice.bench_twice"]
+
+
+FORGED = 'FAMILY = __import__("sys").modules["nothing"]  # ran'
+
+
+def bytecode(source: str, name: str) -> bytes:
+    """Bytecode that Python takes for that of any source of this name: it says that nobody need compare them."""
+    unchecked = (0b01).to_bytes(4, "little") + bytes(8)
+    return imports.MAGIC_NUMBER + unchecked + marshal.dumps(compile(source, name, "exec"))
+
+
+def unchecked(folder: Path, source: str) -> str:
+    """Commit unchecked bytecode beside the sources; the commit."""
+    for package, name in (("kernels/twice", "family"), ("src", "refs")):
+        path = folder / package / "__pycache__" / f"{name}.{sys.implementation.cache_tag}.pyc"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytecode(source, name))
+    return commit(folder, {})
+
+
+def test_bytecode_that_a_change_adds_is_refused_by_name(clones: Clones) -> None:
+    clones.change({})
+    head = unchecked(clones.origin.parent / "fork", FORGED)
+    git(clones.runner, "fetch", "--quiet", str(clones.origin.parent / "fork"), head)
+    assert clones.gate("origin/main", head) == 1
+    listed = json.loads((clones.out / "protect.json").read_text())["changes"]["failing"]
+    tag = sys.implementation.cache_tag
+    assert [(each["kind"], each["term"], each["what"]) for each in listed] == [
+        ("code that is not source", "file", f"kernels/twice/__pycache__/family.{tag}.pyc"),
+        ("code that is not source", "file", f"src/__pycache__/refs.{tag}.pyc"),
+    ]
+    assert clones.cases() == {"twice.twice-256": "NO_FLOOR"}  # head's own is not read either
+
+
+def test_bytecode_that_the_base_has_is_not_read(clones: Clones) -> None:
+    unchecked(clones.origin, FAMILY.replace("bytes=", "tolerance=1e9, bytes="))
+    git(clones.runner, "fetch", "--quiet", "origin")
+    fork = clones.origin.parent / "fork"
+    git(clones.origin.parent, "clone", "--quiet", str(clones.origin), str(fork))
+    head = clones.change({"kernels/twice/twice.cu": KERNEL % "3.0f"})
+    assert clones.gate("origin/main", head) == 1
+    assert clones.cases() == {"twice.twice-256": "WRONG"}
+
+
+REFERENCE = "def twice(xp, given):\n    return {} * given\n"
+
+
+def test_a_reference_below_the_pythonpath_is_for_review(clones: Clones) -> None:
+    own = {"peakgate.toml": 'pythonpath = ["src"]\n', "src/refs.py": REFERENCE.format(2)}
+    own["kernels/twice/family.py"] = "from refs import twice\n" + FAMILY.replace("lambda xp, given: 2 * given", "twice")
+    commit(clones.origin, own)
+    git(clones.runner, "fetch", "--quiet", "origin")
+    wrong = "(2 if given.size < 100_000 else 3)"
+    head = clones.change({"src/refs.py": REFERENCE.format(wrong), "src/table.csv": "3", "other/file.csv": "3"})
+    assert clones.gate("origin/main", head) == 3
+    listed = json.loads((clones.out / "protect.json").read_text())["changes"]["review"]
+    assert [each["what"] for each in listed] == ["src/refs.py", "src/table.csv"]
+
+
+@pytest.mark.parametrize("device", ["gpu:0", "auto"])
+def test_without_a_gpu_a_gate_ends_at_once_with_one_line(
+    clones: Clones, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], device: str
+) -> None:
+    monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 0)
+    head = clones.change({"kernels/twice/twice.cu": KERNEL % "(1.0f + 1.0f)"})
+    arguments = ["gate", "origin/main", head, "--device", device, "--repository", str(clones.runner)]
+    assert main([*arguments, "--out", str(clones.out)]) == 3
+    printed = capsys.readouterr()
+    assert len((printed.out + printed.err).splitlines()) == 1
+    assert Code.NO_GPU.value in printed.err
+    assert (clones.verdict["exit_code"], clones.verdict["head"], clones.verdict["steps"]) == (3, head, {})
+    assert main([*arguments, "--device", "gpu:x"]) == 2

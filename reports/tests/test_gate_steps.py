@@ -236,7 +236,7 @@ def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passe
     (head / "out").symlink_to("/etc")
     monkeypatch.setattr(gate._Gate, "build", lambda self, text, timeout_s: build if text == "make" else None)
     monkeypatch.setattr(gate._Gate, "measured", lambda self, settings: {"bench": OPEN, of_tests: OK})
-    steps, document = gate._judged(argparse.Namespace(), REFS, trees, (base, head))
+    steps, document = gate._judged(argparse.Namespace(repository=trees), REFS, trees, (base, head))
     measured = {} if build is WORSE else {"bench": OPEN, of_tests: OK}
     assert steps == {"protect": OK} | ({"build": build} if build else {}) | measured
     ignored = ["kernels", "build"] if build else ["kernels"]
@@ -276,7 +276,7 @@ def test_a_base_without_a_project_and_a_change_that_moved_it_are_not_judged(tree
     if broken == "a file":
         head.touch()
     with pytest.raises(PeakgateError) as refused:
-        gate._judged(argparse.Namespace(), REFS, trees, (base, head))
+        gate._judged(argparse.Namespace(repository=trees), REFS, trees, (base, head))
     assert (refused.value.code, refused.value.exit_code) == (Code.PROJECT, 3 if broken == "no base" else 2)
 
 
@@ -314,6 +314,7 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
     monkeypatch.setattr(gate, "worktree", worktree)
     monkeypatch.setattr(gate, "_judged", judged)
     monkeypatch.setattr(branch, "refs", refs)
+    monkeypatch.setattr(gate, "gpu_indices", lambda _device: (0,))
     home, out = tmp_path / "own", tmp_path / "out"
     more = ["--home", str(home), "--out", str(out)] if named else ["--no-benchmark-tests"]
     assert gate.main("gate", ["main", "change", "--repository", str(inside), "--branch", "origin/main", *more]) == code
@@ -411,14 +412,22 @@ def test_settings_of_the_change_are_named_and_the_bases_are_written(tmp_path: Pa
     assert config.settings_in(tmp_path) == ProjectSettings(kernels="kernels", benchmarks=("a b",))
 
 
-def test_of_the_callers_environment_only_places_of_programs_and_the_gpu_are_kept(
+def test_of_the_callers_environment_only_places_of_programs_packages_and_the_gpu_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", "/evil")
+    repository, packages = tmp_path / "clone", tmp_path / "packages"
+    for folder in (repository / "src", packages):
+        folder.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(repository / "src")
+    of_change = [str(repository), str(repository / "src"), str(tmp_path), str(tmp_path / "link"), "src", ""]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*of_change, str(packages), str(tmp_path / "gone")]))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    found = gate._environment(tmp_path)
-    assert "PYTHONPATH" not in found
+    monkeypatch.setattr("site.ENABLE_USER_SITE", False)
+    found = gate._environment(tmp_path / "home", repository)
+    assert found["PYTHONPATH"] == str(packages)
     assert (found["CUDA_VISIBLE_DEVICES"], found["PATH"]) == ("1", os.environ["PATH"])
     assert git.environment().items() <= found.items()
-    inside = {found[name] for name in ("PEAKGATE_CACHE", "CUPY_CACHE_DIR", "TMPDIR", config.SETTINGS_VARIABLE)}
-    assert all(value.startswith(str(tmp_path)) for value in inside)
+    names = ("PEAKGATE_CACHE", "CUPY_CACHE_DIR", "TMPDIR", config.SETTINGS_VARIABLE, "PYTHONPYCACHEPREFIX")
+    assert all(found[name].startswith(str(tmp_path / "home")) for name in names)
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    assert "PYTHONPATH" not in gate._environment(tmp_path / "home", repository)

@@ -446,20 +446,34 @@ def test_a_project_around_the_repository_is_not_the_repositorys(
     assert main(["protect", "--base", "base", "--baselines", "baselines"]) == 0
 
 
-def test_the_folder_of_kernels_has_two_names_where_it_is_a_link_and_none_where_it_is_missing(project: Path) -> None:
+def test_a_folder_that_is_a_link_and_what_links_in_it_lead_to_have_two_names(project: Path) -> None:
     found = protect._project(project, project)
-    assert protect._kernels(project, found) == {"kernels"}
+    assert protect._places(project, found) == ([], ["kernels"])
     (project / "kernels").rename(project / "others")
-    assert protect._kernels(project, found) == set()
     (project / "kernels").symlink_to("others")
-    assert protect._kernels(project, found) == {"kernels", "others"}
+    (project / "others" / "a" / "refs.py").symlink_to("../../data/refs.txt")
+    (project / "others" / "out").symlink_to("/etc")
+    expected = ["kernels", "kernels/a/refs.py", "kernels/out", "others", "data/refs.txt"]
+    assert set(protect._places(project, found)[1]) == set(expected)
 
 
 def test_a_folder_of_kernels_that_is_a_link_to_itself_keeps_its_name(project: Path) -> None:
     found = protect._project(project, project)
     (project / "kernels").rename(project / "others")
     (project / "kernels").symlink_to("kernels")
-    assert protect._with_python(project, found)[1] == ["kernels"]
+    assert protect._places(project, found)[1] == ["kernels"]
+
+
+def test_code_that_is_not_source_fails_until_it_is_acknowledged(project: Path) -> None:
+    file = project / "lib" / "refs.so"
+    file.parent.mkdir()
+    file.write_text("")
+    git("add", "--force", "lib")
+    ((gpu, kind, what, before, after),) = changed("--no-contracts")
+    assert (gpu, kind, what, before) == ("", "code that is not source", "lib/refs.so", "none")
+    entry = f'case = "lib/refs.so"\nterm = "file"\nfrom = "none"\nto = "{after}"\nreason = "ours"\nexpires = {SOON}'
+    acknowledge(project / "baselines", entry)
+    assert changed("--no-contracts") == []
 
 
 def test_a_base_without_kernels_has_no_contracts_to_compare(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -528,7 +542,11 @@ def test_the_python_of_benchmark_tests_and_kernels_inside_the_tree_is_for_review
     (project / "peakgate.toml").write_text('benchmarks = ["tests"]\n')
     (project / "tests").symlink_to(project.parent)
     (project / "kernels" / "a" / "family.py").write_text("FAMILY = 1")
-    assert [each[2] for each in changed("--no-contracts", of="review")] == ["kernels/a/family.py", "peakgate.toml"]
+    assert [each[2] for each in changed("--no-contracts", of="review")] == [
+        "kernels/a/family.py",
+        "peakgate.toml",
+        "tests",
+    ]
     (project / "tests").unlink()
     (project / "tests").mkdir()
     (project / "tests" / "test_x.cfg").write_text("")

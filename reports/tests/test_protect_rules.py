@@ -19,6 +19,7 @@ from peakgate.reports.gate.changes import (
     ChangeKind,
     FileChange,
     ProtectedChange,
+    compiled_changes,
     contract_changes,
     floor_changes,
     repository_changes,
@@ -197,8 +198,11 @@ def test_files_that_decide_how_a_change_is_judged_are_for_review(path: str) -> N
     ("path", "listed"),
     [
         ("kernels/a/a.cu", False),
+        ("kernels/a/a.cuh", False),
         ("kernels/a/family.py", True),
+        ("kernels/a/table.npy", True),
         ("other/a/family.py", True),
+        ("deep/conftest.py", True),
         ("kernels2/family.py", False),
         ("tool.py", False),
         ("tests/data.txt", True),
@@ -221,6 +225,40 @@ def test_benchmark_tests_and_the_python_of_kernels_are_for_review_and_other_file
     assert [(each.kind, each.what, each.before, each.after) for each in found] == (
         [("for review", path, "1", "2")] if listed else []
     )
+
+
+@pytest.mark.parametrize("path", ["tool.py", "deep/data.txt", "src/refs.py", "README.md"])
+def test_where_the_top_folder_is_imported_from_every_file_but_kernels_is_for_review(path: str) -> None:
+    files = [FileChange("M", path, False, "1", "2"), FileChange("M", "kernels/a.cu", False, "1", "2")]
+    assert [each.what for each in reviewed_changes(files, "baselines", [], ["kernels", "."])] == [path]
+    assert [each.what for each in reviewed_changes(files, "baselines", ["."], [])] == ["kernels/a.cu", path]
+
+
+@pytest.mark.parametrize(
+    ("path", "listed"),
+    [
+        ("kernels/a/__pycache__/family.cpython-311.pyc", True),
+        ("kernels/a/family.pyc", True),
+        ("kernels/a/family.so", True),
+        ("src/refs.abi3.so", True),
+        ("src/refs.cpython-311-x86_64-linux-gnu.so", True),
+        ("anywhere/at/all.so", True),
+        ("packed.zip", True),
+        ("other.zip", False),
+        ("kernels/a/family.py", False),
+        ("kernels/a/so", False),
+        ("kernels/a.so/family.py", False),
+    ],
+)
+@pytest.mark.parametrize("state", ["A", "M", "T", "D"])
+def test_what_python_imports_and_nobody_can_read_fails(path: str, state: str, *, listed: bool) -> None:
+    file = FileChange(state, path, False, "1", "2")
+    found = compiled_changes([file], ["kernels", "src", "packed.zip"])
+    listed &= not (state == "D" and "__pycache__" in path)  # which no judge reads
+    assert [each.key for each in found] == ([("", "file", path, "1", "2")] if listed else [])
+    assert rule(found, []).failing == tuple(found)
+    word = Acknowledgement("", "file", path, "1", "2", "built by hand", "2026-12-31")
+    assert rule(found, [word]).failing == ()
 
 
 @pytest.mark.parametrize(

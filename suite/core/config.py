@@ -32,6 +32,7 @@ from typing import Annotated, Generic, TypeVar
 from msgspec import Meta, Struct, field
 from peakgate.core import git, records
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.files import CACHE_VARIABLE, cache_folder
 
 Of = TypeVar("Of")
 
@@ -189,6 +190,7 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
 
     for name in (settings.out, RUNS, CACHE):
         _refuse_committed_links(root, root / name)
+    _refuse_committed_cache(cache_folder())
     kernels, benchmarks = root / (settings.kernels or "kernels"), folders(settings.benchmarks)
     return Project(
         root=root,
@@ -220,6 +222,16 @@ def _refuse_committed_links(root: Path, folder: Path) -> None:
                 f"{near(place)}: a committed link in place of a folder of outputs; take it out of the repository",
                 Code.TAKEN,
             )
+
+
+def _refuse_committed_cache(cache: Path) -> None:
+    """PeakgateError where files in the cache are committed: a change would choose what passes for a built kernel."""
+    if cache.is_dir() and _is_committed(cache, cache):
+        raise PeakgateError(
+            f"{near(cache)}: built kernels are committed there, and not taken for what is built here; take them out of "
+            f"the repository, or name another folder in {CACHE_VARIABLE}",
+            Code.TAKEN,
+        )
 
 
 def _is_committed(root: Path, path: Path) -> bool:

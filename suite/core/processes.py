@@ -12,6 +12,7 @@ import gc
 import os
 import runpy
 import signal
+import site
 import subprocess
 import sys
 import tempfile
@@ -234,8 +235,36 @@ def seconds_since_start_of(process: int) -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
+BYTECODE = "PYTHONPYCACHEPREFIX"
+"""Names the folder of bytecode that Python reads in place of every ``__pycache__``: a tree may hold any bytecode."""
+
+
+def own_bytecode(folder: Path) -> dict[str, str]:
+    """The variable by which processes of a judge read no bytecode but what is in ``folder``, if a caller set none."""
+    return {BYTECODE: os.environ.get(BYTECODE) or str(folder / "bytecode")}
+
+
 SAFE_PATH = "PYTHONSAFEPATH"
 """Set, Python imports nothing from the working directory: its option ``-P`` for processes that others start."""
+
+
+def import_path(*apart_from: Path) -> list[str]:
+    """The folders, besides those of Python itself, from which this process imports: of PYTHONPATH, of the user.
+
+    A process that gets no environment needs them as its PYTHONPATH to import this tool. Neither relative ones, nor
+    those in or around ``apart_from``, the tree of a change.
+    """
+    named = [] if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    named += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    there = (path for path in map(Path, dict.fromkeys(named)) if path.is_absolute() and path.exists())
+    return [str(path) for path in there if not any(overlap(path, tree) for tree in apart_from)]
+
+
+def overlap(one: Path, other: Path) -> bool:
+    """Whether one of two folders is the other or in it, links followed."""
+    one, other = one.resolve(), other.resolve()
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
 
 PR_SET_PDEATHSIG = 1
 """prctl(2): the signal that this process gets when its parent is gone."""

@@ -28,13 +28,12 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core import seccomp
-from peakgate.core.processes import end_with_parent
+from peakgate.core.processes import BYTECODE, end_with_parent, import_path, overlap
 from peakgate.core.text import one_line
 
 NAMESPACE_TOOLS = ("unshare", "mount", "umount", "pivot_root", "setpriv", "env", "sh")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PACKAGES = ("site-packages", "dist-packages")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 MOST_MEMORY_BYTES = 64 << 30
@@ -122,12 +121,19 @@ def start(
 
     ``folder`` is seen without its ``.git`` (in namespaces) and, as all else, not to be written to unless it is
     ``writable``; ``scratch`` is an empty folder for the program's files, ``readable`` is seen besides. ``environment``
-    is added to PATH, HOME, TMPDIR, LANG and a cache of built kernels in the scratch folder. ``options`` are those of
-    subprocess.Popen. The program ends with the thread that started it.
+    is added to PATH, HOME, TMPDIR, LANG, where this tool is imported from, and caches of built kernels and of bytecode
+    in the scratch folder: no bytecode of ``folder`` is read. ``options`` are those of subprocess.Popen. The program
+    ends with the thread that started it.
     """
     way = way or isolation()[0]
     own = {"HOME": str(scratch), "TMPDIR": str(scratch), "PEAKGATE_CACHE": str(scratch / "cache")}
-    given = own | {"PATH": PATH, "LANG": "C.UTF-8", "PYTHONSAFEPATH": "1"} | dict(environment or {})
+    tool = {"PYTHONPATH": os.pathsep.join(import_path(folder))}
+    bytecode = Path(os.environ.get(BYTECODE, ""))  # of this process, which the program cannot write to
+    if not bytecode.is_absolute() or overlap(bytecode, folder):
+        bytecode = scratch / "bytecode"
+    given = own | tool | {"PATH": PATH, "LANG": "C.UTF-8", "PYTHONSAFEPATH": "1", BYTECODE: str(bytecode)}
+    given |= dict(environment or {})
+    seen = _visible(folder, *readable, bytecode)
     become = list(command)
     if not seccomp.refusal():
         where = seccomp.NAMESPACES if way is Isolation.NAMESPACES else seccomp.MACHINE
@@ -138,14 +144,14 @@ def start(
         root.mkdir()
         kept = [f"{name}={value}" for name, value in given.items()]
         enter = [*_UNSHARE, "--kill-child", "sh", "-c", _ENTER, "sh", str(root), str(scratch)]
-        become = [*enter, *map(str, _visible(folder, *readable)), "--", "env", "-i", *kept, *become]
+        become = [*enter, *map(str, seen), "--", "env", "-i", *kept, *become]
         given = {"PATH": PATH, "HIDDEN": str(folder), "WORK": str(inside or folder)}
-        given |= {"WRITABLE": str(folder) if writable else ""}
+        given |= tool | {"WRITABLE": str(folder) if writable else ""}
     elif way is Isolation.LANDLOCK:
-        rules = {"read": [str(path) for path in _visible(folder, *readable)], "write": [str(scratch)]}
+        rules = {"read": [*map(str, seen)], "write": [str(scratch)]}
         rules["read"] += ["/proc/self", *(f"/dev/{device}" for device in DEVICES)]
         rules["write"] += ["/dev/null", *([str(folder)] if writable else [])]
-    launcher = [sys.executable, "-I", "-m", "peakgate.core.sandbox", str(os.getpid()), json.dumps(rules)]
+    launcher = [sys.executable, "-P", "-s", "-m", "peakgate.core.sandbox", str(os.getpid()), json.dumps(rules)]
     return subprocess.Popen(
         [*launcher, *become],
         env=given,
@@ -155,14 +161,15 @@ def start(
     )
 
 
-def _visible(*named: Path) -> list[Path]:
+def _visible(folder: Path, *named: Path) -> list[Path]:
     """The paths that the program sees: the system, Python with this tool and its packages, those named; none twice.
 
-    Packages may be in more folders than those of this Python: a virtual environment's ``.pth`` file can name others.
+    Packages are wherever this process imports from, which PYTHONPATH and ``.pth`` files choose; never what is around
+    ``folder``.
     """
     package = Path(__file__).resolve().parents[1]
-    packages = [Path(entry) for entry in sys.path if Path(entry).name in PACKAGES]
-    wanted = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), package, *packages, *named]
+    packages = [path for path in map(Path, sys.path) if path.is_absolute() and not overlap(path, folder)]
+    wanted = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), package, *packages, folder, *named]
     there = [path for path in wanted if path.exists()]
     whole = [path for path in there if path.is_dir() and not path.is_symlink()]
     return [

@@ -30,7 +30,7 @@ from peakgate.core import config, git
 from peakgate.core.config import Project
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.files import scratch_folder
-from peakgate.core.processes import FROM_OUTSIDE, end_group, one_blas_thread
+from peakgate.core.processes import FROM_OUTSIDE, end_group, one_blas_thread, own_bytecode
 from peakgate.core.text import counted, warn
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.device import driver
@@ -133,7 +133,8 @@ def _supervised(ours: argparse.Namespace, arguments: Sequence[str], project: Pro
 def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[Mapping[str, str]]:
     """The environment that names the copy of the base's tree to the measuring processes, while it is there.
 
-    They keep temporary files beside it, for a process that is killed cannot remove its own.
+    They keep temporary files beside it, for a process that is killed cannot remove its own, and bytecode: a tree may
+    hold any beside its sources.
     """
     if ours.baselines_from is None:
         yield os.environ
@@ -142,7 +143,7 @@ def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[Mapping[s
         inputs.exported(ours.baselines_from, project.root, project.baselines) as tree,
         scratch_folder("bench") as scratch,
     ):
-        yield os.environ | {config.BASE_VARIABLE: str(tree), "TMPDIR": str(scratch)}
+        yield os.environ | own_bytecode(scratch) | {config.BASE_VARIABLE: str(tree), "TMPDIR": str(scratch)}
 
 
 class _Supervisor:
