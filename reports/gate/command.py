@@ -396,7 +396,7 @@ class _Gate:
     def _run(self, verb: str, folder: Path, out: Path, *given: str) -> GateStep:
         """Run a verb in a folder; its exit code, which its verdict has to confirm."""
         say(f"peakgate {verb}\n")
-        command = [sys.executable, "-P", "-s", "-m", "peakgate", verb, *given, "--out", str(out)]
+        command = [sys.executable, "-Ps", "-m", "peakgate", verb, *given, "--out", str(out)]
         bytecode = tempfile.mkdtemp(prefix="bytecode.", dir=self.home / "tmp")  # empty: no tree's is read
         environment = {**self.environment, BYTECODE: bytecode}
         process = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **_PIPED)

@@ -453,6 +453,17 @@ def test_a_reference_below_the_pythonpath_is_for_review(clones: Clones) -> None:
     assert [each["what"] for each in listed] == ["src/refs.py", "src/table.csv"]
 
 
+@pytest.mark.parametrize("where", ["FACTOR = int(open('factor.txt').read())", "factor = lambda: open('factor.txt')"])
+def test_the_bases_reference_reads_no_file_of_the_change(clones: Clones, where: str) -> None:
+    read = "FACTOR" if where.startswith("FACTOR") else "int(factor().read())"
+    family = f"{where}\n" + FAMILY.replace("2 * given", f"{read} * given")
+    commit(clones.origin, {"factor.txt": "2", "kernels/twice/family.py": family})
+    git(clones.runner, "fetch", "--quiet", "origin")
+    head = clones.change({"factor.txt": "3", "kernels/twice/twice.cu": KERNEL % "3.0f"})
+    assert clones.gate("origin/main", head) in (1, 3)
+    assert set(clones.cases().values()) == {"INCONCLUSIVE"}
+
+
 @pytest.mark.parametrize("device", ["gpu:0", "auto"])
 def test_without_a_gpu_a_gate_ends_at_once_with_one_line(
     clones: Clones, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], device: str

@@ -34,6 +34,7 @@ verb, out = sys.argv[4], Path(sys.argv[sys.argv.index("--out") + 1])
 plan = json.loads(Path({plan!r}).read_text())[verb]
 with Path({plan!r}).with_suffix(".log").open("a") as log:
     assert os.getsid(0) == os.getpid()
+    Path(os.environ["PYTHONPYCACHEPREFIX"], "used").touch(exist_ok=False)
     log.write(json.dumps([Path.cwd().name, sys.argv[1:]]) + "\\n")
 out.mkdir(parents=True, exist_ok=True)
 if "says" in plan:
@@ -135,7 +136,7 @@ def test_steps_run_in_their_trees_isolated_and_by_the_bases_floors(
     _, ran = steps(passing, strict_gate=True, explain=True)
     assert capsys.readouterr().out.split() == ["peakgate", "protect", "peakgate", "bench", "peakgate", "ab"]
     assert [folder for folder, _ in ran] == ["head", "head", "base"]
-    assert all(arguments[:3] == ["-I", "-m", "peakgate"] for _, arguments in ran)
+    assert all(arguments[:3] == ["-Ps", "-m", "peakgate"] for _, arguments in ran)
     protect, bench, ab = (arguments[3:] for _, arguments in ran)
     assert protect[:4] == ["protect", "--base", "b" * 40, "--acknowledged-from-base"]
     assert bench[bench.index("--baselines-from") + 1] == "b" * 40

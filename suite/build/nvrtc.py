@@ -29,6 +29,7 @@ from typing import Any
 from cuda.bindings import nvrtc as bindings
 from peakgate.build import compilers
 from peakgate.core.files import cache_folder
+from peakgate.core.processes import limit_to
 
 MOST_IDLE = os.cpu_count() or 1
 """As many as compile at once; ``end_all`` ends them when nothing is left to compile."""
@@ -209,10 +210,10 @@ def end_all() -> None:
 
 def main(descriptor: int, cpu_s: int) -> None:
     """Compile what is asked for until nobody asks any more, or our parent is gone."""
-    resource.setrlimit(resource.RLIMIT_AS, (compilers.MEMORY_BYTES, compilers.MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit_to(resource.RLIMIT_AS, compilers.MEMORY_BYTES)
+    limit_to(resource.RLIMIT_CORE, 0)
     # For all that it compiles. The hard limit too, since NVRTC lifts the soft one.
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+    limit_to(resource.RLIMIT_CPU, cpu_s)
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     with Connection(descriptor) as connection:
         threading.Thread(target=_receive, args=(connection, requests), daemon=True).start()

@@ -60,8 +60,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     verdict_file = MUTANTS_FILE if chosen.mutants else CHECK_FILE
     clear_verdict(chosen.out / verdict_file)
     project = config.current()
-    outside = chosen.family is not None and (
-        project.file is None or not chosen.family.resolve().is_relative_to(project.root.resolve())
+    outside = (
+        chosen.family is not None
+        and chosen.family.is_file()
+        and (project.file is None or not chosen.family.resolve().is_relative_to(project.root.resolve()))
     )
     if chosen.isolate:
         return _isolated(chosen, chosen.family.resolve().parent if outside else project.root)

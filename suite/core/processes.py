@@ -10,6 +10,7 @@ import atexit
 import ctypes
 import gc
 import os
+import resource
 import runpy
 import signal
 import site
@@ -246,6 +247,12 @@ def own_bytecode(folder: Path) -> dict[str, str]:
 
 SAFE_PATH = "PYTHONSAFEPATH"
 """Set, Python imports nothing from the working directory: its option ``-P`` for processes that others start."""
+
+
+def limit_to(kind: int, most: int) -> None:
+    """Limit a resource of this process, one of ``resource.RLIMIT_*``, for good; a lower limit that is set stays."""
+    limits = [limit for limit in (most, resource.getrlimit(kind)[1]) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(kind, (min(limits), min(limits)))
 
 
 def import_path(*apart_from: Path) -> list[str]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core import seccomp
-from peakgate.core.processes import BYTECODE, end_with_parent, import_path, overlap
+from peakgate.core.processes import BYTECODE, end_with_parent, import_path, limit_to, overlap
 from peakgate.core.text import one_line
 
 NAMESPACE_TOOLS = ("unshare", "mount", "umount", "pivot_root", "setpriv", "env", "sh")
@@ -151,7 +151,7 @@ def start(
         rules = {"read": [*map(str, seen)], "write": [str(scratch)]}
         rules["read"] += ["/proc/self", *(f"/dev/{device}" for device in DEVICES)]
         rules["write"] += ["/dev/null", *([str(folder)] if writable else [])]
-    launcher = [sys.executable, "-P", "-s", "-m", "peakgate.core.sandbox", str(os.getpid()), json.dumps(rules)]
+    launcher = [sys.executable, "-Ps", "-m", "peakgate.core.sandbox", str(os.getpid()), json.dumps(rules)]
     return subprocess.Popen(
         [*launcher, *become],
         env=given,
@@ -190,9 +190,7 @@ def main(arguments: Sequence[str]) -> None:
         (resource.RLIMIT_FSIZE, MOST_FILE_BYTES),
         (resource.RLIMIT_CORE, 0),
     ):
-        hard = resource.getrlimit(kind)[1]
-        lowest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(kind, (lowest, lowest))
+        limit_to(kind, limit)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")  # where memory runs out, this process ends first
     if wanted := json.loads(rules):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import structs
-from peakgate.core import catalogue, config
+from peakgate.core import catalogue, config, git
 from peakgate.core.arguments import seen_as
 from peakgate.core.case import Argument, Buffer, Case, RefusedCase, Role, Scale
 from peakgate.core.catalogue import Cases, refusal_of
@@ -25,6 +25,7 @@ from peakgate.core.errors import PeakgateError
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.run import listing
 from peakgate.run.listing import Listed
+from peakgate.run.readable import keep_apart
 from peakgate.run.terms import KEPT, Contract, stated, summary
 
 
@@ -63,6 +64,7 @@ def against(
     known: list[Listed] = []
     refused: list[RefusedCase] = []
     if base is not None and base.root.is_relative_to(base_root):
+        keep_apart(git.tree_of(project.root), base_root)
         with _imports_of(base):
             found = catalogue.described(scale, base)
         known, refused = listing.with_probes(found)

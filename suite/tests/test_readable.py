@@ -6,8 +6,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from peakgate.core.case import Family, Scale
-from peakgate.run import identity, listing
-from peakgate.run.readable import own_folders, owners
+from peakgate.core.errors import Code, PeakgateError
+from peakgate.run import identity, listing, readable
+from peakgate.run.readable import keep_apart, own_folders, owners
 
 FAMILY = """
 import sys
@@ -155,3 +156,64 @@ def test_the_files_that_differ_are_named_from_the_top_of_the_tree(tmp_path, monk
     listed.write_text("kernels/a/x.npy\0f.txt\0")
     assert identity._changed(listed) == [tmp_path / "kernels/a/x.npy", tmp_path / "f.txt"]
     assert identity._changed(None) is None
+
+
+READS = """
+import os
+from pathlib import Path
+
+def relative():
+    return open("table.txt").read()
+
+def below_the_working_directory():
+    return (Path.cwd() / "table.txt").read_text()
+
+def descriptor():
+    return os.read(os.open(b"table.txt", os.O_RDONLY), 9)
+
+def folder():
+    return os.listdir(".")
+
+def late():
+    import late_module
+
+def own():
+    return Path(__file__).with_name("table.txt").read_text()
+
+def elsewhere():
+    import wave
+    return Path("/proc/self/stat").read_text()
+"""
+
+
+@pytest.fixture
+def base(tmp_path, monkeypatch):
+    """The functions of a module in the base's tree, in a process that works in the change's."""
+    monkeypatch.setattr(readable, "_apart", {})
+    for side in ("base", "change"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "table.txt").write_text(side)
+    (tmp_path / "change" / "late_module.py").write_text("")
+    (tmp_path / "base" / "reads.py").write_text(READS)
+    monkeypatch.chdir(tmp_path / "change")
+    monkeypatch.syspath_prepend(str(tmp_path / "change"))
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    found = {}
+    exec(compile(READS, str(tmp_path / "base" / "reads.py"), "exec"), found)
+    found["__file__"] = str(tmp_path / "base" / "reads.py")
+    keep_apart(tmp_path / "change", tmp_path / "base")
+    return SimpleNamespace(**found)
+
+
+@pytest.mark.parametrize("name", ["relative", "below_the_working_directory", "descriptor", "folder", "late"])
+def test_what_judges_a_change_reads_nothing_of_it(base, name):
+    with pytest.raises(PeakgateError) as refused:
+        getattr(base, name)()
+    assert refused.value.code is Code.FAMILY
+    assert "reads.py:" in refused.value.message
+
+
+def test_what_judges_a_change_reads_its_own_tree_and_the_machine(base):
+    assert base.own() == "base"
+    assert base.elsewhere()
+    assert Path("table.txt").read_text() == "change"  # this test is not of the base
