@@ -61,8 +61,8 @@ def pull_request(event: str, number: str, title: str, commit: str) -> tuple[str,
 def gathered(api: Rest, run: str, commit: str, judge: str) -> dict[str, Mapping[str, Any]]:
     """By runner the verdict files on this commit that the judge's job left; none unless the run called ``judge``.
 
-    The change's own workflow can upload what it likes, also under the name of the judge's artifact, and have jobs of any
-    name: a pass is one where the judge's job, and all that have its name, succeeded.
+    The change's own workflow can upload what it likes, also under the name of the judge's artifact, and have jobs of
+    any name: a pass is one where the judge's job, and all that have its name, succeeded.
     """
     called = api("GET", f"actions/runs/{run}")["referenced_workflows"]
     if not any(each["path"] == judge for each in called):

@@ -72,6 +72,22 @@ def test_a_verdict_that_is_missing_is_never_a_pass(verdicts: dict[str, Any], cod
 HOSTILE = "<img src=x onerror=alert(1)> @everyone #1 [x](https://evil.example) `` | --> ![y](z) \x1b[31m\u202e &amp;"
 
 
+@given(st.lists(st.dictionaries(st.sampled_from(render.FILES), st.sampled_from([0, 1, 2, 3])), min_size=1, max_size=4))
+def test_the_worst_of_all_files_of_all_runners_counts(codes: list[dict[str, int]]) -> None:
+    complete = [{"gate": 0, **each} for each in codes]
+    found = {str(at): {name: {"exit_code": code} for name, code in each.items()} for at, each in enumerate(complete)}
+    every = {code for each in complete for code in each.values()}
+    assert render.overall(found) == next(code for code in (1, 2, 3, 0) if code in every)
+    assert (render.check_run(found, COMMIT, URL)["conclusion"] == "success") == (every == {0})
+    assert render.overall({**found, "another": {}}) in (1, 2)
+
+
+@pytest.mark.parametrize("code", [None, True, False, "0", 0.0, [], 4, -1, 70])
+def test_what_is_no_exit_code_is_bad_input(code: object) -> None:
+    assert render.overall({"runner": {"gate": {"exit_code": code}}}) == 2
+    assert render.overall({"runner": {"gate": {"exit_code": 0}, "ab": {"exit_code": code}}}) == 2
+
+
 def test_hostile_text_is_shown_as_it_is() -> None:
     rows = [{"case": HOSTILE, "verdict": "SLOWER", "reason": f"{HOSTILE}\n\n# a heading\n{render.COMMENT_MARKER}"}]
     text = render.render({HOSTILE: {"ab": AB | {"rows": rows, "counts": {HOSTILE: 3}}}}, COMMIT, URL)

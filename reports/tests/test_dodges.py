@@ -177,6 +177,35 @@ SHOWN_BY = {
         "test_gate_command.test_a_committed_cache_stands_for_nothing"
     ),
     "commits links in output folders, baselines": "test_gate_command.test_no_link_of_a_change_leads_out_of_its_tree",
+    "commits links in output folders and is measured outside a gate": (
+        "test_files.test_no_output_of_a_project_goes_through_a_link"
+    ),
+    "commits a `.cache` and is measured outside a gate": "test_cache.test_a_committed_cache_is_refused",
+    "adds bytecode or native code that Python imports in place of a source": (
+        "test_gate_command.test_bytecode_that_a_change_adds_is_refused_by_name"
+    ),
+    "leaves bytecode in the base for a later change": ("test_gate_command.test_bytecode_that_the_base_has_is_not_read"),
+    "changes modules or data below `pythonpath`, from which a reference comes": (
+        "test_gate_command.test_a_reference_below_the_pythonpath_is_for_review"
+    ),
+    "changes a file that a family of the base names by the working directory, or imports inside a function": (
+        "test_gate_command.test_the_bases_reference_reads_no_file_of_the_change"
+    ),
+    "names another commit to its judge in its own workflow": (
+        "test_workflows.test_the_event_names_the_commit_and_other_events_reach_no_gpu"
+    ),
+    "reaches a GPU runner from a fork, by a review, a comment or another event": (
+        "test_workflows.test_the_event_names_the_commit_and_other_events_reach_no_gpu"
+    ),
+    "has its judge skipped, or dropped for a newer change": (
+        "test_workflows.test_a_judge_drops_no_waiting_change_and_is_not_passed_by_being_skipped"
+    ),
+    "overwrites the judge's artifact, or has a job of the judge's name": (
+        "test_comment.test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded"
+    ),
+    "is where PYTHONPATH leads, or around it": (
+        "test_gate_steps.test_of_the_callers_environment_only_places_of_programs_packages_and_the_gpu_are_kept"
+    ),
     "commits files that installers and interpreters read": (
         "test_workflows.test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases"
     ),

@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from peakgate.core import config
+from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import cache_folder
 from peakgate.emulator.compiler import builds_folder
 
@@ -18,6 +20,28 @@ def test_the_cache_is_in_the_working_directory_unless_the_variable_names_a_folde
     monkeypatch.chdir(tmp_path)
     assert cache_folder() == tmp_path / ".cache"
     assert builds_folder() == tmp_path / ".cache" / "emulator"
+
+
+@pytest.mark.parametrize("place", ["", "inside"])
+def test_a_committed_cache_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.delenv("PEAKGATE_CACHE", raising=False)
+    (tmp_path / "peakgate.toml").write_text("")
+    (cache := tmp_path / place / ".cache" / "cubin").mkdir(parents=True)
+    (cache / "built").write_text("wrong")
+    monkeypatch.chdir(tmp_path / place)
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+
+    def read_anew() -> config.Project | None:
+        config._read.cache_clear()
+        return config.find(tmp_path)
+
+    assert read_anew()  # nobody has committed it
+    subprocess.run(["git", "add", "--force", "."], cwd=tmp_path, check=True)
+    with pytest.raises(PeakgateError) as refused:
+        read_anew()
+    assert refused.value.code is Code.TAKEN
+    monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path.parent / "elsewhere"))
+    assert read_anew()
 
 
 def test_a_folder_named_from_the_working_directory_is_the_same_folder_from_everywhere(
