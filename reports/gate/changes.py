@@ -231,8 +231,8 @@ def reviewed_changes(
         inside = file.path.removeprefix(f"{baselines}/") if file.path.startswith(f"{baselines}/") else None
         named = any(fnmatch(file.path, pattern) for pattern in REVIEWED)
         named |= any(_within(file.path, place) for place in benchmarks)
-        source = file.path.endswith(KERNEL_SOURCES) and not file.link
-        named |= not source and any(_within(file.path, name) for name in imported)
+        judged = file.path.endswith((*KERNEL_SOURCES, *COMPILED)) and not file.link
+        named |= not judged and any(_within(file.path, name) for name in imported)
         if named or (inside is not None and not _judged_already(inside)):
             found.append(ProtectedChange("", ChangeKind.REVIEW, FILE, file.path, file.before, file.after))
     return found

@@ -30,12 +30,12 @@ from peakgate.core.processes import BYTECODE, import_path, print_output, sigterm
 from peakgate.core.report import Report, Row, write_verdict
 from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
-from peakgate.device.choose import gpu_indices
 from peakgate.reports.ab.folders import worktree
 from peakgate.reports.gate import branch
 from peakgate.reports.gate.branch import Refs
 from peakgate.reports.gate.comment import MEANINGS
 from peakgate.reports.runs.options import GATE_EXIT_CODES, verb_parser
+from peakgate.run.lock import why_no_gpu
 
 GATE_FILE = "gate.json"
 MILDEST_FIRST = tuple(MEANINGS)
@@ -72,7 +72,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     repository = git.top_of(options.repository.absolute()).resolve()
     out = None if options.out is None else _outside(options.out, repository, "--out")
     refs = branch.refs(repository, options.base, options.head, options.branch)
-    if missing := _no_gpu(options.device):
+    if missing := why_no_gpu(options.device):
         document: dict[str, object] = {"base": refs.base, "head": refs.head, "branch": refs.tip}
         if out is not None:
             undecided = Report(verb, ExitCode.UNDECIDED, fields=document | {"steps": {}, "files": {}}, unit="step")
@@ -99,17 +99,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             shutil.copytree(home / "out", out, symlinks=True)
     say(_where_it_stays(f"verdict: {home / 'out' / GATE_FILE}", home, options) or NOTHING_KEPT)
     return code
-
-
-def _no_gpu(device: str) -> str:
-    """Why no step could measure; empty where one can, or is not asked to. PeakgateError for a device that is none."""
-    try:
-        there = device == "cpu" or bool(gpu_indices(device))
-    except PeakgateError as error:
-        if error.code is not Code.NO_GPU:
-            raise
-        return error.message
-    return "" if there else "no GPU answers on this machine; check nvidia-smi, or use --device cpu"
 
 
 def _where_it_stays(line: str, home: Path, options: argparse.Namespace) -> str | None:

@@ -48,6 +48,8 @@ class GitHub:
     comments: list[dict[str, Any]] = field(default_factory=list)
     permissions: dict[str, str] = field(default_factory=dict)
     commits: list[str] = field(default_factory=list)
+    expired: bool = False
+    """Of its artifacts."""
     called: tuple[str, ...] = (JUDGE,)
     jobs: list[dict[str, Any]] | None = None
     """The run's jobs; None: the judge's, which ended as its verdict says."""
@@ -69,7 +71,7 @@ class GitHub:
                 found = 200, {"referenced_workflows": [{"path": each} for each in self.called]}
             case "GET", ["actions", "runs", _, "artifacts"]:
                 entries = [
-                    {"id": at, "name": name, "expired": False, "size_in_bytes": len(self.artifacts[name])}
+                    {"id": at, "name": name, "expired": self.expired, "size_in_bytes": len(self.artifacts[name])}
                     for at, name in enumerate(listed)
                 ]
                 found = 200, {"artifacts": entries}

@@ -194,6 +194,29 @@ def test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded(
     assert [check["conclusion"] for check in github.checks] == ["success" if passes else "failure"]
 
 
+@pytest.mark.parametrize("why", ["expired", "too large an artifact", "too large a file"])
+def test_what_cannot_be_read_whole_is_no_verdict(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    long = OK | {"more": "0" * 20_000}
+    files = artifact(judged({"protect": OK, "bench": OK, "ab": long}, "", COMMIT))
+    assert len(files) < 2_000
+    if why == "too large a file":
+        monkeypatch.setattr(render, "LONGEST_FILE", 10_000)
+    if why == "too large an artifact":
+        monkeypatch.setattr(comment, "LONGEST_FILE", 100)
+    with serving(GitHub(artifacts={H200: files}, expired=why == "expired")) as github:
+        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
+    assert "## Peakgate: bad input" in github.comments[0]["body"]
+
+
+def test_only_as_much_of_an_answer_is_read_as_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render, "LARGEST_ANSWER_BYTES", 10)
+    with (
+        serving(GitHub(commits=[COMMIT])) as github,
+        pytest.raises(render.RestError, match="larger than"),
+    ):
+        comment.interface(environment(github))("GET", "pulls/12/commits?per_page=100&page=1")
+
+
 @pytest.mark.parametrize("code", [1, 2, 3])
 def test_no_end_but_a_pass_is_a_check_that_can_be_merged(code: int) -> None:
     worse = OK | {"exit_code": code}

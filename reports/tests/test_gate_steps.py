@@ -315,7 +315,7 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
     monkeypatch.setattr(gate, "worktree", worktree)
     monkeypatch.setattr(gate, "_judged", judged)
     monkeypatch.setattr(branch, "refs", refs)
-    monkeypatch.setattr(gate, "gpu_indices", lambda _device: (0,))
+    monkeypatch.setattr(gate, "why_no_gpu", lambda _device: "")
     home, out = tmp_path / "own", tmp_path / "out"
     more = ["--home", str(home), "--out", str(out)] if named else ["--no-benchmark-tests"]
     assert gate.main("gate", ["main", "change", "--repository", str(inside), "--branch", "origin/main", *more]) == code

@@ -127,7 +127,7 @@ def start(
     """
     way = way or isolation()[0]
     own = {"HOME": str(scratch), "TMPDIR": str(scratch), "PEAKGATE_CACHE": str(scratch / "cache")}
-    tool = {"PYTHONPATH": os.pathsep.join(import_path(folder))}
+    tool = {"PYTHONPATH": os.pathsep.join(path)} if (path := import_path(folder)) else {}
     bytecode = Path(os.environ.get(BYTECODE, ""))  # of this process, which the program cannot write to
     if not bytecode.is_absolute() or overlap(bytecode, folder):
         bytecode = scratch / "bytecode"

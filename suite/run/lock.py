@@ -26,6 +26,7 @@ from peakgate.core import records
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
 from peakgate.core.text import warn
 from peakgate.device import driver
+from peakgate.device.choose import gpu_indices
 
 DEFAULT_WAIT_S = 600.0
 LOCK_POLL_S = 0.5
@@ -63,6 +64,17 @@ def device_uuid(choice: str) -> str | None:
     """
     indices, count = driver.named_gpus(choice), driver.gpu_count()
     return ",".join(filter(None, (driver.gpu_uuid(index) for index in indices if index < count))) or None
+
+
+def why_no_gpu(choice: str) -> str:
+    """Why a ``--device`` leads to no GPU; empty where it does, or is ``cpu``. PeakgateError where it is none."""
+    try:
+        there = choice == "cpu" or bool(gpu_indices(choice))
+    except PeakgateError as error:
+        if error.code is not Code.NO_GPU:
+            raise
+        return error.message
+    return "" if there else "no GPU answers on this machine; check nvidia-smi, or use --device cpu"
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def test_a_stranger_has_no_network_no_file_of_the_users_and_no_environment(stran
     found = json.loads(out[out.index("{") : out.index("}") + 1])
     assert "worked" not in found.values()
     assert "FileNotFoundError" in found.values()
-    ours = {"CUPY_CACHE_DIR", "PEAKGATE_CACHE", "PYTHONSAFEPATH"}
+    ours = {"CUPY_CACHE_DIR", "PEAKGATE_CACHE", "PYTHONPYCACHEPREFIX", "PYTHONSAFEPATH"}
     assert {*found["environment"]} <= {"HOME", "LANG", "LC_CTYPE", "PATH", "PWD", "TMPDIR"} | ours
     assert sorted(path.name for path in stranger.parent.iterdir()) == ["secret", "stranger"]
     assert not Path("/tmp/left").exists()
