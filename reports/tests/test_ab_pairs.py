@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from comparing import PAD, Saved
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from peakgate.reports.ab.record import Timed, compared_us, timed
+from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.verdict import ExitCode
+from peakgate.reports.ab import pairs
+from peakgate.reports.ab.folders import SideFolder
+from peakgate.reports.ab.means import Budget, Means
+from peakgate.reports.ab.plan import Plan
+from peakgate.reports.ab.process import FinishedRun, SideBroken
+from peakgate.reports.ab.record import AbRecord, PairSettings, Timed, compared_us, timed
+from peakgate.reports.ab.schedule import Phase, Side
+from synthetic_runs import document
 
 SHORT, LONG = "t.short", "t.long"
 
@@ -48,3 +61,90 @@ def test_the_control_of_a_case_is_the_mean_of_those_before_and_after_it() -> Non
 
 def test_a_time_shorter_than_what_the_processes_differ_by_is_not_compared() -> None:
     assert SHORT not in compared_us([process(1.0, 1.0), process(1.0, 5.0)])[1]
+
+
+class Processes:
+    """Processes of both sides that leave what they are told to, and how each was asked."""
+
+    def __init__(self, out: Path) -> None:
+        self.out, self.asked = out, list[dict[str, str]]()
+        self.ends, self.leaves, self.says = 0, dict[str, Any](), list[dict[str, str]]()
+        sides = [SideFolder(name, out, None) for name in ("base", "head")]
+        self.record = AbRecord(sides[0], sides[1], PairSettings("gate", "gpu:0", 4, 4), Plan())
+        (scratch := out / "scratch").mkdir()
+        means: Any = Means(out, Budget(None), SimpleNamespace(show=lambda *_: None))  # type: ignore[arg-type]
+        fakes: Any = {which: SimpleNamespace(ask=self._ask) for which in Side}
+        self.them = pairs.Processes(self.record, fakes, means, scratch)
+
+    def _ask(self, arguments: list[str], _environment: Mapping[str, str], log: Path) -> Any:
+        given = dict(each.split("=", 1) for each in arguments)
+        self.asked.append(given)
+        return SimpleNamespace(
+            begin=lambda: None, until_left=lambda: True, leave=lambda: None, finish=lambda: self._finish(given, log)
+        )
+
+    def _finish(self, given: Mapping[str, str], log: Path) -> FinishedRun:
+        log.write_text("its last words")
+        Path(given["--benchmark-json"]).write_text(json.dumps(self.leaves) if self.leaves else "")
+        Path(given["--out"]).mkdir(exist_ok=True)
+        (Path(given["--out"]) / "bench.json").write_text(json.dumps({"cases": self.says}))
+        return FinishedRun(self.ends, 1.0, 0.5, {})
+
+    def measure(self) -> None:
+        self.them.measure(Phase.SCREEN, 0, 2, [PAD])
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Processes:
+    return Processes(tmp_path)
+
+
+def test_both_sides_of_a_pair_get_the_same_inputs_and_no_other_pair_does(processes: Processes) -> None:
+    processes.leaves = document()
+    processes.measure()
+    seeds = [each["--seed"] for each in processes.asked]
+    assert seeds[0] == seeds[1]
+    assert seeds[2] == seeds[3]
+    assert seeds[0] != seeds[2]
+    assert [each.which for each in processes.record.processes] == [Side.BASE, Side.HEAD, Side.HEAD, Side.BASE]
+    assert all(each.file in processes.record.runs for each in processes.record.processes)
+
+
+@pytest.mark.parametrize("ends", [ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED])
+def test_a_process_that_came_to_its_verdict_counts(processes: Processes, ends: int) -> None:
+    processes.leaves, processes.ends = document(), ends
+    processes.measure()
+    assert len(processes.record.runs) == 4
+    assert list(processes.out.glob("*.txt")) == []
+
+
+@pytest.mark.parametrize("ends", [ExitCode.BAD_INPUT, ExitCode.DEFECT, ExitCode.INTERRUPTED, -9])
+def test_what_a_process_left_that_came_to_no_verdict_does_not_count(processes: Processes, ends: int) -> None:
+    processes.leaves, processes.ends = document(), ends
+    processes.says = [{"case": PAD, "verdict": "WRONG", "reason": "output 0 is off"}]
+    with pytest.raises(SideBroken, match="its last words"):
+        processes.measure()
+    assert processes.record.runs == {}
+
+
+@pytest.mark.parametrize("verdict", ["WRONG", "CRASHED", "TIMEOUT", "IMPOSSIBLE", "INCONCLUSIVE"])
+def test_a_case_that_no_process_times_is_kept_with_its_verdict(processes: Processes, verdict: str) -> None:
+    processes.says = [{"case": PAD, "verdict": verdict, "reason": "why"}]
+    processes.measure()
+    assert [each.refused for each in processes.record.processes] == [{PAD: (verdict, "why")}] * 4
+    assert [each.file for each in processes.record.processes] == [None] * 4
+
+
+@pytest.mark.parametrize("verdict", ["PASS", "NO_FLOOR", "BELOW_FLOOR"])
+def test_a_process_that_times_nothing_and_refuses_nothing_is_broken(processes: Processes, verdict: str) -> None:
+    processes.says = [{"case": PAD, "verdict": verdict, "reason": "why"}]
+    with pytest.raises(SideBroken):
+        processes.measure()
+
+
+def test_emulated_times_are_no_pair(processes: Processes) -> None:
+    processes.leaves = document(slug="cpu-emulator", uuid=None)
+    with pytest.raises(PeakgateError) as refused:
+        processes.measure()
+    assert refused.value.code in (Code.EMULATED, Code.RECORD)
+    assert processes.record.runs == {}

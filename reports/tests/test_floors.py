@@ -313,3 +313,10 @@ def test_a_fraction_of_zero_is_none_and_a_file_changes_only_where_something_is_p
 def test_a_diff_says_where_a_file_has_no_last_line_break() -> None:
     assert diff("a", "b\n", Path("/f")).splitlines()[3:] == ["-a", "\\ No newline at end of file", "+b"]
     assert diff("a\n", "b\n", Path("f")).splitlines()[3:] == ["-a", "+b"]
+
+
+def test_where_no_case_is_known_every_floor_is_of_none(tmp_path: Path) -> None:
+    (path := tmp_path / "floors.toml").write_text('schema = 1\ngpu = "g"\n[floors]\n"a.b" = 0.5\n')
+    assert load_floors(path).get("a.b") == 0.5
+    with pytest.raises(PeakgateError):
+        load_floors(path, known_cases=[])

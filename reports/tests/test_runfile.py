@@ -266,3 +266,17 @@ def test_a_packed_run_that_is_damaged_or_a_bomb_is_refused(
 
 def test_a_file_name_that_no_file_can_have_is_refused() -> None:
     refused(Path("run-\ud800.json"))
+
+
+@pytest.mark.parametrize("floor", [None, 0.7])
+@pytest.mark.parametrize(("fraction", "taken"), [(1.02, True), (1.021, False)])
+def test_more_than_the_peak_is_a_contradiction_with_and_without_a_floor(
+    tmp_path: Path, floor: float | None, fraction: float, *, taken: bool
+) -> None:
+    verdict = "NO_FLOOR" if floor is None else "PASS"
+    extra = {"roof.copy-1GiB": {"peak_fraction": fraction, "floor": floor, "verdict": verdict}}
+    path = save(tmp_path, "run", document({"roof.copy-1GiB": 100.0}, extra=extra))
+    if taken:
+        assert load_run(path).cases
+    else:
+        assert "impossible" in refused(path)

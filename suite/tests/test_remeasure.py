@@ -1,10 +1,12 @@
 """What stands for a case that several processes of a run measured."""
 
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peakgate.judge.gate import UNCHECKED
-from peakgate.run.journal import Journal, finished, settled, share_below, wanted_again
+from peakgate.run.journal import Journal, finished, judge_again, settled, share_below, wanted_again
 
 FLOOR = 0.7
 
@@ -28,6 +30,18 @@ def test_figures_samples_and_verdict_are_those_of_the_median_process(fractions):
     assert entry["peak_fraction"] == median
     assert median_record["times_us"] == [1 / median]
     assert entry["verdict"] == ("BELOW_FLOOR" if median < FLOOR else "PASS")
+
+
+@pytest.mark.parametrize("fractions", list(permutations((0.5, 0.69, 0.95))))
+def test_two_processes_below_the_floor_are_not_made_up_for_by_a_fast_one(fractions):
+    assert judge_again(fractions, FLOOR).verdict.value == "BELOW_FLOOR"
+    mirrored = [2 * FLOOR - each for each in fractions]
+    assert judge_again(mirrored, FLOOR).verdict.value == "PASS"
+
+
+@pytest.mark.parametrize("later", [(0.65, 0.95), (0.95, 0.65)])
+def test_the_figures_kept_are_the_middle_ones_in_any_order(later):
+    assert settled([measured(0.5), *map(measured, later)])["times_us"] == [1 / 0.65]
 
 
 @pytest.mark.parametrize("order", [(0.8, 0.9), (0.9, 0.8)])
