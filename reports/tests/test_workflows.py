@@ -243,7 +243,7 @@ def test_a_judge_drops_no_waiting_change_and_is_not_passed_by_being_skipped(file
 
 def test_no_workflow_takes_kernels_that_a_checkout_has_built() -> None:
     templates = workflow.ROOT / "suite" / "core" / "templates"
-    files = [*workflow.WORKFLOWS.glob("*.yml"), *templates.glob("github*.yml")]
+    files = [*workflow.WORKFLOWS.glob("*.yml"), *templates.glob("github-*.yml")]
     for file in files:
         jobs = workflow.YAML(typ="safe").load(file)["jobs"].values()
         steps = [step for job in jobs for step in job.get("steps", []) if "run" in step]
