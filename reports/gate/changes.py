@@ -174,17 +174,17 @@ def repository_changes(files: Iterable[FileChange], places: Collection[str]) -> 
     ]
 
 
-def compiled_changes(files: Iterable[FileChange], places: Collection[str]) -> list[ProtectedChange]:
+def compiled_changes(files: Iterable[FileChange], pythonpath: Collection[str]) -> list[ProtectedChange]:
     """Files that Python can import and that are not source, anywhere: a conftest.py makes any folder importable.
 
-    A file, not a folder, among ``places`` from which Python is imported is an archive of modules.
+    A file, not a folder, that ``pythonpath`` names, or a folder in it, is an archive of modules.
     """
     return [
         ProtectedChange("", ChangeKind.COMPILED, FILE, file.path, file.before, file.after)
         for file in sorted(files, key=lambda each: each.path)
         if not file.repository
         and not (file.state == "D" and "__pycache__/" in file.path)  # which no judge reads
-        and (file.path.endswith(COMPILED) or (file.path in places and not file.link))
+        and (file.path.endswith(COMPILED) or any(_within(name, file.path) for name in pythonpath if not file.link))
     ]
 
 

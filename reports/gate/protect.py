@@ -59,7 +59,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     _read_new_floors(folder, inside)
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     tests, imported = _places(root, project)
-    found += changes.compiled_changes(files, [*tests, *imported])
+    found += changes.compiled_changes(
+        files, [os.path.relpath(path, root) for path in (project.pythonpath if project else ())]
+    )
     found += changes.repository_changes(files, [*tests, *imported])
     if not options.no_contracts:
         found += _contract_changes(options.base, commit, root, folder.parent, project)
