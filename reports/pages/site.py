@@ -18,7 +18,7 @@ from msgspec import field as struct_field
 from peakgate.core import config, records
 from peakgate.core.case import EMULATOR_SLUG
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import write_whole
+from peakgate.core.files import remove_output, write_whole
 from peakgate.core.text import counted, say
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, load_regressions
@@ -172,7 +172,7 @@ class Ledger:
         """Delete the pages whose run is gone, save what stands now, and return how many were deleted."""
         gone = [name for name in self.known if name not in self.kept and _below(self.folder, name)]
         for name in gone:
-            (self.folder / name).unlink(missing_ok=True)
+            remove_output(self.folder / name)
         write_whole(self.folder / LEDGER_FILE, json.dumps(to_builtins(Pages(_version(), self.kept)), indent=1) + "\n")
         return len(gone)
 

@@ -139,3 +139,30 @@ def test_kernels_holds_cuda_and_its_lessons_only():
         path.suffix for path in (ROOT / "kernels").rglob("*") if path.is_file() and path.parent.name != "__pycache__"
     }
     assert kinds <= {".cu", ".cuh", ".md", ".svg", ".py"}
+
+
+WRITES = re.compile(
+    r"(?<!\bos)\.(unlink|write_text|write_bytes|mkdir|touch)\(|\brmtree\(|\bopen\(\"[wax]|\.open\(\"[wax]"
+)
+NO_OUTPUTS = {
+    "suite/core": {"files.py", "git.py", "text.py", "sandbox.py"},
+    "suite/emulator": {"binary.py", "build.py"},
+    "suite/device": {"references.py"},
+    "suite/run": {"listing.py", "inputs.py"},
+    "suite/check": {"triton_process.py", "mutation_run.py"},
+    "reports/gate": {"command.py", "protect.py"},
+    "reports/ab": {"folders.py", "warm.py", "explain.py", "plan.py", "pairs.py"},
+    "reports/bisect": {"commits.py"},
+    "reports/write": {"files.py"},
+    "reports/fleet": {"archive.py", "dataset.py", "task.py"},
+}
+"""Modules that write elsewhere than in folders of outputs: in temporary and new folders, and in caches."""
+
+
+def test_outputs_are_written_and_removed_by_the_functions_that_follow_no_links():
+    """Those of ``peakgate.core.files``: a change can commit links in a folder of outputs."""
+    sources = [path for folder in ("suite", "reports") for path in (ROOT / folder).rglob("*.py")]
+    ours = [path for path in sources if "tests" not in path.relative_to(ROOT).parts]
+    writing = {path.relative_to(ROOT) for path in ours if WRITES.search(path.read_text())}
+    assert {path for path in writing if path.name not in NO_OUTPUTS.get(path.parent.as_posix(), ())} == set()
+    assert {Path(folder, name) for folder, names in NO_OUTPUTS.items() for name in names} <= writing
