@@ -135,13 +135,16 @@ def open_output(path: Path, mode: str = "w") -> IO[Any]:
 
     ``mode`` is that of ``open``; text is UTF-8. OSError as of ``open``; PeakgateError where a link is in the way.
     """
-    how = {"w": os.O_TRUNC, "a": os.O_APPEND}[mode[0]]
+    encoding = None if "b" in mode else "utf-8"
     with output_folder(path.parent) as folder:
+
+        def below(_path: str, flags: int) -> int:
+            return os.open(path.name, flags | _OF_OUTPUTS, 0o666, dir_fd=folder)
+
         try:
-            descriptor = os.open(path.name, os.O_WRONLY | os.O_CREAT | how | _OF_OUTPUTS, 0o666, dir_fd=folder)
+            return open(path, mode, encoding=encoding, opener=below)
         except OSError as error:
             raise _link_or(error, path) from None
-    return os.fdopen(descriptor, mode, encoding=None if "b" in mode else "utf-8")
 
 
 @contextmanager

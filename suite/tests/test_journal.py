@@ -49,6 +49,16 @@ def test_a_run_of_something_else_is_not_resumed(journal, name, value):
         Journal(journal.parent).resume(KEY | {name: value})
 
 
+def test_what_was_not_known_and_is_not_is_no_reason_to_resume(tmp_path):
+    unknown = KEY | {"commit": None}
+    written = Journal(tmp_path)
+    written.append({"measures": unknown})
+    written.append(FIRST)
+    written.close(keep=True)
+    with refuses(Code.CHANGED, "commit"):
+        Journal(tmp_path).resume(unknown)
+
+
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
     first = Journal(tmp_path)
     with refuses(Code.TAKEN):
