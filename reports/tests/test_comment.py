@@ -194,12 +194,13 @@ def test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded(
     assert [check["conclusion"] for check in github.checks] == ["success" if passes else "failure"]
 
 
-@pytest.mark.parametrize("why", ["expired", "too large an artifact", "too large a file"])
+@pytest.mark.parametrize("why", ["expired", "too large an artifact", "too large a file", "too large a gate"])
 def test_what_cannot_be_read_whole_is_no_verdict(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     long = OK | {"more": "0" * 20_000}
-    files = artifact(judged({"protect": OK, "bench": OK, "ab": long}, "", COMMIT))
+    left = judged({"protect": OK, "bench": OK, "ab": long if why != "too large a gate" else OK}, "", COMMIT)
+    files = artifact(left | ({"gate.json": left["gate.json"] + b" " * 20_000} if why == "too large a gate" else {}))
     assert len(files) < 2_000
-    if why == "too large a file":
+    if why in ("too large a file", "too large a gate"):
         monkeypatch.setattr(render, "LONGEST_FILE", 10_000)
     if why == "too large an artifact":
         monkeypatch.setattr(comment, "LONGEST_FILE", 100)
