@@ -94,3 +94,26 @@ def test_sentinels_that_move_together_in_either_stage_leave_the_unchanged_undeci
 ) -> None:
     found = verdicts(record(tmp_path, slower))
     assert {found[case] for case in WATCHED} == {verdict}
+
+
+def test_a_case_that_one_side_lacks_or_nobody_timed_is_never_the_same(tmp_path: Path) -> None:
+    made = record(tmp_path, {})
+    made.plan = Plan(
+        measured=("a.fast-1", "not.timed"),
+        sentinels=WATCHED,
+        unchanged={"un.changed": "machine code"},
+        base_only=("base.only",),
+        head_only=("head.only",),
+        mended=("mended.in-head",),
+        broken=("builds.nowhere",),
+        lost=("lost.in-head",),
+    )
+    found = verdicts(made)
+    assert {case: verdict for case, verdict in found.items() if case not in (*WATCHED, "a.fast-1")} == {
+        "un.changed": "SAME",
+        "base.only": "MISSING",
+        "head.only": "INCONCLUSIVE",
+        "mended.in-head": "INCONCLUSIVE",
+        "builds.nowhere": "INCONCLUSIVE",
+        "lost.in-head": "MISSING",
+    }  # what the device refused on both sides is left out
