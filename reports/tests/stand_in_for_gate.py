@@ -40,5 +40,5 @@ def measured(self: gate._Gate, _settings: object) -> dict[str, gate.GateStep]:
 
 if __name__ == "__main__":
     gate._Gate.measured = measured  # type: ignore[method-assign, assignment]
-    gate.why_no_gpu = lambda _device: ""  # type: ignore[attr-defined]
+    gate.why_no_gpu = lambda _device: ""  # type: ignore[attr-defined, assignment]
     sys.exit(main(["gate", *sys.argv[1:]]))

@@ -162,7 +162,7 @@ def test_a_run_that_called_no_judge_has_no_verdict() -> None:
 
 
 H200 = "gate-nvidia-h200"
-FAKE = {"labels": ["ubuntu-latest"]}
+FAKE: dict[str, Any] = {"labels": ["ubuntu-latest"]}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import workflow
 from ab_fake import HARNESS, FakeSide, git
 from peakgate.cli import main
 from peakgate.reports.ab import command, process
+from ruamel.yaml import YAML
 from synthetic_runs import LADDER, document, save, slower
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -246,7 +247,7 @@ def test_no_workflow_takes_kernels_that_a_checkout_has_built() -> None:
     files = [*workflow.WORKFLOWS.glob("*.yml"), *templates.glob("github-*.yml")]
     for file in files:
         text = file.read_text().replace("@BRANCH@", "main")
-        jobs = workflow.YAML(typ="safe").load(text)["jobs"].values()
+        jobs = YAML(typ="safe").load(text)["jobs"].values()
         steps = [step for job in jobs for step in job.get("steps", []) if "run" in step]
         runs = [at for at, step in enumerate(steps) if "nox -s" in step["run"] or "peakgate bench" in step["run"]]
         runs += [at for at, step in enumerate(steps) if ".ci/run" in step["run"] or "peakgate check" in step["run"]]
