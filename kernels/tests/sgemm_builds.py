@@ -85,4 +85,4 @@ def over_bound(got: Array, inputs: tuple[Array, Array]) -> float:
     exact = exact_inputs(inputs)
     expected, magnitude = sgemm.product(np, *exact), sgemm.magnitude(np, *exact)
     bound = bound_of(tolerance_of_sums("float32", inputs[0].shape[1]), "float32", "float64")
-    return compare(np, got, expected, bound, magnitude=lambda: magnitude).ratio
+    return compare(np, got, expected, bound, magnitudes=lambda: [magnitude]).ratio

@@ -88,7 +88,7 @@ class Processes:
         Path(given["--benchmark-json"]).write_text(json.dumps(self.leaves) if self.leaves else "")
         Path(given["--out"]).mkdir(exist_ok=True)
         (Path(given["--out"]) / "bench.json").write_text(json.dumps({"cases": self.says}))
-        return FinishedRun(self.ends, 1.0, 0.5, {})
+        return FinishedRun(self.ends, 1.0, ((0.0, 0.5),), {})
 
     def measure(self) -> None:
         self.them.measure(Phase.SCREEN, 0, 2, [PAD])
