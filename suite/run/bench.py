@@ -254,7 +254,8 @@ class _Supervisor:
     def _finish(self, verdict: dict[str, Any], not_printed: str) -> int:
         """Publish the run file and the verdict; nothing is published of a run that did not come to its end."""
         slug = str(verdict["device"])
-        saved = self._places.publish(self._project.runs / slug)
+        measured = any(case["time_us"] is not None for case in verdict["cases"])
+        saved = self._places.publish(self._project.runs / slug, measured=measured)
         cases = Path(self._ours.cases) if self._ours.cases else None
         about = {"command": sys.argv, "project": str(self._project.root), **self._key}
         write_verdict(self._places.out, verdict | about, self._baselines, cases, saved)

@@ -227,11 +227,17 @@ class Places:
         except OSError as error:
             raise unwritable(Path(error.filename or self.out), error) from None
 
-    def publish(self, default_storage: Path) -> list[Path]:
-        """Move the staged run files to their places, whole and fsynced; where they now are."""
+    def publish(self, default_storage: Path, *, measured: bool = True) -> list[Path]:
+        """Move the staged run files to their places, whole and fsynced; where they now are.
+
+        Where nothing was ``measured`` an empty file is none: pytest-benchmark 5.2 opens it before there is anything.
+        """
         published = []
         for path in sorted(self.staging.rglob("*.json")):
             content = path.read_bytes()
+            if not content and not measured:
+                remove_output(path)
+                continue
             if not _whole(content):
                 raise PeakgateError(
                     f"{path}: the run file is not whole; free its disk and measure again with --resume", Code.UNWRITABLE

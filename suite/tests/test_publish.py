@@ -37,6 +37,15 @@ def test_a_run_takes_the_next_number_and_never_the_place_of_another(places, tmp_
     assert (folder / "0001_old.json").read_text() == "kept"
 
 
+def test_an_empty_run_file_is_none_where_nothing_was_measured(places, tmp_path):
+    places.staged_json.write_bytes(b"")
+    with pytest.raises(PeakgateError):
+        places.publish(tmp_path)
+    assert places.staged_json not in places.publish(tmp_path, measured=False)
+    assert not places.json.exists()
+    assert not places.staged_json.exists()
+
+
 def test_half_a_run_file_is_not_published(places, tmp_path):
     places.staged_json.write_text('{"benchmarks": [')
     with pytest.raises(PeakgateError, match="the run file is not whole"):
