@@ -35,8 +35,8 @@ _NEAR = 3
 USUAL_TILES = (16, 32, 64, 128)
 TILES_BEYOND = 4
 """So many tiles of a number are whole before the last, ragged one: with fewer a kernel may take another path."""
-_VECTOR = 8
-"""Elements of the widest loads, 16 bytes of a 2-byte type: rows of other lengths take another path."""
+_VECTOR = 4
+"""Elements of a load of 16 bytes of float32: rows of other lengths take another path."""
 _LARGEST_OWN_TILE = 1024
 """Larger macros are no tiles, but sizes of memory, of the problem or limits."""
 

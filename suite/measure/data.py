@@ -45,9 +45,16 @@ and those that make it one of the ``specials`` of its type."""
 _CHOICES = 256
 
 PATTERNS = ("mixed", "cancelling", "powers", "large")
-"""Of reals: rows and columns of mixed magnitude; neighbours that nearly cancel; powers of two and zeros, so that many
-are equal; numbers up to 256, where outputs are real too. Of integers: all bit lengths; neighbours that cancel; powers
-of two and zeros; the limits. Of a range its ends and a few numbers between, in place of powers."""
+"""Of reals: rows and columns of mixed magnitude; neighbours that nearly cancel; powers of two and zeros of either sign,
+so that many are equal, in runs too; rows of numbers up to 256, or far above, some of one sign, where outputs are real.
+Of integers: all bit lengths; neighbours that cancel; powers of two and zeros; the limits. Of a range its ends and a few
+numbers between, in place of powers."""
+
+_OTHER_PART = 1 << 16
+"""Added to the seed of the imaginary part of a pattern."""
+
+_SEGMENT, _ROWS_ALIKE = 64, 8
+"""Elements of one dimension that are like a row, and rows of a pattern that are alike."""
 
 _ENOUGH_BYTES = 4096
 
@@ -356,7 +363,8 @@ def _data(pattern: str, dtype: str, given: Data, seed: int) -> Data:
         make = partial((_REALS if real else _INTEGERS)[pattern], dtype)
 
     def data(xp: Any, shape: tuple[int, ...]) -> Array:
-        return xp.asarray(make(shape, seed))
+        values = make(shape, seed)
+        return xp.asarray(values + 1j * make(shape, seed + _OTHER_PART) if dtype in PARTS else values)
 
     return data
 
@@ -365,12 +373,20 @@ def _ends(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int
     """The ends of a range, and a few numbers between them: many are equal."""
     if dtypes.limits(dtype).unit_roundoff:
         last = dtypes.below(dtype, high)
-        few = np.array([low, last, *(low + (last - low) * np.arange(1, 7) / 8)])
+        few = np.array([low, last, *(low + (last - low) * np.arange(1, 7) / 8), *([0.0] if low < 0 < high else [])])
     else:
         first, last = int(low), int(high) - 1
         few = np.array([first, last, (first + last) // 2, min(first + 1, last)], dtypes.value_type(dtype))
-    chosen: np.ndarray[Any, Any] = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
-    return chosen
+    return _in_runs(few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape))
+
+
+def _in_runs(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """One value behind the first column of every second block of rows; one dimension is taken for four rows."""
+    rows = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[: values.size // 4 * 4].reshape(4, -1)
+    alike = _ROWS_ALIKE if len(rows) > _ROWS_ALIKE else 1
+    for first in range(alike, len(rows), 2 * alike) if rows.size else ():
+        rows[first : first + alike, 1:] = rows[first, 0]
+    return values
 
 
 def _uniform(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
@@ -380,10 +396,10 @@ def _uniform(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
 
 def _mixed(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     values = _uniform(shape, seed)
-    for axis, period in zip(range(len(shape))[-2:], (7, 5), strict=False):
-        exponents = np.arange(shape[axis]) % period
-        values *= 2.0 ** -exponents.reshape([-1 if at == axis else 1 for at in range(len(shape))])
-    return values
+    at = np.indices(shape[-2:], sparse=True)
+    rows, columns = at if len(at) > 1 else (at[0] // _SEGMENT, at[0])
+    small = np.array([0, 2, 4, 6, 8, 12, 24])
+    return values * 2.0 ** -(small[rows % small.size] + columns % 5.0)
 
 
 def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
@@ -395,13 +411,20 @@ def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[An
 
 def _powers(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     bits = random_bits(np, math.prod(shape), seed).reshape(shape)
-    powers: np.ndarray[Any, Any] = np.where(bits >> 31, -1.0, 1.0) * 2.0 ** -(1.0 + bits % 8)
-    return np.where(bits % 8 == 7, 0.0, powers)
+    sizes = np.where(bits % 8 == 7, 0.0, 2.0 ** -(1.0 + bits % 8))
+    return _in_runs(np.copysign(sizes, np.where(bits >> 31, -1.0, 1.0)))
 
 
-def _large(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Numbers whose exponential no float32 holds, and whose square no half, though these types hold themselves."""
-    return _uniform(shape, seed) * 256
+def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Numbers whose exponential no float32 holds, and whose square no half, though these types hold themselves.
+
+    Of four rows two have numbers of one sign, and two are far larger: a start of -1e4 for a maximum is none there.
+    """
+    values = _uniform(shape, seed)
+    at = np.indices(shape[-2:], sparse=True)
+    rows = at[0] if len(at) > 1 else at[0] // _SEGMENT
+    larger = min(2.0**20, dtypes.limits(dtype).largest / 4)
+    return np.where(rows % 4 < 2, values, -np.abs(values)) * np.where(rows % 2, larger, 256.0)
 
 
 def _lengths(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
@@ -434,16 +457,14 @@ def _few(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     exponents = range(8 * kind.itemsize)
     numbers = [0, *(sign << each for each in exponents for sign in (1, -1))]
     few = np.array([each for each in numbers if int(held.lowest) <= each <= _largest(dtype)], kind)
-    chosen: np.ndarray[Any, Any] = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
-    return chosen
+    return _in_runs(few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape))
 
 
 def _limits(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """Integers at and beside the limits of their type, and 0 and 1."""
     lowest, largest = int(dtypes.limits(dtype).lowest), _largest(dtype)
     special = np.array([lowest, largest, lowest + 1, largest - 1, 0, 1], dtypes.value_type(dtype))
-    chosen: np.ndarray[Any, Any] = special[random_bits(np, math.prod(shape), seed) % special.size].reshape(shape)
-    return chosen
+    return _in_runs(special[random_bits(np, math.prod(shape), seed) % special.size].reshape(shape))
 
 
 def _largest(dtype: str) -> int:

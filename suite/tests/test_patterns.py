@@ -26,14 +26,17 @@ def data_of(pattern, **described):
 def test_reals_are_finite_and_but_for_large_ones_below_one(pattern, dtype):
     values = data_of(pattern, dtype=dtype)
     assert np.isfinite(values).all()
-    assert np.abs(values).max() <= (512 if pattern == "large" else 1)
+    assert float(np.abs(values).max()) <= (1.5 * 2**20 if pattern == "large" else 1.5)
     assert np.unique(values).size > 5
 
 
 def test_large_numbers_overflow_exponentials_and_squares_of_halves():
-    largest = float(np.abs(data_of("large", dtype="float16")).max())
-    assert np.exp(largest) > float(np.finfo("float32").max)
-    assert 2 * largest**2 > float(np.finfo("float16").max)
+    values = data_of("large", dtype="float16").astype("float64")
+    assert np.exp(np.abs(values[::2]).max()) > float(np.finfo("float32").max)
+    assert 2 * np.abs(values[::2]).max() ** 2 > float(np.finfo("float16").max)
+    assert (values[2] <= 0).all()
+    assert (values[3] <= 0).all()
+    assert np.abs(values[1::2]).max() > 1e4
 
 
 def test_large_numbers_become_no_integers():
@@ -58,6 +61,21 @@ def test_powers_of_two_are_exact_and_many_are_equal():
     values = data_of("powers")
     assert set(np.unique(np.frexp(np.abs(values))[0])) == {0.0, 0.5}
     assert np.unique(values).size == 15
+    assert np.signbit(values[values == 0]).any()
+    assert (values[8:16, 1:] == values[8, 0]).all()  # a block of rows alike
+
+
+def test_one_dimension_has_long_runs_and_quiet_parts():
+    powers = data_of("powers", shape=(4000,))
+    assert (powers[1001:2000] == powers[1000]).all()
+    mixed = np.abs(data_of("mixed", shape=(4000,)))
+    assert mixed[6 * 64 : 7 * 64].max() < 2.0**-23 < mixed[:64].max()
+
+
+def test_complex_patterns_have_both_parts():
+    for pattern in PATTERNS:
+        values = data_of(pattern, dtype="complex64")
+        assert np.unique(values.imag).size > 5
 
 
 INTEGERS = ["int8", "uint8", "int32", "uint64", "int64", "int4", "uint4"]
