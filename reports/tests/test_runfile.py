@@ -219,7 +219,8 @@ def test_a_case_without_a_verdict_is_refused_by_a_history_too(
     content = document({"a.b": 10.0}, extra={"a.b": {"verdict": verdict}})
     if verdict == "absent":
         del content["benchmarks"][0]["extra_info"]["verdict"]
-    save(tmp_path / "runs", "run", content)
+    save(tmp_path / "runs" / "nvidia-h200", "0001_run", document({"a.b": 10.0}, day=1))
+    save(tmp_path / "runs" / "nvidia-h200", "0002_run", content | {"datetime": "2026-11-02T12:00:00+00:00"})
     (tmp_path / "peakgate.toml").write_text("")
     monkeypatch.chdir(tmp_path)
     assert main(["history", "--runs", "runs"]) == 2
