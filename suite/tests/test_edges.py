@@ -183,7 +183,7 @@ def test_a_chosen_size_that_the_reference_does_not_take_is_no_defect_and_is_repo
 def test_a_value_that_no_chosen_size_has_is_found_by_a_search(check):
     guard = "i < n || n % 12 == 2"
     assert check(guard)[1].defects == ()
-    said, kernel = check(guard, search_s=0.2)
+    said, kernel = check(guard, search_s=2.0)
     assert "out of bounds" in said
     shown = kernel.defects[0].facts["sizes"].split("= ")[1].split(", not")[0].split(" and ")[0].split(", ")
     assert all(int(size) % 12 == 2 for size in shown)
