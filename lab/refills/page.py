@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,21 @@ def gates(record: Mapping[str, Any]) -> str:
     )
 
 
+def compared(record: str) -> str:
+    """Duration of a warm gate run before and since eight launches of a case are compared, by its lines ``COMMIT S``."""
+    walls_s: dict[str, list[float]] = {}
+    for line in record.splitlines():
+        name, _, wall_s = line.partition(" ")
+        if wall_s.replace(".", "", 1).isdigit():
+            walls_s.setdefault(name, []).append(float(wall_s))
+    (old, before), (new, now) = ((name, statistics.median(each[1:])) for name, each in walls_s.items())
+    return (
+        "Comparing eight launches of every case, where it was one of each batch, made a warm run "
+        f"{now / before:.2f} times as long: {before:.1f} s ({old}), then {now:.1f} s ({new}), in turns on one H200. "
+        "What is added is the GPU's time for references in float64."
+    )
+
+
 def _largest(kernels: Sequence[Mapping[str, Any]]) -> str:
     return f"{max(abs(each['longer_percent']) for each in kernels):.2f} %"
 
@@ -52,7 +68,13 @@ def _times(kernels: Sequence[Mapping[str, Any]]) -> str:
 
 def blocks() -> dict[str, str]:
     """The blocks of the page."""
-    return {"refills": f"{pairs(_record('pairs-*.json'))} {gates(_record('gates-*.json'))}"}
+    (record,) = HERE.glob("compared-*.txt")
+    found = (
+        pairs(_record("pairs-*.json")),
+        gates(_record("gates-*.json")),
+        compared(record.read_text(encoding="utf-8")),
+    )
+    return {"refills": " ".join(found)}
 
 
 if __name__ == "__main__":

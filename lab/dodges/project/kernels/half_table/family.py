@@ -6,7 +6,7 @@ FAMILY = family(
     *(
         kernel(
             source,
-            arguments=lambda n: [Out(n, dtype="float16"), In(n, dtype="float16"), Value(n)],
+            arguments=lambda n: [Out(n, dtype="float16"), In(n, dtype="float16", data=(-1, 1)), Value(n)],
             grid=lambda n: -(-n // 32768),
             block=256,
             bytes=lambda n: 2 * 2 * n,

@@ -6,7 +6,7 @@ FAMILY = family(
     *(
         kernel(
             source,
-            arguments=lambda n: [Out(n), In(n), Value(n)],
+            arguments=lambda n: [Out(n), In(n, data=(-1, 1)), Value(n)],
             grid=lambda n: -(-n // 1024),
             block=256,
             bytes=lambda n: 2 * 4 * n,
