@@ -24,7 +24,7 @@ from peakgate.device.driver import gpu_count
 from rich.console import Console
 
 # Projects of their own, with benchmark tests of their own.
-collect_ignore = ["lab/newcomer/projects", "lab/dodges/project", "lab/traps"]
+collect_ignore = ["lab/newcomer/projects", "lab/dodges/project", "lab/traps", "lab/history_trials"]
 if not Path(__file__).with_name("lab").exists():  # a source archive, which has no saved runs and no experiments
     collect_ignore += [f"reports/tests/test_{name}.py" for name in ("docs", "frame", "kept", "notebook")]
 

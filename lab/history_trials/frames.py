@@ -1,0 +1,117 @@
+"""Drawn histories as what the tool reads: frames as ``peakgate.reports.load`` gives them, or run files.
+
+The columns, their types and whatever a case says beside its time are of one committed run, loaded by the tool itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from histories import History
+from noise import Records
+
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+STATISTICS = ("min", "max", "mean", "median", "q1", "q3", "ld15iqr", "hd15iqr", "total", "stddev", "iqr")
+DRIVERS = ("580.159.04", "590.44.01")
+
+
+def commit_hash(number: int) -> str:
+    """A hash whose first eight digits are the number of the commit."""
+    return f"{number:08x}" + "c0ffee" * 5 + "00"
+
+
+def commit_number(text: object) -> int | None:
+    """The number of a commit that a report names, None where it names none."""
+    return int(text[:8], 16) if isinstance(text, str) and len(text) >= 8 else None
+
+
+def gpu_uuid(number: int) -> str:
+    """The UUID of a GPU of the pool."""
+    return f"GPU-{number + 0xA0:08x}-aae2-2006-bd21-e4b4880b4ed3"
+
+
+def case_names(history: History, records: Records) -> list[str]:
+    """Ids of the cases: those of the records, and a suffix where a case of the records is there several times."""
+    seen: dict[int, int] = {}
+    names = []
+    for donor in history.donors.tolist():
+        seen[donor] = seen.get(donor, -1) + 1
+        names.append(records.cases[donor] + (f"-copy{seen[donor]}" if seen[donor] else ""))
+    return names
+
+
+def frame(history: History, records: Records, template: pd.DataFrame) -> pd.DataFrame:
+    """The history as ``load`` would give it, one row per case and session; ``template`` is one loaded run."""
+    sessions, cases = history.time_us.shape
+    order = {case: row for row, case in enumerate(template["case"])}
+    rows = template.iloc[[order[records.cases[donor]] for donor in history.donors]]
+    result = rows.iloc[np.tile(np.arange(cases), sessions)].reset_index(drop=True)
+    session = np.repeat(np.arange(sessions), cases)
+    was = result["time_us"].to_numpy()
+    result["time_us"] = history.time_us.ravel()
+    ratio = was / result["time_us"].to_numpy()
+    for rate in ("gbs", "tflops", "peak_fraction", "roof_fraction"):
+        result[rate] = result[rate] * ratio
+    result["floor"] = result["floor"].where(result["floor"].isna(), result["peak_fraction"] / 2)  # never below it
+
+    def text(values: Sequence[str | None], index: np.ndarray | None = None) -> Any:
+        column = pd.array(values, dtype="string")
+        return column if index is None else column[index]
+
+    result["case"] = text(case_names(history, records), np.tile(np.arange(cases), sessions))
+    result["run"] = text([f"runs/{one:04d}.json" for one in range(sessions)], session)
+    result["commit"] = text([commit_hash(one) for one in history.commit.tolist()], session)
+    taken = pd.Series(pd.to_datetime([FIRST + timedelta(days=one) for one in range(sessions)]))
+    result["taken"] = taken.iloc[session].reset_index(drop=True).astype(template["taken"].dtype)
+    result["gpu_uuid"] = np.array([gpu_uuid(one) for one in history.gpu.tolist()], dtype=object)[session]
+    result["gpu_driver"] = np.array([DRIVERS[one] for one in history.driver.tolist()], dtype=object)[session]
+    if history.plan.code == "unknown":
+        result["fingerprint"] = text([None] * len(result))
+    else:
+        code = (np.arange(cases) * 1000 + history.code).ravel().tolist()
+        result["fingerprint"] = text([f"{one:016x}" for one in code])
+    result.attrs = {"notes": []}
+    return result
+
+
+def write_runs(history: History, records: Records, source: Path, folder: Path) -> None:
+    """The history as run files in ``folder``, made from the committed run file ``source``."""
+    with gzip.open(source) as file:
+        run: dict[str, Any] = json.load(file)
+    entries = {entry["extra_info"]["case"]: entry for entry in run["benchmarks"]}
+    names = case_names(history, records)
+    folder.mkdir(parents=True, exist_ok=True)
+    for session in range(len(history.time_us)):
+        run["datetime"] = (FIRST + timedelta(days=session)).isoformat()
+        run["commit_info"]["id"] = commit_hash(int(history.commit[session]))
+        run["machine_info"]["gpu"]["uuid"] = gpu_uuid(int(history.gpu[session]))
+        run["machine_info"]["gpu"]["driver"] = DRIVERS[int(history.driver[session])]
+        run["benchmarks"] = []
+        for number, (name, donor) in enumerate(zip(names, history.donors.tolist(), strict=True)):
+            entry = copy.deepcopy(entries[records.cases[donor]])
+            information = entry["extra_info"]
+            ratio = history.time_us[session, number] / information["time_us"]
+            information["case"], information["time_us"] = name, history.time_us[session, number]
+            for statistic in STATISTICS:
+                entry["stats"][statistic] *= ratio
+            for rate in ("gbs", "tflops", "peak_fraction", "roof_fraction"):
+                if information.get(rate) is not None:
+                    information[rate] /= ratio
+            if information.get("floor") is not None:
+                information["floor"] = information["peak_fraction"] / 2
+            information.pop("fingerprint", None)
+            if history.plan.code == "known":
+                information["fingerprint"] = f"{number * 1000 + int(history.code[session, number]):016x}"
+            entry["name"] = f"test_kernel[{name}]"
+            entry["fullname"] = f"suite/bench_kernels.py::{entry['name']}"
+            entry["param"], entry["params"] = name, {"case_id": name}
+            run["benchmarks"].append(entry)
+        (folder / f"{session:04d}.json").write_text(json.dumps(run))

@@ -1,0 +1,6 @@
+"""The modules of the folder above are imported by their own names."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -1,0 +1,306 @@
+"""What ``score`` starts in the environment of a rule: draws histories, asks the rule, counts and writes."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import sys
+import tempfile
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import frames
+import histories
+import noise
+import pandas as pd
+import peakgate.reports
+from histories import History, Plan
+from settings import SETTINGS, Setting, wanted
+
+COLUMNS = ("group", "setting", "metric", "count", "of", "rate", "low95", "high95", "wanted", "met", "cpu_s")
+CALLED_SLOWER = ("SLOWER", "UNCONFIRMED")
+AT_MOST_1 = "<=0.01"
+
+
+def binomial_limits(count: int, of: int, level: float = 0.95) -> tuple[float, float]:
+    """The exact (Clopper-Pearson) interval of a rate."""
+    if not of:
+        return 0.0, 1.0
+
+    def at_most(k: int, rate: float) -> float:
+        if k < 0 or rate >= 1.0:
+            return 0.0 if k < of else 1.0
+        if rate <= 0.0:
+            return 1.0
+        odds = (math.log(math.comb(of, i)) + i * math.log(rate) + (of - i) * math.log1p(-rate) for i in range(k + 1))
+        return min(1.0, sum(map(math.exp, odds)))
+
+    def solve(above: Callable[[float], bool]) -> float:
+        low, high = 0.0, 1.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (low, middle) if above(middle) else (middle, high)
+        return (low + high) / 2
+
+    tail = (1 - level) / 2
+    lower = 0.0 if count == 0 else solve(lambda rate: 1 - at_most(count - 1, rate) > tail)
+    upper = 1.0 if count == of else solve(lambda rate: at_most(count, rate) < tail)
+    return lower, upper
+
+
+@dataclass
+class Judged:
+    """What the rule says of a history."""
+
+    verdict: str
+    exit_code: int
+    named: list[tuple[str, int | None, int | None, float]]  # case, good and bad commit and percent, of cause "commits"
+    rows: dict[str, dict[str, Any]]  # of trend, by case; empty where it was not asked
+    notes: list[str]
+
+
+def judge(runs: pd.DataFrame, *, rows: bool, points: bool) -> Judged:
+    """Ask the rule: its change points, its rows or both. Rows are asked anyway where the verdict is not PASS."""
+    named: list[tuple[str, int | None, int | None, float]] = []
+    attrs: dict[str, Any] = {}
+    if points:
+        found = peakgate.reports.change_points(runs)
+        attrs = found.attrs
+        for point in found[found["cause"] == "commits"].to_dict("records"):
+            ends = (frames.commit_number(point["good_commit"]), frames.commit_number(point["bad_commit"]))
+            named.append((point["case"], *ends, point["change_percent"]))
+    by_case: dict[str, dict[str, Any]] = {}
+    if rows or attrs["verdict"] != "PASS":
+        table = peakgate.reports.trend(runs)
+        attrs = table.attrs
+        by_case = {row["case"]: row for row in table.astype(object).where(table.notna(), None).to_dict("records")}
+    return Judged(attrs["verdict"], attrs["exit_code"], named, by_case, list(map(str, attrs["notes"])))
+
+
+@dataclass
+class Tally:
+    """Counts of a setting by metric, with what is wanted of each, in the order in which they came."""
+
+    counts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    wanted: dict[str, str] = field(default_factory=dict)
+
+    def add(self, metric: str, happened: bool, wanted: str = "") -> None:
+        self.counts[metric][0] += int(happened)
+        self.counts[metric][1] += 1
+        self.wanted.setdefault(metric, wanted)
+
+
+def _met(wanted: str, count: int, of: int) -> str:
+    if not wanted:
+        return ""
+    low, high = binomial_limits(count, of)
+    limit = float(wanted[2:])
+    if wanted[0] == "<":
+        inside, sure = count / of <= limit, high <= limit or low > limit
+    else:
+        inside, sure = count / of >= limit, low >= limit or high < limit
+    return ("yes" if inside else "no") if sure else ("open, inside" if inside else "open, outside")
+
+
+def _innocent(judged: Judged, history: History, names: list[str]) -> list[tuple[str, int | None, int | None, float]]:
+    """The named commits that moved nothing: another case, or a place that does not hold the case's commit."""
+    guilty = {names[case]: commit for case, (commit, _) in history.guilty.items()}
+    return [point for point in judged.named if not _holds(point[1], point[2], guilty.get(point[0]))]
+
+
+def _holds(good: int | None, bad: int | None, commit: int | None) -> bool:
+    return None not in {good, bad, commit} and good < commit <= bad  # type: ignore[operator]
+
+
+def _unchanged(tallies: Iterable[Tally], judged: Judged, plan: Plan, *, drift: bool) -> None:
+    """Code that nobody changed. Where the environment moved times, UNCONFIRMED is right unless it names a commit."""
+    moved = bool(plan.drift) or plan.driver in {"six", "all"}
+    states = {row["verdict"] for row in judged.rows.values()}
+    accused = any(row["verdict"] == "UNCONFIRMED" and row["command"] for row in judged.rows.values())
+    for tally in tallies:
+        tally.add("a commit is named", bool(judged.named), AT_MOST_1)
+        if moved:
+            tally.add("a commit is named, or accused by UNCONFIRMED", bool(judged.named) or accused, AT_MOST_1)
+        else:
+            tally.add("any case UNCONFIRMED", "UNCONFIRMED" in states, AT_MOST_1)
+        tally.add("PASS", judged.verdict == "PASS", "<=0" if drift else "")
+        tally.add("INCONCLUSIVE as a whole", judged.verdict == "INCONCLUSIVE")
+
+
+def _stepped(tally: Tally, judged: Judged, history: History, names: list[str]) -> None:
+    suite = len(history.guilty) == len(names) > 2
+    cells: dict[tuple[float, int], list[tuple[bool, bool, bool, bool, bool]]] = defaultdict(list)
+    for case, (commit, size) in history.guilty.items():
+        name, age = names[case], history.ages[case]
+        row = judged.rows[name]
+        points = [point for point in judged.named if point[0] == name]
+        right = any(_holds(good, bad, commit) for _, good, bad, _ in points)
+        called = row["verdict"] in CALLED_SLOWER
+        exact = any((good, bad) == (commit - 1, commit) for _, good, bad, _ in points)
+        placed = called and _holds(row["good"], row["bad"], commit)
+        right_place = right if age >= 5 else placed
+        exact = exact if age >= 5 else placed and (row["good"], row["bad"]) == (commit - 1, commit)
+        open_ = row["verdict"] == "INCONCLUSIVE"
+        cells[size, age].append((called or right, right_place, exact, row["verdict"] == "SAME", open_))
+    for (size, age), found in sorted(cells.items()):
+        # Cases of one history are not independent: where several stepped together, most of them count once.
+        cell = f"{size:.1%} at age {age}" + (", most of its cases" if len(found) > 1 else "")
+        limit = None if suite or history.plan.cases <= 2 else wanted(size, age)
+        seen, right, exact, same, open_ = (sum(each) > len(found) / 2 for each in zip(*found, strict=True))
+        tally.add(f"{cell}: seen", seen, "" if limit is None else f">={limit:g}")
+        tally.add(f"{cell}: right place, by commits" if age >= 5 else f"{cell}: right place", right)
+        tally.add(f"{cell}: exact place", exact)
+        if history.plan.cases <= 2:
+            tally.add(f"{cell}: said SAME", same, "<=0.05" if size >= 0.05 else "")
+            tally.add(f"{cell}: INCONCLUSIVE", open_)
+    tally.add("an innocent case or place is named", bool(_innocent(judged, history, names)), AT_MOST_1)
+    tally.add("PASS", judged.verdict == "PASS", "<=0.05" if suite else "")
+    guilty = {names[case] for case in history.guilty}
+    unconfirmed = any(row["verdict"] == "UNCONFIRMED" for case, row in judged.rows.items() if case not in guilty)
+    tally.add("an innocent case is UNCONFIRMED", unconfirmed, "" if suite else AT_MOST_1)
+
+
+def _last(tally: Tally, judged: Judged, history: History, ask: Callable[[History], Judged]) -> dict[str, Any]:
+    """The same history with its newest session on another GPU of the pool."""
+    other = (int(history.gpu[-1]) + 1) % history.plan.gpus
+    answers = [judged, ask(history.run_last_on(other))]
+    verdicts = {answer.verdict for answer in answers}
+    cases = [{case: row["verdict"] for case, row in answer.rows.items()} for answer in answers]
+    tally.add("verdict depends on the GPU that ran last", len(verdicts) > 1, AT_MOST_1)
+    tally.add("a case's verdict does", any(each != cases[0] for each in cases), "")
+    return {"verdicts": [answer.verdict for answer in answers]}
+
+
+def _rows(setting: tuple[str, str], tally: Tally, seconds: float) -> Iterator[tuple[Any, ...]]:
+    for metric, (count, of) in tally.counts.items():
+        low, high = binomial_limits(count, of)
+        wanted = tally.wanted[metric]
+        numbers = (count, of, round(count / of, 4), round(low, 4), round(high, 4))
+        yield (*setting, metric, *numbers, wanted, _met(wanted, count, of), round(seconds, 1))
+
+
+class Scorer:
+    """Draws and judges; keeps the pooled counts."""
+
+    def __init__(self, gates: Path) -> None:
+        self.source = max(gates.glob("*gate.json.gz"))
+        self.records = noise.read(gates)
+        self.template = peakgate.reports.load(self.source)
+        self.pooled = Tally(wanted={"PASS": ""})
+
+    def draw(self, plan: Plan, seed: int) -> History:
+        return histories.draw(plan, self.records, seed)
+
+    def frame(self, history: History) -> pd.DataFrame:
+        return frames.frame(history, self.records, self.template)
+
+    def score(self, setting: Setting, repetitions: int, tally: Tally) -> Iterator[dict[str, Any]]:
+        """Judge so many histories of a setting; what was said of each, for a closer look."""
+        for repetition in range(repetitions):
+            seed = zlib.crc32(f"{setting.group}/{setting.name}/{setting.plan.steps}/{repetition}".encode())
+            history = self.draw(setting.plan, seed)
+            old = any(age >= 5 for age in history.ages.values())
+            unchanged = setting.kind in {"unchanged", "drift"}
+            ask_rows, ask_points = not unchanged, unchanged or (old and setting.kind == "step")
+            judged = judge(self.frame(history), rows=ask_rows, points=ask_points)
+            names = frames.case_names(history, self.records)
+            more: dict[str, Any] = {}
+            if unchanged:
+                _unchanged((tally, self.pooled), judged, setting.plan, drift=setting.kind == "drift")
+            elif setting.kind == "step":
+                _stepped(tally, judged, history, names)
+            else:
+                more = _last(tally, judged, history, lambda one: judge(self.frame(one), rows=True, points=False))
+            shown = [row for case, row in judged.rows.items() if row["verdict"] != "SAME" or case in more]
+            keep = ("case", "verdict", "reason", "change_percent", "good", "bad")
+            yield {
+                "group": setting.group,
+                "setting": setting.name,
+                "seed": seed,
+                "verdict": judged.verdict,
+                "named": judged.named[:10],
+                "guilty": [[names[case], *truth, history.ages[case]] for case, truth in history.guilty.items()][:10],
+                "notes": judged.notes[:5],
+                "rows": [{key: row[key] for key in keep} for row in shown[:8]],
+                **more,
+            }
+
+    def check(self, plans: Iterable[Plan]) -> None:
+        """Refuse if a frame and the run files of the same history are judged differently."""
+        for plan in plans:
+            history = self.draw(plan, 1)
+            with tempfile.TemporaryDirectory() as folder:
+                frames.write_runs(history, self.records, self.source, Path(folder))
+                loaded = peakgate.reports.load(folder)
+            answers = [judge(each, rows=True, points=True) for each in (self.frame(history), loaded)]
+            first, second = (
+                (one.verdict, one.named, {case: row["verdict"] for case, row in one.rows.items()}) for one in answers
+            )
+            places = [[point[:3] for point in one[1]] for one in (first, second)]
+            same = (first[0], first[2], places[0]) == (second[0], second[2], places[1])
+            sys.stdout.write(f"{'same' if same else 'DIFFERENT'}: {plan}: {first[0]}, {second[0]}\n")
+
+
+def _smaller(plan: Plan) -> Plan:
+    """A plan of the same kind whose run files are few."""
+    steps = tuple(step for step in plan.steps if step.age <= 10)
+    return replace(plan, cases=min(plan.cases, 16), sessions=min(plan.sessions, 30), steps=steps)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    scorer = Scorer(arguments.gates)
+    sys.stdout.write(f"rule of {Path(peakgate.reports.__file__).parent}\n")
+    if arguments.check:
+        of_groups = {setting.group: setting.plan for setting in SETTINGS if setting.plan.cases <= 60}
+        scorer.check(_smaller(plan) for plan in of_groups.values())
+        return
+    chosen_settings = [
+        setting
+        for setting in SETTINGS
+        if (not arguments.group or setting.group in arguments.group) and (setting.quick or not arguments.quick)
+    ]
+    # Settings of one name are one row of the table.
+    together: dict[tuple[str, str], list[Setting]] = defaultdict(list)
+    for setting in chosen_settings:
+        together[setting.group, setting.name].append(setting)
+    with arguments.out.open("w", newline="") as file, arguments.out.with_suffix(".jsonl").open("w") as details:
+        table = csv.writer(file)
+        table.writerow(COLUMNS)
+        for name, settings in together.items():
+            tally, began = Tally(), time.process_time()
+            for setting in settings:
+                count = max(5, setting.repetitions // 5) if arguments.quick else setting.repetitions
+                for answer in scorer.score(setting, round(count * arguments.times), tally):
+                    details.write(json.dumps(answer, default=str) + "\n")
+            table.writerows(_rows(name, tally, time.process_time() - began))
+            file.flush()
+            details.flush()
+            if arguments.verbose:
+                sys.stdout.write(f"{time.process_time():6.0f} s  {name}\n")
+                sys.stdout.flush()
+        if scorer.pooled.counts:
+            table.writerows(_rows(("all", "unchanged histories of this table"), scorer.pooled, time.process_time()))
+    sys.stdout.write(f"{time.process_time():.0f} s of a core; {arguments.out}\n")
+
+
+def main() -> None:
+    """Parse what ``score`` hands over."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--gates", type=Path, required=True)
+    parser.add_argument("--group", action="append")
+    parser.add_argument("--times", type=float, default=1.0)
+    for flag in ("quick", "check", "verbose"):
+        parser.add_argument(f"--{flag}", action="store_true")
+    _run(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()
