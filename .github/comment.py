@@ -7,10 +7,11 @@ checkout makes the comment of them.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from peakgate.reports.gate.comment import (
@@ -31,6 +32,8 @@ from peakgate.reports.gate.comment import (
 
 ASKED_FOR = re.compile(r"gate of #([1-9]\d{0,8}) at ([0-9a-f]{40})")
 JOB = re.compile(r".+ / judge \(([^()]+)\)")
+LABELS = {"self-hosted", "gpu"}
+"""Of the judge's job in judge.yml, beside its runner's own."""
 ARTIFACT = "gate-"
 MOST_PAGES = 10
 FOLDER = ""
@@ -58,7 +61,15 @@ def pull_request(event: str, number: str, title: str, commit: str) -> tuple[str,
     return None
 
 
-def gathered(api: Rest, run: str, commit: str, judge: str) -> dict[str, Mapping[str, Any]]:
+def expected(text: str) -> list[str]:
+    """The runners that judge.yml has a job for each of: the repository variable PEAKGATE_RUNNERS, as JSON."""
+    runners = json.loads(text)
+    if not isinstance(runners, list) or not all(isinstance(each, str) and each for each in runners):
+        raise ValueError('PEAKGATE_RUNNERS: expected a JSON list of labels, like ["nvidia-h200"]')
+    return runners
+
+
+def gathered(api: Rest, run: str, commit: str, judge: str, runners: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """By runner the verdict files on this commit that the judge's job left; none unless the run called ``judge``.
 
     The change's own workflow can upload what it likes, also under the name of the judge's artifact, and have jobs of
@@ -68,7 +79,7 @@ def gathered(api: Rest, run: str, commit: str, judge: str) -> dict[str, Mapping[
     if not any(each["path"] == judge for each in called):
         return {}
     found: dict[str, Mapping[str, Any]] = {}
-    succeeded = judged(api, run)
+    succeeded = judged(api, run, runners)
     for artifact in api("GET", f"actions/runs/{run}/artifacts?per_page=100")["artifacts"]:
         runner = str(artifact["name"]).removeprefix(ARTIFACT)
         wanted = str(artifact["name"]).startswith(ARTIFACT) and runner in succeeded
@@ -78,11 +89,11 @@ def gathered(api: Rest, run: str, commit: str, judge: str) -> dict[str, Mapping[
     return {runner: found.get(runner, {}) for runner in succeeded}
 
 
-def judged(api: Rest, run: str) -> dict[str, bool]:
+def judged(api: Rest, run: str, runners: Sequence[str]) -> dict[str, bool]:
     """By runner whether the judge's job there succeeded; none where the run has more jobs than can be read.
 
-    The name of the judge's job ends as judge.yml has it, whoever calls it, and it asks for the labels of a GPU runner,
-    which runs no other workflow.
+    The name of the judge's job ends as judge.yml has it, whoever calls it, and it asks for exactly the labels that
+    judge.yml asks for: a job of the change's own on another machine is not the judge's, whatever stands in its name.
     """
     jobs: list[Any] = []
     for page in range(1, MOST_PAGES + 1):
@@ -93,10 +104,10 @@ def judged(api: Rest, run: str) -> dict[str, bool]:
     else:
         return {}
     named = [(match[1], job) for job in jobs if (match := JOB.fullmatch(str(job["name"])))]
-    own = {runner for runner, job in named if {"self-hosted", runner} <= {*job["labels"]}}
+    own = {runner for runner, job in named if {*job["labels"]} == LABELS | {runner}}
     return {
         runner: runner in own and all(job["conclusion"] == "success" for other, job in named if other == runner)
-        for runner in sorted({runner for runner, _ in named})
+        for runner in runners
     }
 
 
@@ -126,7 +137,7 @@ def main(environment: Mapping[str, str]) -> int:
         return 2
     api = interface(environment)
     try:
-        verdicts = gathered(api, run, commit, environment["JUDGE"])
+        verdicts = gathered(api, run, commit, environment["JUDGE"], expected(environment["PEAKGATE_RUNNERS"]))
         post(api, number, render(verdicts, commit, url))
         api("POST", "check-runs", check_run(verdicts, commit, url))
         if hook := environment.get("PEAKGATE_WEBHOOK"):

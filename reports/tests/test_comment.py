@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -169,12 +170,14 @@ FAKE: dict[str, Any] = {"labels": ["ubuntu-latest"]}
     ("jobs", "passes"),
     [
         ([job(H200)], True),
-        ([job(H200), job("gate-b200")], False),  # whose artifact is missing
         ([job(H200, "failure")], False),
         ([job(H200, "cancelled")], False),
         ([job(H200, "skipped")], False),
         ([], False),
         ([job(H200, **FAKE)], False),
+        ([job(H200, labels=["self-hosted", "nvidia-h200"])], False),
+        ([job(H200, labels=["self-hosted", "gpu"])], False),
+        ([job(H200, labels=["self-hosted", "gpu", "nvidia-h200", "spare"])], False),
         ([job(H200, "failure"), job(H200, **FAKE)], False),
         ([job(H200, "failure", "another"), job(H200)], False),
         ([job(H200, "failure", "a / b"), job(H200, **FAKE)], False),
@@ -192,6 +195,50 @@ def test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded(
         assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
     assert ("## Peakgate: pass" in github.comments[0]["body"]) == passes
     assert [check["conclusion"] for check in github.checks] == ["success" if passes else "failure"]
+
+
+@pytest.mark.parametrize(
+    ("runners", "others", "passes"),
+    [
+        (["nvidia-h200"], [], True),
+        (["nvidia-h200"], ["nvidia-b200"], True),
+        (["nvidia-h200", "nvidia-b200"], ["nvidia-b200"], True),
+        (["nvidia-h200", "nvidia-b200"], [], False),
+        (["nvidia-b200"], [], False),
+        ([], [], False),
+    ],
+)
+def test_every_runner_of_the_settings_and_no_other_has_to_pass(
+    runners: list[str], others: list[str], passes: bool
+) -> None:
+    files = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT))
+    names = [H200, *(f"gate-{runner}" for runner in others)]
+    with serving(GitHub(artifacts=dict.fromkeys(names, files))) as github:
+        asked_for = {"EVENT": "pull_request", "COMMIT": COMMIT, "RUN": "7", "URL": URL}
+        assert comment.main(environment(github, **asked_for, PEAKGATE_RUNNERS=json.dumps(runners))) == 0
+    assert ("## Peakgate: pass" in github.comments[0]["body"]) == passes
+
+
+@pytest.mark.parametrize("name", ["linux", "self-hosted", "gpu"])
+def test_a_job_on_an_ordinary_runner_is_never_the_judges(name: str) -> None:
+    files = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT))
+    jobs = [
+        job(f"gate-{name}", labels=[*{"self-hosted", name}]),
+        {"name": "gate", "conclusion": "skipped", "labels": []},
+    ]
+    with serving(GitHub(artifacts={f"gate-{name}": files}, jobs=jobs)) as github:
+        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
+    assert "## Peakgate: bad input" in github.comments[0]["body"]
+    assert github.checks[0]["conclusion"] == "failure"
+
+
+@pytest.mark.parametrize("text", ["", "nvidia-h200", "{}", "[1]", '[""]'])
+def test_runners_that_are_no_list_of_labels_are_bad_input(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(GitHub()) as github:
+        run = environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL, PEAKGATE_RUNNERS=text)
+        assert comment.main(run) == 2
+    assert github.comments == github.checks == []
+    assert "::error::" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("why", ["expired", "too large an artifact", "too large a file", "too large a gate"])
@@ -262,6 +309,7 @@ def test_only_the_command_with_a_whole_hash_asks_for_a_run(body: str, commit: st
 
 def environment(github: GitHub, **more: str) -> dict[str, str]:
     common = {"GITHUB_TOKEN": TOKEN, "JUDGE": JUDGE, "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_API_URL": github.address}
+    common |= {"PEAKGATE_RUNNERS": '["nvidia-h200"]'}
     return common | {"NUMBER": "12", "BRANCH": "main", "AUTHOR": "ada", "BODY": f"/peakgate {COMMIT}"} | more
 
 

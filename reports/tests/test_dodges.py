@@ -203,6 +203,9 @@ SHOWN_BY = {
     "overwrites the judge's artifact, or has a job of the judge's name": (
         "test_comment.test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded"
     ),
+    "skips its judge and has a job of that name on another machine": (
+        "test_comment.test_a_job_on_an_ordinary_runner_is_never_the_judges"
+    ),
     "is where PYTHONPATH leads, or around it": (
         "test_gate_steps.test_of_the_callers_environment_only_places_of_programs_packages_and_the_gpu_are_kept"
     ),

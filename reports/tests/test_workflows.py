@@ -242,6 +242,18 @@ def test_a_judge_drops_no_waiting_change_and_is_not_passed_by_being_skipped(file
     assert "${{ matrix.runner }}" in job["runs-on"]
 
 
+def test_what_is_posted_is_of_the_runners_and_labels_that_the_judge_has() -> None:
+    _, judge_job = workflow.read("judge.yml")
+    _, commenting = workflow.read("comment.yml")
+    post = commenting["steps"][-1]["env"]
+    runners = judge_job["strategy"]["matrix"]["runner"]
+    asked = workflow.TEMPLATE.sub(lambda template: template[1].strip(), runners)
+    assert asked == f"fromJSON({workflow.TEMPLATE.sub(lambda template: template[1].strip(), post['PEAKGATE_RUNNERS'])})"
+    script = (workflow.WORKFLOWS.parent / "comment.py").read_text()
+    assert judge_job["runs-on"] == ["self-hosted", "gpu", "${{ matrix.runner }}"]
+    assert 'LABELS = {"self-hosted", "gpu"}' in script
+
+
 def test_no_workflow_takes_kernels_that_a_checkout_has_built() -> None:
     templates = workflow.ROOT / "suite" / "core" / "templates"
     files = [*workflow.WORKFLOWS.glob("*.yml"), *templates.glob("github-*.yml")]
