@@ -111,6 +111,11 @@ def judged(api: Rest, run: str, runners: Sequence[str]) -> dict[str, bool]:
     }
 
 
+def newest(api: Rest, number: str) -> str:
+    """The commit that the pull request's branch is at now."""
+    return str(api("GET", f"pulls/{number}")["head"]["sha"])
+
+
 def post(api: Rest, number: str, text: str) -> None:
     """Write the comment, or rewrite the one with the marker that this job wrote before."""
     page = 1
@@ -124,7 +129,10 @@ def post(api: Rest, number: str, text: str) -> None:
 
 
 def main(environment: Mapping[str, str]) -> int:
-    """Post the results of the run that the event names; 0 too where it belongs to no pull request."""
+    """Post the results of the run that the event names; 0 too where it belongs to no pull request.
+
+    The check is its commit's; the comment is the pull request's, and that of its newest commit alone.
+    """
     names = ("EVENT", "NUMBER", "TITLE", "COMMIT")
     asked = pull_request(*(environment.get(name, "") for name in names))
     if asked is None:
@@ -138,7 +146,10 @@ def main(environment: Mapping[str, str]) -> int:
     api = interface(environment)
     try:
         verdicts = gathered(api, run, commit, environment["JUDGE"], expected(environment["PEAKGATE_RUNNERS"]))
-        post(api, number, render(verdicts, commit, url))
+        if newest(api, number) == commit:
+            post(api, number, render(verdicts, commit, url))
+        else:  # a gate of an older commit, run again or ended late
+            sys.stdout.write(f"pull request {number} is at another commit than {commit}: its comment stays\n")
         api("POST", "check-runs", check_run(verdicts, commit, url))
         if hook := environment.get("PEAKGATE_WEBHOOK"):
             facts = {

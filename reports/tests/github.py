@@ -48,6 +48,8 @@ class GitHub:
     comments: list[dict[str, Any]] = field(default_factory=list)
     permissions: dict[str, str] = field(default_factory=dict)
     commits: list[str] = field(default_factory=list)
+    head: str = "c" * 40
+    """The commit that each pull request is at."""
     expired: bool = False
     """Of its artifacts."""
     called: tuple[str, ...] = (JUDGE,)
@@ -94,6 +96,8 @@ class GitHub:
                 found = 201, {}
             case "GET", ["collaborators", author, "permission"]:
                 found = 200, {"permission": self.permissions.get(author, "read")}
+            case "GET", ["pulls", number]:
+                found = 200, {"number": int(number), "head": {"sha": self.head}}
             case "GET", ["pulls", _, "commits"]:
                 found = 200, [{"sha": each} for each in self.commits] if path.endswith("&page=1") else []
             case "POST", ["actions", "workflows", "gate.yml", "dispatches"]:

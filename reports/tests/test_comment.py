@@ -232,6 +232,23 @@ def test_a_job_on_an_ordinary_runner_is_never_the_judges(name: str) -> None:
     assert github.checks[0]["conclusion"] == "failure"
 
 
+@pytest.mark.parametrize("event", ["pull_request", "workflow_dispatch"])
+def test_a_gate_of_an_older_commit_leaves_the_comment_of_the_newest(event: str) -> None:
+    found = {commit: judged({"protect": OK, "bench": OK, "ab": AB}, "", commit) for commit in (COMMIT, "d" * 40)}
+    found[COMMIT] = judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT)
+    with serving(GitHub(head="d" * 40)) as github:
+        for commit, ended in (("d" * 40, "failure"), (COMMIT, "success")):
+            github.artifacts, github.jobs = {H200: artifact(found[commit])}, [job(H200, ended)]
+            run = {"EVENT": event, "COMMIT": commit, "TITLE": f"gate of #12 at {commit}", "RUN": "7", "URL": URL}
+            assert comment.main(environment(github, **run)) == 0
+    (kept,) = github.comments
+    assert "## Peakgate: regression" in kept["body"]
+    assert [(check["head_sha"], check["conclusion"]) for check in github.checks] == [
+        ("d" * 40, "failure"),
+        (COMMIT, "success"),
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "nvidia-h200", "{}", "[1]", '[""]'])
 def test_runners_that_are_no_list_of_labels_are_bad_input(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(GitHub()) as github:

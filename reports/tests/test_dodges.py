@@ -206,6 +206,9 @@ SHOWN_BY = {
     "skips its judge and has a job of that name on another machine": (
         "test_comment.test_a_job_on_an_ordinary_runner_is_never_the_judges"
     ),
+    "has the gate of an older commit run again, or end later": (
+        "test_comment.test_a_gate_of_an_older_commit_leaves_the_comment_of_the_newest"
+    ),
     "is where PYTHONPATH leads, or around it": (
         "test_gate_steps.test_of_the_callers_environment_only_places_of_programs_packages_and_the_gpu_are_kept"
     ),
