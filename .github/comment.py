@@ -48,13 +48,17 @@ def interface(environment: Mapping[str, str]) -> Rest:
     return Rest(f"{address}/repos/{environment['GITHUB_REPOSITORY']}", secret, headers)
 
 
-def pull_request(event: str, number: str, title: str, commit: str) -> tuple[str, str] | None:
+def pull_request(environment: Mapping[str, str]) -> tuple[str, str] | None:
     """The pull request's number and the commit that was judged, from the event; None where it names none.
 
-    The title of a run that a person with write permission started by hand names both; that of a pull request is the
-    author's, and is not read.
+    The title of a run that a person with write permission started by hand names both, where the run was the default
+    branch's: elsewhere the workflow that makes the title may be anybody's. That of a pull request is its author's, and
+    is not read.
     """
-    if event == "workflow_dispatch" and (asked := ASKED_FOR.fullmatch(title)):
+    event, number, title, commit, branch, default_branch = (
+        environment.get(name, "") for name in ("EVENT", "NUMBER", "TITLE", "COMMIT", "BRANCH", "DEFAULT_BRANCH")
+    )
+    if event == "workflow_dispatch" and branch == default_branch != "" and (asked := ASKED_FOR.fullmatch(title)):
         return asked[1], asked[2]
     if event == "pull_request" and NUMBER.fullmatch(number) and COMMIT.fullmatch(commit):
         return number, commit
@@ -133,8 +137,7 @@ def main(environment: Mapping[str, str]) -> int:
 
     The check is its commit's; the comment is the pull request's, and that of its newest commit alone.
     """
-    names = ("EVENT", "NUMBER", "TITLE", "COMMIT")
-    asked = pull_request(*(environment.get(name, "") for name in names))
+    asked = pull_request(environment)
     if asked is None:
         sys.stdout.write("the run belongs to no pull request: nothing to post\n")
         return 0

@@ -293,19 +293,36 @@ def test_no_end_but_a_pass_is_a_check_that_can_be_merged(code: int) -> None:
         assert github.checks[0]["conclusion"] == "failure"
 
 
+ASKED = "gate of #13 at " + "d" * 40
+
+
 @pytest.mark.parametrize(
-    ("event", "number", "title", "found"),
+    ("event", "number", "title", "branch", "found"),
     [
-        ("pull_request", "12", "gate of #13 at " + "d" * 40, ("12", COMMIT)),
-        ("workflow_dispatch", "", "gate of #13 at " + "d" * 40, ("13", "d" * 40)),
-        ("workflow_dispatch", "", "gate", None),
-        ("pull_request", "", "gate of #13 at " + "d" * 40, None),
-        ("pull_request", "12/../13", "", None),
-        ("merge_group", "12", "", None),
+        ("pull_request", "12", ASKED, "topic", ("12", COMMIT)),
+        ("workflow_dispatch", "", ASKED, "main", ("13", "d" * 40)),
+        ("workflow_dispatch", "", ASKED, "topic", None),
+        ("workflow_dispatch", "", ASKED, "", None),
+        ("workflow_dispatch", "", "gate", "main", None),
+        ("pull_request", "", ASKED, "main", None),
+        ("pull_request", "12/../13", "", "topic", None),
+        ("merge_group", "12", "", "main", None),
     ],
 )
-def test_the_pull_request_is_the_events(event: str, number: str, title: str, found: object) -> None:
-    assert comment.pull_request(event, number, title, COMMIT) == found
+def test_the_pull_request_is_the_events(event: str, number: str, title: str, branch: str, found: object) -> None:
+    run = {"EVENT": event, "NUMBER": number, "TITLE": title, "COMMIT": COMMIT, "BRANCH": branch}
+    assert comment.pull_request(run | {"DEFAULT_BRANCH": "main"}) == found
+    if event == "workflow_dispatch":
+        assert comment.pull_request(run | {"DEFAULT_BRANCH": ""}) is None
+        assert comment.pull_request(run) is None
+
+
+def test_a_dispatch_on_a_branch_of_ones_own_posts_nothing() -> None:
+    with serving(GitHub(jobs=[job(H200, "skipped")], comments=[posted(0, render.COMMENT_MARKER)])) as github:
+        run = {"EVENT": "workflow_dispatch", "TITLE": f"gate of #12 at {COMMIT}", "BRANCH": "topic"}
+        assert comment.main(environment(github, **run, COMMIT="b" * 40, RUN="7", URL=URL)) == 0
+    assert github.checks == []
+    assert [each["body"] for each in github.comments] == [render.COMMENT_MARKER]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +343,7 @@ def test_only_the_command_with_a_whole_hash_asks_for_a_run(body: str, commit: st
 
 def environment(github: GitHub, **more: str) -> dict[str, str]:
     common = {"GITHUB_TOKEN": TOKEN, "JUDGE": JUDGE, "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_API_URL": github.address}
-    common |= {"PEAKGATE_RUNNERS": '["nvidia-h200"]'}
+    common |= {"PEAKGATE_RUNNERS": '["nvidia-h200"]', "DEFAULT_BRANCH": "main"}
     return common | {"NUMBER": "12", "BRANCH": "main", "AUTHOR": "ada", "BODY": f"/peakgate {COMMIT}"} | more
 
 

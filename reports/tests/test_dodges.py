@@ -209,6 +209,9 @@ SHOWN_BY = {
     "has the gate of an older commit run again, or end later": (
         "test_comment.test_a_gate_of_an_older_commit_leaves_the_comment_of_the_newest"
     ),
+    "names another pull request in the title of a run that is started by hand": (
+        "test_comment.test_a_dispatch_on_a_branch_of_ones_own_posts_nothing"
+    ),
     "is where PYTHONPATH leads, or around it": (
         "test_gate_steps.test_of_the_callers_environment_only_places_of_programs_packages_and_the_gpu_are_kept"
     ),

@@ -364,6 +364,26 @@ def completed(number: int | str, **more: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(
+    ("event", "branch", "runs"),
+    [
+        ("pull_request", "topic", True),
+        ("workflow_dispatch", "main", True),
+        ("workflow_dispatch", "topic", False),
+        ("workflow_dispatch", "", False),
+        ("merge_group", "main", False),
+        ("push", "main", False),
+    ],
+)
+def test_the_gates_of_pull_requests_and_of_the_default_branch_are_posted(event: str, branch: str, runs: bool) -> None:
+    _, job = workflow.read("comment.yml")
+    about = {"github.event.workflow_run.event": event, "github.event.workflow_run.head_branch": branch}
+    assert workflow.wanted(job["if"], completed(12) | about) == runs
+    post = job["steps"][-1]["env"]
+    assert workflow.filled(post["BRANCH"], completed(12) | about) == branch
+    assert workflow.filled(post["DEFAULT_BRANCH"], completed(12)) == "main"
+
+
 def test_one_comment_is_kept_up_to_date_and_a_check_annotates_the_slower_kernel(
     origin: tuple[Path, str, str], tmp_path: Path, experiments: dict[str, str]
 ) -> None:
