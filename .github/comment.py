@@ -82,15 +82,17 @@ def gathered(api: Rest, run: str, commit: str, judge: str, runners: Sequence[str
     called = api("GET", f"actions/runs/{run}")["referenced_workflows"]
     if not any(each["path"] == judge for each in called):
         return {}
+    listed = api("GET", f"actions/runs/{run}/artifacts?per_page=100")["artifacts"]
+    # Each attempt of a run leaves its own, listed in no order that is promised: the newest is the latest attempt's.
+    newest = {each["name"]: each for each in sorted(listed, key=lambda each: (each["created_at"], each["id"]))}
     found: dict[str, Mapping[str, Any]] = {}
-    succeeded = judged(api, run, runners)
-    for artifact in api("GET", f"actions/runs/{run}/artifacts?per_page=100")["artifacts"]:
-        runner = str(artifact["name"]).removeprefix(ARTIFACT)
-        wanted = str(artifact["name"]).startswith(ARTIFACT) and runner in succeeded
-        if wanted and not artifact["expired"] and artifact["size_in_bytes"] <= LONGEST_FILE:
+    for runner, succeeded in judged(api, run, runners).items():
+        found[runner] = {}
+        artifact = newest.get(f"{ARTIFACT}{runner}")
+        if artifact and not artifact["expired"] and artifact["size_in_bytes"] <= LONGEST_FILE:
             content = api.raw("GET", f"actions/artifacts/{int(artifact['id'])}/zip")
-            found[runner] = confirmed(from_artifact(content, FOLDER, commit), succeeded=succeeded[runner])
-    return {runner: found.get(runner, {}) for runner in succeeded}
+            found[runner] = confirmed(from_artifact(content, FOLDER, commit), succeeded=succeeded)
+    return found
 
 
 def judged(api: Rest, run: str, runners: Sequence[str]) -> dict[str, bool]:
@@ -115,7 +117,7 @@ def judged(api: Rest, run: str, runners: Sequence[str]) -> dict[str, bool]:
     }
 
 
-def newest(api: Rest, number: str) -> str:
+def head_of(api: Rest, number: str) -> str:
     """The commit that the pull request's branch is at now."""
     return str(api("GET", f"pulls/{number}")["head"]["sha"])
 
@@ -149,7 +151,7 @@ def main(environment: Mapping[str, str]) -> int:
     api = interface(environment)
     try:
         verdicts = gathered(api, run, commit, environment["JUDGE"], expected(environment["PEAKGATE_RUNNERS"]))
-        if newest(api, number) == commit:
+        if head_of(api, number) == commit:
             post(api, number, render(verdicts, commit, url))
         else:  # a gate of an older commit, run again or ended late
             sys.stdout.write(f"pull request {number} is at another commit than {commit}: its comment stays\n")

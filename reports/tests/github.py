@@ -45,6 +45,10 @@ class GitHub:
 
     address: str = ""
     artifacts: dict[str, bytes] = field(default_factory=dict)
+    earlier: dict[str, bytes] = field(default_factory=dict)
+    """Artifacts of an attempt before."""
+    newest_first: bool = True
+    """The order in which artifacts are listed."""
     comments: list[dict[str, Any]] = field(default_factory=list)
     permissions: dict[str, str] = field(default_factory=dict)
     commits: list[str] = field(default_factory=list)
@@ -67,22 +71,24 @@ class GitHub:
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         """Status and content of one request."""
         listed = list(self.artifacts)
+        kept = [*self.earlier.items(), *self.artifacts.items()]
         found: tuple[int, Any] = 404, {}
         match method, path.partition("?")[0].split("/"):
             case "GET", ["actions", "runs", _]:
                 found = 200, {"referenced_workflows": [{"path": each} for each in self.called]}
             case "GET", ["actions", "runs", _, "artifacts"]:
                 entries = [
-                    {"id": at, "name": name, "expired": self.expired, "size_in_bytes": len(self.artifacts[name])}
-                    for at, name in enumerate(listed)
+                    {"id": at, "name": name, "expired": self.expired, "size_in_bytes": len(content)}
+                    | {"created_at": f"2026-11-28T20:{at:02d}:00Z"}
+                    for at, (name, content) in enumerate(kept)
                 ]
-                found = 200, {"artifacts": entries}
+                found = 200, {"artifacts": entries[:: -1 if self.newest_first else 1]}
             case "GET", ["actions", "runs", _, "jobs"]:
                 jobs = [job(name) for name in listed] if self.jobs is None else self.jobs
                 first = 100 * (int(path.rpartition("=")[2]) - 1)
                 found = 200, {"jobs": jobs[first : first + 100]}
             case "GET", ["actions", "artifacts", number, "zip"]:
-                found = 200, self.artifacts[listed[int(number)]]
+                found = 200, kept[int(number)][1]
             case "GET", ["issues", _, "comments"]:
                 found = 200, self.comments if path.endswith("&page=1") else []
             case "POST", ["issues", number, "comments"]:

@@ -232,6 +232,18 @@ def test_a_job_on_an_ordinary_runner_is_never_the_judges(name: str) -> None:
     assert github.checks[0]["conclusion"] == "failure"
 
 
+@pytest.mark.parametrize("newest_first", [True, False])
+@pytest.mark.parametrize("passes", [True, False])
+def test_of_a_run_that_was_run_again_the_latest_attempt_counts(passes: bool, newest_first: bool) -> None:
+    good, bad = (artifact(judged({"protect": OK, "bench": OK, "ab": ab}, "", COMMIT)) for ab in (OK, AB))
+    first, second = (bad, good) if passes else (good, bad)
+    jobs = [job(H200, "success" if passes else "failure")]
+    hub = GitHub(artifacts={H200: second}, earlier={H200: first}, newest_first=newest_first, jobs=jobs)
+    with serving(hub) as github:
+        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
+    assert f"## Peakgate: {'pass' if passes else 'regression'}" in github.comments[0]["body"]
+
+
 @pytest.mark.parametrize("event", ["pull_request", "workflow_dispatch"])
 def test_a_gate_of_an_older_commit_leaves_the_comment_of_the_newest(event: str) -> None:
     found = {commit: judged({"protect": OK, "bench": OK, "ab": AB}, "", commit) for commit in (COMMIT, "d" * 40)}
