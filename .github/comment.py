@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from peakgate.reports.gate.comment import (
     COMMENT_MARKER,
@@ -36,6 +36,8 @@ LABELS = {"self-hosted", "gpu"}
 """Of the judge's job in judge.yml, beside its runner's own."""
 ARTIFACT = "gate-"
 MOST_PAGES = 10
+DIGEST_TITLE = "Peakgate: SHA-256 of gate.json"
+"""Of the annotation in which the last step of the judge's job, verdict.py, states it."""
 FOLDER = ""
 """Where a gate's artifact has its verdict files."""
 
@@ -73,11 +75,21 @@ def expected(text: str) -> list[str]:
     return runners
 
 
+class Judge(NamedTuple):
+    """What the interface says of the judge's job on one runner, which no other job of the run can write."""
+
+    succeeded: bool
+    """And so did all jobs of its name."""
+    digest: str | None
+    """SHA-256 of the gate.json that it left, as it states it; None where that is not one job's one statement."""
+
+
 def gathered(api: Rest, run: str, commit: str, judge: str, runners: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """By runner the verdict files on this commit that the judge's job left; none unless the run called ``judge``.
 
     The change's own workflow can upload what it likes, also under the name of the judge's artifact, and have jobs of
-    any name: a pass is one where the judge's job, and all that have its name, succeeded.
+    any name: a pass is one where the judge's job, and all that have its name, succeeded, and the artifact is the one
+    whose gate.json that job states by its digest. Without a statement the runner has no verdict.
     """
     called = api("GET", f"actions/runs/{run}")["referenced_workflows"]
     if not any(each["path"] == judge for each in called):
@@ -86,17 +98,18 @@ def gathered(api: Rest, run: str, commit: str, judge: str, runners: Sequence[str
     # Each attempt of a run leaves its own, listed in no order that is promised: the newest is the latest attempt's.
     newest = {each["name"]: each for each in sorted(listed, key=lambda each: (each["created_at"], each["id"]))}
     found: dict[str, Mapping[str, Any]] = {}
-    for runner, succeeded in judged(api, run, runners).items():
+    for runner, judge_job in judged(api, run, runners).items():
         found[runner] = {}
         artifact = newest.get(f"{ARTIFACT}{runner}")
-        if artifact and not artifact["expired"] and artifact["size_in_bytes"] <= LONGEST_FILE:
+        if artifact and judge_job.digest and not artifact["expired"] and artifact["size_in_bytes"] <= LONGEST_FILE:
             content = api.raw("GET", f"actions/artifacts/{int(artifact['id'])}/zip")
-            found[runner] = confirmed(from_artifact(content, FOLDER, commit), succeeded=succeeded)
+            files = from_artifact(content, FOLDER, commit, judge_job.digest)
+            found[runner] = confirmed(files, succeeded=judge_job.succeeded)
     return found
 
 
-def judged(api: Rest, run: str, runners: Sequence[str]) -> dict[str, bool]:
-    """By runner whether the judge's job there succeeded; none where the run has more jobs than can be read.
+def judged(api: Rest, run: str, runners: Sequence[str]) -> dict[str, Judge]:
+    """By runner what the interface says of the judge's job there; none where the run has more jobs than can be read.
 
     The name of the judge's job ends as judge.yml has it, whoever calls it, and it asks for exactly the labels that
     judge.yml asks for: a job of the change's own on another machine is not the judge's, whatever stands in its name.
@@ -110,11 +123,21 @@ def judged(api: Rest, run: str, runners: Sequence[str]) -> dict[str, bool]:
     else:
         return {}
     named = [(match[1], job) for job in jobs if (match := JOB.fullmatch(str(job["name"])))]
-    own = {runner for runner, job in named if {*job["labels"]} == LABELS | {runner}}
-    return {
-        runner: runner in own and all(job["conclusion"] == "success" for other, job in named if other == runner)
-        for runner in runners
-    }
+    found = {}
+    for runner in runners:
+        same_name = [job for name, job in named if name == runner]
+        own = [job for job in same_name if {*job["labels"]} == LABELS | {runner}]
+        succeeded = bool(own) and all(job["conclusion"] == "success" for job in same_name)
+        found[runner] = Judge(succeeded, digest=stated(api, own[0]) if len(own) == 1 else None)
+    return found
+
+
+def stated(api: Rest, job: Mapping[str, Any]) -> str | None:
+    """The SHA-256 of gate.json in a job's annotations; None where there are two, of which another step wrote one."""
+    check = int(str(job["check_run_url"]).rpartition("/")[2])
+    annotations = api("GET", f"check-runs/{check}/annotations?per_page=100")
+    digests = {str(each["message"]) for each in annotations if each["title"] == DIGEST_TITLE}
+    return digests.pop() if len(digests) == 1 else None
 
 
 def head_of(api: Rest, number: str) -> str:

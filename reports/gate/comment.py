@@ -124,11 +124,12 @@ def escaped(text: object) -> str:
     return _REFERENCE.sub("\\g<0>\u200b", cell)  # each ends at a zero-width space
 
 
-def from_artifact(content: bytes, folder: str, commit: str) -> dict[str, Any]:
+def from_artifact(content: bytes, folder: str, commit: str, stated: str | None = None) -> dict[str, Any]:
     """The verdict files that a gate's artifact, a zip, has in ``folder``; what is no JSON, or too large, is left out.
 
     None at all where the gate's verdict is of another commit, or the others are not the ones that it names by their
-    digests. Nothing is unpacked.
+    digests; nor where its own SHA-256 is not the ``stated`` one, where another job could have left the artifact.
+    Nothing is unpacked.
     """
     found: dict[str, Any] = {}
     digests: dict[str, str] = {}
@@ -147,7 +148,9 @@ def from_artifact(content: bytes, folder: str, commit: str) -> dict[str, Any]:
     gate = found.get(GATE)
     if not isinstance(gate, dict) or gate.get("head") != commit or not isinstance(gate.get("files"), dict):
         return {}
-    del digests[f"{GATE}.json"]
+    digest = digests.pop(f"{GATE}.json")
+    if stated is not None and digest != stated:
+        return {}
     named = {f"{name}.json": gate["files"][f"{name}.json"] for name in FILES if f"{name}.json" in gate["files"]}
     return found if digests == named else {}
 

@@ -47,6 +47,8 @@ class GitHub:
     artifacts: dict[str, bytes] = field(default_factory=dict)
     earlier: dict[str, bytes] = field(default_factory=dict)
     """Artifacts of an attempt before."""
+    stated: dict[str, list[str]] | None = None
+    """By artifact the digests of gate.json that the judge's job states; None: that of the artifact itself."""
     newest_first: bool = True
     """The order in which artifacts are listed."""
     comments: list[dict[str, Any]] = field(default_factory=list)
@@ -70,7 +72,6 @@ class GitHub:
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         """Status and content of one request."""
-        listed = list(self.artifacts)
         kept = [*self.earlier.items(), *self.artifacts.items()]
         found: tuple[int, Any] = 404, {}
         match method, path.partition("?")[0].split("/"):
@@ -84,8 +85,9 @@ class GitHub:
                 ]
                 found = 200, {"artifacts": entries[:: -1 if self.newest_first else 1]}
             case "GET", ["actions", "runs", _, "jobs"]:
-                jobs = [job(name) for name in listed] if self.jobs is None else self.jobs
                 first = 100 * (int(path.rpartition("=")[2]) - 1)
+                checks = f"https://api.github.com/repos/{REPOSITORY}/check-runs"
+                jobs = [{"check_run_url": f"{checks}/{at}", **each} for at, each in enumerate(self._jobs())]
                 found = 200, {"jobs": jobs[first : first + 100]}
             case "GET", ["actions", "artifacts", number, "zip"]:
                 found = 200, kept[int(number)][1]
@@ -102,14 +104,38 @@ class GitHub:
                 found = 201, {}
             case "GET", ["collaborators", author, "permission"]:
                 found = 200, {"permission": self.permissions.get(author, "read")}
-            case "GET", ["pulls", number]:
-                found = 200, {"number": int(number), "head": {"sha": self.head}}
-            case "GET", ["pulls", _, "commits"]:
-                found = 200, [{"sha": each} for each in self.commits] if path.endswith("&page=1") else []
+            case "GET", ["check-runs", number, "annotations"]:
+                found = 200, self._annotations(int(number))
+            case "GET", ["pulls", _, *part]:
+                commits = [{"sha": each} for each in self.commits] if path.endswith("&page=1") else []
+                found = 200, commits if part else {"head": {"sha": self.head}}
             case "POST", ["actions", "workflows", "gate.yml", "dispatches"]:
                 self.started.append(body)
                 found = 204, None
         return found
+
+    def _jobs(self) -> list[dict[str, Any]]:
+        return [job(name) for name in self.artifacts] if self.jobs is None else self.jobs
+
+    def _annotations(self, number: int) -> list[dict[str, Any]]:
+        """Of one job: what verdict.py writes."""
+        name = str(self._jobs()[number]["name"]).rpartition(" / judge (")[2]
+        artifact = f"gate-{name.removesuffix(')')}"
+        if self.stated is not None:
+            digests = self.stated.get(artifact, [])
+        else:
+            digests = [_digest(self.artifacts[artifact])] if artifact in self.artifacts else []
+        said = [
+            ("Peakgate: pass", "gate: exit code 0"),
+            *(("Peakgate: SHA-256 of gate.json", each) for each in digests),
+        ]
+        return [{"title": title, "message": message, "annotation_level": "notice"} for title, message in said]
+
+
+def _digest(artifact: bytes) -> str:
+    """SHA-256 of the gate.json in it."""
+    with zipfile.ZipFile(io.BytesIO(artifact)) as archive:
+        return hashlib.sha256(archive.read("gate.json")).hexdigest()
 
 
 def job(artifact: str, conclusion: str = "success", caller: str = "gate", **more: Any) -> dict[str, Any]:

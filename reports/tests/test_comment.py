@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import re
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -230,6 +232,40 @@ def test_a_job_on_an_ordinary_runner_is_never_the_judges(name: str) -> None:
         assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
     assert "## Peakgate: bad input" in github.comments[0]["body"]
     assert github.checks[0]["conclusion"] == "failure"
+
+
+REVIEW = {"exit_code": 0, "counts": {"failing": 0, "review": 7}}
+UNDECIDED = OK | {"exit_code": 3}
+
+
+@pytest.mark.parametrize(
+    ("left", "forged"),
+    [
+        ({"protect": REVIEW, "bench": OK, "ab": OK}, {"protect": OK, "bench": OK, "ab": OK}),
+        ({"protect": OK, "bench": OK, "ab": AB}, {"protect": OK, "bench": UNDECIDED, "ab": UNDECIDED}),
+    ],
+)
+def test_an_artifact_that_another_job_replaced_is_no_verdict(left: dict[str, Any], forged: dict[str, Any]) -> None:
+    files, others = judged(left, "", COMMIT), judged(forged, "", COMMIT)
+    digest, other = (hashlib.sha256(each["gate.json"]).hexdigest() for each in (files, others))
+    code = render.overall({"": {name: json.loads(files[f"{name}.json"]) for name in render.FILES}})
+    jobs = [job(H200, "failure" if code else "success")]
+    run = {"EVENT": "pull_request", "COMMIT": COMMIT, "RUN": "7", "URL": URL}
+    said = {}
+    for content in (files, others):
+        for stated in ([digest], [other], [digest, other], [], [""]):
+            hub = GitHub(artifacts={H200: artifact(content)}, jobs=jobs, stated={H200: stated})
+            with serving(hub) as github:
+                assert comment.main(environment(github, **run)) == 0
+            said[content["gate.json"], *stated] = github.comments[0]["body"].splitlines()[1]
+    assert said.pop((files["gate.json"], digest)) == f"## Peakgate: {render.MEANINGS[code]}"
+    said.pop((others["gate.json"], other))  # of a judge that left the other
+    assert set(said.values()) == {f"## Peakgate: {render.MEANINGS[2]}"}
+
+
+def test_the_digest_that_is_read_is_the_one_that_the_judges_last_step_states() -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / ".github" / "verdict.py"))
+    assert script["DIGEST_OF"] + "gate.json" == comment.DIGEST_TITLE
 
 
 @pytest.mark.parametrize("newest_first", [True, False])

@@ -203,6 +203,9 @@ SHOWN_BY = {
     "overwrites the judge's artifact, or has a job of the judge's name": (
         "test_comment.test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded"
     ),
+    "replaces the judge's artifact by one that says less": (
+        "test_comment.test_an_artifact_that_another_job_replaced_is_no_verdict"
+    ),
     "skips its judge and has a job of that name on another machine": (
         "test_comment.test_a_job_on_an_ordinary_runner_is_never_the_judges"
     ),
