@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -104,6 +105,8 @@ def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
     assert f"judged by {base[:12]}" in job["Judge"].output
     assert "\nab: regression\n" in job["Judge"].output
     assert "::error title=Peakgate: regression::gate: " in job["Verdict"].output
+    digest = hashlib.sha256((temporary / "judge" / "out" / "gate.json").read_bytes()).hexdigest()
+    assert f"::notice title=Peakgate: SHA-256 of gate.json::{digest}\n" in job["Verdict"].output
     assert PAD in job.summary
     assert {
         "gate.json",
