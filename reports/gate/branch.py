@@ -1,4 +1,8 @@
-"""Which commit judges a change: the newest that it shares with the protected branch, whatever its caller says."""
+"""Which commit judges a change: the newest of the protected branch's own that it has, whatever its caller says.
+
+A merged branch's commits are no commits of the protected branch: what one of them weakened the next may have undone, so
+that nobody merged it. The branch's own are what its newest commit leads to by first parents.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +27,24 @@ def refs(repository: Path, base: str, head: str, branch: str | None) -> Refs:
     branch = _remotes_own(repository, branch) if branch else _default_branch(repository)
     tip = git.commit_of(branch, repository, "--branch")
     given, judged = git.commit_of(base, repository, "BASE"), git.commit_of(head, repository, "HEAD")
-    if not _is_ancestor(repository, given, tip):
+    of_branch = git.ask(repository, "rev-list", "--first-parent", tip).decode().split()
+    if given not in of_branch:
         raise PeakgateError(
-            f"BASE {base}: {given[:12]} is not on the protected branch {branch}; only that judges a change",
+            f"BASE {base}: {given[:12]} never was the newest commit of the protected branch {branch}; only one that was "
+            "judges a change",
             Code.PROTECTED,
         )
     if _is_ancestor(repository, judged, tip):
         raise PeakgateError(
             f"HEAD {head}: {judged[:12]} is on {branch} already; name a commit that changes it", Code.NOT_ALIKE
         )
-    try:
-        common = git.ask(repository, "merge-base", tip, judged).decode().split()[0]
-    except PeakgateError:
+    of_change = set(git.ask(repository, "rev-list", judged).decode().split())
+    common = next((commit for commit in of_branch if commit in of_change), None)
+    if common is None:
         raise PeakgateError(
-            f"HEAD {head}: has no commit in common with {branch}; fetch the whole history", Code.COMMIT
-        ) from None
+            f"HEAD {head}: has no commit that was the newest of {branch}; fetch the whole history, or rebase it on one",
+            Code.PROTECTED,
+        )
     return Refs(common, judged, tip)
 
 

@@ -116,8 +116,8 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
         "Judge a change: list what could buy a pass (protect), hold its kernels to the base's floors (bench), and "
-        "measure base and HEAD alternately (ab). The base is the newest commit that HEAD shares with the protected "
-        "branch. Nothing of the change reaches the judge, which works in a new folder.",
+        "measure base and HEAD alternately (ab). The base is the newest commit of HEAD that was "
+        "the protected branch's newest once. Nothing of the change reaches the judge, which works in a new folder.",
         f"{GATE_EXIT_CODES}, 130 interrupted",
     )
     parser.add_argument("base", metavar="BASE", help="the protected branch, or a commit on it")

@@ -164,6 +164,9 @@ SHOWN_BY = {
     "names another base, its own weak branch or itself": (
         "test_gate_command.test_a_change_cannot_choose_the_base_that_judges_it"
     ),
+    "leaves from a commit inside a merged branch, undone there": (
+        "test_gate_command.test_no_commit_inside_a_merged_branch_judges_a_change"
+    ),
     "changes settings: folders of kernels and baselines, `build`": (
         "test_gate_command.test_what_a_change_weakens_is_listed_however_it_hides_it"
     ),

@@ -166,6 +166,37 @@ def test_a_change_cannot_choose_the_base_that_judges_it(clones: Clones, capsys: 
     assert not clones.out.exists()
 
 
+def test_no_commit_inside_a_merged_branch_judges_a_change(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
+    first = git(clones.origin, "rev-parse", "main")
+    git(clones.origin, "checkout", "--quiet", "-b", "topic")
+    weak = commit(clones.origin, {"kernels/twice/family.py": FAMILY.replace("2 * given", "3 * given")})
+    commit(clones.origin, {"kernels/twice/family.py": FAMILY})  # undone before anybody merges it
+    git(clones.origin, "checkout", "--quiet", "main")
+    git(clones.origin, "merge", "--quiet", "--no-ff", "--message", "merge", "topic")
+    git(clones.runner, "fetch", "--quiet", "origin")
+    git(clones.runner, "checkout", "--quiet", "--detach", weak)
+    head = commit(clones.runner, {"kernels/twice/twice.cu": KERNEL % "3.0f"})
+    assert clones.gate(weak, head) == 2
+    assert refusal(capsys) is Code.PROTECTED
+    assert clones.gate("origin/main", head) == 1
+    assert clones.verdict["base"] == first
+    assert clones.cases() == {"twice.twice-256": "WRONG"}
+
+
+def test_a_change_without_a_commit_of_the_branchs_own_is_refused(
+    clones: Clones, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(clones.origin, "checkout", "--quiet", "--orphan", "topic")
+    other = commit(clones.origin, {"other.txt": ""})  # another tree: the same would be the same commit
+    git(clones.origin, "checkout", "--quiet", "main")
+    git(clones.origin, "merge", "--quiet", "--allow-unrelated-histories", "--message", "merge", "topic")
+    git(clones.runner, "fetch", "--quiet", "origin")
+    git(clones.runner, "checkout", "--quiet", "--detach", other)
+    head = commit(clones.runner, {"kernels/twice/twice.cu": KERNEL % "3.0f"})
+    assert clones.gate("origin/main", head) == 2
+    assert refusal(capsys) is Code.PROTECTED
+
+
 WEAKENED: Mapping[str, str | None] = {
     "peakgate.toml": 'baselines = "kernels"\nkernels = "others"\nbuild = "touch built"\n',
     "baselines/nvidia-h200/floors.toml": None,
