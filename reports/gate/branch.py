@@ -30,8 +30,8 @@ def refs(repository: Path, base: str, head: str, branch: str | None) -> Refs:
     of_branch = git.ask(repository, "rev-list", "--first-parent", tip).decode().split()
     if given not in of_branch:
         raise PeakgateError(
-            f"BASE {base}: {given[:12]} never was the newest commit of the protected branch {branch}; only one that was "
-            "judges a change",
+            f"BASE {base}: {given[:12]} never was the newest commit of the protected branch {branch}; "
+            "only one that was judges a change",
             Code.PROTECTED,
         )
     if _is_ancestor(repository, judged, tip):

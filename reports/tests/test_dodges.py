@@ -191,8 +191,10 @@ SHOWN_BY = {
     "changes modules or data below `pythonpath`, from which a reference comes": (
         "test_gate_command.test_a_reference_below_the_pythonpath_is_for_review"
     ),
-    "changes a file that a family of the base names by the working directory, or imports inside a function": (
-        "test_gate_command.test_the_bases_reference_reads_no_file_of_the_change"
+    "changes a file that a family of the base names by the working directory: data, a library, a program, also from a "
+    "thread": "test_gate_command.test_what_the_bases_reference_names_from_the_working_directory_is_the_bases",
+    "changes a module that a family of the base imports inside a function": (
+        "test_gate_command.test_the_bases_reference_imports_no_module_of_the_change"
     ),
     "names another commit to its judge in its own workflow": (
         "test_workflows.test_the_event_names_the_commit_and_other_events_reach_no_gpu"

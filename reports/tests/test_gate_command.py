@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib._bootstrap_external as imports
 import json
 import marshal
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -409,7 +410,10 @@ BENCHMARK = """
 import sys
 import numpy as np
 
+TABLE = open("benchmarks/table.txt").read()
+
 def bench_twice(gpu_benchmark):
+    assert TABLE == open("benchmarks/table.txt").read() == "%s"
     assert not [name for name in sys.modules if name.startswith("peakgate_family_")]  # no kernel in this process
     x = np.arange(64, dtype=np.float32)
     gpu_benchmark.work(bytes=512).expect(lambda x: 2 * x)(lambda x: x + x, x)
@@ -417,14 +421,19 @@ def bench_twice(gpu_benchmark):
 
 
 def test_benchmark_tests_run_in_processes_of_their_own_and_are_marked(clones: Clones) -> None:
-    commit(clones.origin, {"peakgate.toml": 'benchmarks = ["benchmarks"]\n', "benchmarks/bench_twice.py": BENCHMARK})
+    folder = {"peakgate.toml": 'benchmarks = ["benchmarks"]\n'}
+    of_base, of_change = (
+        {"benchmarks/bench_twice.py": BENCHMARK % side, "benchmarks/table.txt": side} for side in ("base", "change")
+    )
+    commit(clones.origin, folder | of_base)
     git(clones.runner, "fetch", "--quiet", "origin")
-    head = clones.change({"benchmarks/bench_twice.py": BENCHMARK + "\n# changed\n"})
+    head = clones.change(of_change)
     assert clones.gate("origin/main", head) == 3
     assert clones.cases() == {"twice.twice-256": "NO_FLOOR"}
     assert clones.verdict["runs_the_change"] == ["bench of benchmark tests", "ab of benchmark tests"]
     tests = json.loads((clones.out / "tests" / "bench.json").read_text())
-    assert [each["case"] for each in tests["cases"]] == ["benchmarks-bench_twice.bench_twice"]
+    cases = {each["case"]: each["verdict"] for each in tests["cases"]}
+    assert cases == {"benchmarks-bench_twice.bench_twice": "NO_FLOOR"}  # it read the change's table
 
 
 FORGED = 'FAMILY = __import__("sys").modules["nothing"]  # ran'
@@ -484,15 +493,48 @@ def test_a_reference_below_the_pythonpath_is_for_review(clones: Clones) -> None:
     assert [each["what"] for each in listed] == ["src/refs.py", "src/table.csv"]
 
 
-@pytest.mark.parametrize("where", ["FACTOR = int(open('factor.txt').read())", "factor = lambda: open('factor.txt')"])
-def test_the_bases_reference_reads_no_file_of_the_change(clones: Clones, where: str) -> None:
-    read = "FACTOR" if where.startswith("FACTOR") else "int(factor().read())"
-    family = f"{where}\n" + FAMILY.replace("2 * given", f"{read} * given")
-    commit(clones.origin, {"factor.txt": "2", "kernels/twice/family.py": family})
+BY_A_RELATIVE_NAME = {
+    "when it is imported": "NOW = int(open('factor.txt').read())\ndef factor():\n    return NOW\n",
+    "through /proc": "def factor():\n    return int(open('/proc/self/cwd/factor.txt').read())\n",
+    "by a library": "import ctypes\ndef factor():\n    return ctypes.CDLL('./factor.so').factor()\n",
+    "by a program": "from subprocess import check_output\ndef factor():\n    return int(check_output('./factor'))\n",
+    "by asking whether it is there": "import os\ndef factor():\n    return 2 + os.path.exists('flag')\n",
+    "in a thread": "import numpy\nfrom concurrent.futures import ThreadPoolExecutor\ndef factor():\n"
+    "    with ThreadPoolExecutor() as pool:\n"
+    "        return float(list(pool.map(numpy.loadtxt, ['factor.txt']))[0])\n",
+}
+"""Functions of a base's family that give 2 by the base's files and 3 by the change's."""
+
+
+def with_factor(folder: Path, factor: int) -> dict[str, str]:
+    """The files that those functions read, with a library that is built into ``folder``; executable ones are there."""
+    (source := folder.parent / "factor.c").write_text(f"int factor(void) {{ return {factor}; }}")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(folder / "factor.so"), str(source)], check=True)
+    (folder / "factor").write_text(f"#!/bin/sh\necho {factor}\n")
+    (folder / "factor").chmod(0o755)
+    return {"factor.txt": str(factor)} | ({"flag": ""} if factor == 3 else {})
+
+
+@pytest.mark.parametrize("way", BY_A_RELATIVE_NAME)
+def test_what_the_bases_reference_names_from_the_working_directory_is_the_bases(clones: Clones, way: str) -> None:
+    family = BY_A_RELATIVE_NAME[way] + FAMILY.replace("2 * given", "factor() * given")
+    commit(clones.origin, {"kernels/twice/family.py": family, **with_factor(clones.origin, 2)})
     git(clones.runner, "fetch", "--quiet", "origin")
-    head = clones.change({"factor.txt": "3", "kernels/twice/twice.cu": KERNEL % "3.0f"})
-    assert clones.gate("origin/main", head) in (1, 3)
-    assert set(clones.cases().values()) == {"INCONCLUSIVE"}
+    fork = clones.origin.parent / "fork"
+    git(fork.parent, "clone", "--quiet", str(clones.origin), str(fork))
+    head = clones.change({"kernels/twice/twice.cu": KERNEL % "3.0f", **with_factor(fork, 3)})
+    assert clones.gate("origin/main", head) == 1
+    assert clones.cases() == {"twice.twice-256": "WRONG"}
+
+
+def test_the_bases_reference_imports_no_module_of_the_change(clones: Clones) -> None:
+    family = "def factor():\n    import other\n    return other.FACTOR\n" + FAMILY.replace("2 *", "factor() *")
+    settings = {"peakgate.toml": 'pythonpath = ["src"]'}
+    commit(clones.origin, {"kernels/twice/family.py": family, "src/other.py": "FACTOR = 2", **settings})
+    git(clones.runner, "fetch", "--quiet", "origin")
+    head = clones.change({"src/other.py": "FACTOR = 3", "kernels/twice/twice.cu": KERNEL % "3.0f"})
+    assert clones.gate("origin/main", head) in (1, 2, 3)
+    assert clones.cases() == {"twice.twice-256": "INCONCLUSIVE"}
 
 
 @pytest.mark.parametrize("device", ["gpu:0", "auto"])

@@ -81,6 +81,13 @@ def processor_limit_s() -> float:
     return config.current().compile_timeout_s
 
 
+def working_folder() -> Path:
+    """Where compilers work: options may name folders from there."""
+    from peakgate.core import config  # noqa: PLC0415  (as above)
+
+    return config.here()
+
+
 def wall_limit_s(processor_s: float) -> float:
     """The far limit of its wall time."""
     return WALL_BASE_S + WALL_PER_PROCESSOR_S * processor_s
@@ -238,6 +245,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Co
     limits = (str(math.ceil(limit_s)), str(MEMORY_BYTES >> 10), str(FILE_BYTES >> 9))
     process = subprocess.Popen(
         ["/bin/sh", "-c", _SHELL, "sh", *limits, *command],
+        cwd=working_folder(),
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

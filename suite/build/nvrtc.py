@@ -168,6 +168,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=sys.__stderr__,  # what the compiler prints
                 pass_fds=(theirs.fileno(),),
+                cwd=compilers.working_folder(),
             )
         with contextlib.suppress(ProcessLookupError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)

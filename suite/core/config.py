@@ -32,7 +32,7 @@ from typing import Annotated, Generic, TypeVar
 from msgspec import Meta, Struct, field
 from peakgate.core import git, records
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import CACHE_VARIABLE, cache_folder
+from peakgate.core.files import CACHE_VARIABLE, CUPY_VARIABLE, cache_folder, cupy_cache
 
 Of = TypeVar("Of")
 
@@ -115,24 +115,43 @@ class Project:
         return self.root / RUNS
 
 
+_began_in: list[Path] = []
+"""The working directory in which this process began, where it works in another one by now."""
+
+
+def here() -> Path:
+    """The folder from which the project is found: the working directory, until ``work_in``."""
+    return _began_in[0] if _began_in else Path.cwd()
+
+
+def work_in(base: Path) -> None:
+    """From now on work in the base's project and judge that of the working directory until now.
+
+    Every relative name is the base's then, whatever opens it: a library, a program that is started, a thread. The
+    cache stays where it is.
+    """
+    os.environ[CACHE_VARIABLE], os.environ[CUPY_VARIABLE] = str(cache_folder()), str(cupy_cache().absolute())
+    _began_in[:] = [here()]
+    os.chdir(base)
+    os.environ["PWD"] = str(base)
+
+
 def near(path: Path) -> Path:
-    """The path as seen from the working directory, or as it is where it is elsewhere: for messages."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    """The path as seen from where the project is found, or as it is where it is elsewhere: for messages."""
+    return path.relative_to(here()) if path.is_relative_to(here()) else path
 
 
 def current() -> Project:
     """The project of the working directory; without one, the defaults with the working directory as the root."""
-    here = Path.cwd()
-    return find(here) or _project(here, None, ProjectSettings())
+    return find(here()) or _project(here(), None, ProjectSettings())
 
 
 def required() -> Project:
     """The project of the working directory; PeakgateError where there is none, or it lacks a folder that it names."""
-    project = find(Path.cwd())
+    project = find(here())
     if project is None:
         raise PeakgateError(
-            f"{Path.cwd()}: no project here or above: neither [tool.peakgate] in a {PYPROJECT} nor a {OWN_FILE}; "
+            f"{here()}: no project here or above: neither [tool.peakgate] in a {PYPROJECT} nor a {OWN_FILE}; "
             "`peakgate init` makes one",
             Code.PROJECT,
         )

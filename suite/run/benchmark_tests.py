@@ -111,7 +111,8 @@ class _Collecting:
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         try:
-            report = yield
+            with contextlib.chdir(config.here()):  # not where the base's families work
+                report = yield
         except SystemExit as exited:
             self._end(collector, exited, _described(exited))
         if report.failed:  # before pytest keeps the report, whose traceback it would print
@@ -213,6 +214,12 @@ class BenchmarkTests(_Collecting):
         self._used: dict[str, GpuBenchmark] = {}
         self._done: set[str] = set()
         self.ids: dict[str, str] = run.tests
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Benchmark tests name files from the change's folder, families of the base from the base's."""
+        with contextlib.chdir(config.here() if item.nodeid in self.ids else Path.cwd()):
+            return (yield)
 
     def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
         """The fixture of one test; from here on a crash is attributed to its case."""

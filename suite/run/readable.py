@@ -71,8 +71,9 @@ _apart: dict[tuple[str, str], tuple[str, ...]] = {}
 def keep_apart(change: Path, base: Path) -> None:
     """From now on refuse files of the tree ``change`` to Python of the tree ``base``, in this process.
 
-    The working directory is the change's: a relative name, and an import inside a function, would find the change's
-    file. What the judge itself imports and caches may be in the change's tree.
+    The working directory is the base's (``config.work_in``), so that no relative name leads to the change's. This is
+    for what does all the same: an import inside a function, by the change's ``pythonpath``. What the judge itself
+    imports and caches may be in the change's tree.
     """
     ours = (base, cache_folder(), PACKAGE, Path(sys.prefix), Path(sys.base_prefix))
     _apart[_inside(change), _inside(base)] = tuple(map(_inside, ours))

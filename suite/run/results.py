@@ -212,6 +212,11 @@ def _session(options: argparse.Namespace, mode: Mode, *, later: bool) -> tuple[S
     if base:
         from peakgate.run.contract import against  # noqa: PLC0415  (a run without a base needs none of it)
 
+        baselines = baselines.absolute()
+        for name, value in list(vars(options).items()):
+            if isinstance(value, Path):
+                setattr(options, name, value.absolute())
+        config.work_in(Path(base))  # before anything of the base is imported
         cases = against(Path(base), project, device.scale, ref or "the base", device.refusal)
     if ref:
         floors = inputs.floors_at(ref, baselines, device.slug)
@@ -255,7 +260,7 @@ def _wanted(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Ca
         wanted = list(dict.fromkeys(read_text(listed).split()))
     except UnreadableFile as error:
         raise PeakgateError(
-            f"--cases {listed}: {error.why}; expected a file of case ids, one a line", Code.UNREADABLE
+            f"--cases {config.near(listed)}: {error.why}; expected a file of case ids, one a line", Code.UNREADABLE
         ) from None
     every |= {
         case_id: case
@@ -265,7 +270,7 @@ def _wanted(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Ca
     for case_id in wanted:
         if case_id not in every and not config.required().benchmarks:
             raise PeakgateError(
-                f"--cases {listed}: no case is named {case_id!r}{nearest(case_id, every)}", Code.SELECTION
+                f"--cases {config.near(listed)}: no case is named {case_id!r}{nearest(case_id, every)}", Code.SELECTION
             )
     return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted
 
@@ -286,7 +291,7 @@ def of_framework(error: Exception) -> bool:
 def raise_for(entry: Mapping[str, Any], session: Session) -> None:
     """Fail the test at hand where the verdict of its case does."""
     if entry["verdict"] in REGRESSIONS | UNDECIDED:
-        where = f"; {session.floors.path}" if entry["floor"] is not None else ""
+        where = f"; {config.near(session.floors.path)}" if entry["floor"] is not None else ""
         reported = f"{entry['case']} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
         raise pytest.fail.Exception(reported, pytrace=False) from None
 
