@@ -183,7 +183,12 @@ SHOWN_BY = {
     "commits links in output folders and is measured outside a gate": (
         "test_files.test_no_output_of_a_project_goes_through_a_link"
     ),
-    "commits a `.cache` and is measured outside a gate": "test_cache.test_a_committed_cache_is_refused",
+    "commits a `.cache` and is measured outside a gate": (
+        "test_cache.test_a_cache_is_refused_where_git_does_not_tell_whether_it_is_committed"
+    ),
+    "commits a link in place of the `.cache` of the working directory": (
+        "test_cache.test_a_committed_link_in_place_of_the_cache_is_refused"
+    ),
     "adds bytecode or native code that Python imports in place of a source": (
         "test_gate_command.test_bytecode_that_a_change_adds_is_refused_by_name"
     ),

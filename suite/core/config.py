@@ -207,8 +207,8 @@ def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Projec
     def folders(names: tuple[str, ...]) -> tuple[Path, ...]:
         return tuple(root / name for name in names)
 
-    for name in (settings.out, RUNS, CACHE):
-        _refuse_committed_links(root, root / name)
+    for folder in (root / settings.out, root / RUNS, here() / CACHE):
+        _refuse_committed_links(root, folder)
     _refuse_committed_cache(cache_folder())
     kernels, benchmarks = root / (settings.kernels or "kernels"), folders(settings.benchmarks)
     return Project(
@@ -254,9 +254,12 @@ def _refuse_committed_cache(cache: Path) -> None:
 
 
 def _is_committed(root: Path, path: Path) -> bool:
+    """Whether git knows files there; its own error where there is a repository of which it does not tell."""
     try:
         return bool(git.ask(root, "ls-files", "--", str(path)))
-    except PeakgateError:  # no repository
+    except PeakgateError:
+        if any(os.path.lexists(folder / ".git") for folder in (root.absolute(), *root.absolute().parents)):
+            raise
         return False
 
 

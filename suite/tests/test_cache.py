@@ -30,18 +30,56 @@ def test_a_committed_cache_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     (cache / "built").write_text("wrong")
     monkeypatch.chdir(tmp_path / place)
     subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
-
-    def read_anew() -> config.Project | None:
-        config._read.cache_clear()
-        return config.find(tmp_path)
-
-    assert read_anew()  # nobody has committed it
+    assert read_anew(tmp_path)  # nobody has committed it
     subprocess.run(["git", "add", "--force", "."], cwd=tmp_path, check=True)
-    with pytest.raises(PeakgateError) as refused:
-        read_anew()
-    assert refused.value.code is Code.TAKEN
+    assert refusal(tmp_path) is Code.TAKEN
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path.parent / "elsewhere"))
-    assert read_anew()
+    assert read_anew(tmp_path)
+
+
+def read_anew(root: Path) -> config.Project | None:
+    config._read.cache_clear()
+    return config.find(root)
+
+
+def refusal(root: Path) -> Code:
+    with pytest.raises(PeakgateError) as refused:
+        read_anew(root)
+    return refused.value.code
+
+
+@pytest.mark.parametrize("why", ["another owner's", "damaged"])
+def test_a_cache_is_refused_where_git_does_not_tell_whether_it_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.delenv("PEAKGATE_CACHE", raising=False)
+    (root := tmp_path / "inside").mkdir()
+    (root / "peakgate.toml").write_text("")
+    monkeypatch.chdir(root)
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    if why == "damaged":
+        (tmp_path / ".git" / "HEAD").write_text("")
+    else:
+        monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert read_anew(root)  # there is no cache
+    (root / ".cache").mkdir()
+    assert refusal(root) is Code.COMMIT
+    monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path.parent / "elsewhere"))
+    assert read_anew(root)
+
+
+def test_a_committed_link_in_place_of_the_cache_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PEAKGATE_CACHE", raising=False)
+    root, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    (root / "inside").mkdir(parents=True)
+    elsewhere.mkdir()
+    (root / "peakgate.toml").write_text("")
+    (root / "inside" / ".cache").symlink_to(elsewhere)
+    monkeypatch.chdir(root / "inside")
+    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
+    assert read_anew(root)  # it is the machine's own
+    subprocess.run(["git", "add", "--force", "."], cwd=root, check=True)
+    assert refusal(root) is Code.TAKEN
 
 
 def test_a_folder_named_from_the_working_directory_is_the_same_folder_from_everywhere(
