@@ -255,6 +255,10 @@ SHOWN_BY = {
     "names a variable like a compiler's name": (
         "test_build.test_more_work_behind_a_name_like_the_compilers_changes_the_fingerprint"
     ),
+    "has text without an end in a source, for a reader to take hours": (
+        "test_sources.test_what_never_ends_is_read_in_one_pass"
+    ),
+    "names a submodule of a server that never answers": "test_git.test_a_server_that_never_answers_ends_the_question",
 }
 """Dodges that another test shows."""
 

@@ -22,13 +22,17 @@ MACRO = "PEAKGATE"
 """Defined by both builds: what stands under ``#ifndef PEAKGATE`` is for the host compiler alone."""
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)', re.MULTILINE)
-_COMMENT = r"//[^\n]*|/\*.*?\*/"
-_LITERAL = r'R"(?P<raw>[^()\\\s]*)\(.*?\)(?P=raw)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\''
+# What never ends is taken to its end, not tried again from each of its characters: reading takes linear time.
+_COMMENT = r"//[^\n]*|/\*(?:.*?\*/|.*)"
+_LITERAL = (
+    r'R"(?P<raw>[^()\\\s]{0,16})\((?:.*?\)(?P=raw)"|.*)|"(?:\\.|[^"\\\n])*+"?|'
+    r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*+'?"
+)
 _TOKENS = re.compile(f"(?P<comment>{_COMMENT})|{_LITERAL}", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
-_ARGUMENTS = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_ARGUMENTS = r"\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\)"
 _KERNEL = re.compile(
     rf"__global__\s+(?:(?:__launch_bounds__|__maxnreg__|__cluster_dims__|__attribute__)\s*{_ARGUMENTS}\s*|[\w:]+\s+)*"
     r"(?P<name>\w+)\s*\("
@@ -96,10 +100,12 @@ def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]
 def kernels(text: str) -> list[str]:
     """Names of the kernels a text defines, ``softmax<...>`` for a template; each once."""
     code = _code(text)
-    names = []
+    names, start, is_template = [], 0, False
     for match in _KERNEL.finditer(code):
-        before = max(code.rfind(end, 0, match.start()) for end in ";}{")
-        is_template = re.search(r"\btemplate\b", code[before + 1 : match.start()])
+        before = max(code.rfind(end, start, match.start()) for end in ";}{")
+        declared = code[max(start, before + 1) : match.start()]
+        is_template = (is_template and before < 0) or bool(re.search(r"\btemplate\b", declared))
+        start = match.start()
         names.append(match["name"] + ("<...>" if is_template else ""))
     return list(dict.fromkeys(names))
 

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.processes import end_group
 
 UNVERSIONED = "unversioned"
 """Commit of a tree that git does not know."""
 
 LONGEST_COMMAND = 120
 """Of a command in an error message."""
+
+LIMIT_S = 600.0
+"""Of any command: a submodule, a large file or a partial clone comes from a server, which may never answer."""
 
 CONFIGURATION = {
     "core.hooksPath": "/dev/null",
@@ -40,19 +44,33 @@ def environment() -> dict[str, str]:
 def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
     """Run git in ``folder`` and return what it prints; a PeakgateError quotes git's own message.
 
-    ``variables`` are added to its environment.
+    ``variables`` are added to its environment. It asks nobody for a password, and is ended after LIMIT_S.
     """
-    command, told = ["git", *_ALWAYS, *arguments], os.environ | variables
+    command, told = ["git", *_ALWAYS, *arguments], os.environ | {"GIT_TERMINAL_PROMPT": "0"} | variables
+    asked = f"git {' '.join(arguments)[:LONGEST_COMMAND]}"
     try:
-        done = subprocess.run(command, cwd=folder, env=told, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        with subprocess.Popen(command, cwd=folder, env=told, start_new_session=True, **_PIPED) as process:
+            try:
+                printed, errors = process.communicate(timeout=LIMIT_S)
+            finally:
+                end_group(process)
     except FileNotFoundError:
         raise PeakgateError(
             "git is not installed: another commit cannot be read without it", Code.INSTALLATION
         ) from None
-    if done.returncode:
-        reported = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"
-        raise PeakgateError(f"git {' '.join(arguments)[:LONGEST_COMMAND]}: {reported}", Code.COMMIT)
-    return done.stdout
+    except subprocess.TimeoutExpired:
+        raise PeakgateError(
+            f"{asked}: no end within {LIMIT_S:.0f} s; see whether the servers of the repository, its submodules and "
+            "large files answer",
+            Code.UPSTREAM,
+        ) from None
+    if process.returncode:
+        reported = " ".join(errors.decode(errors="replace").split()) or f"exit code {process.returncode}"
+        raise PeakgateError(f"{asked}: {reported}", Code.COMMIT)
+    return printed
+
+
+_PIPED: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
 def top_of(folder: Path) -> Path:

@@ -1,12 +1,13 @@
 """Questions to git about a tree that a stranger wrote: what the tree has changes no answer and runs nothing."""
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 from peakgate.core import git
-from peakgate.core.errors import PeakgateError
+from peakgate.core.errors import Code, PeakgateError
 
 
 def asked(folder: Path, *arguments: str) -> str:
@@ -103,3 +104,16 @@ def test_a_commit_without_files_is_an_empty_folder(tree: Path, tmp_path: Path) -
     asked(tree, "commit", "--quiet", "--message", "nothing")
     git.export("HEAD", tree, tmp_path / "copy")
     assert [*(tmp_path / "copy").iterdir()] == []
+
+
+def test_a_server_that_never_answers_ends_the_question(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git, "LIMIT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with pytest.raises(PeakgateError) as caught:
+            git.ask(tree, "ls-remote", f"git://127.0.0.1:{server.getsockname()[1]}/x")
+    assert caught.value.code is Code.UPSTREAM
+
+
+def test_nobody_is_asked_for_a_password(tree: Path) -> None:
+    asked(tree, "config", "alias.prompt", "!echo $GIT_TERMINAL_PROMPT")
+    assert git.ask(tree, "prompt") == b"0\n"

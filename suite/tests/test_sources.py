@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from emulating import CUDA
 from expecting import refuses
-from peakgate.build.sources import device_only, device_texts, entry_of, host_code, kernels, read_sources
+from peakgate.build.sources import device_only, device_texts, entry_of, host_code, kernels, masked, read_sources
 from peakgate.core.errors import Code
 
 
@@ -24,6 +24,26 @@ def test_kernels_are_listed_templates_marked_and_comments_left_out() -> None:
     static __global__ __launch_bounds__(32) void bounded() {}
     """
     assert kernels(text) == ["sum<...>", "plain", "bounded"]
+
+
+@pytest.mark.parametrize("unit", ["/* ", "/*\n", 'R"(', 'R"a', 'R"a(', '"', '"\\', "'\\"])
+def test_what_never_ends_is_read_in_one_pass(unit: str) -> None:
+    text = 'extern "C" __global__ void first() {}\n' + unit * 200_000  # by the square of its length: hours
+    assert kernels(text) == ["first"]
+    assert len(masked(text, literals=True)) == len(text)
+
+
+def test_kernels_without_an_end_between_them_are_read_in_one_pass() -> None:
+    assert kernels("template <int n> " + "__global__ __launch_bounds__(\n" * 20_000) == ["__launch_bounds__<...>"]
+
+
+@pytest.mark.parametrize("text", ["/* __global__ void f() {}", 'R"x(__global__ void f() {} )" )y"', '"f __global__ f()'])
+def test_what_never_ends_is_masked_to_its_end(text: str) -> None:
+    assert masked(f"a;\n{text}", literals=True).split() == ["a;"]
+
+
+def test_a_quote_without_its_other_ends_with_its_line() -> None:
+    assert kernels("#error don't\n__global__ void f() {}\n") == ["f"]
 
 
 def test_a_file_without_host_code_is_compiled_as_it_is(tmp_path: Path) -> None:
