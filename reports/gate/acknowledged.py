@@ -82,11 +82,12 @@ class AcknowledgedFile(Struct, forbid_unknown_fields=True):
     regression: list[Accepted] = []
 
 
-def load(path: Path, gpu: str, today: date) -> list[Acknowledgement]:
+def load(path: Path, gpu: str, today: date, *, may_be_expired: bool = False) -> list[Acknowledgement]:
     """The acknowledgements in a file, of its GPU ("" for every one); none without the file.
 
     A PeakgateError names an unknown or missing key, a date that is invalid, past or over 90 days away, and an
-    entry given twice.
+    entry given twice. Where they ``may_be_expired``, as those of a base, a past date
+    is no error: such an entry excuses nothing.
     """
     found: list[Acknowledgement] = []
     for number, entry in enumerate(_read(path).acknowledged):
@@ -94,7 +95,7 @@ def load(path: Path, gpu: str, today: date) -> list[Acknowledgement]:
         if what is None or (entry.case and entry.run):
             both = "both a case and a run" if what else "neither case nor run"
             _refuse(path, number, f"entry {number + 1} names {both}; give one")
-        if entry.expires < today:
+        if entry.expires < today and not may_be_expired:
             expired = f"the acknowledgement of {what} expired on {entry.expires}"
             _refuse(path, number, f"{expired}; delete it, or undo the change it excuses")
         if entry.expires > (latest := today + LONGEST_ACKNOWLEDGED):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from fnmatch import fnmatch
 from pathlib import PurePath
@@ -238,16 +239,18 @@ def reviewed_changes(
     return found
 
 
-def rule(changes: Sequence[ProtectedChange], acknowledgements: Sequence[Acknowledgement]) -> Ruling:
-    """Which changes fail: those that no acknowledgement names with these very values."""
-    words = {each.key: each for each in acknowledgements}
+def rule(
+    changes: Sequence[ProtectedChange], acknowledgements: Sequence[Acknowledgement], today: date = date.min
+) -> Ruling:
+    """Which changes fail: those that no acknowledgement, of this day or a later one, names with these very values."""
+    words = {each.key: each for each in acknowledgements if each.expires >= today.isoformat()}
     protected = [change for change in changes if change.kind is not ChangeKind.REVIEW]
     used = {change.key for change in protected}
     return Ruling(
         failing=tuple(change for change in protected if change.key not in words),
         acknowledged=tuple((change, words[change.key]) for change in protected if change.key in words),
         review=tuple(change for change in changes if change.kind is ChangeKind.REVIEW),
-        idle=tuple(each for each in acknowledgements if each.key not in used),
+        idle=tuple(each for each in acknowledgements if each.key not in used & words.keys()),
     )
 
 

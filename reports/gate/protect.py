@@ -68,7 +68,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     found += changes.reviewed_changes(files, name, tests, imported)
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
-    record = report(changes.rule(found, words), options.base, commit, strict=options.strict)
+    record = report(changes.rule(found, words, today), options.base, commit, strict=options.strict)
     terminal.show(record)
     if options.out is not None:
         write_json(record, options.out / "protect.json")
@@ -115,8 +115,8 @@ def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = Fal
     rows += [change.row(f"; acknowledged until {word.expires}: {word.reason}") for change, word in ruling.acknowledged]
     rows += [change.row() for change in ruling.review]
     sentences = [
-        f"{word.gpu or 'all GPUs'}: the acknowledgement of {word.what} ({word.before} to {word.after}) excuses nothing "
-        "here; delete it"
+        f"{word.gpu or 'all GPUs'}: the acknowledgement of {word.what} ({word.before} to {word.after}), until "
+        f"{word.expires}, excuses nothing here; delete it"
         for word in ruling.idle
     ]
     if ruling.failing:
@@ -277,7 +277,8 @@ def _of_base(commit: str, folder: Path, today: date) -> list[changes.Acknowledge
         gpu, _, file = name.rpartition("/")
         if file == acknowledged.ACKNOWLEDGED_FILE and "/" not in gpu:
             with scratch_folder("protect") as scratch:
-                found += acknowledged.load(_scratch(scratch, text_then(commit, folder, name)), gpu, today)
+                path = _scratch(scratch, text_then(commit, folder, name))
+                found += acknowledged.load(path, gpu, today, may_be_expired=True)
     return found
 
 

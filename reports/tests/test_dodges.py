@@ -259,6 +259,9 @@ SHOWN_BY = {
         "test_sources.test_what_never_ends_is_read_in_one_pass"
     ),
     "names a submodule of a server that never answers": "test_git.test_a_server_that_never_answers_ends_the_question",
+    "waits until an acknowledgement of the base has expired": (
+        "test_protect.test_an_expired_acknowledgement_of_the_base_excuses_nothing"
+    ),
 }
 """Dodges that another test shows."""
 

@@ -286,6 +286,22 @@ def test_a_change_cannot_acknowledge_itself_where_the_base_is_asked(gpu: Path) -
     assert main(["protect", "--base", "HEAD", "--acknowledged-from-base"]) == 0
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_an_expired_acknowledgement_of_the_base_excuses_nothing(gpu: Path, capsys: Captured, deleted: bool) -> None:
+    old = (datetime.now(UTC).date() - timedelta(days=1)).isoformat()
+    acknowledge(gpu, f'case = "{PAD}"\nfrom = 0.7\nto = 0.65\nreason = "meant"\nexpires = {old}')
+    git("add", ".")
+    git("commit", "-q", "-m", "an owner's word")
+    if deleted:
+        (gpu / acknowledged.ACKNOWLEDGED_FILE).unlink()
+    given = ["protect", "--base", "HEAD", "--acknowledged-from-base"]
+    assert main(given) == 0
+    assert old in capsys.readouterr().out
+    (gpu / "floors.toml").write_text(floors({PAD: 0.65, COPY: 0.8}))
+    assert main(given) == 1
+    assert main(["protect", "--base", "HEAD"]) == (1 if deleted else 2)
+
+
 def test_acknowledgements_of_the_base_count_in_the_folder_of_a_gpu_alone(gpu: Path) -> None:
     (gpu / "old").mkdir()
     (gpu / "old" / acknowledged.ACKNOWLEDGED_FILE).write_text("schema = 2")
