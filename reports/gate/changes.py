@@ -18,7 +18,7 @@ from peakgate.core.report import Row
 from peakgate.run.terms import PROMISED, Contract, changes
 
 NONE = "none"
-FLOOR, RUN, FILE = "floor", "run", "file"
+FLOOR, RUN, FILE, CASE = "floor", "run", "file", "case"
 
 
 class ChangeKind(StrEnum):
@@ -32,6 +32,7 @@ class ChangeKind(StrEnum):
     LINK = "symbolic link"
     REPOSITORY = "nested repository"
     COMPILED = "code that is not source"
+    OUTPUT = "committed output"
     CONTRACT = "contract changed"
     CASE_DROPPED = "case dropped"
     SETTING = "setting changed"
@@ -56,7 +57,7 @@ class ProtectedChange:
     def row(self, more: str = "") -> Row:
         """The change as reports have it, with ``more`` behind it."""
         where = f"{self.gpu}: " if self.gpu else ""
-        term = f"{self.term} of " if self.kind in (ChangeKind.CONTRACT, ChangeKind.SETTING) else ""
+        term = "" if self.term in (FLOOR, RUN, FILE, CASE) else f"{self.term} of "
         return Row(f"{where}{self.kind}: {term}{self.what}", reason=f"{self.before} to {self.after}{more}")
 
     @property
@@ -110,7 +111,8 @@ class FileChange:
 
 REVIEWED = (
     ".github/*",
-    ".gitlab-ci.yml",
+    "*.gitlab-ci.yml",
+    ".gitlab/*",
     ".ci/*",
     "CODEOWNERS",
     "*/CODEOWNERS",
@@ -119,11 +121,15 @@ REVIEWED = (
     ".gitmodules",
     ".lfsconfig",
     "noxfile.py",
+    "*/noxfile.py",
     "pyproject.toml",
+    "*/pyproject.toml",
     "peakgate.toml",
+    "*/peakgate.toml",
     "conftest.py",
     "*/conftest.py",
     "requirements*",
+    "*/requirements*",
     "*.lock",
     "suite/*",
     "reports/*",
@@ -132,9 +138,6 @@ REVIEWED = (
 
 COMPILED = (".pyc", ".so", ".pyd")
 """Endings of what Python imports, in place of a source beside it, and a reviewer cannot read."""
-
-KERNEL_SOURCES = (".cu", ".cuh", ".h", ".hpp", ".inl")
-"""Endings of files that only a compiler reads, which a run measures."""
 
 
 def floor_changes(gpu: str, before: Mapping[str, float], after: Mapping[str, float]) -> list[ProtectedChange]:
@@ -189,12 +192,21 @@ def compiled_changes(files: Iterable[FileChange], pythonpath: Collection[str]) -
     ]
 
 
+def output_changes(files: Iterable[FileChange], outputs: Collection[str]) -> list[ProtectedChange]:
+    """Changed files among the ``outputs`` that are committed: one would stand for a run or a verdict of the tool."""
+    return [
+        ProtectedChange("", ChangeKind.OUTPUT, FILE, file.path, file.before, file.after)
+        for file in sorted(files, key=lambda each: each.path)
+        if file.path in outputs
+    ]
+
+
 def contract_changes(before: Mapping[str, Contract], after: Mapping[str, Contract]) -> list[ProtectedChange]:
     """Terms that a known case promises and that differ, and cases that are gone; by case id."""
     found = []
     for case, old in sorted(before.items()):
         if case not in after:
-            found.append(ProtectedChange("", ChangeKind.CASE_DROPPED, "case", case, "present", NONE))
+            found.append(ProtectedChange("", ChangeKind.CASE_DROPPED, CASE, case, "present", NONE))
             continue
         for term, values in sorted(changes(old, after[case], PROMISED).items()):
             was, now = (NONE if value is None else str(value) for value in values)
@@ -206,34 +218,53 @@ SETTINGS = "settings"
 
 
 def setting_changes(before: ProjectSettings | None, after: ProjectSettings | None) -> list[ProtectedChange]:
-    """Settings by which the next change would be judged on other cases, or by other floors: their folders."""
+    """Settings by which the next change would be judged otherwise.
+
+    Other folders of cases or floors fail; what is built, imported or given to compilers then is for review.
+    """
     if before is None or after is None:
         return []
     places = [(name, getattr(before, name) or name, getattr(after, name) or name) for name in ("kernels", "baselines")]
     places += [("benchmarks", name, NONE) for name in before.benchmarks if name not in after.benchmarks]
-    return [
+    found = [
         ProtectedChange("", ChangeKind.SETTING, term, SETTINGS, was, now)
         for term, was, now in places
         if PurePath(was) != PurePath(now)
     ]
+    for term in ("build", "pythonpath", "plugins", "options", "include"):
+        was, now = (NONE if not (given := getattr(side, term)) else str(given) for side in (before, after))
+        if was != now:
+            found.append(ProtectedChange("", ChangeKind.REVIEW, term, SETTINGS, was, now))
+    return found
 
 
 def reviewed_changes(
-    files: Iterable[FileChange], baselines: str, benchmarks: Collection[str] = (), imported: Collection[str] = ()
+    files: Iterable[FileChange],
+    baselines: str,
+    benchmarks: Collection[str] = (),
+    imported: Collection[str] = (),
+    sources: Collection[str] = (),
+    *,
+    mentioned: Collection[str] = (),
+    built: bool = False,
 ) -> list[ProtectedChange]:
     """Changed files that decide how a change is judged; ``baselines`` is their folder, as the paths name it.
 
     ``benchmarks`` are files or folders of benchmark tests: work, reference and tolerance of a callable stand there.
     ``imported`` are those of kernels and ``pythonpath``: Python there, and the data that it reads, say what is expected
-    at sizes that are not compared.
+    at sizes that are not compared. It may read a file elsewhere whose name, ending or folder is among the words
+    ``mentioned`` in it, and a project that is ``built`` any file. ``sources`` are those of kernels, which a run
+    measures. Of a submodule nothing can be compared.
     """
     found = []
     for file in sorted(files, key=lambda each: each.path):
         inside = file.path.removeprefix(f"{baselines}/") if file.path.startswith(f"{baselines}/") else None
-        named = any(fnmatch(file.path, pattern) for pattern in REVIEWED)
+        named = file.repository or any(fnmatch(file.path, pattern) for pattern in REVIEWED)
         named |= any(_within(file.path, place) for place in benchmarks)
-        judged = file.path.endswith((*KERNEL_SOURCES, *COMPILED)) and not file.link
-        named |= not judged and any(_within(file.path, name) for name in imported)
+        if inside is None and not file.path.endswith(COMPILED) and (file.link or file.path not in sources):
+            path = PurePath(file.path)
+            named |= built or not {path.name, path.suffix, *path.parent.parts}.isdisjoint(mentioned)
+            named |= any(_within(file.path, name) for name in imported)
         if named or (inside is not None and not _judged_already(inside)):
             found.append(ProtectedChange("", ChangeKind.REVIEW, FILE, file.path, file.before, file.after))
     return found

@@ -8,24 +8,26 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from peakgate.build.sources import kernels, read_sources
 from peakgate.core import config, git, records, terminal
-from peakgate.core.config import Project
+from peakgate.core.config import Project, ProjectSettings
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import LARGEST_FILE_BYTES, opened, read_limited, scratch_folder
+from peakgate.core.files import LARGEST_FILE_BYTES, UnreadableFile, opened, read_limited, scratch_folder
 from peakgate.core.processes import Asked, own_module
 from peakgate.core.report import Report, clear_verdict, write_json
 from peakgate.core.text import counted
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.floors import load_floors
 from peakgate.reports.gate import acknowledged, changes
-from peakgate.reports.gate.changes import NONE, FileChange
+from peakgate.reports.gate.changes import NONE, FileChange, ProtectedChange
 from peakgate.reports.runs.options import add_baselines, verb_parser
 from peakgate.reports.runs.runfile import load_run
 from peakgate.run.terms import Contract
@@ -51,21 +53,19 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         clear_verdict(options.out / "protect.json")
     commit = git.commit_of(options.base, folder.parent, "--base")
     root = git.top_of(folder.parent)
-    project = _project(folder.parent, root)
     name = _inside(root, folder)
     files = changed_files(commit, root)
     below = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
     inside = _without_repacked(below, commit, folder)
     _read_new_floors(folder, inside)
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
-    tests, imported = _places(root, project)
-    found += changes.compiled_changes(
-        files, [os.path.relpath(path, root) for path in (project.pythonpath if project else ())]
-    )
-    found += changes.repository_changes(files, [*tests, *imported])
-    if not options.no_contracts:
-        found += _contract_changes(options.base, commit, root, folder.parent, project)
-    found += changes.reviewed_changes(files, name, tests, imported)
+    with scratch_folder("protect") as scratch:
+        git.export(commit, root, scratch / "base")
+        place = folder.parent.resolve().relative_to(root.resolve())
+        base, tree = _side(scratch / "base", scratch / "base" / place), _side(root, folder.parent)
+        found += _changes_of_project(files, name, base, tree)
+        if not options.no_contracts:
+            found += _contract_changes(options.base, base, tree)
     today = datetime.now(UTC).date()
     words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
     record = report(changes.rule(found, words, today), options.base, commit, strict=options.strict)
@@ -152,29 +152,139 @@ def _project(folder: Path, root: Path) -> Project | None:
     return found if found is not None and found.root.resolve().is_relative_to(root.resolve()) else None
 
 
-def _places(root: Path, project: Project | None) -> tuple[list[str], list[str]]:
-    """Where Python is imported from, as git names it: benchmark tests, then the folders of kernels and ``pythonpath``.
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of the two trees: its top folder, the project in it and that one's own settings; None without a project."""
 
-    A folder that is a link has two names, and so has what a link in it leads to.
+    top: Path
+    project: Project | None
+    settings: ProjectSettings | None
+
+
+def _side(top: Path, folder: Path) -> _Side:
+    project = _project(folder, top)
+    return _Side(top, project, None if project is None else config.settings_in(project.root))
+
+
+def _changes_of_project(files: Sequence[FileChange], baselines: str, base: _Side, tree: _Side) -> list[ProtectedChange]:
+    """Changes to what is imported, built, compiled or written where the settings of either side say."""
+    sides = [(side, _root(side, tree.top), side.settings) for side in (base, tree)]
+    known = [(root, settings) for _, root, settings in sides if root is not None and settings is not None]
+    tests, imported = _places(tree.top, known)
+    outputs = {
+        os.path.relpath(root / name, tree.top) for root, settings in known for name in (settings.out, config.RUNS)
+    }
+    committed = _text(tree.top, "ls-files", "-z", "--", *(f":(literal){name}" for name in sorted(outputs - {"."})))
+    pythonpath = [os.path.relpath(root / name, tree.top) for root, settings in known for name in settings.pythonpath]
+    old, new = (_sources(side) for side in (base, tree))
+    return [
+        *changes.compiled_changes(files, pythonpath),
+        *changes.repository_changes(files, [*tests, *imported]),
+        *changes.output_changes(files, committed.split("\0") if outputs else ()),
+        *changes.reviewed_changes(
+            files,
+            baselines,
+            tests,
+            imported,
+            old | {name for name in new if not (base.top / name).exists()},
+            mentioned=() if "." in imported else _words([*tests, *imported], base.top, tree.top),
+            built=any(settings.build for _, settings in known),
+        ),
+    ]
+
+
+def _root(side: _Side, top: Path) -> Path | None:
+    """The place in the tree at ``top`` where a side has its project."""
+    return side.project and top / side.project.root.resolve().relative_to(side.top.resolve())
+
+
+def _places(top: Path, known: Iterable[tuple[Path, ProjectSettings]]) -> tuple[list[str], list[str]]:
+    """Where Python is imported from, as git names it: benchmark tests, then all from which it, or a family, imports.
+
+    ``known`` are the roots of projects and their settings. The others are folders of kernels and of ``pythonpath``, and
+    of each benchmark test the one that pytest puts on the path.
     """
-    if project is None:
-        return [], []
+    tests, imported = [], []
+    for root, settings in known:
+        tests += [root / name for name in settings.benchmarks]
+        imported += [root / (settings.kernels or "kernels"), *(root / name for name in settings.pythonpath)]
+    return _reached(top, tests), _reached(top, [*imported, *map(_import_folder, tests)])
 
-    def named(places: Iterable[Path]) -> list[str]:
-        linked = [path for place in places for path in (place, *_links(place))]
-        paths = [Path(os.path.normpath(path)) for path in linked]
-        paths += [Path(os.path.realpath(path)) for path in linked]  # a loop of links is itself
-        tops = (root.absolute(), root.resolve())
-        found = [path.relative_to(top).as_posix() for path in paths for top in tops if path.is_relative_to(top)]
-        return list(dict.fromkeys(found))
 
-    return named(project.benchmarks), named([project.kernels, *project.pythonpath])
+def _import_folder(test: Path) -> Path:
+    """The folder that pytest puts on the path for a file or folder of tests: the nearest that is no package."""
+    folder = test.parent if test.suffix == ".py" else test
+    while (folder / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
+
+
+def _reached(top: Path, places: Iterable[Path]) -> list[str]:
+    """These places and all that links below them lead to, each link on the way by itself; as git names them."""
+    found: dict[Path, None] = {}
+    waiting = [*places]
+    while waiting:
+        for hop in _hops(waiting.pop(0)):
+            if hop not in found and hop.is_relative_to(top.resolve()):
+                found[hop] = None
+                if not hop.is_symlink():
+                    waiting += _links(hop)
+    return [path.relative_to(top.resolve()).as_posix() for path in found]
 
 
 def _links(place: Path) -> Iterator[Path]:
     """The links below a folder, those that a link leads to not included."""
     for folder, folders, files in os.walk(place):
         yield from (path for name in (*folders, *files) if (path := Path(folder, name)).is_symlink())
+
+
+_MOST_HOPS = 40
+"""Links on one way; Linux follows no more."""
+
+
+def _hops(path: Path) -> Iterator[Path]:
+    """Each link on the way to a path, as the place where it is without links, and last where they lead."""
+    at, rest, left = Path("/"), list(path.absolute().parts[1:]), _MOST_HOPS
+    while rest:
+        part = rest.pop(0)
+        at = at.parent if part == ".." else at / part
+        if at.is_symlink():
+            yield at
+            if (left := left - 1) < 0:
+                return
+            rest = [*at.readlink().parts, *rest]  # an absolute one begins with the root, which / starts from
+            at = at.parent
+    yield at
+
+
+def _sources(side: _Side) -> set[str]:
+    """The files below its kernels that have a kernel, and all that these include; as git names them."""
+    found: set[str] = set()
+    if side.project is None:
+        return found
+    for source in side.project.kernels.rglob("*.cu"):
+        with suppress(PeakgateError):  # a run reports it
+            files = read_sources(source, side.project.include)
+            if any(kernels(file.text) for file in files):
+                paths = [file.path.resolve() for file in files]
+                top = side.top.resolve()
+                found |= {path.relative_to(top).as_posix() for path in paths if path.is_relative_to(top)}
+    return found
+
+
+_WORD = re.compile(r"[\w.+-]+")
+"""In Python: a name of a file or folder, or the ending of one that is put together."""
+
+
+def _words(places: Sequence[str], *tops: Path) -> set[str]:
+    """The words in the Python of these files and folders of trees."""
+    found: set[str] = set()
+    for path in (top / place for top in tops for place in places):
+        for file in [path] if path.is_file() else path.rglob("*.py"):
+            with suppress(UnreadableFile):  # who imports it reports that
+                text = read_limited(file, LARGEST_FILE_BYTES).decode(errors="replace")
+                found.update(_WORD.findall(text))
+    return found
 
 
 def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:
@@ -239,28 +349,19 @@ def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.P
     return found
 
 
-def _contract_changes(
-    ref: str, commit: str, root: Path, place: Path, project: Project | None
-) -> list[changes.ProtectedChange]:
+def _contract_changes(ref: str, base: _Side, tree: _Side) -> list[ProtectedChange]:
     """Changes to where cases are, and to the contracts of those that the base has at this place.
 
     A tree without kernels drops them all.
     """
-    with scratch_folder("protect") as scratch:
-        copy = scratch / "base"
-        git.export(commit, root, copy)
-        base = _project(copy / place.resolve().relative_to(root.resolve()), copy)
-        if base is None:
-            return []
-        moved = changes.setting_changes(
-            config.settings_in(base.root), None if project is None else config.settings_in(project.root)
-        )
-        if not base.kernels.is_dir():
-            return moved
-        with ThreadPoolExecutor() as pool:
-            before = pool.submit(contracts, base.root, ref)
-            after = contracts(project.root, "the working tree") if project and project.kernels.is_dir() else {}
-        return moved + changes.contract_changes(before.result(), after)
+    moved = changes.setting_changes(base.settings, tree.settings)
+    if base.project is None or not base.project.kernels.is_dir():
+        return moved
+    project = tree.project
+    with ThreadPoolExecutor() as pool:
+        before = pool.submit(contracts, base.project.root, ref)
+        after = contracts(project.root, "the working tree") if project and project.kernels.is_dir() else {}
+    return moved + changes.contract_changes(before.result(), after)
 
 
 def _of_tree(folder: Path, today: date) -> list[changes.Acknowledgement]:

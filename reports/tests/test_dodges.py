@@ -262,6 +262,30 @@ SHOWN_BY = {
     "waits until an acknowledgement of the base has expired": (
         "test_protect.test_an_expired_acknowledgement_of_the_base_excuses_nothing"
     ),
+    "adds output of the tool: a run below `.benchmarks`, a verdict": (
+        "test_protect.test_committed_runs_and_verdicts_fail_and_those_that_are_not_committed_pass"
+    ),
+    "names another commit of a submodule": "test_protect_rules.test_a_submodule_anywhere_is_for_review",
+    "changes what the base's `build` runs: a Makefile, a script": (
+        "test_protect.test_with_a_build_every_file_but_kernels_is_for_review"
+    ),
+    "changes data elsewhere that the Python of a family or a test reads": (
+        "test_protect.test_a_file_elsewhere_that_the_bases_python_names_is_for_review"
+    ),
+    "changes a header that a family reads": "test_protect.test_a_header_that_no_kernel_includes_is_for_review",
+    "changes a helper beside a benchmark test": "test_protect.test_beside_a_benchmark_test_helpers_are_imported",
+    "changes a link between links, or what a link in a linked folder leads to": (
+        "test_protect.test_links_are_followed_hop_by_hop_and_into_the_folders_that_they_lead_to"
+    ),
+    "makes an archive importable by its own `pythonpath`": (
+        "test_protect.test_an_archive_named_by_the_changes_own_pythonpath_fails"
+    ),
+    "changes `build`, `pythonpath`, `plugins`, `options`, `include`": (
+        "test_protect_rules.test_settings_that_the_next_judge_runs_or_imports_are_for_review"
+    ),
+    "changes files of GitLab's pipeline": (
+        "test_protect_rules.test_files_that_decide_how_a_change_is_judged_are_for_review"
+    ),
 }
 """Dodges that another test shows."""
 

@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from ab_fake import git as git_in
 from peakgate.cli import main
+from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES
 from peakgate.reports.gate import acknowledged, protect
@@ -462,22 +464,112 @@ def test_a_project_around_the_repository_is_not_the_repositorys(
     assert main(["protect", "--base", "base", "--baselines", "baselines"]) == 0
 
 
+def places(project: Path, **settings: Any) -> tuple[set[str], set[str]]:
+    tests, imported = protect._places(project, [(project, ProjectSettings(**settings))])
+    return set(tests), set(imported)
+
+
+def link(path: Path, target: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(target)
+
+
 def test_a_folder_that_is_a_link_and_what_links_in_it_lead_to_have_two_names(project: Path) -> None:
-    found = protect._project(project, project)
-    assert protect._places(project, found) == ([], ["kernels"])
+    assert places(project) == (set(), {"kernels"})
     (project / "kernels").rename(project / "others")
     (project / "kernels").symlink_to("others")
     (project / "others" / "a" / "refs.py").symlink_to("../../data/refs.txt")
     (project / "others" / "out").symlink_to("/etc")
-    expected = ["kernels", "kernels/a/refs.py", "kernels/out", "others", "data/refs.txt"]
-    assert set(protect._places(project, found)[1]) == set(expected)
+    assert places(project)[1] == {"kernels", "others", "others/a/refs.py", "others/out", "data/refs.txt"}
 
 
 def test_a_folder_of_kernels_that_is_a_link_to_itself_keeps_its_name(project: Path) -> None:
-    found = protect._project(project, project)
     (project / "kernels").rename(project / "others")
     (project / "kernels").symlink_to("kernels")
-    assert protect._places(project, found)[1] == ["kernels"]
+    assert places(project)[1] == {"kernels"}
+
+
+def test_links_are_followed_hop_by_hop_and_into_the_folders_that_they_lead_to(project: Path) -> None:
+    link(project / "src" / "a", "../l1")
+    link(project / "l1" / "b", str(project / "l2"))
+    (project / "l2").mkdir()
+    assert places(project, pythonpath=("src",))[1] == {"kernels", "src", "src/a", "l1", "l1/b", "l2"}
+    link(project / "l2" / "refs", "../lib/current")
+    link(project / "lib" / "current", "v2")
+    (project / "lib" / "v2").mkdir()
+    assert places(project, pythonpath=("src",))[1] >= {"l2/refs", "lib/current", "lib/v2"}
+
+
+@pytest.mark.parametrize(("package", "place"), [(False, "bench"), (True, ".")])
+@pytest.mark.parametrize("named", ["bench", "bench/test_a.py"])
+def test_beside_a_benchmark_test_helpers_are_imported(project: Path, named: str, package: bool, place: str) -> None:
+    (project / "bench").mkdir()
+    (project / "bench" / ("__init__.py" if package else "helper.py")).touch()
+    assert places(project, benchmarks=(named,)) == ({named}, {"kernels", place})
+
+
+def test_an_archive_named_by_the_changes_own_pythonpath_fails(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (settings := tmp_path_factory.mktemp("judge") / "settings.toml").write_text("")  # the base's, which judge
+    monkeypatch.setenv("PEAKGATE_SETTINGS", str(settings))
+    (project / "data.bin").write_text("")
+    (project / "peakgate.toml").write_text('pythonpath = ["data.bin"]\n')
+    assert [each[1:3] for each in changed("--no-contracts")] == [("code that is not source", "data.bin")]
+
+
+def test_a_header_that_no_kernel_includes_is_for_review(project: Path) -> None:
+    kernel = project / "kernels" / "a" / "a.cu"
+    kernel.parent.mkdir(exist_ok=True)
+    kernel.write_text('#include "a.h"\n__global__ void a() {}\n')
+    for name in ("a.h", "table.h", "table.cu"):
+        kernel.with_name(name).write_text("")
+    git("add", "--all")
+    git("commit", "-q", "-m", "headers")
+    for name in ("a.h", "table.h", "table.cu"):
+        kernel.with_name(name).write_text("int i;\n")
+    kernel.write_text('#include "a.h"\n#include "table.h"\n#include "new.h"\n__global__ void a() {}\n')
+    kernel.with_name("new.h").write_text("")
+    found = [each[2] for each in changed("--no-contracts", base="HEAD", of="review")]
+    assert found == ["kernels/a/table.cu", "kernels/a/table.h"]
+
+
+def test_a_file_elsewhere_that_the_bases_python_names_is_for_review(project: Path) -> None:
+    (project / "data").mkdir()
+    (project / "data" / "large.txt").write_text("2")
+    family = project / "kernels" / "family.py"
+    family.write_text('from pathlib import Path\nF = Path(__file__).parents[2] / "data/large.txt"\n')
+    git("add", "--all")
+    git("commit", "-q", "-m", "data")
+    (project / "data" / "large.txt").write_text("3")
+    family.write_text("")
+    found = [each[2] for each in changed("--no-contracts", base="HEAD", of="review")]
+    assert found == ["data/large.txt", "kernels/family.py"]
+
+
+@pytest.mark.parametrize("side", ["base", "change"])
+def test_with_a_build_every_file_but_kernels_is_for_review(project: Path, side: str) -> None:
+    (project / "Makefile").write_text("all:\n")
+    if side == "base":
+        (project / "peakgate.toml").write_text('build = "make"\n')
+    git("add", "--all")
+    git("commit", "-q", "-m", "built")
+    if side == "change":
+        (project / "peakgate.toml").write_text('build = "make"\n')
+    (project / "Makefile").write_text("all: other\n")
+    assert "Makefile" in [each[2] for each in changed("--no-contracts", base="HEAD", of="review")]
+
+
+def test_committed_runs_and_verdicts_fail_and_those_that_are_not_committed_pass(project: Path) -> None:
+    for name in (".benchmarks/h200/0001_x.json", ".peakgate/out/bench.json"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("{}")
+    assert changed("--no-contracts") == []
+    git("add", "--all", "--force", ".benchmarks", ".peakgate")
+    assert [each[1:3] for each in changed("--no-contracts")] == [
+        ("committed output", ".benchmarks/h200/0001_x.json"),
+        ("committed output", ".peakgate/out/bench.json"),
+    ]
 
 
 def test_code_that_is_not_source_fails_until_it_is_acknowledged(project: Path) -> None:

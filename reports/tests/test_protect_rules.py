@@ -22,6 +22,7 @@ from peakgate.reports.gate.changes import (
     compiled_changes,
     contract_changes,
     floor_changes,
+    output_changes,
     repository_changes,
     reviewed_changes,
     rule,
@@ -35,6 +36,7 @@ TODAY = date(2026, 11, 20)
 FLOORS = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.1, 1.0))
 
 
+SOURCES = ["kernels/a/a.cu", "kernels/a/a.cuh"]
 ENTRY = "schema = 1\n[[acknowledged]]\ncase = 'a'\nfrom = 1\nto = 2\nreason = 'b'\n"
 
 
@@ -187,6 +189,8 @@ def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_th
         *(".github/workflows/gate.yml", ".github/verdict.py", "noxfile.py", "requirements/bench.txt", "pyproject.toml"),
         *("baselines/waivers.toml", "baselines/g/digests.json", "baselines/g/acknowledged.toml", "suite/cli.py"),
         *("baselines/resources.json", "reports/compare.py", "CODEOWNERS", ".ci/run"),
+        *("below/pyproject.toml", "below/peakgate.toml", "below/noxfile.py", "below/requirements/bench.txt"),
+        *("peakgate.gitlab-ci.yml", ".gitlab-ci.yml", ".gitlab/ci/gate.yml"),
         *(".gitattributes", "kernels/.gitattributes", ".gitmodules", ".lfsconfig"),  # how git reads the others
     ],
 )
@@ -199,6 +203,8 @@ def test_files_that_decide_how_a_change_is_judged_are_for_review(path: str) -> N
     [
         ("kernels/a/a.cu", False),
         ("kernels/a/a.cuh", False),
+        ("kernels/a/table.h", True),
+        ("kernels/a/table.cu", True),
         ("kernels/a/family.py", True),
         ("kernels/a/table.npy", True),
         ("other/a/family.py", True),
@@ -220,17 +226,51 @@ def test_benchmark_tests_and_the_python_of_kernels_are_for_review_and_other_file
     path: str, listed: bool
 ) -> None:
     found = reviewed_changes(
-        [FileChange("M", path, False, "1", "2")], "baselines", ["tests", "bench.py"], ["kernels", "other"]
+        [FileChange("M", path, False, "1", "2")], "baselines", ["tests", "bench.py"], ["kernels", "other"], SOURCES
     )
     assert [(each.kind, each.what, each.before, each.after) for each in found] == (
         [("for review", path, "1", "2")] if listed else []
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "words", "built", "listed"),
+    [
+        ("data/large.txt", {"large.txt"}, False, True),
+        ("data/large.txt", {"data"}, False, True),
+        ("data/large.txt", {".txt"}, False, True),
+        ("data/large.txt", {"large", "txt", ".npy", ""}, False, False),
+        ("Makefile", {"all"}, False, False),
+        ("Makefile", set(), True, True),
+        ("tools/gen.sh", set(), True, True),
+        ("kernels/a/a.cu", {"a.cu", "kernels"}, True, False),
+        ("baselines/g/floors.toml", {"floors.toml"}, True, False),
+    ],
+)
+def test_what_a_build_or_a_name_in_python_may_read_is_for_review(
+    path: str, words: set[str], built: bool, listed: bool
+) -> None:
+    files = [FileChange("M", path, False, "1", "2")]
+    found = reviewed_changes(files, "baselines", [], ["kernels"], SOURCES, mentioned=words, built=built)
+    assert [each.what for each in found] == ([path] if listed else [])
+
+
+def test_a_submodule_anywhere_is_for_review() -> None:
+    files = [FileChange("M", "vendor/lib", False, "1", "2", repository=True)]
+    assert [each.what for each in reviewed_changes(files, "baselines")] == ["vendor/lib"]
+
+
+def test_committed_output_fails_and_other_output_does_not() -> None:
+    files = [FileChange("A", f".benchmarks/{name}.json", False, "none", "2") for name in ("a", "b")]
+    found = output_changes(files, [".benchmarks/a.json"])
+    assert [each.what for each in rule(found, []).failing] == [".benchmarks/a.json"]
+
+
 @pytest.mark.parametrize("path", ["tool.py", "deep/data.txt", "src/refs.py", "README.md"])
 def test_where_the_top_folder_is_imported_from_every_file_but_kernels_is_for_review(path: str) -> None:
     files = [FileChange("M", path, False, "1", "2"), FileChange("M", "kernels/a.cu", False, "1", "2")]
-    assert [each.what for each in reviewed_changes(files, "baselines", [], ["kernels", "."])] == [path]
+    found = reviewed_changes(files, "baselines", [], ["kernels", "."], ["kernels/a.cu"])
+    assert [each.what for each in found] == [path]
     assert [each.what for each in reviewed_changes(files, "baselines", ["."], [])] == sorted(["kernels/a.cu", path])
 
 
@@ -313,7 +353,7 @@ def test_what_protect_reports(shown: Callable[[str, Report], None]) -> None:
 
 def test_settings_that_move_kernels_or_baselines_or_drop_benchmark_tests_fail_and_no_others() -> None:
     before = ProjectSettings(benchmarks=("a", "b"), out="x")
-    same = ProjectSettings(kernels="./kernels", benchmarks=("c", "b", "a"), options=("-DX",), build="make")
+    same = ProjectSettings(kernels="./kernels", benchmarks=("c", "b", "a"), compile_timeout_s=1)
     assert setting_changes(before, same) == []
     moved = ProjectSettings(kernels="others", baselines="elsewhere", benchmarks=("b",))
     found = [(each.kind, *each.key) for each in setting_changes(before, moved)]
@@ -325,6 +365,15 @@ def test_settings_that_move_kernels_or_baselines_or_drop_benchmark_tests_fail_an
     back = [(each.before, each.after) for each in setting_changes(moved, before)]
     assert back == [("others", "kernels"), ("elsewhere", "baselines")]
     assert setting_changes(None, moved) == setting_changes(before, None) == []
+
+
+@pytest.mark.parametrize("term", ["build", "pythonpath", "plugins", "options", "include"])
+def test_settings_that_the_next_judge_runs_or_imports_are_for_review(term: str) -> None:
+    other = ProjectSettings(**{term: "x" if term == "build" else ("x",)})
+    for before, after in ((ProjectSettings(), other), (other, ProjectSettings())):
+        (found,) = setting_changes(before, after)
+        assert (found.kind, found.term, found.what) == (ChangeKind.REVIEW, term, "settings")
+        assert found.row().name == f"for review: {term} of settings"
 
 
 def test_what_is_for_review_fails_where_all_must_be_acknowledged_and_nothing_fails_by_itself() -> None:

@@ -84,12 +84,14 @@ def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]
         commentless = masked(text, literals=False)
         included: dict[str, Path] = {}
         foreign: list[tuple[int, str]] = []
+        line, counted = 1, 0
         for match in _INCLUDE.finditer(commentless):
             name = match["quoted"] or match["angled"]
             folders = (path.parent, *include) if match["quoted"] else include
             target = next((folder / name for folder in folders if (folder / name).is_file()), None)
             if target is None:
-                foreign.append((text.count("\n", 0, match.start()) + 1, name))
+                line, counted = line + text.count("\n", counted, match.start()), match.start()
+                foreign.append((line, name))
             else:
                 included[name] = target.resolve()
         waiting += included.values()

@@ -37,7 +37,9 @@ def test_kernels_without_an_end_between_them_are_read_in_one_pass() -> None:
     assert kernels("template <int n> " + "__global__ __launch_bounds__(\n" * 20_000) == ["__launch_bounds__<...>"]
 
 
-@pytest.mark.parametrize("text", ["/* __global__ void f() {}", 'R"x(__global__ void f() {} )" )y"', '"f __global__ f()'])
+@pytest.mark.parametrize(
+    "text", ["/* __global__ void f() {}", 'R"x(__global__ void f() {} )" )y"', '"f __global__ f()']
+)
 def test_what_never_ends_is_masked_to_its_end(text: str) -> None:
     assert masked(f"a;\n{text}", literals=True).split() == ["a;"]
 
