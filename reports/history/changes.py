@@ -1,39 +1,47 @@
 """The change points of a history and the regressions among them that are still open; pure.
 
-Each GPU's sessions are a history of its own: nothing is compared between GPUs. Within it the known changes of the
-environment (driver, NVRTC, libraries, firmware, power limit) are borders. A case may have another level on either side
-of a border; such a shift is the environment's and no commit is named for it. Between the borders `scan` finds the
-steps. docs/explanation/change-points.md says how often they are wrong.
+The sessions of all GPUs of a history are one series for each case, with a level for each GPU. What moves all cases at
+once is taken out first (`suite`); known changes of the environment (driver, NVRTC, libraries, firmware, power limit)
+are tried like any place, and a shift there is theirs. docs/explanation/change-points.md says how often they are wrong.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.evidence import SAME_CODE
-from peakgate.reports.comparison.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
-from peakgate.reports.comparison.noise import Floats, Positions
+from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
+from peakgate.reports.comparison.noise import Bools, Floats, Positions
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history import scan
+from peakgate.reports.history.levels import ALIKE, YOUNGEST, Change, Levels, Newest, Surprises, levels, newest
+from peakgate.reports.history.scan import Series
 from peakgate.reports.history.series import History, last_known
-from peakgate.reports.history.steps import MOST, Known, Place, Surprises, locate, newest_step
+from peakgate.reports.history.steps import Place, locate
+from peakgate.reports.history.suite import Shared, shared
 from peakgate.reports.runs.runfile import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01
-MOST_BESIDE = 60
-"""A step's place is searched among at most so many sessions on either side."""
 
-LONG = 200
-"""So many sessions estimate a variance well enough at once; fewer do it again about the proposed segments."""
+NOW = 3
+"""Sessions by which it is known where all cases together are."""
+
+SETTLING = 5
+"""So many sessions after a change of the environment that moved cases, a step is put down to it."""
+
+MANY = 0.5
+"""A step that so many of the cases make at one place is no single commit's."""
+
+FEWEST_TURNS = 3
+"""A case that went to and fro so often has two levels. Where another did at all, steps of its size may be such too."""
 
 
 class Cause(StrEnum):
@@ -41,15 +49,16 @@ class Cause(StrEnum):
 
     COMMITS = "commits"
     ENVIRONMENT = "environment"
+    DRIFT = "drift"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A step of one case on one GPU.
+    """A change of one case.
 
     ``log_ratio`` is its size with a 99 % interval, ``older_us`` the level before it; ``number`` counts the first
-    session after it in the history, ``first_day`` is the day of the first one known to be after it, and ``since``
-    counts the case's sessions since then on that GPU. A step that the environment caused has no command.
+    session after it in the history, ``uuid`` is the GPU of that one, ``first_day`` the day of the first one known to be
+    after it, and ``since`` counts the case's sessions since then. One that no commit made has no command.
     """
 
     case: str
@@ -88,16 +97,13 @@ class OpenRegression:
 
 
 class NewestLevel(NamedTuple):
-    """The level of a case on one GPU since its last step.
+    """The level of a case at the end, and the smallest log shift that its newest five sessions would have shown.
 
-    ``detectable`` is the smallest log shift that the newest five sessions would have shown, infinite where they are too
-    few. ``doubtful`` is a level so noisy that not even WIDEST_RESOLVABLE is detectable, and whose newest sessions
-    differ from the others by more than their noise explains once in a hundred times.
+    That is infinite where they are too few, or of GPUs that have hardly measured it before.
     """
 
     level_us: float
     detectable: float
-    doubtful: bool
 
 
 class Unconfirmed(NamedTuple):
@@ -110,131 +116,252 @@ class Unconfirmed(NamedTuple):
     place: Place
 
 
-class Changes(NamedTuple):
-    """Every change point of a history, newest first; by case and GPU, the newest level and what may have left it."""
+class Judged(NamedTuple):
+    """What was found of one series: its changes, newest first, its level, and what may have left that."""
 
     points: tuple[ChangePoint, ...]
-    newest: Mapping[tuple[str, str | None], NewestLevel]
-    unconfirmed: Mapping[tuple[str, str | None], Unconfirmed]
+    newest: NewestLevel | None
+    unconfirmed: Unconfirmed | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Sessions of one GPU and one environment; ``values`` are packed log times, ``at`` their sessions' numbers."""
+class Changes(NamedTuple):
+    """Every change point of a history, newest first; by case, the newest level and what may have left it.
 
-    values: Floats
-    counts: Floats
-    at: Positions
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """A segment of one case: its sessions by number, its level and how many sessions agree with it.
-
-    ``border`` is True where a change of the environment comes before it. ``limits`` are the critical values of a newest
-    and of an older cut in it.
+    ``suite`` is what all cases have in common, as a series of its own; None of too few. ``launch`` are the changes of
+    the time that every launch takes longer, in microseconds.
     """
 
-    numbers: Positions
-    values: Floats
-    level: float
-    agreeing: int
-    border: bool
-    limits: tuple[float, float]
+    points: tuple[ChangePoint, ...]
+    newest: Mapping[str, NewestLevel]
+    unconfirmed: Mapping[str, Unconfirmed]
+    suite: Judged | None
+    relative: Floats
+    launch: tuple[tuple[Change, Place], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Gpu:
-    """One GPU's blocks, the variance of each case with its degrees of freedom, and the proposed segments by block."""
+class _Known:
+    """A change of the environment, of one GPU after the other: the sessions after it, and the first of them."""
 
-    uuid: str | None
-    blocks: Sequence[_Block]
-    variance: Floats
-    df: Floats
-    segments: list[list[scan.Segments]]
+    sessions: Bools
+    first: int
 
-    def limits(self, series: int) -> list[tuple[Floats, Floats]]:
-        """The critical values of newest and older cuts, for each block."""
-        return [scan.critical(series, block.values.shape[1], self.df) for block in self.blocks]
+    def settling(self, number: int) -> bool:
+        """Whether this session is among the first SETTLING after it."""
+        return number in np.flatnonzero(self.sessions)[:SETTLING] or number == self.first
 
 
 def find_changes(history: History) -> Changes:
-    """Search every case on every GPU."""
-    all_blocks = {uuid: _blocks(history, numbers) for uuid, numbers in history.by_gpu.items()}
-    counts = np.concatenate([block.counts for blocks in all_blocks.values() for block in blocks])
-    series = max(1, int((counts >= 2 * scan.FEWEST_AT_LEVEL).sum()))
-    gpus = _noise_of_all([_Gpu(uuid, own, *_noise(own)) for uuid, own in all_blocks.items() if _long_enough(own)])
-    limits = [gpu.limits(series) for gpu in gpus]
-    points: list[ChangePoint] = []
-    newest: dict[tuple[str, str | None], NewestLevel] = {}
-    unconfirmed: dict[tuple[str, str | None], Unconfirmed] = {}
-    kept = []
-    for row in range(len(history.cases)):
-        levels = [_levels(gpu, row, of_gpu) for gpu, of_gpu in zip(gpus, limits, strict=True)]
-        kept.append(_without_chance(levels, [math.sqrt(gpu.variance[row]) for gpu in gpus], series))
-    off = [[_off(own) for own in of_case] for of_case in kept]
-    surprises = Surprises.of(itertools.chain.from_iterable(off))
-    for row, (case, of_case) in enumerate(zip(history.cases, kept, strict=True)):
-        anywhere = np.concatenate([np.empty(0), *off[row]])
-        for gpu, own, here in zip(gpus, of_case, off[row], strict=True):
-            if own:
-                sd, df = math.sqrt(gpu.variance[row]), float(gpu.df[row])
-                points += _steps(history, row, own, (sd, df), series)
-                newest[case, gpu.uuid] = _newest(own[-1], sd, df)
-                known = Known(sd, df, here, anywhere, surprises, series)
-                if step := _unconfirmed(history, row, own, known):
-                    unconfirmed[case, gpu.uuid] = step
-    points.sort(key=lambda each: (-each.number, -abs(each.log_ratio), each.case))
-    return Changes(tuple(points), newest, unconfirmed)
+    """Search every case, and all of them together."""
+    gpus = np.zeros(len(history.facts), dtype=np.intp)
+    for number, own in enumerate(history.by_gpu.values()):
+        gpus[own] = number
+    known = [_Known(each, int(each.argmax())) for each in _environment_changes(history)]
+    columns = np.array([each.sessions for each in known], dtype=bool).reshape(len(known), len(gpus))
+    common = shared(history.log_time, gpus, columns)
+    hosts = [_Known(each, int(each.argmax())) for each in common.events]
+    events = [*known, *hosts]
+    columns = np.vstack([columns, common.events])
+    cases = scan.cases(Series(history.log_time - common.removed, gpus, columns))
+    searched = sum(each is not None for each in cases)
+    found = [case and levels(case, searched) for case in cases]
+    surprises = Surprises.of(found)
+    young = [each and newest(each, surprises, searched) for each in found]
+    if common.launch and newest(common.launch, Surprises.of([common.launch]), 1):
+        young = [None if each and _as_a_host(each, by) else each for each, by in zip(young, found, strict=True)]
+    context = _Context(history, events, len(known), found, young, searched)
+    judged = {
+        case: context.judged(row, each, new, float(np.median(common.removed[row, each.at[-NOW:]])))
+        for row, (case, each, new) in enumerate(zip(history.cases, found, young, strict=True))
+        if each
+    }
+    points = sorted(
+        itertools.chain.from_iterable(each.points for each in judged.values()),
+        key=lambda each: (-each.number, -abs(each.log_ratio), each.case),
+    )
+    suite, launch = None, ()
+    if common.suite and common.launch:
+        own = newest(common.suite, Surprises.of([common.suite]), 1)
+        suite = context.judged(None, common.suite, own)
+        launch = tuple((each, locate(history, None, common.launch.at, each.good, each.bad)) for each in common.launch.changes)
+    return Changes(
+        tuple(points),
+        {case: each.newest for case, each in judged.items() if each.newest},
+        {case: each.unconfirmed for case, each in judged.items() if each.unconfirmed},
+        suite,
+        common.share,
+        launch,
+    )
 
 
-def _off(levels: Sequence[_Level]) -> Floats:
-    """How far each session of a case on one GPU is above its level, oldest first, without the newest few."""
-    if not levels:
-        return np.empty(0)
-    parts = [each.values - each.level for each in levels]
-    return np.concatenate([*parts[:-1], parts[-1][:-MOST]])
+def _environment_changes(history: History) -> Iterator[Bools]:
+    """For each change of the environment the sessions after it, on whichever GPU, each since its own change."""
+    found: dict[tuple[object, ...], Bools] = {}
+    for numbers in history.by_gpu.values():
+        facts = history.facts.loc[numbers, list(ENVIRONMENT)]
+        before, changed = last_known(facts)
+        times: dict[tuple[object, ...], int] = {}
+        for at in np.flatnonzero(changed.any(axis=1)):
+            names = changed.columns[changed.iloc[at]]
+            what = (*names, *before.iloc[at][names], *facts.iloc[at][names])
+            times[what] = times.get(what, 0) + 1
+            after = found.setdefault((*what, times[what]), np.zeros(len(history.facts), dtype=bool))
+            after[numbers[at:]] = True
+    yield from found.values()
 
 
-def _unconfirmed(history: History, row: int, levels: Sequence[_Level], known: Known) -> Unconfirmed | None:
-    """What the newest sessions of one case on one GPU show, against the level before them or before the border."""
-    last = levels[-1]
-    after_border = last.border and len(last.values) <= MOST and len(levels) > 1
-    before, values, numbers = last.values[:-MOST], last.values[-MOST:], last.numbers
-    if after_border:
-        before, values = levels[-2].values, last.values
-        numbers = np.concatenate([levels[-2].numbers, numbers])
-    found = newest_step(before, values, known)
-    if found is None:
-        return None
-    beside = numbers[-MOST_BESIDE:]
-    place = locate(history, row, beside, known.sd, len(beside) - found.sessions)
-    at_border = after_border and found.sessions == len(last.values)
-    cause = Cause.ENVIRONMENT if at_border or place.command is None else Cause.COMMITS
-    place = place._replace(command=None) if at_border else place
-    return Unconfirmed(found.sessions, found.log_ratio, math.exp(found.level), cause, place)
+class _Context:
+    """What the attribution of one case's changes needs of the others."""
+
+    def __init__(
+        self,
+        history: History,
+        events: Sequence[_Known],
+        known: int,
+        found: Sequence[Levels | None],
+        young: Sequence[Newest | None],
+        series: int,
+    ) -> None:
+        self.history, self.events, self.known = history, events, known
+        there = [each for each in found if each]
+        columns = [(each, change) for each in there for change in each.changes]
+        chosen = {change.column.known for _, change in columns}
+        self.moved = [
+            event
+            for number, event in enumerate(events)
+            if number in chosen or _moved_newest(number, event, there, series)
+        ]
+        self.cuts = [
+            (int(each.at[change.good]), int(each.at[change.bad]), change.shift)
+            for each, change in columns
+            if change.column.is_cut
+        ]
+        self.cases = len(there)
+        self.stepped = [each for each in there if _turns(each)]
+        self.unsteady = [each for each in there if _turns(each) > 1]
+
+    def judged(self, row: int | None, found: Levels, young: Newest | None, removed: float = 0.0) -> Judged:
+        points = [self._point(row, found, change) for change in found.changes if abs(change.shift) > SMALLEST_SHIFT]
+        last = len(found.at) - 1
+        level = found.level(last) + found.wandered() + removed
+        unconfirmed = self._unconfirmed(row, found, young) if young and young.log_ratio > 0 else None
+        return Judged(tuple(points[::-1]), NewestLevel(math.exp(level), found.detectable), unconfirmed)
+
+    def _unconfirmed(self, row: int | None, found: Levels, young: Newest) -> Unconfirmed:
+        cut = len(found.at) - young.sessions
+        place = locate(self.history, row, found.at, cut - 1, cut)
+        cause = self._cause(row, place, int(found.at[cut - 1]), int(found.at[cut]), 0.0)
+        place = place if cause is Cause.COMMITS else place._replace(command=None)
+        older = found.level(cut - 1) + found.wandered(young.sessions)
+        return Unconfirmed(young.sessions, young.log_ratio, math.exp(older), cause, place)
+
+    def _point(self, row: int | None, found: Levels, change: Change) -> ChangePoint:
+        column, at = change.column, found.at
+        good, bad = change.good, change.bad
+        if column.known is not None and column.known < self.known:
+            good, bad = self._beside(found, column.known)
+        place = locate(self.history, row, at, good, bad)
+        number = int(at[bad if column.known is not None else column.start])
+        if column.known is not None:
+            cause = Cause.ENVIRONMENT
+        elif not column.is_cut:
+            cause = Cause.DRIFT
+        else:
+            cause = self._cause(row, place, int(at[change.good]), int(at[change.bad]), change.shift)
+            cause = Cause.ENVIRONMENT if self._of_a_state(found, change) else cause
+        quantile = float(noise.upper_quantile(INTERVAL_ERROR / 2, change.df))
+        measured = [each for each in at.tolist() if each >= place.bad] or [place.bad]
+        before = column.start - 1 if column.is_cut else max(0, column.start - 1)
+        return ChangePoint(
+            case="" if row is None else self.history.cases[row],
+            uuid=self.history.sessions[number].uuid,
+            cause=cause,
+            place=place if cause is Cause.COMMITS else place._replace(command=None),
+            number=number,
+            first_day=min(self.history.sessions[each].taken for each in measured).date(),
+            since=len(at) - column.start,
+            older_us=math.exp(found.level(before)),
+            log_ratio=change.shift,
+            low=change.shift - quantile * change.error,
+            high=change.shift + quantile * change.error,
+        )
+
+    def _beside(self, found: Levels, known: int) -> tuple[int, int]:
+        """The case's sessions beside a change of the environment, of the GPU that made it first."""
+        after = self.events[known].sessions[found.at]
+        bad = int(after.argmax())
+        gpus = found.case.pattern.design.gpus
+        same = np.flatnonzero((gpus[:bad] == gpus[bad]) & ~after[:bad])
+        return (int(same[-1]) if len(same) else max(0, bad - 1)), bad
+
+    def _cause(self, row: int | None, place: Place, good: int, bad: int, shift: float) -> Cause:
+        """Of a step after the session ``good`` and not after ``bad``; ``shift`` is 0 where it is too young to be sure."""
+        sessions = self.history.sessions
+        first, last = sessions[place.good], sessions[place.bad]
+        one_commit = not first.dirty and not last.dirty and first.commit == last.commit
+        if row is None or one_commit or SAME_CODE in place.facts:
+            return Cause.ENVIRONMENT
+        if any(good < event.first <= bad or event.settling(bad) for event in self.moved):
+            return Cause.ENVIRONMENT
+        together = sum(low < bad and good < high for low, high, _ in self.cuts)
+        if self.cases >= FEWEST_CASES_FOR_SUITE and together > MANY * self.cases:
+            return Cause.ENVIRONMENT
+        return Cause.COMMITS
+
+    def _of_a_state(self, found: Levels, change: Change) -> bool:
+        """Whether a step is one of those by which cases go to and fro without a commit."""
+        turns = _turns(found)
+        if turns >= FEWEST_TURNS or (turns > 1 and found.remembers()):
+            return True
+        others = [each for each in (self.unsteady if turns < 2 else self.stepped) if each is not found]
+        largest = max((_largest(each) for each in others), default=0.0)
+        return abs(change.shift) <= ALIKE * max(largest, found.jump())
 
 
-def _newest(level: _Level, sd: float, df: float) -> NewestLevel:
-    sessions = len(level.values)
-    detectable = scan.detectable(sessions, sd, *level.limits)
-    doubtful = False
-    if WIDEST_RESOLVABLE < detectable < math.inf:
-        alone, _ = scan.critical(1, sessions, np.array([df]))
-        doubtful = scan.newest_moved(level.values, sd, float(alone[0]))
-    return NewestLevel(math.exp(level.level), detectable, doubtful)
+def _as_a_host(young: Newest, found: Levels | None) -> bool:
+    """Whether a young step may be what another host adds to every launch."""
+    return found is not None and abs(young.log_ratio) * math.exp(found.offset) <= noise.PROCESS_OFFSET_US
+
+
+def _turns(found: Levels) -> int:
+    """How often a case went to another level, if each time back from the one before."""
+    up = [change.shift > 0 for change in found.changes if change.column.is_cut]
+    return sum(before != after for before, after in itertools.pairwise(up)) + bool(up) + 2 * found.excursions()
+
+
+def _largest(found: Levels) -> float:
+    """The largest step of a case, or the farthest it was away."""
+    return max([abs(each.shift) for each in found.changes if each.column.is_cut] or [float(np.abs(found.residuals).max())])
+
+
+def _moved_newest(number: int, event: _Known, found: Sequence[Levels], series: int) -> bool:
+    """Whether an event of the newest few sessions moved a case, as its newest sessions alone show."""
+    after = int(event.sessions.sum())
+    if not 0 < after <= YOUNGEST:
+        return False
+    for each in found:
+        case = each.case
+        new = event.sessions[case.pattern.at]
+        if not new.any():
+            continue
+        raw = case.of(np.where(new, case.raw, case.values))
+        given = raw.given(each.chosen)
+        index = next(i for i, column in enumerate(case.pattern.columns) if column.known == number)
+        if given.known[0, index] > scan.LEAST_KNOWN and raw.scores(given)[index] > raw.least_score(scan.ERROR / series):
+            return True
+    return False
 
 
 def open_regressions(points: Sequence[ChangePoint], accepted: Sequence[Accepted] = ()) -> tuple[OpenRegression, ...]:
-    """The slower steps that later ones of the same case and GPU have not mended, largest first.
+    """The slower steps that later ones of the same case have not mended, largest first.
 
     A step caused by commits is mended by such steps alone: a faster driver hides it and does not undo it. Accepted is
     one that a person named with at least its size, no earlier than the day it was first measured; several steps of one
-    case on one GPU are accepted as long as they are no larger together.
+    case are accepted as long as they are no larger together.
     """
-    series: dict[tuple[str, str | None], list[ChangePoint]] = {}
+    series: dict[str, list[ChangePoint]] = {}
     for change in sorted(points, key=lambda each: each.number):
-        series.setdefault((change.case, change.uuid), []).append(change)
+        series.setdefault(change.case, []).append(change)
     found = []
     for steps in series.values():
         left = [math.log1p(each.percent / 100) for each in accepted]
@@ -257,142 +384,3 @@ def _acceptance(
             left[index] -= max(surely, 0.0)
             return each
     return None
-
-
-def _blocks(history: History, numbers: Positions) -> list[_Block]:
-    """The sessions of one GPU, cut where its environment changed."""
-    _, changed = last_known(history.facts.loc[numbers, list(ENVIRONMENT)])
-    blocks = []
-    for own in np.split(numbers, np.flatnonzero(changed.any(axis=1))):
-        log_time = history.log_time[:, own]
-        at = own[np.argsort(~np.isfinite(log_time), axis=1, kind="stable")]
-        blocks.append(_Block(*scan.packed(log_time), at))
-    return blocks
-
-
-def _long_enough(blocks: Sequence[_Block]) -> bool:
-    return bool((np.sum([block.counts for block in blocks], axis=0) >= 2 * scan.FEWEST_AT_LEVEL).any())
-
-
-def _noise_of_all(gpus: Sequence[_Gpu]) -> list[_Gpu]:
-    """The same, with a case's variance on one GPU no lower than over all of them: quiet for a while may be luck."""
-    if len(gpus) < 2:
-        return list(gpus)
-    weights = np.array([np.maximum(np.sum([block.counts for block in gpu.blocks], axis=0) - 1, 0) for gpu in gpus])
-    pooled = np.sum([gpu.variance for gpu in gpus] * weights, axis=0) / np.maximum(weights.sum(axis=0), 1)
-    return [replace(gpu, variance=np.maximum(gpu.variance, pooled)) for gpu in gpus]
-
-
-def _levels(gpu: _Gpu, row: int, limits: Sequence[tuple[Floats, Floats]]) -> list[_Level]:
-    """The segments of one case on one GPU whose cuts exceed their critical values."""
-    levels: list[_Level] = []
-    sd = math.sqrt(gpu.variance[row])
-    for index, (block, of_block, (newest, older)) in enumerate(zip(gpu.blocks, gpu.segments, limits, strict=True)):
-        values = block.values[row, : int(block.counts[row])]
-        if len(values) == 0:
-            continue
-        critical = float((newest if block is gpu.blocks[-1] else older)[row]), float(older[row])
-        for first, end in scan.tested(values, of_block[row], sd, *critical):
-            middle, _, agreeing = scan.level(values[first:end], sd)
-            border = first == 0 and index > 0
-            numbers = block.at[row, first:end]
-            levels.append(_Level(numbers, values[first:end], middle, agreeing, border, critical))
-    return levels
-
-
-def _without_chance(gpus: Sequence[list[_Level]], sds: Sequence[float], series: int) -> list[list[_Level]]:
-    """One case's levels on each GPU, joined where a case that visits two levels may show such a run (`scan.chance`)."""
-    kept = [list(levels) for levels in gpus]
-    for of_gpu, sd in zip(kept, sds, strict=True):
-        index = 1
-        while index < len(of_gpu):
-            before, after = of_gpu[index - 1], of_gpu[index]
-            if after.border:
-                index += 1
-                continue
-            own, every = _towards([of_gpu], before, after), _towards(kept, before, after)
-            places = series * (1 if index == len(of_gpu) - 1 else len(own))
-            run, shift = min(before.agreeing, after.agreeing), after.level - before.level
-            up = math.copysign(1.0, shift)
-            off = up * (before.values - before.level), up * (after.level - after.values)
-            mixed = scan.is_mixture(*off, sd, shift, series * len(own))
-            if not (mixed or scan.is_chance((own, every), sd, shift, run, places)):
-                index += 1
-                continue
-            values = np.concatenate([before.values, after.values])
-            middle, _, agreeing = scan.level(values, sd)
-            numbers = np.concatenate([before.numbers, after.numbers])
-            of_gpu[index - 1 : index + 1] = [_Level(numbers, values, middle, agreeing, before.border, after.limits)]
-            index = 1
-    return kept
-
-
-def _towards(gpus: Sequence[Sequence[_Level]], before: _Level, after: _Level) -> Floats:
-    """How far each session is off its level towards the other level of this step; of a third level either way."""
-    up = math.copysign(1.0, after.level - before.level)
-    parts = []
-    for each in itertools.chain.from_iterable(gpus):
-        off = each.values - each.level
-        parts.append(up * off if each is before else -up * off if each is after else np.abs(off))
-    return np.concatenate(parts)
-
-
-def _noise(blocks: Sequence[_Block]) -> tuple[Floats, Floats, list[list[scan.Segments]]]:
-    """Variance of a session's log time and its degrees of freedom for each case, and the proposed segments.
-
-    Where sessions are alike for a while (`scan.correlation`), a mean of n has the variance of fewer independent ones:
-    the variance is that of such sessions, larger by (1 + r) / (1 - r), and known from (1 - r^2) / (1 + r^2) of them.
-    """
-    alike = scan.correlation([block.values for block in blocks])
-    inflation, known_share = (1 + alike) / (1 - alike), (1 - alike**2) / (1 + alike**2)
-    typical = pd.DataFrame(np.hstack([block.values for block in blocks])).median(axis=1).fillna(0.0).to_numpy()
-    first = [scan.first_variance(block.values, block.counts) for block in blocks]
-    weights = np.sum([df for _, df in first], axis=0)
-    pooled = np.sum([variance * df for variance, df in first], axis=0) / np.maximum(weights, 1e-9)
-    variance, df = noise.squeeze(pooled / (1 - alike) * inflation, weights, typical)
-    segments: list[list[scan.Segments]] = []
-    for _ in range(2 if max(block.values.shape[1] for block in blocks) < LONG else 1):
-        sds = np.sqrt(np.where(df > 0, variance, 1.0))
-        segments = [scan.propose(block.values, sds) for block in blocks]
-        squares = [scan.residuals(block.values, own, sds) for block, own in zip(blocks, segments, strict=True)]
-        totals, degrees = np.sum(squares, axis=0)
-        variance, df = noise.squeeze(inflation * totals / np.maximum(degrees, 1.0), degrees * known_share, typical)
-    return np.where(df > 0, variance, 1.0), np.maximum(df, 1.0), segments
-
-
-def _steps(
-    history: History, row: int, levels: Sequence[_Level], noise_of: tuple[float, float], series: int
-) -> list[ChangePoint]:
-    found = []
-    sd, df = noise_of
-    quantile = noise.upper_quantile(INTERVAL_ERROR / 2, df)
-    at_border = noise.upper_quantile(scan.ERROR / 2 / series, df)
-    for index, (before, after) in enumerate(itertools.pairwise(levels), start=1):
-        error = sd * math.sqrt(1 / max(before.agreeing, 1) + 1 / max(after.agreeing, 1))
-        shift = after.level - before.level
-        surely = min(before.agreeing, after.agreeing) >= scan.FEWEST_AT_LEVEL and abs(shift) > at_border * error
-        if abs(shift) <= SMALLEST_SHIFT or (after.border and not surely):
-            continue
-        beside = np.concatenate([before.numbers[-MOST_BESIDE:], after.numbers[:MOST_BESIDE]])
-        # A border is where it is: the place of a shift there is not searched.
-        known = min(len(before.numbers), MOST_BESIDE) if after.border else None
-        place = locate(history, row, beside, sd, known)
-        good, bad = history.sessions[place.good], history.sessions[place.bad]
-        one_commit = not good.dirty and not bad.dirty and good.commit == bad.commit
-        of_environment = after.border or one_commit or SAME_CODE in place.facts
-        measured = [number for number in after.numbers.tolist() if number >= place.bad] or [place.bad]
-        change = ChangePoint(
-            case=history.cases[row],
-            uuid=bad.uuid,
-            cause=Cause.ENVIRONMENT if of_environment else Cause.COMMITS,
-            place=place._replace(command=None) if of_environment else place,
-            number=int(after.numbers[0]),
-            first_day=min(history.sessions[number].taken for number in measured).date(),
-            since=sum(len(each.numbers) for each in levels[index:]),
-            older_us=math.exp(before.level),
-            log_ratio=shift,
-            low=shift - quantile * error,
-            high=shift + quantile * error,
-        )
-        found.append(change)
-    return found

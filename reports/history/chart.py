@@ -68,8 +68,8 @@ def chart(
         for index, marks in borders
     ]
     for change in changes:
-        border = " environment" if change.cause is Cause.ENVIRONMENT else ""
-        lines.append(_upright(_tone(change) + border, (change.number - 0.5) * across, step_line(change, history)))
+        border = " environment" if change.cause is not Cause.COMMITS else ""
+        lines.append(_upright(_tone(change) + border, (change.number - 0.5) * across, step_line(change)))
     lines += _dots(history, values, y, across, runs) if runs else []
     label = escape(f"{history.cases[row]}: {words}, {counted(len(changes), 'change point')}")
     drawn = f'<svg class="series" viewBox="{-MARGIN} 0 {WIDTH + 2 * MARGIN} {HEIGHT}" preserveAspectRatio="none" '
@@ -85,8 +85,8 @@ def chart(
 
 
 def _lines(history: History, y: Floats, changes: Sequence[ChangePoint], across: float) -> Iterator[str]:
-    """Of each GPU its sessions, and its levels: the median between two of its change points."""
-    for number, (uuid, numbers) in enumerate(history.by_gpu.items()):
+    """Of each GPU its sessions, and its levels: the median between two change points."""
+    for number, numbers in enumerate(history.by_gpu.values()):
         own = numbers[np.isfinite(y[numbers])]
         if not len(own):
             continue
@@ -95,7 +95,7 @@ def _lines(history: History, y: Floats, changes: Sequence[ChangePoint], across: 
             yield f'<polyline class="gpu{number % 4} dot" points="{points} {points}"/>'
             continue
         yield f'<polyline class="gpu{number % 4}" points="{points}"/>'
-        borders = sorted(each.number for each in changes if each.uuid == uuid)
+        borders = sorted(each.number for each in changes)
         levels = [each for each in np.split(own, np.searchsorted(own, borders)) if len(each)]
         path = "".join(f"M{each[0] * across:.0f},{np.median(y[each]):.1f}H{each[-1] * across:.0f}" for each in levels)
         yield f'<path class="gpu{number % 4} level" d="{path}"/>'

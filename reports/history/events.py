@@ -1,8 +1,8 @@
 """What moved cases, in words: the change points that one commit, or change of the environment, explains; pure.
 
-An origin has the change points of all cases and GPUs that begin with it. Each open regression is known to lie between
-two sessions only: those of one GPU and cause that share a place are one event, so that a driver upgrade is one line,
-however many cases it made slower.
+An origin has the change points of all cases that begin with it. Each open regression is known to lie between two
+sessions only: those of one cause that share a place are one event, so that a driver upgrade is one line, however many
+cases it made slower.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from peakgate.core.report import CellLink, CellValue, Table
 from peakgate.core.text import counted, one_line
 from peakgate.reports.history.changes import Cause, ChangePoint, OpenRegression
 from peakgate.reports.history.series import History, Mark, commit_name
-from peakgate.reports.runs.frame import GPU_NAMES, gpu_label, shortly
+from peakgate.reports.runs.frame import GPU_NAMES, shortly
 from peakgate.reports.runs.runfile import ENVIRONMENT
 
 ORIGIN_HEADINGS = ("origin", "first session", "cause", "slower", "faster", "largest", "case")
@@ -36,22 +36,18 @@ def size(change: ChangePoint) -> str:
     return f"{change.change_percent:+.2f} % ({low:.2f} to {high:.2f} %)"
 
 
-def step_line(change: ChangePoint, history: History) -> str:
+def step_line(change: ChangePoint) -> str:
     """A change point in words: size, cause, place and what changed with it."""
-    of_gpu = f" on {gpu_label(change.uuid)}" if history.gpus > 1 else ""
     facts = f": {', '.join(change.place.facts)}" if change.place.facts else ""
-    return f"{size(change)}{of_gpu}, {change.cause}, {change.place.where}{facts}"
+    return f"{size(change)}, {change.cause}, {change.place.where}{facts}"
 
 
-def sum_lines(changes: Sequence[ChangePoint], history: History) -> list[str]:
-    """What the steps of a case add up to on each GPU that has several."""
-    lines = []
-    for uuid in history.by_gpu:
-        steps = [each.log_ratio for each in changes if each.uuid == uuid]
-        if len(steps) > 1:
-            of_gpu = f" on {gpu_label(uuid)}" if history.gpus > 1 else ""
-            lines.append(f"{100 * math.expm1(sum(steps)):+.2f} % together: {counted(len(steps), 'step')}{of_gpu}")
-    return lines
+def sum_lines(changes: Sequence[ChangePoint]) -> list[str]:
+    """What the steps of a case add up to where there are several."""
+    if len(changes) < 2:
+        return []
+    together = sum(each.log_ratio for each in changes)
+    return [f"{100 * math.expm1(together):+.2f} % together: {counted(len(changes), 'step')}"]
 
 
 class ChangeOrigin(NamedTuple):
@@ -64,7 +60,7 @@ class ChangeOrigin(NamedTuple):
 
     @property
     def slower(self) -> int:
-        """How many cases became slower on a GPU or more."""
+        """How many cases became slower."""
         return len({each.case for each in self.changes if each.log_ratio > 0})
 
     @property
@@ -89,32 +85,15 @@ def origins(history: History, changes: Sequence[ChangePoint]) -> list[ChangeOrig
 
 
 def _environment(history: History, change: ChangePoint) -> str:
-    """What changed on the GPU with the step, or only its day: ``driver 580.159.04 to 590.44.01``."""
-    own = history.by_gpu[change.uuid]
-    before = own[own < change.number][-1]
-    old, new = (history.facts.loc[number, list(ENVIRONMENT)] for number in (before, change.number))
-    facts = [
-        f"{GPU_NAMES[name]} {old[name]} to {new[name]}"
-        for name in ENVIRONMENT
-        if old[name] is not None and new[name] is not None and old[name] != new[name]
-    ]
-    return ", ".join(facts) or f"no known change, {history.sessions[change.number].taken:%Y-%m-%d}"
+    """What of the environment changed with the step, or only its day: ``driver 580.159.04 to 590.44.01``."""
+    facts = [fact for fact in change.place.facts if fact.startswith(tuple(GPU_NAMES[name] for name in ENVIRONMENT))]
+    what = "drift" if change.cause is Cause.DRIFT else "no known change"
+    return ", ".join(facts) or f"{what}, {history.sessions[change.number].taken:%Y-%m-%d}"
 
 
-def step_lines(history: History, changes: Sequence[ChangePoint]) -> list[str]:
-    """The change points of a case, newest first: a line per origin, and what they add up to on each GPU."""
-    lines = []
-    for origin in origins(history, changes):
-        own = origin.changes
-        if len(own) == 1:
-            lines.append(step_line(own[0], history))
-            continue
-        sizes = [each.change_percent for each in own]
-        spread = f"{min(sizes):+.2f} to {max(sizes):+.2f} %"
-        lines.append(
-            f"{spread} on {counted(len({each.uuid for each in own}), 'GPU')}, {origin.cause}, {origin.name[:60]}"
-        )
-    return [*sum_lines(changes, history), *lines]
+def step_lines(changes: Sequence[ChangePoint]) -> list[str]:
+    """The change points of a case, newest first, and what they add up to."""
+    return [*sum_lines(changes), *map(step_line, changes)]
 
 
 def origins_table(history: History, found: Sequence[ChangeOrigin], pages: Sequence[str] | None = None) -> Table:
@@ -131,7 +110,7 @@ def origins_table(history: History, found: Sequence[ChangeOrigin], pages: Sequen
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Regressions of one GPU and one cause that happened at one place, the largest first."""
+    """Regressions of one cause that happened at one place, the largest first."""
 
     regressions: tuple[OpenRegression, ...]
 
@@ -145,7 +124,7 @@ class Event:
         return min(self.regressions, key=lambda each: each.change.place.bad - each.change.place.good)
 
     def line(self, dropped: Iterable[str] = ()) -> str:
-        """The event in one line: cases, size, GPU, since when, between which commits, what to do."""
+        """The event in one line: cases, size, since when, between which commits, what to do."""
         first, change = self.regressions[0], self.narrowest.change
         place, gone = change.place, sorted({each.change.case for each in self.regressions} & set(dropped))
         left = f", {first.remaining_percent:.2f} % left" if first.remaining < first.change.low else ""
@@ -159,7 +138,7 @@ class Event:
         named = f" ({', '.join(gone)})" if others and gone else ""
         missing = f"; no longer measured{named}: open until it is accepted" if gone and not word else ""
         since = f"since {counted(change.since, 'session')}, {change.cause}: {place.where}"
-        return one_line(f"{cases} on {gpu_label(change.uuid)} {since}{facts}{settled}{missing}")
+        return one_line(f"{cases} {since}{facts}{settled}{missing}")
 
 
 def events(regressions: Sequence[OpenRegression]) -> tuple[Event, ...]:
@@ -168,7 +147,7 @@ def events(regressions: Sequence[OpenRegression]) -> tuple[Event, ...]:
     reached: dict[tuple[object, ...], int] = {}
     for each in sorted(regressions, key=lambda each: each.change.place.bad):
         place = each.change.place
-        key = each.change.uuid, each.change.cause, None if each.accepted is None else each.accepted.case
+        key = each.change.cause, None if each.accepted is None else each.accepted.case
         at = reached.get(key)
         if at is not None and place.good < found[at][0].change.place.bad:
             found[at].append(each)

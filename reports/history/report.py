@@ -16,11 +16,13 @@ from peakgate.reports.comparison.result import change_text
 from peakgate.reports.history.changes import ChangePoint, OpenRegression
 from peakgate.reports.history.chart import chart
 from peakgate.reports.history.events import ChangeOrigin, Event, mark_line, origins, origins_table, size, step_lines
+from peakgate.reports.history.levels import Change
 from peakgate.reports.history.series import History, SessionFacts
+from peakgate.reports.history.steps import Place
 from peakgate.reports.history.trend import CaseFinding, Trend
 from peakgate.reports.runs.frame import gpu_label
 
-CHANGE_HEADINGS = ("case", "size (99 % interval)", "GPU", "cause", "where", "changed with it")
+CHANGE_HEADINGS = ("case", "size (99 % interval)", "cause", "where", "changed with it")
 MOST_MARKS = 5
 COLUMNS = (
     Column("older_time_us", "before (µs)", figure, brief=True),
@@ -52,7 +54,7 @@ def report(
             _row(
                 each,
                 chart(trend.history, numbers[each.case], own := steps.get(each.case, [])),
-                step_lines(trend.history, own),
+                step_lines(own),
                 left.get(each.case),
                 (links or {}).get(each.case, ""),
             )
@@ -67,14 +69,11 @@ def report(
 
 
 def _left(trend: Trend) -> dict[str, float]:
-    """What is open of each case in percent: all of its steps on the GPU where they are largest together."""
-    sums: defaultdict[tuple[str, str | None], float] = defaultdict(float)
+    """What is open of each case in percent: all of its steps together."""
+    sums: defaultdict[str, float] = defaultdict(float)
     for each in trend.open:
-        sums[each.change.case, each.change.uuid] += each.remaining
-    left: dict[str, float] = {}
-    for (case, _), total in sums.items():
-        left[case] = max(left.get(case, 0.0), 100 * math.expm1(total))
-    return left
+        sums[each.change.case] += each.remaining
+    return {case: 100 * math.expm1(total) for case, total in sums.items()}
 
 
 def _row(
@@ -103,7 +102,7 @@ def _tables(trend: Trend, links: Mapping[str, str], origin: Callable[[ChangeOrig
         regressions.append((CellLink(line, links[case]) if case in links else line,))
     found = origins(trend.history, trend.changes)
     changes = [
-        (each.case, size(each), gpu_label(each.uuid), each.cause, each.place.where, ", ".join(each.place.facts))
+        (each.case, size(each), each.cause, each.place.where, ", ".join(each.place.facts))
         for each in trend.changes
     ]
     return [
@@ -204,11 +203,18 @@ def remarks(trend: Trend) -> list[str]:
     if (earlier := len(trend.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{counted(earlier, 'earlier change')} of driver or GPU")
     if (gpus := trend.history.gpus) > 1:
-        remarks.insert(0, f"{gpus} GPUs: a case is judged by the sessions of the GPU that measured it last")
+        remarks.insert(0, f"{gpus} GPUs: the sessions of all of them are judged together, each about the level of its own GPU")
+    remarks += [launch_line(*each, trend.history) for each in trend.launch]
     if retired := trend.history.retired:
         verb = "is" if len(retired) == 1 else "are"
         remarks.append(f"{counted(len(retired), 'case')} {verb} no longer measured: {', '.join(retired)}")
     return [one_line(remark) for remark in (*remarks, *trend.notes)]
+
+
+def launch_line(change: Change, place: Place, history: History) -> str:
+    """``every launch takes +0.52 µs since 12 sessions: a host's event, no commit's; after ... and not after ...``."""
+    since = counted(len(history.sessions) - place.bad, "session")
+    return f"every launch takes {change.shift:+.2f} µs since {since}: a host's event, no commit's; {place.where}"
 
 
 def _reason(finding: CaseFinding) -> str:

@@ -1,339 +1,423 @@
 """Where the level of a series of log times changes, in many series at once; pure numbers.
 
-A series is cut into segments by least squares with a price for each cut (optimal partitioning: Jackson et al., An
-algorithm for optimal partitioning of data on an interval, 2005). These cuts are only proposals. Each is then tested:
-how much better two levels fit than one, under a loss that no single session can exceed (Fearnhead and Rigaill,
-Changepoint detection in the presence of outliers, 2019), so that a few odd sessions make no step. The critical value
-is that of the largest of all two-sample t statistics along a series: Siegmund's approximation (James, James and
-Siegmund, Tests for a change-point, 1987), averaged over how far the estimated SD may be from the true one.
+A series is a level for each GPU, noise that may remember (`memory`), and changes: steps after any session, steps that
+come with a known change of the environment, and slow ones over many sessions. It is a regression on these columns, and
+they are chosen stepwise, by how much likelier the best of them makes the series (generalised least squares; step
+indicators: Castle, Doornik, Hendry and Pretis, Detecting location shifts during model selection, 2015; steps and
+correlation told apart by the likelihood of both: Shi, Gallagher, Lund and Killick, 2022). So the sessions of a pool are
+one series, a border where nothing moved costs nothing, and a case that remembers needs more to show a step.
 
-The error is shared out over all series and all cuts, so that an unchanged history is seldom cut (README.md). Most of
-it is spent on the newest sessions, where a step has had the fewest sessions to show.
+Variances are moderated over the cases (`noise.squeeze`). A session counts no more than FARTHEST SDs from the median of
+its neighbours (Hampel's filter), so a few odd ones make no step. The error is shared over all series and columns
+(Bonferroni).
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.noise import Floats
-from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
+from peakgate.reports.comparison.noise import Bools, Floats, Positions
+from peakgate.reports.history import memory
+from peakgate.reports.history.memory import Design
 
-ERROR = 0.008
-"""Nominal probability that any unchanged series is cut, were LARGE zero. LARGE lowers it, odd sessions add to it:
-README.md has what it is in synthetic histories."""
+ERROR = 0.005
+"""Nominal probability that any unchanged series of a history has a change."""
 
 SHORTEST = 5
-"""Sessions that a segment needs, and that must agree with its level."""
-
-FEWEST_AT_LEVEL = 4
-"""Of the newest segment, which may hold an odd session before it grows, so many."""
-
-NEWEST_AFTER_CUT = 6
-NEWEST_SHARE = 0.95
-"""Cuts with at most NEWEST_AFTER_CUT sessions after them have this share of the error."""
-
-LARGE = 0.014
-"""So large must a shift of the newest sessions be to be tested at their share; a smaller one can wait for more of them.
-It spends the error where a 2 % step is hardest to find: in noisy cases."""
-
-PROPOSED = 4.0
-"""A cut is proposed where its t statistic is this large, far below what it must reach."""
-
-FARTHEST = 3.5
-"""In SDs: a session farther from its level counts as this far."""
+"""Sessions that a change needs on either side."""
 
 REACH = 4
-ALIKE = 2
-ALIKE_WITHIN = 3.0
-"""An odd session has fewer than ALIKE among REACH neighbours on either side within so many SDs; no cut is proposed for
-its sake."""
+FARTHEST = 3.5
+"""Hampel's filter: the neighbours on either side, and how many SDs from their median a session counts."""
 
-EVERY_START, COARSE = 128, 8
-"""Of segments longer than EVERY_START only every COARSE-th beginning is tried, which suffices to propose one."""
+MOST_ODD = 0.1
+"""No more of a case's sessions are odd; what more of them do is its noise."""
 
-MOST_STARTS = 12
+DOUBT = 5.0
+"""Places whose misfit, in variances, is this close to the best are not separated: the 97th percentile of chi-square."""
 
-Segments = tuple[tuple[int, int], ...]
-"""(first, end) of each segment, in order and without a gap."""
+LEAST_KNOWN = 0.4
+"""A column is tried where its coefficient's variance is at most one over this many sessions': GPUs measured once or
+twice say little."""
 
+RAMP, RAMP_GRID = 20, 10
+"""A slow change takes so many sessions at least; it begins and ends at every so many."""
 
-def first_variance(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
-    """Variance and degrees of freedom from the median difference between neighbours, which steps do not widen."""
-    if values.shape[1] < 2:
-        return np.zeros(len(values)), np.zeros(len(values))
-    differences = np.where(counts[:, None] > 1, np.abs(np.diff(values)), 0.0)
-    middle = np.nanmedian(differences, axis=1)
-    sds = noise.MAD_TO_SD * middle / np.sqrt(2) * counts / (counts - 0.8)
-    return sds**2, np.maximum(0.25 * (counts - 1), 0.0)
+MOST_CHANGES = 12
 
 
-LAG = 6
-_CORRELATIONS = np.linspace(0.0, 0.95, 96)
-_NEAR_TO_FAR = np.sqrt((1 - _CORRELATIONS) / (1 - _CORRELATIONS**LAG))
+class Series(NamedTuple):
+    """Log times (case, session) with NaN where a session has none, the GPU of each session and the known changes.
 
-
-def correlation(blocks: Sequence[Floats]) -> float:
-    """Correlation of a session's noise with the next one's, of all series together; 0 where none is seen.
-
-    Of noise whose correlation falls by this factor a session (AR(1)), neighbours differ less than sessions LAG apart:
-    by sqrt((1 - r) / (1 - r^LAG)). Medians over all series, in units of each one's own, are not moved by steps.
+    ``known`` (change, session) is true in the sessions that come after each change of the environment on their GPU.
     """
-    farther = [np.empty(0)]
-    for values in blocks:
-        near, far = np.abs(np.diff(values)), np.abs(values[:, LAG:] - values[:, :-LAG])
-        if not far.size:
-            continue
-        unit = np.nanmedian(np.where(np.isfinite(near).any(axis=1, keepdims=True), near, 0.0), axis=1)
-        farther.append((far[unit > 0] / unit[unit > 0, None]).ravel())
-    known = np.concatenate(farther)
-    known = known[np.isfinite(known)]
-    if not (known.size and np.median(known)):
-        return 0.0
-    return float(np.interp(-1 / np.median(known), -_NEAR_TO_FAR, _CORRELATIONS))
+
+    values: Floats
+    gpus: Positions
+    known: Bools
 
 
-def packed(log_time: Floats) -> tuple[Floats, Floats]:
-    """Each row's values moved to the front, NaN after them, and how many there are; no column without any value."""
-    counts = np.isfinite(log_time).sum(axis=1)
-    order = np.argsort(~np.isfinite(log_time), kind="stable")
-    values: Floats = np.take_along_axis(log_time, order, axis=1)[:, : int(counts.max(initial=1))]
-    return values, counts.astype(float)
+class Column(NamedTuple):
+    """What a column stands for: a cut before position ``start``, the ``known`` change, or a ramp to ``end``."""
+
+    start: int
+    end: int
+    known: int | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        return self.known is None and self.start == self.end
 
 
-def odd(values: Floats, sd: Floats) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    """Which sessions agree with too few of their neighbours."""
-    alike = np.zeros(values.shape, dtype=np.int64)
-    for distance in range(1, min(REACH + 1, values.shape[1])):
-        near = np.abs(values[:, distance:] - values[:, :-distance]) <= ALIKE_WITHIN * sd[:, None]
-        alike[:, distance:] += near
-        alike[:, :-distance] += near
-    return np.asarray(alike < ALIKE)
+class Pattern(NamedTuple):
+    """Sessions that some cases have, and the design of all columns over them.
 
-
-def propose(values: Floats, sd: Floats) -> list[Segments]:
-    """Segments of each row of packed values that explain it at the price of PROPOSED squared a cut."""
-    rows, columns = values.shape
-    there: NDArray[np.bool_] = np.asarray(np.isfinite(values))
-    kept = ~odd(values, sd)  # what is missing is like no other
-    scaled = np.where(kept, (values - values[:, :1]) / sd[:, None], 0.0)  # small numbers; cuts are the same about any
-    # Session by row, so that one step of the recursion works on whole rows of memory.
-    sums = np.vstack([np.zeros(rows), np.cumsum(scaled.T, axis=0)])
-    counts = np.vstack([np.zeros(rows), np.cumsum(kept.T, axis=0)])
-    best = np.full_like(sums, -np.inf)
-    best[0] = 0.0
-    back = np.zeros(sums.shape, dtype=np.intp)
-    every = np.arange(rows)
-    for end in range(SHORTEST, columns + 1):
-        far = max(0, end - EVERY_START) // COARSE * COARSE
-        starts = np.concatenate([np.arange(0, far, COARSE), np.arange(far, end - SHORTEST + 1)])
-        count = counts[end] - counts[starts]
-        gain = (sums[end] - sums[starts]) ** 2 / np.maximum(count, FEWEST_AT_LEVEL) + best[starts]
-        gain[count < FEWEST_AT_LEVEL] = -np.inf
-        chosen = gain.argmax(axis=0)
-        back[end] = starts[chosen]
-        best[end] = gain[chosen, every] - PROPOSED**2
-    ends = there.sum(axis=1)
-    return [_traced(back[:, row], int(ends[row])) for row in every]
-
-
-def _traced(back: np.ndarray[tuple[int], np.dtype[np.intp]], end: int) -> Segments:
-    found = [(int(back[end]), end)]
-    while cut := found[-1][0]:
-        found.append((int(back[cut]), cut))
-    return tuple(reversed(found))
-
-
-def level(values: Floats, sd: float) -> tuple[float, float, int]:
-    """The level that fits best under the bounded loss, that loss in variances, and how many sessions agree with it."""
-    ranks = np.linspace(0, len(values) - 1, min(len(values), MOST_STARTS)).round().astype(np.intp)
-    levels: Floats = np.sort(values)[ranks]
-    for _ in range(4):
-        near = np.abs(values - levels[:, None]) < FARTHEST * sd  # never none: a level is a value, then a mean
-        levels = (values * near).sum(axis=1) / near.sum(axis=1)
-    far = np.abs(values - levels[:, None]) / sd
-    losses = np.sum(np.minimum(far, FARTHEST) ** 2, axis=1)
-    chosen = int(losses.argmin())
-    return float(levels[chosen]), float(losses[chosen]), int((far[chosen] < FARTHEST).sum())
-
-
-def residuals(values: Floats, segments: Sequence[Segments], sd: Floats) -> tuple[Floats, Floats]:
-    """Sums of the squares about the segments' levels, and their degrees of freedom, without sessions far from theirs.
-
-    One of each per row of packed values.
+    ``pairs`` are the first and the second cut of every step that is undone, and each candidate's information on it.
     """
+
+    at: Positions
+    columns: tuple[Column, ...]
+    design: Design
+    usable: Bools
+    pairs: tuple[Positions, Positions, Floats]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One series: its log times, raw and filtered, and what is believed of its noise beforehand.
+
+    No session counts farther than ``reach`` from its level.
+
+    ``towards`` (candidate, column) and ``squares`` (candidate) are the filtered series' products with the columns and
+    with itself, ``double`` (candidate) is the most that a pair of cuts explains of it.
+    """
+
+    pattern: Pattern
+    raw: Floats
+    values: Floats
+    reach: float
+    towards: Floats
+    squares: Floats
+    double: Floats
+    prior_variance: float
+    prior_df: float
+    log_weights: Floats
+
+    @property
+    def df(self) -> float:
+        return self.prior_df + self.pattern.design.df
+
+    def of(self, values: Floats) -> Case:
+        """The same with other values in the place of the filtered ones."""
+        towards, squares, double = _products(self.pattern, values[None])
+        return replace(self, values=values, towards=towards[0], squares=squares[0], double=double[0])
+
+    def log_likelihood(self, squares: Floats) -> Floats:
+        """For sums of squares (candidate, ...), with the variance integrated over what is believed of it."""
+        shape = (-1,) + (1,) * (squares.ndim - 1)
+        constant = (self.pattern.design.constant + self.log_weights).reshape(shape)
+        believed = self.prior_df * self.prior_variance + self.df * noise.CASE_SD_FLOOR**2
+        return np.asarray(constant - 0.5 * self.df * np.log(believed + np.maximum(squares, 0.0)))
+
+    def given(self, chosen: Sequence[int]) -> Given:
+        """What is left to explain when these columns are in the regression."""
+        every, gram = list(chosen), self.pattern.design.gram
+        rows = gram[:, every]
+        solved = np.linalg.solve(rows[:, :, every], rows) if every else rows
+        own = self.towards[:, every]
+        known = np.diagonal(gram, axis1=1, axis2=2) - np.einsum("mck,mck->mk", rows, solved)
+        left = self.towards - np.einsum("mc,mck->mk", own, solved)
+        explained = np.linalg.solve(rows[:, :, every], own[..., None])[..., 0] if every else own
+        return Given(known, left, self.squares - np.einsum("mc,mc->m", own, explained), rows, solved)
+
+    def scores(self, given: Given) -> Floats:
+        """Gain in log likelihood of each column, over all candidates; 0 where it says nothing."""
+        informative = given.known > LEAST_KNOWN / 4
+        gain = np.where(informative, given.left**2 / np.where(informative, given.known, 1.0), 0.0)
+        likely = self.log_likelihood(given.squares[:, None] - gain)
+        null = np.logaddexp.reduce(self.log_likelihood(given.squares))
+        return np.asarray(np.logaddexp.reduce(likely, axis=0) - null)
+
+    def pulse(self, given: Given, usable: Bools, least: float) -> tuple[int, int] | None:
+        """The best pair of cuts with a step at the first that the second undoes, if it gains more than ``least``."""
+        first, second, _ = self.pattern.pairs
+        fine = usable[first] & usable[second]
+        first, second = first[fine], second[fine]
+        if not len(first):
+            return None
+        cross = self.pattern.design.gram[:, first, second]
+        cross = cross - np.einsum("mcp,mcp->mp", given.rows[:, :, first], given.solved[:, :, second])
+        spread = given.known[:, first] + given.known[:, second] - 2 * cross
+        gain = (given.left[:, first] - given.left[:, second]) ** 2 / np.maximum(spread, LEAST_KNOWN / 4)
+        null = np.logaddexp.reduce(self.log_likelihood(given.squares))
+        if np.logaddexp.reduce(self.log_likelihood(given.squares - gain.max(axis=1))) - null <= least:
+            return None
+        scores = np.logaddexp.reduce(self.log_likelihood(given.squares[:, None] - gain), axis=0) - null
+        best = int(scores.argmax())
+        return (int(first[best]), int(second[best])) if scores[best] > least else None
+
+    def most_of_a_pulse(self) -> float:
+        """No pair of cuts in the whole series gains more log likelihood."""
+        explained = np.logaddexp.reduce(self.log_likelihood(self.squares - self.double))
+        return float(explained - np.logaddexp.reduce(self.log_likelihood(self.squares)))
+
+    def least_score(self, probability: float, df: float | None = None) -> float:
+        """The gain that a t variable of this two-sided probability stands for."""
+        quantile = float(noise.upper_quantile(probability / 2, df or self.df - 1))
+        return self.df / 2 * math.log1p(quantile**2 / (self.df - 1))
+
+
+class Given(NamedTuple):
+    """For each candidate: the columns' information and products with what is left, and its sum of squares.
+
+    ``rows`` and ``solved`` carry the chosen columns over to products of two columns.
+    """
+
+    known: Floats
+    left: Floats
+    squares: Floats
+    rows: Floats
+    solved: Floats
+
+
+def cases(series: Series) -> list[Case | None]:
+    """Every case ready to be searched; None where it has fewer sessions than two levels need."""
+    values, (filtered, reach) = series.values, hampel(series.values, series.gpus)
     there = np.isfinite(values)
-    totals, df = np.zeros(len(values)), np.zeros(len(values))
-    whole = np.flatnonzero((np.array([len(each) for each in segments]) == 1) & there.any(axis=1))
-    parts, far = values[whole], FARTHEST * sd[whole, None]
-    middle = np.nanmedian(parts, axis=1, keepdims=True)
-    near = np.abs(parts - middle) < far
-    for _ in range(3):
-        middle = np.nansum(parts * near, axis=1, keepdims=True) / np.maximum(near.sum(axis=1, keepdims=True), 1)
-        near = np.abs(parts - middle) < far
-    totals[whole] = np.nansum(((parts - middle) * near) ** 2, axis=1)
-    df[whole] = np.maximum(near.sum(axis=1) - 1.0, 0.0)
-    for row in np.flatnonzero(np.array([len(each) for each in segments]) > 1).tolist():
-        for first, end in segments[row]:
-            part = values[row, first:end]
-            own = np.abs(part - level(part, float(sd[row]))[0])
-            kept = own[own < FARTHEST * sd[row]]
-            totals[row] += float(np.sum(kept**2))
-            df[row] += max(0.0, len(kept) - 1.0)
-    return totals, df
+    groups: dict[bytes, list[int]] = {}
+    for row in np.flatnonzero(there.sum(axis=1) >= 2 * SHORTEST - 2):
+        groups.setdefault(there[row].tobytes(), []).append(int(row))
+    made: dict[int, Case] = {}
+    for rows in groups.values():
+        own = pattern(np.flatnonzero(there[rows[0]]), series)
+        if own.design.df < 2:
+            continue
+        towards, squares, double = _products(own, filtered[rows][:, own.at])
+        for row, *products in zip(rows, towards, squares, double, strict=True):
+            made[row] = Case(own, values[row, own.at], filtered[row, own.at], reach[row], *products, 0.0, 0.0, np.zeros(1))
+    found: list[Case | None] = [None] * len(values)
+    for row, case in zip(made, _moderated(list(made.values())), strict=True):
+        found[row] = case
+    return found
 
 
-def tested(values: Floats, segments: Segments, sd: float, newest: float, older: float) -> Segments:
-    """The segments that are left when every cut below its critical value has been taken out, the faintest first.
+def _products(pattern: Pattern, values: Floats) -> tuple[Floats, Floats, Floats]:
+    """``towards``, ``squares`` and ``double`` of `Case` for each of these series."""
+    design, (first, second, spread) = pattern.design, pattern.pairs
+    weighted = values @ design.precision  # (candidate, case, session): the precision is symmetric
+    towards = weighted @ design.columns.T
+    squares = np.einsum("mcn,cn->mc", weighted, values)
+    double = np.zeros_like(squares)
+    if len(first):
+        for candidate, own in enumerate(towards):
+            for part in np.array_split(np.arange(len(values)), -(-len(values) // 16)):
+                gain = (own[part][:, first] - own[part][:, second]) ** 2 / spread[candidate]
+                double[candidate, part] = gain.max(axis=1)
+    return np.swapaxes(towards, 0, 1), squares.T, double.T
 
-    Each cut is first moved to where two levels fit best: an odd session beside a step pulls the proposed one to itself.
-    ``newest`` and ``older`` are the critical t values of a cut near the end and of any other.
+
+def _moderated(made: Sequence[Case]) -> Iterator[Case]:
+    """The same with variances drawn toward those of their duration, and the candidates' weights."""
+    if not made:
+        return
+    explained = [_best_gain(case) for case in made]
+    own_df = np.array([max(case.pattern.design.df - 2.0, 1.0) for case in made])
+    left = [case.squares[0] - gain[0] for case, gain in zip(made, explained, strict=True)]
+    variance = np.maximum(np.array(left) / own_df, noise.CASE_SD_FLOOR**2)
+    typical = np.array([float(np.median(case.raw)) for case in made])
+    posterior, df = noise.squeeze(variance, own_df, typical)
+    prior_df = df - own_df
+    prior = np.maximum((posterior * df - own_df * variance) / np.maximum(prior_df, 1e-9), noise.CASE_SD_FLOOR**2)
+    drawn = [
+        replace(case, prior_variance=float(each), prior_df=float(degrees))
+        for case, each, degrees in zip(made, prior, prior_df, strict=True)
+    ]
+    likely = []
+    for case, gain in zip(drawn, explained, strict=True):
+        stepped = case.log_likelihood(case.squares - gain) - math.log(len(case.raw))  # one step, at any place
+        likely.append(np.logaddexp(case.log_likelihood(case.squares), stepped))
+    weights = memory.log_weights(np.array(likely))
+    yield from (replace(case, log_weights=weights) for case in drawn)
+
+
+def _best_gain(case: Case) -> Floats:
+    """The most that one column that may be tried explains, for each candidate."""
+    known = np.diagonal(case.pattern.design.gram, axis1=1, axis2=2)[:, case.pattern.usable]
+    return np.asarray((case.towards[:, case.pattern.usable] ** 2 / known).max(axis=1, initial=0.0))
+
+
+def hampel(values: Floats, gpus: Positions) -> tuple[Floats, Floats]:
+    """The values with each no farther from the median of its neighbours than its case's reach, and those.
+
+    The levels of the GPUs are taken out for it by median polish.
     """
-    kept = list(segments)
+    variance = np.zeros(len(values))
+    offset = np.zeros_like(values)
+    middle = np.zeros_like(values)
+    for _ in range(3 if len(set(gpus.tolist())) > 1 else 1):
+        middle = running_median(values - offset)
+        for gpu in set(gpus.tolist()):
+            own = gpus == gpu
+            offset[:, own] = _nanmedian(values[:, own] - middle[:, own])[:, None]
+    if len(set(gpus.tolist())) == 1:
+        offset[:] = 0.0
+        middle = running_median(values)
+    counts = np.isfinite(values).sum(axis=1)
+    packed_values = packed(values - offset)
+    differences = np.abs(np.diff(packed_values, axis=1))
+    sds = noise.MAD_TO_SD * _nanmedian(differences) / math.sqrt(2) * counts / np.maximum(counts - 0.8, 0.2)
+    typical = _nanmedian(values)
+    known = counts > 2
+    if known.any():
+        squeezed, _ = noise.squeeze(sds[known] ** 2, np.maximum(0.37 * (counts[known] - 1.0), 0.5), typical[known])
+        variance[known] = np.maximum(squeezed, sds[known] ** 2)
+    fitted = middle + offset
+    there = np.isfinite(values).any(axis=1)
+    often = np.zeros(len(values))
+    often[there] = np.nanquantile(np.abs(values - fitted)[there], 1 - MOST_ODD, axis=1)
+    reach = np.maximum(FARTHEST * np.sqrt(np.maximum(variance, noise.CASE_SD_FLOOR**2)), often)[:, None]
+    return fitted + np.clip(values - fitted, -reach, reach), reach[:, 0]
 
-    @cache
-    def fit(first: int, end: int) -> tuple[float, float, int]:
-        return level(values[first:end], sd)
 
-    def best_cut(first: int, cut: int, end: int) -> int:
-        near = range(max(first + SHORTEST, cut - REACH), min(end - SHORTEST, cut + REACH) + 1)
-        return min(near, key=lambda each: (fit(first, each)[1] + fit(each, end)[1], abs(each - cut)))
+def packed(values: Floats) -> Floats:
+    """Each row's values moved to the front, NaN after them."""
+    order = np.argsort(~np.isfinite(values), axis=1, kind="stable")
+    return np.asarray(np.take_along_axis(values, order, axis=1))
 
-    while len(kept) > 1:
-        for index in range(len(kept) - 1):
-            (first, cut), (_, end) = kept[index : index + 2]
-            moved = best_cut(first, cut, end)
-            kept[index : index + 2] = [(first, moved), (moved, end)]
-        strengths = []
-        for (first, cut), (_, end) in itertools.pairwise(kept):
-            before, after = fit(first, cut), fit(cut, end)
-            recent = end == len(values) and end - cut <= NEWEST_AFTER_CUT
-            agree = before[2] >= SHORTEST and after[2] >= (FEWEST_AT_LEVEL if recent else SHORTEST)
-            gain = fit(first, end)[1] - before[1] - after[1] if agree else 0.0
-            large = abs(after[0] - before[0]) >= LARGE
-            critical = newest if recent and large else older
-            strengths.append(gain / critical**2)
-        faintest = int(np.argmin(strengths))
-        if strengths[faintest] > 1:
+
+def running_median(values: Floats) -> Floats:
+    """The median of each value and its REACH neighbours on either side, among those that are there."""
+    order = np.argsort(~np.isfinite(values), axis=1, kind="stable")
+    front = np.pad(np.take_along_axis(values, order, axis=1), ((0, 0), (REACH, REACH)), constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(front, 2 * REACH + 1, axis=1)
+    middle = _nanmedian(windows.reshape(-1, 2 * REACH + 1)).reshape(values.shape)
+    found = np.full_like(values, np.nan)
+    np.put_along_axis(found, order, middle, axis=1)
+    return found
+
+
+def _nanmedian(values: Floats) -> Floats:
+    """The median of each row; 0 of none."""
+    if not values.shape[1]:
+        return np.zeros(len(values))
+    counts = np.isfinite(values).sum(axis=1)
+    ordered = np.sort(values, axis=1)  # NaN last
+    low = np.take_along_axis(ordered, np.maximum((counts - 1) // 2, 0)[:, None], axis=1)[:, 0]
+    high = np.take_along_axis(ordered, np.minimum(counts // 2, values.shape[1] - 1)[:, None], axis=1)[:, 0]
+    return np.where(counts > 0, (low + high) / 2, 0.0)
+
+
+def pattern(at: Positions, series: Series) -> Pattern:
+    """All columns over these sessions: cuts, known changes, ramps; which of them may be tried."""
+    n = len(at)
+    place = np.arange(n)
+    named = [Column(cut, cut) for cut in range(1, n)]
+    rows = [(place >= cut).astype(float) for cut in range(1, n)]
+    for number, known in enumerate(series.known[:, at]):
+        named.append(Column(int(known.argmax()), int(n - 1 - (~known)[::-1].argmax()) + 1, number))
+        rows.append(known.astype(float))
+    grid = [*range(0, n - RAMP_GRID, RAMP_GRID), n - 1]
+    for start in grid:
+        for end in grid:
+            if end - start >= RAMP:
+                named.append(Column(start, end))
+                rows.append(np.clip((place - start) / (end - start), 0.0, 1.0))
+    columns = np.array(rows)
+    made = memory.design(series.gpus[at], columns, pooled=len(set(series.gpus.tolist())) > 1)
+    after = np.where(columns >= 1, 1, 0).sum(axis=1)
+    before = np.where(columns <= 0, 1, 0).sum(axis=1)
+    is_ramp = np.array([each.known is None and each.start != each.end for each in named])
+    enough = is_ramp | (np.minimum(after, before) >= SHORTEST)
+    informative = np.diagonal(made.gram[0]) > LEAST_KNOWN
+    usable = enough & informative
+    return Pattern(at, tuple(named), made, usable, _pairs(made, np.flatnonzero(usable[: n - 1])))
+
+
+def _pairs(made: Design, cuts: Positions) -> tuple[Positions, Positions, Floats]:
+    first, second = (cuts[each] for each in np.triu_indices(len(cuts), 1))
+    far = second - first >= SHORTEST
+    first, second = first[far], second[far]
+    known = np.diagonal(made.gram, axis1=1, axis2=2)
+    spread = known[:, first] + known[:, second] - 2 * made.gram[:, first, second]
+    fine = spread[0] > LEAST_KNOWN
+    return first[fine], second[fine], spread[:, fine]
+
+
+def usable(case: Case, chosen: Sequence[int]) -> Bools:
+    """Which columns may be added to the chosen ones: cuts far enough from the others, nothing twice."""
+    found = case.pattern.usable.copy()
+    found[list(chosen)] = False
+    cuts = len(case.pattern.at) - 1
+    for index in chosen:
+        column = case.pattern.columns[index]
+        if column.is_cut or column.known is not None:
+            near = slice(max(0, column.start - SHORTEST), min(cuts, column.start + SHORTEST - 1))
+            found[near] = False
+    return found
+
+
+def search(case: Case, series: int) -> tuple[int, ...]:
+    """The columns of a case that are changes, in the order of their places; the error is shared by so many series."""
+    columns = case.pattern.columns
+    chosen: list[int] = []
+    tried = max(1, int(case.pattern.usable.sum()))
+    single = case.least_score(ERROR / series / tried)
+    double = case.least_score(ERROR / series / tried / max(1, tried / 2))
+    while len(chosen) < MOST_CHANGES:
+        allowed = usable(case, chosen)
+        given = case.given(chosen)
+        scores = np.where(allowed, case.scores(given), 0.0)
+        best = int(scores.argmax())
+        if not chosen and scores[best] <= single and case.most_of_a_pulse() <= double:
             break
-        kept[faintest : faintest + 2] = [(kept[faintest][0], kept[faintest + 1][1])]
-    return tuple(kept)
+        if scores[best] > single:
+            # a known change explains a step as well as a cut that is no better than the place of one
+            near = [i for i in np.flatnonzero(allowed) if columns[i].known is not None and scores[i] > scores[best] - DOUBT / 2]
+            added = [max(near, key=lambda index: scores[index]) if near and columns[best].is_cut else best]
+        elif pair := case.pulse(given, allowed, double):
+            added = list(pair)
+        else:
+            break
+        chosen = _refined(case, [*chosen, *added])
+    return tuple(sorted(_pruned(case, chosen, single), key=lambda index: columns[index].start))
 
 
-def detectable(sessions: int, sd: float, newest: float, older: float) -> float:
-    """The smallest shift of the newest SHORTEST of so many sessions that passes `tested`; infinite where too few."""
-    if sessions < 2 * SHORTEST:
-        return math.inf
-    error = sd * math.sqrt(1 / SHORTEST + 1 / (sessions - SHORTEST))
-    return min(max(LARGE, newest * error), older * error)
+def confirmed(case: Case, chosen: Sequence[int], series: int) -> tuple[int, ...]:
+    """Those of the chosen columns that are changes of these values too."""
+    tried = max(1, int(case.pattern.usable.sum()))
+    return tuple(sorted(_pruned(case, list(chosen), case.least_score(ERROR / series / tried)), key=chosen.index))
 
 
-def newest_moved(values: Floats, sd: float, critical: float) -> bool:
-    """Whether two levels, the newest sessions apart, fit better than one by this critical t value."""
-    cuts = range(len(values) - NEWEST_AFTER_CUT, len(values) - SHORTEST + 1)
-    losses = [level(values[:cut], sd)[1] + level(values[cut:], sd)[1] for cut in cuts]
-    return level(values, sd)[1] - min(losses) > critical**2
+def _refined(case: Case, chosen: list[int]) -> list[int]:
+    """The same with each cut moved to where the series is likeliest, the others staying."""
+    for _ in range(3 if len(chosen) > 1 else 0):
+        moved = False
+        for place, index in enumerate(chosen):
+            if not case.pattern.columns[index].is_cut:
+                continue
+            others = chosen[:place] + chosen[place + 1 :]
+            allowed = usable(case, others)
+            allowed[len(case.pattern.at) - 1 :] = False
+            scores = np.where(allowed, case.scores(case.given(others)), -1.0)
+            best = int(scores.argmax())
+            if scores[best] > scores[index] and best != index:
+                chosen[place], moved = best, True
+        if not moved:
+            break
+    return chosen
 
 
-DEGREES = np.array([2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0, 100.0, 300.0, 1000.0])
-NORMAL = np.geomspace(0.3, 40.0, 500)
-STUDENT = np.geomspace(2.0, 200.0, 150)
-"""Values of the statistic with the true SD and with the estimated one, for the average over their ratio.
-
-Statistics under about 1 are cut off, or have too low a probability by the approximation: critical values are up to 3 %
-too low at 2 degrees of freedom, 0.5 % at 3, 0.04 % at 5 and more."""
-
-
-def critical(series: int, sessions: int, df: Floats) -> tuple[Floats, Floats]:
-    """The t values that cuts near the end and older ones must exceed, for each of the degrees of freedom.
-
-    ``series`` share the error; each has at most ``sessions``.
-    """
-    both = []
-    cuts = range(SHORTEST, sessions - SHORTEST + 1)
-    for share, near in ((NEWEST_SHARE, True), (1 - NEWEST_SHARE, False)):
-        chosen = tuple(cut for cut in cuts if (sessions - cut <= NEWEST_AFTER_CUT) == near)
-        values = _critical(ERROR * share / series, sessions, chosen)
-        both.append(np.interp(np.log(np.maximum(df, DEGREES[0])), np.log(DEGREES), values))
-    return both[0], both[1]
-
-
-@lru_cache(maxsize=4096)
-def _critical(probability: float, sessions: int, cuts: Sequence[int]) -> Floats:
-    """The value that the largest t statistic of these cuts exceeds with this probability, for each of DEGREES."""
-    if not cuts:
-        return np.full(len(DEGREES), np.inf)
-    crossed = _crossed(NORMAL, np.array(cuts, dtype=float), sessions)
-    ratio = (NORMAL / STUDENT[:, None]) ** 2
-    found = []
-    for df in DEGREES.tolist():
-        # The estimated variance over the true one is chi-square over its degrees of freedom; per step of log NORMAL.
-        log_density = df / 2 * (np.log(df / 2) + np.log(ratio) - ratio) - special.gammaln(df / 2)
-        weights = 2 * np.exp(log_density) * np.log(NORMAL[1] / NORMAL[0])
-        above = np.maximum(weights @ crossed, np.finfo(float).tiny)
-        found.append(float(np.exp(np.interp(-np.log(probability), -np.log(above), np.log(STUDENT)))))
-    return np.array(found)
-
-
-def _crossed(bounds: Floats, cuts: Floats, sessions: int) -> Floats:
-    """Probability that the largest of the cuts' two-sided z statistics exceeds each bound, known variance."""
-    rates = sessions / (cuts * (sessions - cuts))
-    steps = bounds[:, None] * np.sqrt(rates) / 2
-    density = np.exp(-(steps**2) / 2) / np.sqrt(2 * np.pi)
-    overshoot = (special.ndtr(steps) - 0.5) / steps / (steps * special.ndtr(steps) + density)
-    normal = bounds * np.exp(-(bounds**2) / 2) / np.sqrt(2 * np.pi)
-    probability: Floats = np.minimum(1.0, normal * np.sum(overshoot * rates, axis=1))
-    return probability
-
-
-PRIOR = 0.5, 30.0
-"""Visits and other sessions that are counted beforehand: about one session in sixty is odd."""
-
-MOST_PROBABLE = 0.003
-"""Largest chance of such a run in any of the series at which it still counts as a step."""
-
-
-MIXED = 3
-
-
-def visits(towards: Floats, sd: float, shift: float) -> int:
-    """Sessions off their level, towards the other one, by at least half the shift and more than the noise explains."""
-    return int((towards >= max(abs(shift) / 2, ALIKE_WITHIN * sd)).sum())
-
-
-def chance(run: int, visited: int, sessions: int) -> float:
-    """Probability of ``run`` visits in a row where ``visited`` of ``sessions`` others were (beta-binomial)."""
-    there, elsewhere = PRIOR[0] + visited, PRIOR[1] + sessions - visited
-    return float(np.exp(special.betaln(there + run, elsewhere) - special.betaln(there, elsewhere)))
-
-
-def is_mixture(before: Floats, after: Floats, sd: float, shift: float, places: int) -> bool:
-    """Whether a case that is at either of two levels in any session may well show such a cut in one of so many places.
-
-    ``before`` and ``after`` are how far sessions are off their own level towards the other one. Only where at least
-    MIXED visit that. The chance is that of a hypergeometric draw: so many of the sessions at the second level come
-    after the cut, were all of them in random order.
-    """
-    early, back = visits(before, sd, shift), visits(after, sd, shift)
-    if early + back < MIXED:
-        return False
-    total, late = len(before) + len(after), len(after) - back
-    there = early + late
-    drawn = np.arange(late, len(after) + 1)  # no way for more than there are
-    ways = special.comb(there, drawn) * special.comb(total - there, len(after) - drawn)
-    return places * float(ways.sum() / special.comb(total, len(after))) > MOST_PROBABLE
-
-
-def is_chance(known: Sequence[Floats], sd: float, shift: float, run: int, places: int) -> bool:
-    """Whether one of so many places could well show a run of sessions at the other level.
-
-    Each of ``known`` is how far sessions are off their levels towards the other one (those on one GPU, say, and those
-    on all), of which the highest rate counts. ``run`` are the sessions on the shorter side.
-    """
-    worst = max(chance(run, visits(each, sd, shift), len(each)) for each in known)
-    return places * worst > MOST_PROBABLE
+def _pruned(case: Case, chosen: list[int], least: float) -> list[int]:
+    """The same without those that the others make superfluous, the faintest first."""
+    while chosen:
+        own = [case.scores(case.given([each for each in chosen if each != index]))[index] for index in chosen]
+        faintest = int(np.argmin(own))
+        if own[faintest] > least:
+            break
+        del chosen[faintest]
+    return chosen

@@ -1,11 +1,10 @@
 """Findings of a history: one per case, worst first, the suite as a whole, and the exit code; pure.
 
-Change points alone decide, those of the GPU that measured a case last: SLOWER while one of its last RECENT sessions
-began a regression that is open and not accepted, FASTER where the steps among them add up to less time. Other
-cases are SAME within the smallest step that their newest sessions would have shown, INCONCLUSIVE where that is over
-15 % and those sessions moved by more than their noise explains once in a hundred times. UNCONFIRMED is a case whose
-newest sessions are slower by more than noise, and too few to be a change point. Nothing is subtracted from the cases;
-what moved all of them at once is a series of its own, judged by the same rule.
+Change points alone decide: SLOWER while one of a case's last RECENT sessions began a regression that is open and not
+accepted, or a slow one goes on, FASTER where the steps among them add up to less time. Other cases are SAME within the
+smallest step that their newest sessions would have shown, INCONCLUSIVE where that is over 15 %. UNCONFIRMED is a case
+whose newest sessions are slower by more than noise, and too few to be a change point. What moved all cases at once is
+taken out of them: it is a series of its own, judged by the same rule.
 """
 
 from __future__ import annotations
@@ -21,13 +20,15 @@ import numpy as np
 import pandas as pd
 from peakgate.core.text import counted, percent
 from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
-from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
+from peakgate.reports.comparison.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.reports.comparison.result import WORST_FIRST, change_text
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history import scan
 from peakgate.reports.history.changes import (
     ChangePoint,
+    Cause,
     Changes,
+    Judged,
     NewestLevel,
     OpenRegression,
     Unconfirmed,
@@ -35,14 +36,16 @@ from peakgate.reports.history.changes import (
     open_regressions,
 )
 from peakgate.reports.history.events import Event, events
+from peakgate.reports.history.levels import Change
 from peakgate.reports.history.series import LEFT, History
-from peakgate.reports.runs.frame import gpu_label, tidy
+from peakgate.reports.history.steps import Place
+from peakgate.reports.runs.frame import tidy
 
 RECENT = 35
 """A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found."""
 
 FEWEST_TO_JUDGE = 2 * scan.SHORTEST
-"""So many sessions of one GPU a case needs, five on either side of a step."""
+"""So many sessions a case needs, five on either side of a step."""
 
 MOST_COMMANDS = 3
 SETTLED_BY_A_COMMAND = (Verdict.SLOWER, Verdict.UNCONFIRMED)
@@ -58,7 +61,7 @@ TREND_COLUMNS: Mapping[str, str] = {
 
 
 class CaseFinding(NamedTuple):
-    """One case at the end of its history, on the GPU that measured it last: a row of ``TREND_COLUMNS``.
+    """One case at the end of its history: a row of ``TREND_COLUMNS``.
 
     Times are levels: now, and before the step; equal where there is none, None where there are too few sessions.
     ``change_percent`` is what is left of the step, positive when slower. The smallest detectable change is what the
@@ -91,9 +94,11 @@ class Trend:
     untimed: Mapping[Verdict, tuple[str, ...]] = field(default_factory=dict)
     """Cases of the newest session without a time, by verdict."""
     changes: tuple[ChangePoint, ...] = ()
-    """Every change point of every GPU, newest first."""
+    """Every change point, newest first."""
     regressions: tuple[OpenRegression, ...] = ()
     """Those that are still open, the accepted ones last."""
+    launch: tuple[tuple[Change, Place], ...] = ()
+    """The changes of the time that every launch takes longer, in microseconds."""
     fail_on_open: bool = False
 
     @property
@@ -156,36 +161,48 @@ def find_trend(
     points = tuple(replace(each, case=each.case.removesuffix(LEFT)) for each in found.points)
     regressions = open_regressions(points, accepted)
     findings = _findings(history, found, regressions)
-    whole = _together(history)
-    together = _findings(whole, moved := find_changes(whole), open_regressions(moved.points))[0] if whole else None
-    return Trend(history, findings, together, notes, untimed or {}, points, regressions, fail_on_open)
+    together = _together(found)
+    return Trend(history, findings, together, notes, untimed or {}, points, regressions, found.launch, fail_on_open)
 
 
 def _findings(history: History, changes: Changes, regressions: Sequence[OpenRegression]) -> tuple[CaseFinding, ...]:
     """Every case, worst first, then by its change."""
-    times_us = history.times.to_numpy()
-    gpus = history.facts["uuid"].fillna("").to_numpy()
-    there = np.isfinite(times_us)
-    last = gpus[there.shape[1] - 1 - there[:, ::-1].argmax(axis=1)].tolist()
-    own = [row[seen & (gpus == uuid)] for row, seen, uuid in zip(times_us, there, last, strict=True)]
+    own = [row[np.isfinite(row)] for row in history.times.to_numpy()]
     enough = any(len(times) >= FEWEST_TO_JUDGE for times in own)
     found = []
-    for case, uuid, times, sessions in zip(history.cases, last, own, there.sum(axis=1), strict=True):
+    for case, times in zip(history.cases, own, strict=True):
         recent = tuple(times[-RECENT:].tolist())
-        of_gpu = f" of {gpu_label(uuid or None)}" if history.gpus > 1 else ""
-        key = case, uuid or None
+        newest = changes.newest.get(case)
         if len(times) < FEWEST_TO_JUDGE:
-            reason = f"{counted(len(times), 'session')}{of_gpu} so far, {FEWEST_TO_JUDGE} of one GPU are needed"
-            verdict = Verdict.NEW if enough and sessions < FEWEST_TO_JUDGE else Verdict.INCONCLUSIVE
+            reason = f"{counted(len(times), 'session')} so far, {FEWEST_TO_JUDGE} are needed"
+            verdict = Verdict.NEW if enough else Verdict.INCONCLUSIVE
             found.append(CaseFinding(case, verdict, f"not judged yet: {reason}", recent))
             continue
-        points = [each for each in changes.points if (each.case, each.uuid) == key]
-        step = changes.unconfirmed.get(key)
-        finding = _finding(case, changes.newest[key], points, regressions, of_gpu)
-        if step and finding.verdict is not Verdict.SLOWER:
-            finding = _not_confirmed(finding, step, of_gpu)
-        found.append(finding._replace(recent_us=recent))
+        if newest is None:
+            reason = f"not judged yet: no GPU has measured it more than once in {counted(len(times), 'session')}"
+            found.append(CaseFinding(case, Verdict.INCONCLUSIVE, reason, recent))
+            continue
+        points = [each for each in changes.points if each.case == case]
+        judged = Judged(tuple(points), newest, changes.unconfirmed.get(case))
+        found.append(_judged(case, judged, regressions)._replace(recent_us=recent))
     return tuple(sorted(found, key=_badness))
+
+
+def _together(changes: Changes) -> CaseFinding | None:
+    """All cases as one; times are relative: 1 µs is what a case usually takes."""
+    if changes.suite is None:
+        return None
+    recent = np.exp(changes.relative[np.isfinite(changes.relative)][-RECENT:])
+    found = _judged("", changes.suite, open_regressions(changes.suite.points))
+    return found._replace(recent_us=tuple(recent.tolist()))
+
+
+def _judged(case: str, judged: Judged, regressions: Sequence[OpenRegression]) -> CaseFinding:
+    assert judged.newest is not None
+    finding = _finding(case, judged.newest, judged.points, regressions)
+    if judged.unconfirmed and finding.verdict is not Verdict.SLOWER:
+        finding = _not_confirmed(finding, judged.unconfirmed)
+    return finding
 
 
 def _badness(finding: CaseFinding) -> tuple[float, float, str]:
@@ -193,11 +210,11 @@ def _badness(finding: CaseFinding) -> tuple[float, float, str]:
 
 
 def _finding(
-    case: str, newest: NewestLevel, points: Sequence[ChangePoint], regressions: Sequence[OpenRegression], of_gpu: str
+    case: str, newest: NewestLevel, points: Sequence[ChangePoint], regressions: Sequence[OpenRegression]
 ) -> CaseFinding:
-    """One case of enough sessions; all is of the GPU that measured it last."""
+    """One case of enough sessions."""
     least = 100 * math.expm1(max(SMALLEST_SHIFT, newest.detectable)) if math.isfinite(newest.detectable) else None
-    recent = [each for each in points if each.since <= RECENT]
+    recent = [each for each in points if each.since <= RECENT or each.cause is Cause.DRIFT]
     slower = [each for each in regressions if each.change in recent]
     if left := next((each for each in slower if each.accepted is None), None):
         verdict, change, change_percent = Verdict.SLOWER, left.change, left.remaining_percent
@@ -205,19 +222,19 @@ def _finding(
         change = min(recent, key=lambda each: each.log_ratio)
         verdict, change_percent = Verdict.FASTER, change.change_percent
     else:
-        text = f"since its last step or change of the environment too few sessions{of_gpu} to show another"
+        text = "too few sessions of one GPU to show a step"
         if least is not None:
-            text = f"one of {percent(least)} in the newest {scan.SHORTEST} sessions{of_gpu} would show"
-        noise = ["too noisy to decide whether they moved"] if newest.doubtful else []
+            text = f"one of {percent(least)} in the newest {scan.SHORTEST} sessions would show"
+        noisy = newest.detectable > WIDEST_RESOLVABLE
+        doubt = [f"too noisy to decide on {percent(100 * math.expm1(WIDEST_RESOLVABLE))}"] if noisy and least else []
         accepted = [
             f"{each.change.change_percent:+.2f} % accepted on {each.accepted.day}" for each in slower if each.accepted
         ]
-        verdict = Verdict.INCONCLUSIVE if newest.doubtful else Verdict.SAME
-        reason = "; ".join([f"no open step; {text}", *noise, *accepted])
+        verdict = Verdict.INCONCLUSIVE if noisy else Verdict.SAME
+        reason = "; ".join([f"no open step; {text}", *doubt, *accepted])
         return CaseFinding(case, verdict, reason, (), newest.level_us, newest.level_us, 0.0, least)
-    text = (
-        f"{change_text(change_percent)} since {counted(change.since, 'session')}{of_gpu}, attributed to {change.cause}"
-    )
+    over = "over" if change.cause is Cause.DRIFT else "since"
+    text = f"{change_text(change_percent)} {over} {counted(change.since, 'session')}, attributed to {change.cause}"
     return CaseFinding(
         *(case, verdict, "; ".join([text, *change.place.facts]), ()),
         *(change.older_us, newest.level_us, change_percent, least),
@@ -225,14 +242,14 @@ def _finding(
     )
 
 
-def _not_confirmed(finding: CaseFinding, step: Unconfirmed, of_gpu: str) -> CaseFinding:
+def _not_confirmed(finding: CaseFinding, step: Unconfirmed) -> CaseFinding:
     """The same case with what its newest sessions show."""
     change_percent = 100 * math.expm1(step.log_ratio)
     more = counted(scan.SHORTEST - step.sessions, "more session")
     settled = f"{more} will settle it" + (f", or {step.place.command}" if step.place.command else "")
     newest = "newest session" if step.sessions == 1 else f"newest {step.sessions} sessions"
     text = (
-        f"{change_text(change_percent)} in the {newest}{of_gpu}, more than its noise explains; attributed to "
+        f"{change_text(change_percent)} in the {newest}, more than its noise explains; attributed to "
         f"{step.cause} if it stays; {settled}"
     )
     return finding._replace(
@@ -246,25 +263,3 @@ def _not_confirmed(finding: CaseFinding, step: Unconfirmed, of_gpu: str) -> Case
         bad=step.place.bad,
         command=step.place.command,
     )
-
-
-def _together(history: History) -> History | None:
-    """The median case as a history of one case, of the sessions that have most of the cases; None of too few.
-
-    Its sessions are the last whole ones of the newest whole one's GPU. Its times are relative: 1 µs is what a
-    case usually takes. A session that has less than half of the cases does not count for all of them.
-    """
-    gpus = history.facts["uuid"].fillna("")
-    whole = history.facts.index[history.facts["whole"].astype(bool)]
-    sessions = [number for number in whole if gpus[number] == gpus[whole[-1]]][-RECENT:]
-    log_time = pd.DataFrame(history.log_time, columns=history.facts.index)[sessions]
-    known = log_time[log_time.notna().mean(axis=1) > 0.5]
-    if len(known) < FEWEST_CASES_FOR_SUITE:
-        return None
-    relative = known.sub(known.median(axis=1), axis="index")
-    together = np.exp(relative.loc[:, relative.notna().mean() > 0.5].median())
-    if len(together) < FEWEST_TO_JUDGE:
-        return None
-    index = pd.MultiIndex.from_product([[""], together.index], names=["case", "session"])
-    rows = pd.DataFrame({"time_us": together.to_numpy(), "fingerprint": None, "sm_clock_mhz": math.nan}, index=index)
-    return replace(history, rows=rows)

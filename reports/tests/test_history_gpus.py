@@ -1,4 +1,4 @@
-"""A history of several GPUs: a case is judged on the one that measured it last."""
+"""A history of several GPUs: their sessions are one series, each about the level of its own GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.history import series
-from peakgate.reports.history.trend import FEWEST_TO_JUDGE, Trend, find_trend
+from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.runs.frame import to_frame
 from peakgate.reports.runs.runfile import Run, load_run
 from test_history_trend import CASE, history, quiet, session, slowed
@@ -68,35 +68,43 @@ def test_two_runners_that_take_turns_have_no_step(first: str) -> None:
     assert verdicts(of_gpus(on(quiet(), gpus), gpus)) == {Verdict.SAME}
 
 
-@pytest.mark.parametrize(("sessions", "verdict"), [(40, Verdict.SLOWER), (39, Verdict.SAME)])
-def test_a_regression_on_one_of_two_runners_is_found_when_its_session_is_the_newest(
-    sessions: int, verdict: Verdict
-) -> None:
+@pytest.mark.parametrize("sessions", [39, 40])
+def test_a_regression_is_found_whichever_runner_took_the_newest_session(sessions: int) -> None:
     gpus = in_turns(40)
     changed = on(quiet(), gpus)
-    changed[7, 31::2] += np.log1p(0.04)
+    changed[7, 31:] += np.log1p(0.04)
     found = {each.case: each for each in of_gpus(changed[:, :sessions], gpus[:sessions]).findings}
-    assert {case for case, each in found.items() if each.verdict is not Verdict.SAME} <= {CASE}
-    finding = found[CASE]
-    assert finding.verdict is verdict
-    assert "GPU-0002" in finding.reason if sessions == 40 else "GPU-0001" in finding.reason
-    if verdict is Verdict.SLOWER:
-        assert (finding.good, finding.bad) == (29, 31)
+    assert {case: each.verdict for case, each in found.items() if each.verdict is not Verdict.SAME} == {
+        CASE: Verdict.SLOWER
+    }
+    assert (found[CASE].good, found[CASE].bad) == (30, 31)
 
 
-@pytest.mark.parametrize("sessions", [1, 5, FEWEST_TO_JUDGE - 1])
-def test_a_fresh_gpu_after_a_long_history_is_not_slower_but_undecided(sessions: int) -> None:
+@pytest.mark.parametrize("gpus", [2, 8, 20])
+def test_a_pool_has_one_verdict_and_shows_a_step_of_five_percent_at_once(gpus: int) -> None:
+    rng = np.random.default_rng(3)
+    runners = [f"GPU-{number}" for number in rng.integers(0, gpus, 80)]
+    log_time = quiet(sessions=80) / 2 + 0.02 * rng.standard_normal((30, gpus))[:, [int(each[4:]) for each in runners]]
+    assert verdicts(of_gpus(log_time, runners)) == {Verdict.SAME}
+    assert of_gpus(slowed(log_time, 7, 1, 0.05), runners).counts == {Verdict.UNCONFIRMED: 1, Verdict.SAME: 29}
+    assert of_gpus(slowed(log_time, 7, 10, 0.02), runners).counts == {Verdict.SLOWER: 1, Verdict.SAME: 29}
+
+
+@pytest.mark.parametrize("sessions", [1, 5, 9])
+def test_a_fresh_gpu_after_a_long_history_makes_no_case_slower(sessions: int) -> None:
     gpus = [A] * 40 + [B] * sessions
-    found = of_gpus(on(quiet(sessions=40 + sessions), gpus), gpus)
-    assert verdicts(found) == {Verdict.INCONCLUSIVE}
-    assert found.together is None
+    assert verdicts(of_gpus(on(quiet(sessions=40 + sessions), gpus), gpus)) == {Verdict.SAME}
 
 
-def test_a_fresh_gpu_is_judged_from_ten_sessions() -> None:
-    gpus = [A] * 40 + [B] * FEWEST_TO_JUDGE
-    found = of_gpus(slowed(on(quiet(sessions=40 + FEWEST_TO_JUDGE), gpus), 7, 5, 0.05), gpus)
+def test_a_step_among_the_sessions_of_a_fresh_gpu_is_found() -> None:
+    gpus = [A] * 40 + [B] * 10
+    found = of_gpus(slowed(on(quiet(sessions=50), gpus), 7, 5, 0.05), gpus)
     assert [each.case for each in found.findings if each.verdict is Verdict.SLOWER] == [CASE]
-    assert len(found.findings[0].recent_us) == FEWEST_TO_JUDGE
+
+
+def test_sessions_of_as_many_gpus_cannot_be_judged() -> None:
+    gpus = [f"GPU-{number}" for number in range(20)]
+    assert verdicts(of_gpus(quiet(sessions=20), gpus)) == {Verdict.INCONCLUSIVE}
 
 
 @pytest.mark.parametrize("uuid", [A, None])

@@ -92,7 +92,8 @@ def test_the_same_states_the_smallest_step_that_the_newest_sessions_would_have_s
     assert verdicts(slowed(quiet(), 7, 5, 1.5 * least / 100)) == {CASE: Verdict.SLOWER}
     after_a_driver = [session(number, driver="590.1" if number > 36 else "580.1") for number in range(SESSIONS)]
     short = findings(quiet(), after_a_driver)[CASE]
-    assert (short.verdict, short.smallest_detectable_change_percent) == (Verdict.SAME, None)
+    assert short.verdict is Verdict.SAME
+    assert short.smallest_detectable_change_percent == pytest.approx(least, rel=0.1)  # the driver moved nothing
 
 
 def test_a_case_of_too_few_sessions_is_new_beside_others_and_else_undecided() -> None:
@@ -107,15 +108,13 @@ def test_a_case_of_too_few_sessions_is_new_beside_others_and_else_undecided() ->
     assert {each.verdict for each in short.values()} == {Verdict.INCONCLUSIVE}
 
 
-def test_a_noisy_case_is_undecided_only_where_it_seems_to_have_moved() -> None:
-    log_time = quiet()
-    rng = np.random.default_rng(5)
-    log_time[3:5] = 1 + 0.2 * rng.standard_normal((2, SESSIONS))
-    log_time[4, -5:] = 1.33 + 0.01 * rng.standard_normal(5)
-    assert verdicts(log_time) == {"a.stage004": Verdict.INCONCLUSIVE}
+def test_a_case_too_noisy_to_show_fifteen_percent_is_undecided_and_hides_no_other() -> None:
+    log_time = slowed(quiet() / 5, 7, 1, 0.05)
+    log_time[3] = 1 + 0.2 * np.random.default_rng(5).standard_normal(SESSIONS)
+    assert verdicts(log_time) == {"a.stage003": Verdict.INCONCLUSIVE, CASE: Verdict.UNCONFIRMED}
 
 
-def test_the_suite_is_the_median_of_what_each_case_differs_from_its_own_median() -> None:
+def test_the_suite_is_what_cases_differ_from_their_own_medians() -> None:
     log_time = quiet()
     log_time[:, -5:] += np.log1p(0.02)
     together = find_trend(history(log_time)).together
@@ -123,7 +122,7 @@ def test_the_suite_is_the_median_of_what_each_case_differs_from_its_own_median()
     assert (together.verdict, together.case) == (Verdict.SLOWER, "")
     assert (together.good, together.bad) == (34, 35)
     relative = log_time - np.median(log_time[:, -RECENT:], axis=1, keepdims=True)
-    assert together.recent_us == pytest.approx(np.exp(np.median(relative, axis=0))[-RECENT:].tolist())
+    assert together.recent_us == pytest.approx(np.exp(np.median(relative, axis=0))[-RECENT:].tolist(), abs=0.003)
     unchanged = find_trend(history(quiet())).together
     assert unchanged is not None
     assert unchanged.verdict is Verdict.SAME
@@ -178,11 +177,14 @@ def test_a_case_of_two_levels_and_a_suite_with_odd_sessions_report_no_young_step
     assert Verdict.UNCONFIRMED not in verdicts(odd).values()
 
 
-def test_every_case_slower_in_the_newest_two_sessions_is_unconfirmed_and_so_is_the_suite() -> None:
+def test_what_makes_every_case_slower_is_the_suites_alone() -> None:
     log_time = quiet() / 5
     log_time[:, -2:] += np.log(1.1)
     trend = find_trend(history(log_time))
-    assert {each.verdict for each in trend.findings} == {Verdict.UNCONFIRMED}
+    assert {each.verdict for each in trend.findings} == {Verdict.SAME}
+    assert trend.verdict is Verdict.UNCONFIRMED
+    times = {each.case: each.newest_time_us for each in trend.findings}
+    assert times[CASE] == pytest.approx(np.exp(log_time[7, -1]), rel=0.01)
     assert trend.together is not None
     assert trend.together.verdict is Verdict.UNCONFIRMED
 

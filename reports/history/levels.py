@@ -1,0 +1,264 @@
+"""The changes of one series with their sizes and places, its levels, and whether its newest sessions left them; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from peakgate.reports.comparison import noise
+from peakgate.reports.comparison.judge import SMALLEST_SHIFT
+from peakgate.reports.comparison.noise import Floats, Positions
+from peakgate.reports.history import scan
+from peakgate.reports.history.scan import Case, Column
+
+ROBUST_STEPS = 4
+"""Fits in which a session counts no farther from its level than its case's reach (Huber's winsorised residuals)."""
+
+NEWEST_ERROR = 0.004
+"""Nominal probability that the newest sessions of any unchanged case seem to have left their level."""
+
+YOUNGEST = scan.SHORTEST - 1
+
+TAIL_DF = 8.0
+"""The mean of n sessions has tails no lighter than a t with so many degrees of freedom times n: single sessions of
+kept runs do (page)."""
+
+ALIKE = 1.5
+"""Of a case that goes to and fro, a step no larger by this factor is of the same kind."""
+
+SURELY = 0.1
+"""Posterior probability below which something is taken as not so."""
+
+AWAY = 5.0
+"""SDs."""
+
+NEARLY = 0.8
+RARE = 0.02
+"""So seldom must sessions of any case be as odd, in this share of sessions; NEARLY as far off counts."""
+
+
+class Change(NamedTuple):
+    """A change of the log level by ``shift``, after the position ``good`` of the case's sessions and not after ``bad``."""
+
+    column: Column
+    shift: float
+    error: float
+    df: float
+    good: int
+    bad: int
+
+
+class Levels(NamedTuple):
+    """A case's changes, oldest first; ``at`` are the numbers of its sessions.
+
+    ``residuals`` are the raw log times less their levels, ``steps`` (n) what the changes add up to; ``offset`` is the
+    level of the pool before all changes. ``detectable`` is the log shift that the newest sessions would have shown.
+    """
+
+    case: Case
+    chosen: tuple[int, ...]
+    changes: tuple[Change, ...]
+    residuals: Floats
+    steps: Floats
+    offset: float
+    sd: float
+    detectable: float
+
+    @property
+    def at(self) -> Positions:
+        return self.case.pattern.at
+
+    def level(self, position: int) -> float:
+        """Log level of the pool in this session."""
+        return self.offset + float(self.steps[position])
+
+
+    def jump(self, newest: int = 0) -> float:
+        """The largest of a case's other steps from one session to the next where its noise remembers; else 0.
+
+        A step as large as those is the state's that it remembers. ``newest`` sessions do not count.
+        """
+        if not self.remembers():
+            return 0.0
+        jumps = np.abs(np.diff(self.case.values - self.steps))
+        jumps[[each.column.start - 1 for each in self.changes if each.column.is_cut]] = 0.0
+        return float(jumps[: len(jumps) - newest].max(initial=0.0))
+
+    def remembers(self) -> bool:
+        """Whether the noise of the case's sessions is surely not independent."""
+        likely = self.case.log_likelihood(self.case.given(self.chosen).squares)
+        return bool(np.exp(likely[0] - np.logaddexp.reduce(likely)) < SURELY)
+
+    def wandered(self, newest: int = 0) -> float:
+        """How far a level that wanders is from its mean in the last few sessions, before so many newest ones."""
+        if not self.remembers():
+            return 0.0
+        end = len(self.residuals) - newest
+        return float(np.median(self.residuals[max(0, end - scan.SHORTEST) : end]))
+
+    def excursions(self) -> int:
+        """How often the case was away from its levels for three sessions or more, and came back."""
+        if len(self.residuals) < 5:
+            return 0
+        middle = np.median(np.lib.stride_tricks.sliding_window_view(self.residuals, 5), axis=1)
+        away = np.abs(middle) > max(AWAY * self.sd, SMALLEST_SHIFT)
+        return int(np.count_nonzero(away[1:] & ~away[:-1]) - bool(away[-1]))
+
+    def off(self, cut: int) -> Floats:
+        """How far the sessions from this position on are above their GPU's level before."""
+        gpus, values = self.case.pattern.design.gpus, self.case.values - self.steps
+        before = np.arange(len(values)) < cut
+        levels = [float(values[before & (gpus == gpu)].mean()) if gpu in gpus[:cut] else np.nan for gpu in gpus[cut:]]
+        return self.case.raw[cut:] - self.steps[cut:] - np.array(levels)
+
+
+class Newest(NamedTuple):
+    """The newest ``sessions`` of a case, and how much their log time is above the level before them."""
+
+    sessions: int
+    log_ratio: float
+
+
+def levels(case: Case, series: int, chosen: tuple[int, ...] | None = None, rounds: int = 2) -> Levels:
+    """Search one case; the error is shared by so many series. ``chosen`` are its changes where they are known."""
+    chosen = scan.search(case, series) if chosen is None else chosen
+    columns = case.pattern.design.columns[list(chosen)]
+    values = case.values
+    sd = 0.0
+    shifts, covariance = np.zeros(0), np.zeros((0, 0))
+    fitted = values
+    for step in range(ROBUST_STEPS if chosen else 1):
+        now = case.of(values) if step else case
+        given = now.given(chosen)
+        best = int(now.log_likelihood(given.squares).argmax())
+        gram = case.pattern.design.gram[best][np.ix_(chosen, chosen)]
+        squares = case.prior_df * case.prior_variance + max(0.0, float(given.squares[best]))
+        sd = max(np.sqrt(squares / max(1.0, case.df - len(chosen))), noise.CASE_SD_FLOOR)
+        covariance = np.linalg.inv(gram) if len(chosen) else covariance
+        shifts = covariance @ now.towards[best, list(chosen)] if len(chosen) else shifts
+        fitted = shifts @ columns + _of_gpus(values - shifts @ columns, case.pattern.design.gpus)
+        values = fitted + np.clip(case.raw - fitted, -case.reach, case.reach)
+    if chosen and (left := scan.confirmed(now, chosen, series)) != chosen:
+        return levels(case, series, left)
+    places = [_place(case, chosen, shifts, case.raw - fitted, float(sd), place) for place in range(len(chosen))]
+    moved = tuple(best for best, _, _ in places)
+    if moved != chosen and rounds:
+        return levels(case, series, moved, rounds - 1)
+    df = max(1.0, case.df - len(chosen))
+    changes = [
+        Change(case.pattern.columns[index], float(shift), float(sd * np.sqrt(variance)), df, good, bad)
+        for index, shift, variance, (_, good, bad) in zip(chosen, shifts, np.diagonal(covariance), places, strict=True)
+    ]
+    steps = shifts @ columns if len(chosen) else np.zeros(len(values))
+    n = len(values)
+    newest = [cut - 1 for cut in range(max(1, n - 2 * scan.SHORTEST), n - scan.SHORTEST + 1)]
+    informed = case.given(chosen).known[best][newest]
+    known = float(informed[-1] if informed[-1] > scan.LEAST_KNOWN else informed.max())
+    quantile = noise.upper_quantile(scan.ERROR / 2 / series / max(1, int(case.pattern.usable.sum())), df)
+    detectable = float(quantile * sd / np.sqrt(known)) if known > scan.LEAST_KNOWN else np.inf
+    return Levels(
+        case,
+        chosen,
+        tuple(changes),
+        case.raw - fitted,
+        steps,
+        float(np.mean(fitted - steps)),
+        float(sd),
+        detectable,
+    )
+
+
+def _of_gpus(values: Floats, gpus: Positions) -> Floats:
+    """The mean of each session's GPU."""
+    _, group = np.unique(gpus, return_inverse=True)
+    found: Floats = (np.bincount(group, values) / np.bincount(group))[group]
+    return found
+
+
+def _place(
+    case: Case, chosen: Sequence[int], shifts: Floats, residuals: Floats, sd: float, place: int
+) -> tuple[int, int, int]:
+    """The column that fits best in the place of a chosen one, and the positions between which the change happened.
+
+    A cut is moved to where the sessions are least off their levels, none by more than `scan.FARTHEST` SDs; an odd one
+    beside it does not draw it. Places that are worse by less than `scan.DOUBT` are not told from it. What is no cut has
+    its own place.
+    """
+    index, n = chosen[place], len(residuals)
+    column = case.pattern.columns[index]
+    if not column.is_cut:
+        return index, max(0, column.start - 1), max(column.start, column.end - 1 if column.known is None else column.start)
+    others = [case.pattern.columns[each].start for each in chosen if each != index]
+    first = max((each + scan.SHORTEST for each in others if each < column.start), default=scan.SHORTEST)
+    last = min((each - scan.SHORTEST for each in others if each > column.start), default=n - scan.SHORTEST)
+    cuts = np.arange(min(first, column.start), max(last, column.start) + 1)
+    own = residuals + shifts[place] * (np.arange(n) >= column.start)
+    before, after = (np.minimum(np.abs(each) / sd, scan.FARTHEST) ** 2 for each in (own, own - shifts[place]))
+    losses = np.cumsum(np.append(0.0, before))[cuts] + np.cumsum(np.append(0.0, after[::-1]))[::-1][cuts]
+    close = cuts[losses <= losses.min() + scan.DOUBT]
+    return int(cuts[losses.argmin()]) - 1, int(close[0]) - 1, int(close[-1])
+
+
+def newest(found: Levels, surprises: Surprises, series: int) -> Newest | None:
+    """The step that the newest sessions show, too few to be a change; None where they show none."""
+    case, n = found.case, len(found.case.raw)
+    last = max([0, *(each.column.start for each in found.changes)])
+    best: tuple[float, Newest] | None = None
+    gpus = case.pattern.design.gpus
+    for sessions in range(1, YOUNGEST + 1):
+        cut = n - sessions
+        known = np.isin(gpus, gpus[: n - YOUNGEST])
+        off = found.off(cut)[known[cut:]]
+        if cut - last < scan.SHORTEST or not len(off):
+            continue
+        size = float(max(off.min(), -off.max()))  # the least of them, where all are off to one side
+        if size < noise.ODD_SESSION / sessions / 2:
+            continue
+        raw = case.of(np.concatenate([case.values[:cut], case.raw[cut:]]))
+        given = raw.given(found.chosen)
+        likely = int(raw.log_likelihood(given.squares).argmax())
+        if given.known[0, cut - 1] < scan.LEAST_KNOWN:
+            continue
+        shift = float(given.left[likely, cut - 1] / given.known[likely, cut - 1])
+        score = float(raw.scores(given)[cut - 1])
+        least = raw.least_score(2 * NEWEST_ERROR / YOUNGEST / series, min(case.df - 1, TAIL_DF * sessions))
+        surely = score > least and abs(shift) > noise.ODD_SESSION / sessions and size > abs(shift) / 2
+        surely = surely and abs(shift) > ALIKE * found.jump(sessions)
+        if surely and (best is None or score > best[0]) and not surprises.explain(found, off, sessions):
+            best = score, Newest(sessions, shift)
+    return best[1] if best else None
+
+
+class Surprises(NamedTuple):
+    """Every older session of every case: how far above its level it was, in log time and in the case's own SDs."""
+
+    off: Floats
+    sds: Floats
+    row: Positions
+    sessions: int
+
+    @staticmethod
+    def of(found: Sequence[Levels | None]) -> Surprises:
+        off, sds, row = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, dtype=np.intp)]
+        longest = 0
+        for number, each in enumerate(found):
+            if each is not None:
+                own = each.residuals[:-YOUNGEST]
+                off.append(own)
+                sds.append(own / each.sd)
+                row.append(np.full(len(own), number))
+                longest = max(longest, len(own))
+        return Surprises(np.concatenate(off), np.concatenate(sds), np.concatenate(row), longest)
+
+    def explain(self, found: Levels, off: Floats, sessions: int) -> bool:
+        """Whether such odd sessions in a row may well be chance, from how often each case had one as odd."""
+        up = float(np.sign(off.mean()))
+        size = float((up * off).min())
+        alike = (up * self.off >= NEARLY * size) & (up * self.sds >= NEARLY * size / found.sd)
+        own = float(np.mean(up * found.residuals[:-YOUNGEST] >= NEARLY * size))
+        counts = np.bincount(self.row[alike])
+        if sessions == 1:
+            counts = np.minimum(counts, 1)
+        often = float(((counts / self.sessions) ** sessions).sum())
+        return own**sessions > RARE / 2 or (alike.sum() > 1 and often > RARE)
