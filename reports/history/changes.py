@@ -237,8 +237,10 @@ class _Context:
             if change.column.is_cut
         ]
         self.cases = len(there)
-        self.stepped = [each for each in there if _turns(each)]
-        self.unsteady = [each for each in there if _turns(each) > 1]
+        self.stepped = [each for each in there if each.turns]
+        self.unsteady = [each for each in there if each.turns > 1]
+        jumps = [each.jump() for each in there if each.remembers]
+        self.jump = max(jumps, default=0.0) if len(jumps) < MANY * len(there) else 0.0
 
     def judged(self, row: int | None, found: Levels, young: Newest | None, removed: float = 0.0) -> Judged:
         points = [self._point(row, found, change) for change in found.changes if abs(change.shift) > SMALLEST_SHIFT]
@@ -310,28 +312,17 @@ class _Context:
 
     def _of_a_state(self, found: Levels, change: Change) -> bool:
         """Whether a step is one of those by which cases go to and fro without a commit."""
-        turns = _turns(found)
-        if turns >= FEWEST_TURNS or (turns > 1 and found.remembers()):
+        turns = found.turns
+        if turns >= FEWEST_TURNS or (turns > 1 and found.remembers):
             return True
         others = [each for each in (self.unsteady if turns < 2 else self.stepped) if each is not found]
-        largest = max((_largest(each) for each in others), default=0.0)
-        return abs(change.shift) <= ALIKE * max(largest, found.jump())
+        largest = max((each.largest for each in others), default=0.0)
+        return abs(change.shift) <= ALIKE * max(largest, found.jump() if found.remembers else 0.0, self.jump)
 
 
 def _as_a_host(young: Newest, found: Levels | None) -> bool:
     """Whether a young step may be what another host adds to every launch."""
     return found is not None and abs(young.log_ratio) * math.exp(found.offset) <= noise.PROCESS_OFFSET_US
-
-
-def _turns(found: Levels) -> int:
-    """How often a case went to another level, if each time back from the one before."""
-    up = [change.shift > 0 for change in found.changes if change.column.is_cut]
-    return sum(before != after for before, after in itertools.pairwise(up)) + bool(up) + 2 * found.excursions()
-
-
-def _largest(found: Levels) -> float:
-    """The largest step of a case, or the farthest it was away."""
-    return max([abs(each.shift) for each in found.changes if each.column.is_cut] or [float(np.abs(found.residuals).max())])
 
 
 def _moved_newest(number: int, event: _Known, found: Sequence[Levels], series: int) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -27,9 +30,6 @@ kept runs do (page)."""
 ALIKE = 1.5
 """Of a case that goes to and fro, a step no larger by this factor is of the same kind."""
 
-SURELY = 0.1
-"""Posterior probability below which something is taken as not so."""
-
 AWAY = 5.0
 """SDs."""
 
@@ -49,7 +49,8 @@ class Change(NamedTuple):
     bad: int
 
 
-class Levels(NamedTuple):
+@dataclass(frozen=True)
+class Levels:
     """A case's changes, oldest first; ``at`` are the numbers of its sessions.
 
     ``residuals`` are the raw log times less their levels, ``steps`` (n) what the changes add up to; ``offset`` is the
@@ -97,13 +98,44 @@ class Levels(NamedTuple):
         end = len(self.residuals) - newest
         return float(np.median(self.residuals[max(0, end - scan.SHORTEST) : end]))
 
-    def excursions(self) -> int:
-        """How often the case was away from its levels for three sessions or more, and came back."""
-        if len(self.residuals) < 5:
-            return 0
+    @cached_property
+    def turns(self) -> int:
+        """How often the case went to another level, if each time back from the one before.
+
+        Away for three sessions or more counts too, short of a change.
+        """
+        up = [change.shift > 0 for change in self.changes if change.column.is_cut]
+        turned = sum(before != after for before, after in itertools.pairwise(up)) + bool(up)
         middle = np.median(np.lib.stride_tricks.sliding_window_view(self.residuals, 5), axis=1)
         away = np.abs(middle) > max(AWAY * self.sd, SMALLEST_SHIFT)
-        return int(np.count_nonzero(away[1:] & ~away[:-1]) - bool(away[-1]))
+        return turned + 2 * int(np.count_nonzero(away[1:] & ~away[:-1]) - bool(away[-1]))
+
+    @property
+    def largest(self) -> float:
+        """The largest step of the case, or the farthest it was away."""
+        steps = [abs(each.shift) for each in self.changes if each.column.is_cut]
+        return max(steps or [float(np.abs(self.residuals).max())])
+
+    @cached_property
+    def remembers(self) -> bool:
+        """Whether the noise of the case's sessions is surely not independent."""
+        return self.case.remembers(self.chosen)
+
+    def jump(self, newest: int = 0) -> float:
+        """The largest of a case's other steps from one session to the next, ``newest`` ones apart.
+
+        A step of a case that remembers is the state's that it remembers if it is no larger.
+        """
+        jumps = np.abs(np.diff(np.clip(self.residuals, -self.case.reach, self.case.reach)))
+        jumps[[each.column.start - 1 for each in self.changes if each.column.is_cut]] = 0.0
+        return float(jumps[: len(jumps) - newest].max(initial=0.0))
+
+    def wandered(self, newest: int = 0) -> float:
+        """How far a level that wanders is from its mean in the last few sessions, before so many newest ones."""
+        if not self.remembers:
+            return 0.0
+        end = len(self.residuals) - newest
+        return float(np.median(self.residuals[max(0, end - scan.SHORTEST) : end]))
 
     def off(self, cut: int) -> Floats:
         """How far the sessions from this position on are above their GPU's level before."""
@@ -224,7 +256,9 @@ def newest(found: Levels, surprises: Surprises, series: int) -> Newest | None:
         score = float(raw.scores(given)[cut - 1])
         least = raw.least_score(2 * NEWEST_ERROR / YOUNGEST / series, min(case.df - 1, TAIL_DF * sessions))
         surely = score > least and abs(shift) > noise.ODD_SESSION / sessions and size > abs(shift) / 2
-        surely = surely and abs(shift) > ALIKE * found.jump(sessions)
+        state = found.jump(sessions) if raw.remembers([*found.chosen, cut - 1]) else 0.0
+        state = max(state, found.largest if found.turns > 1 else 0.0)
+        surely = surely and abs(shift) > ALIKE * state
         if surely and (best is None or score > best[0]) and not surprises.explain(found, off, sessions):
             best = score, Newest(sessions, shift)
     return best[1] if best else None

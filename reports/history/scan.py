@@ -50,6 +50,9 @@ RAMP, RAMP_GRID = 20, 10
 
 MOST_CHANGES = 12
 
+SURELY = 0.1
+"""Posterior probability below which something is taken as not so."""
+
 
 class Series(NamedTuple):
     """Log times (case, session) with NaN where a session has none, the GPU of each session and the known changes.
@@ -72,6 +75,10 @@ class Column(NamedTuple):
     @property
     def is_cut(self) -> bool:
         return self.known is None and self.start == self.end
+
+    @property
+    def is_slow(self) -> bool:
+        return self.known is None and self.start != self.end
 
 
 class Pattern(NamedTuple):
@@ -165,6 +172,11 @@ class Case:
         """No pair of cuts in the whole series gains more log likelihood."""
         explained = np.logaddexp.reduce(self.log_likelihood(self.squares - self.double))
         return float(explained - np.logaddexp.reduce(self.log_likelihood(self.squares)))
+
+    def remembers(self, chosen: Sequence[int]) -> bool:
+        """Whether the noise about these changes is surely not independent."""
+        likely = self.log_likelihood(self.given(chosen).squares)
+        return bool(np.exp(likely[0] - np.logaddexp.reduce(likely)) < SURELY)
 
     def least_score(self, probability: float, df: float | None = None) -> float:
         """The gain that a t variable of this two-sided probability stands for."""
@@ -331,7 +343,7 @@ def pattern(at: Positions, series: Series) -> Pattern:
     made = memory.design(series.gpus[at], columns, pooled=len(set(series.gpus.tolist())) > 1)
     after = np.where(columns >= 1, 1, 0).sum(axis=1)
     before = np.where(columns <= 0, 1, 0).sum(axis=1)
-    is_ramp = np.array([each.known is None and each.start != each.end for each in named])
+    is_ramp = np.array([each.is_slow for each in named])
     enough = is_ramp | (np.minimum(after, before) >= SHORTEST)
     informative = np.diagonal(made.gram[0]) > LEAST_KNOWN
     usable = enough & informative
@@ -362,29 +374,49 @@ def usable(case: Case, chosen: Sequence[int]) -> Bools:
 
 
 def search(case: Case, series: int) -> tuple[int, ...]:
-    """The columns of a case that are changes, in the order of their places; the error is shared by so many series."""
+    """The columns of a case that are changes, in the order of their places; the error is shared by so many series.
+
+    Where one is slow, steps alone are preferred if they explain as much for what they need (Schwarz's criterion).
+    """
+    columns = case.pattern.columns
+    found = _stepwise(case, series, case.pattern.usable)
+    if any(columns[index].is_slow for index in found):
+        steps = _stepwise(case, series, case.pattern.usable & [not each.is_slow for each in columns])
+        found = max(found, steps, key=lambda chosen: _criterion(case, chosen))
+    return tuple(sorted(found, key=lambda index: columns[index].start))
+
+
+def _criterion(case: Case, chosen: Sequence[int]) -> float:
+    """Schwarz's: a step has a place and a size, a slow change two places."""
+    numbers = sum(2 + case.pattern.columns[index].is_slow for index in chosen)
+    likely = np.logaddexp.reduce(case.log_likelihood(case.given(chosen).squares))
+    return float(likely) - numbers / 2 * math.log(len(case.raw))
+
+
+def _stepwise(case: Case, series: int, allowed: Bools) -> list[int]:
+    """The columns among the allowed that are chosen one after the other, the best first, and stay."""
     columns = case.pattern.columns
     chosen: list[int] = []
     tried = max(1, int(case.pattern.usable.sum()))
     single = case.least_score(ERROR / series / tried)
     double = case.least_score(ERROR / series / tried / max(1, tried / 2))
     while len(chosen) < MOST_CHANGES:
-        allowed = usable(case, chosen)
+        fine = allowed & usable(case, chosen)
         given = case.given(chosen)
-        scores = np.where(allowed, case.scores(given), 0.0)
+        scores = np.where(fine, case.scores(given), 0.0)
         best = int(scores.argmax())
         if not chosen and scores[best] <= single and case.most_of_a_pulse() <= double:
             break
         if scores[best] > single:
             # a known change explains a step as well as a cut that is no better than the place of one
-            near = [i for i in np.flatnonzero(allowed) if columns[i].known is not None and scores[i] > scores[best] - DOUBT / 2]
+            near = [i for i in np.flatnonzero(fine & (scores > scores[best] - DOUBT / 2)) if columns[i].known is not None]
             added = [max(near, key=lambda index: scores[index]) if near and columns[best].is_cut else best]
-        elif pair := case.pulse(given, allowed, double):
+        elif pair := case.pulse(given, fine, double):
             added = list(pair)
         else:
             break
         chosen = _refined(case, [*chosen, *added])
-    return tuple(sorted(_pruned(case, chosen, single), key=lambda index: columns[index].start))
+    return _pruned(case, chosen, single)
 
 
 def confirmed(case: Case, chosen: Sequence[int], series: int) -> tuple[int, ...]:
