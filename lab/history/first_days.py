@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from peakgate.core.files import write_whole
 from peakgate.core.verdict import Verdict
-from peakgate.reports.history import scan
+from peakgate.reports.history.columns import SHORTEST
 from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs.frame import HISTORY_COLUMNS, to_frame
@@ -97,7 +97,7 @@ def one(noise: str, seed: int) -> dict[str, Any]:
         stepped = base.copy()
         stepped[rows, SESSIONS - age :] += np.log1p(size)
         verdict = judged(frame_of(stepped))
-        wanted = SEEN if age < scan.SHORTEST else SEEN[1:]
+        wanted = SEEN if age < SHORTEST else SEEN[1:]
         found["seen"].append(sum(verdict[f"drawn.case{row:03d}"] in wanted for row in rows))
     return found
 

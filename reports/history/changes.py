@@ -19,14 +19,13 @@ import numpy as np
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.evidence import SAME_CODE
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
-from peakgate.reports.comparison.noise import Bools, Floats, Positions
-from peakgate.reports.gate.acknowledged import Accepted
-from peakgate.reports.history import scan
+from peakgate.reports.comparison.noise import Bools, Floats
+from peakgate.reports.history import scan, search
+from peakgate.reports.history.columns import LEAST_KNOWN, Series
 from peakgate.reports.history.levels import ALIKE, YOUNGEST, Change, Levels, Newest, Surprises, levels, newest
-from peakgate.reports.history.scan import Series
 from peakgate.reports.history.series import History, last_known
 from peakgate.reports.history.steps import Place, locate
-from peakgate.reports.history.suite import Shared, shared
+from peakgate.reports.history.suite import shared
 from peakgate.reports.runs.runfile import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01
@@ -81,19 +80,6 @@ class ChangePoint:
     @property
     def interval_percent(self) -> tuple[float, float]:
         return 100 * math.expm1(self.low), 100 * math.expm1(self.high)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenRegression:
-    """A slower step that no later one mended; ``remaining`` is the log ratio that is left of it."""
-
-    change: ChangePoint
-    remaining: float
-    accepted: Accepted | None = None
-
-    @property
-    def remaining_percent(self) -> float:
-        return 100 * math.expm1(self.remaining)
 
 
 class NewestLevel(NamedTuple):
@@ -163,34 +149,34 @@ def find_changes(history: History) -> Changes:
     events = [*known, *hosts]
     columns = np.vstack([columns, common.events])
     cases = scan.cases(Series(history.log_time - common.removed, gpus, columns))
-    searched = sum(each is not None for each in cases)
-    found = [case and levels(case, searched) for case in cases]
-    surprises = Surprises.of(found)
-    young = [each and newest(each, surprises, searched) for each in found]
+    there = [(row, case) for row, case in enumerate(cases) if case]
+    found = {row: levels(case, len(there)) for row, case in there}
+    surprises = Surprises.of(list(found.values()))
+    young = {row: newest(each, surprises, len(there)) for row, each in found.items()}
     if common.launch and newest(common.launch, Surprises.of([common.launch]), 1):
-        young = [None if each and _as_a_host(each, by) else each for each, by in zip(young, found, strict=True)]
-    context = _Context(history, events, len(known), found, young, searched)
+        young = {row: None if each and _as_a_host(each, found[row]) else each for row, each in young.items()}
+    context = _Context(history, events, len(known), list(found.values()))
     judged = {
-        case: context.judged(row, each, new, float(np.median(common.removed[row, each.at[-NOW:]])))
-        for row, (case, each, new) in enumerate(zip(history.cases, found, young, strict=True))
-        if each
+        history.cases[row]: context.judged(row, each, young[row], float(np.median(common.removed[row, each.at[-NOW:]])))
+        for row, each in found.items()
     }
     points = sorted(
         itertools.chain.from_iterable(each.points for each in judged.values()),
         key=lambda each: (-each.number, -abs(each.log_ratio), each.case),
     )
-    suite, launch = None, ()
+    suite: Judged | None = None
+    launch: list[tuple[Change, Place]] = []
     if common.suite and common.launch:
-        own = newest(common.suite, Surprises.of([common.suite]), 1)
-        suite = context.judged(None, common.suite, own)
-        launch = tuple((each, locate(history, None, common.launch.at, each.good, each.bad)) for each in common.launch.changes)
+        suite = context.judged(None, common.suite, newest(common.suite, Surprises.of([common.suite]), 1))
+        at = common.launch.at
+        launch = [(each, locate(history, None, at, each.good, each.bad)) for each in common.launch.changes]
     return Changes(
         tuple(points),
         {case: each.newest for case, each in judged.items() if each.newest},
         {case: each.unconfirmed for case, each in judged.items() if each.unconfirmed},
         suite,
         common.share,
-        launch,
+        tuple(launch),
     )
 
 
@@ -213,29 +199,14 @@ def _environment_changes(history: History) -> Iterator[Bools]:
 class _Context:
     """What the attribution of one case's changes needs of the others."""
 
-    def __init__(
-        self,
-        history: History,
-        events: Sequence[_Known],
-        known: int,
-        found: Sequence[Levels | None],
-        young: Sequence[Newest | None],
-        series: int,
-    ) -> None:
+    def __init__(self, history: History, events: Sequence[_Known], known: int, there: Sequence[Levels]) -> None:
         self.history, self.events, self.known = history, events, known
-        there = [each for each in found if each]
         columns = [(each, change) for each in there for change in each.changes]
         chosen = {change.column.known for _, change in columns}
         self.moved = [
-            event
-            for number, event in enumerate(events)
-            if number in chosen or _moved_newest(number, event, there, series)
+            event for number, event in enumerate(events) if number in chosen or _moved_newest(number, event, there)
         ]
-        self.cuts = [
-            (int(each.at[change.good]), int(each.at[change.bad]), change.shift)
-            for each, change in columns
-            if change.column.is_cut
-        ]
+        self.cuts = [(int(each.at[c.good]), int(each.at[c.bad])) for each, c in columns if c.column.is_cut]
         self.cases = len(there)
         self.stepped = [each for each in there if each.turns]
         self.unsteady = [each for each in there if each.turns > 1]
@@ -252,7 +223,7 @@ class _Context:
     def _unconfirmed(self, row: int | None, found: Levels, young: Newest) -> Unconfirmed:
         cut = len(found.at) - young.sessions
         place = locate(self.history, row, found.at, cut - 1, cut)
-        cause = self._cause(row, place, int(found.at[cut - 1]), int(found.at[cut]), 0.0)
+        cause = self._cause(row, place, int(found.at[cut - 1]), int(found.at[-1]))
         place = place if cause is Cause.COMMITS else place._replace(command=None)
         older = found.level(cut - 1) + found.wandered(young.sessions)
         return Unconfirmed(young.sessions, young.log_ratio, math.exp(older), cause, place)
@@ -269,7 +240,7 @@ class _Context:
         elif not column.is_cut:
             cause = Cause.DRIFT
         else:
-            cause = self._cause(row, place, int(at[change.good]), int(at[change.bad]), change.shift)
+            cause = self._cause(row, place, int(at[change.good]), int(at[change.bad]))
             cause = Cause.ENVIRONMENT if self._of_a_state(found, change) else cause
         quantile = float(noise.upper_quantile(INTERVAL_ERROR / 2, change.df))
         measured = [each for each in at.tolist() if each >= place.bad] or [place.bad]
@@ -296,8 +267,8 @@ class _Context:
         same = np.flatnonzero((gpus[:bad] == gpus[bad]) & ~after[:bad])
         return (int(same[-1]) if len(same) else max(0, bad - 1)), bad
 
-    def _cause(self, row: int | None, place: Place, good: int, bad: int, shift: float) -> Cause:
-        """Of a step after the session ``good`` and not after ``bad``; ``shift`` is 0 where it is too young to be sure."""
+    def _cause(self, row: int | None, place: Place, good: int, bad: int) -> Cause:
+        """Of a step after the session ``good`` and not after ``bad``."""
         sessions = self.history.sessions
         first, last = sessions[place.good], sessions[place.bad]
         one_commit = not first.dirty and not last.dirty and first.commit == last.commit
@@ -305,7 +276,7 @@ class _Context:
             return Cause.ENVIRONMENT
         if any(good < event.first <= bad or event.settling(bad) for event in self.moved):
             return Cause.ENVIRONMENT
-        together = sum(low < bad and good < high for low, high, _ in self.cuts)
+        together = sum(low < bad and good < high for low, high in self.cuts)
         if self.cases >= FEWEST_CASES_FOR_SUITE and together > MANY * self.cases:
             return Cause.ENVIRONMENT
         return Cause.COMMITS
@@ -325,7 +296,7 @@ def _as_a_host(young: Newest, found: Levels | None) -> bool:
     return found is not None and abs(young.log_ratio) * math.exp(found.offset) <= noise.PROCESS_OFFSET_US
 
 
-def _moved_newest(number: int, event: _Known, found: Sequence[Levels], series: int) -> bool:
+def _moved_newest(number: int, event: _Known, found: Sequence[Levels]) -> bool:
     """Whether an event of the newest few sessions moved a case, as its newest sessions alone show."""
     after = int(event.sessions.sum())
     if not 0 < after <= YOUNGEST:
@@ -338,40 +309,8 @@ def _moved_newest(number: int, event: _Known, found: Sequence[Levels], series: i
         raw = case.of(np.where(new, case.raw, case.values))
         given = raw.given(each.chosen)
         index = next(i for i, column in enumerate(case.pattern.columns) if column.known == number)
-        if given.known[0, index] > scan.LEAST_KNOWN and raw.scores(given)[index] > raw.least_score(scan.ERROR / series):
+        if given.known[0, index] > LEAST_KNOWN and raw.scores(given)[index] > raw.least_score(
+            search.ERROR / len(found)
+        ):
             return True
     return False
-
-
-def open_regressions(points: Sequence[ChangePoint], accepted: Sequence[Accepted] = ()) -> tuple[OpenRegression, ...]:
-    """The slower steps that later ones of the same case have not mended, largest first.
-
-    A step caused by commits is mended by such steps alone: a faster driver hides it and does not undo it. Accepted is
-    one that a person named with at least its size, no earlier than the day it was first measured; several steps of one
-    case are accepted as long as they are no larger together.
-    """
-    series: dict[str, list[ChangePoint]] = {}
-    for change in sorted(points, key=lambda each: each.number):
-        series.setdefault(change.case, []).append(change)
-    found = []
-    for steps in series.values():
-        left = [math.log1p(each.percent / 100) for each in accepted]
-        for index, step in enumerate(steps):
-            by_commits = step.cause is Cause.COMMITS
-            counted = [each for each in steps[index:] if each.cause is Cause.COMMITS or not by_commits]
-            remaining = min(np.cumsum([each.log_ratio for each in counted]).tolist())
-            if remaining > SMALLEST_SHIFT:
-                found.append(OpenRegression(step, remaining, _acceptance(step, remaining, accepted, left)))
-    return tuple(sorted(found, key=lambda each: (each.accepted is not None, -each.remaining, each.change.case)))
-
-
-def _acceptance(
-    step: ChangePoint, remaining: float, accepted: Sequence[Accepted], left: list[float]
-) -> Accepted | None:
-    """The first that covers the step, whose size is taken from the log ratio that is ``left`` of it."""
-    surely = remaining - (step.log_ratio - step.low)
-    for index, each in enumerate(accepted):
-        if each.case == step.case and surely <= left[index] and step.first_day <= each.day:
-            left[index] -= max(surely, 0.0)
-            return each
-    return None

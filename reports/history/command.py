@@ -102,7 +102,7 @@ def _untimed(cases: pd.DataFrame, paths: Sequence[str]) -> dict[Verdict, tuple[s
     """
     tiers = cases["run_tier"].fillna("")
     newest, earlier = cases["run"] == paths[-1], cases["run"].isin(paths[:-1]) & cases["whole"]
-    found = dict(zip(cases.loc[newest, "case"], cases.loc[newest, "verdict"], strict=True))
+    found = dict(zip(cases.loc[newest, "case"], cases.loc[newest, "verdict"].fillna(""), strict=True))
     if cases.loc[newest, "whole"].all():
         before = cases.loc[earlier & tiers.isin(tiers[newest]), "case"]
         found |= dict.fromkeys(set(before) - found.keys(), Verdict.MISSING)

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from peakgate.core.report import CellLink, CellValue, Table
 from peakgate.core.text import counted, one_line
-from peakgate.reports.history.changes import Cause, ChangePoint, OpenRegression
+from peakgate.reports.history.changes import Cause, ChangePoint
+from peakgate.reports.history.regressions import OpenRegression
 from peakgate.reports.history.series import History, Mark, commit_name
 from peakgate.reports.runs.frame import GPU_NAMES, shortly
 from peakgate.reports.runs.runfile import ENVIRONMENT

@@ -1,4 +1,4 @@
-"""The changes of one series with their sizes and places, its levels, and whether its newest sessions left them; pure."""
+"""The changes of one series with their sizes and places, and whether its newest sessions left its level; pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import numpy as np
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import SMALLEST_SHIFT
 from peakgate.reports.comparison.noise import Floats, Positions
-from peakgate.reports.history import scan
-from peakgate.reports.history.scan import Case, Column
+from peakgate.reports.history import search
+from peakgate.reports.history.columns import LEAST_KNOWN, SHORTEST, Column
+from peakgate.reports.history.hampel import FARTHEST
+from peakgate.reports.history.scan import Case
 
 ROBUST_STEPS = 4
 """Fits in which a session counts no farther from its level than its case's reach (Huber's winsorised residuals)."""
@@ -21,7 +23,7 @@ ROBUST_STEPS = 4
 NEWEST_ERROR = 0.004
 """Nominal probability that the newest sessions of any unchanged case seem to have left their level."""
 
-YOUNGEST = scan.SHORTEST - 1
+YOUNGEST = SHORTEST - 1
 
 TAIL_DF = 8.0
 """The mean of n sessions has tails no lighter than a t with so many degrees of freedom times n: single sessions of
@@ -39,7 +41,7 @@ RARE = 0.02
 
 
 class Change(NamedTuple):
-    """A change of the log level by ``shift``, after the position ``good`` of the case's sessions and not after ``bad``."""
+    """A change of the log level by ``shift``, after position ``good`` of the case's sessions and not after ``bad``."""
 
     column: Column
     shift: float
@@ -73,30 +75,6 @@ class Levels:
     def level(self, position: int) -> float:
         """Log level of the pool in this session."""
         return self.offset + float(self.steps[position])
-
-
-    def jump(self, newest: int = 0) -> float:
-        """The largest of a case's other steps from one session to the next where its noise remembers; else 0.
-
-        A step as large as those is the state's that it remembers. ``newest`` sessions do not count.
-        """
-        if not self.remembers():
-            return 0.0
-        jumps = np.abs(np.diff(self.case.values - self.steps))
-        jumps[[each.column.start - 1 for each in self.changes if each.column.is_cut]] = 0.0
-        return float(jumps[: len(jumps) - newest].max(initial=0.0))
-
-    def remembers(self) -> bool:
-        """Whether the noise of the case's sessions is surely not independent."""
-        likely = self.case.log_likelihood(self.case.given(self.chosen).squares)
-        return bool(np.exp(likely[0] - np.logaddexp.reduce(likely)) < SURELY)
-
-    def wandered(self, newest: int = 0) -> float:
-        """How far a level that wanders is from its mean in the last few sessions, before so many newest ones."""
-        if not self.remembers():
-            return 0.0
-        end = len(self.residuals) - newest
-        return float(np.median(self.residuals[max(0, end - scan.SHORTEST) : end]))
 
     @cached_property
     def turns(self) -> int:
@@ -135,14 +113,14 @@ class Levels:
         if not self.remembers:
             return 0.0
         end = len(self.residuals) - newest
-        return float(np.median(self.residuals[max(0, end - scan.SHORTEST) : end]))
+        return float(np.median(self.residuals[max(0, end - SHORTEST) : end]))
 
     def off(self, cut: int) -> Floats:
         """How far the sessions from this position on are above their GPU's level before."""
         gpus, values = self.case.pattern.design.gpus, self.case.values - self.steps
         before = np.arange(len(values)) < cut
         levels = [float(values[before & (gpus == gpu)].mean()) if gpu in gpus[:cut] else np.nan for gpu in gpus[cut:]]
-        return self.case.raw[cut:] - self.steps[cut:] - np.array(levels)
+        return np.asarray(self.case.raw[cut:] - self.steps[cut:] - np.array(levels))
 
 
 class Newest(NamedTuple):
@@ -154,7 +132,7 @@ class Newest(NamedTuple):
 
 def levels(case: Case, series: int, chosen: tuple[int, ...] | None = None, rounds: int = 2) -> Levels:
     """Search one case; the error is shared by so many series. ``chosen`` are its changes where they are known."""
-    chosen = scan.search(case, series) if chosen is None else chosen
+    chosen = search.search(case, series) if chosen is None else chosen
     columns = case.pattern.design.columns[list(chosen)]
     values = case.values
     sd = 0.0
@@ -171,11 +149,13 @@ def levels(case: Case, series: int, chosen: tuple[int, ...] | None = None, round
         shifts = covariance @ now.towards[best, list(chosen)] if len(chosen) else shifts
         fitted = shifts @ columns + _of_gpus(values - shifts @ columns, case.pattern.design.gpus)
         values = fitted + np.clip(case.raw - fitted, -case.reach, case.reach)
-    if chosen and (left := scan.confirmed(now, chosen, series)) != chosen:
+    if chosen and (left := search.confirmed(now, chosen, series)) != chosen:
         return levels(case, series, left)
-    places = [_place(case, chosen, shifts, case.raw - fitted, float(sd), place) for place in range(len(chosen))]
-    moved = tuple(best for best, _, _ in places)
-    if moved != chosen and rounds:
+    places = [_place(case, chosen, shifts, case.raw - fitted, float(sd), place=place) for place in range(len(chosen))]
+    first, last = SHORTEST, len(values) - SHORTEST
+    kept = [not case.pattern.columns[best].is_cut or first <= best + 1 <= last for best, _, _ in places]
+    moved = tuple(best for (best, _, _), old in zip(places, kept, strict=True) if old)
+    if moved != chosen and (rounds or not all(kept)):
         return levels(case, series, moved, rounds - 1)
     df = max(1.0, case.df - len(chosen))
     changes = [
@@ -184,11 +164,11 @@ def levels(case: Case, series: int, chosen: tuple[int, ...] | None = None, round
     ]
     steps = shifts @ columns if len(chosen) else np.zeros(len(values))
     n = len(values)
-    newest = [cut - 1 for cut in range(max(1, n - 2 * scan.SHORTEST), n - scan.SHORTEST + 1)]
+    newest = [cut - 1 for cut in range(max(1, n - 2 * SHORTEST), n - SHORTEST + 1)]
     informed = case.given(chosen).known[best][newest]
-    known = float(informed[-1] if informed[-1] > scan.LEAST_KNOWN else informed.max())
-    quantile = noise.upper_quantile(scan.ERROR / 2 / series / max(1, int(case.pattern.usable.sum())), df)
-    detectable = float(quantile * sd / np.sqrt(known)) if known > scan.LEAST_KNOWN else np.inf
+    known = float(informed[-1] if informed[-1] > LEAST_KNOWN else informed.max())
+    quantile = noise.upper_quantile(search.ERROR / 2 / series / max(1, int(case.pattern.usable.sum())), df)
+    detectable = float(quantile * sd / np.sqrt(known)) if known > LEAST_KNOWN else np.inf
     return Levels(
         case,
         chosen,
@@ -209,26 +189,30 @@ def _of_gpus(values: Floats, gpus: Positions) -> Floats:
 
 
 def _place(
-    case: Case, chosen: Sequence[int], shifts: Floats, residuals: Floats, sd: float, place: int
+    case: Case, chosen: Sequence[int], shifts: Floats, residuals: Floats, sd: float, *, place: int
 ) -> tuple[int, int, int]:
     """The column that fits best in the place of a chosen one, and the positions between which the change happened.
 
-    A cut is moved to where the sessions are least off their levels, none by more than `scan.FARTHEST` SDs; an odd one
-    beside it does not draw it. Places that are worse by less than `scan.DOUBT` are not told from it. What is no cut has
-    its own place.
+    A cut is moved to where the sessions are least off their levels, none by more than `FARTHEST` SDs; an odd one
+    beside it does not draw it. Places that are worse by less than `search.DOUBT` are not told from it. What is no cut
+    has its own place.
     """
     index, n = chosen[place], len(residuals)
     column = case.pattern.columns[index]
     if not column.is_cut:
-        return index, max(0, column.start - 1), max(column.start, column.end - 1 if column.known is None else column.start)
+        return (
+            index,
+            max(0, column.start - 1),
+            max(column.start, column.end - 1 if column.known is None else column.start),
+        )
     others = [case.pattern.columns[each].start for each in chosen if each != index]
-    first = max((each + scan.SHORTEST for each in others if each < column.start), default=scan.SHORTEST)
-    last = min((each - scan.SHORTEST for each in others if each > column.start), default=n - scan.SHORTEST)
+    first = max((each + SHORTEST for each in others if each < column.start), default=1)
+    last = min((each - SHORTEST for each in others if each > column.start), default=n - 1)
     cuts = np.arange(min(first, column.start), max(last, column.start) + 1)
     own = residuals + shifts[place] * (np.arange(n) >= column.start)
-    before, after = (np.minimum(np.abs(each) / sd, scan.FARTHEST) ** 2 for each in (own, own - shifts[place]))
+    before, after = (np.minimum(np.abs(each) / sd, FARTHEST) ** 2 for each in (own, own - shifts[place]))
     losses = np.cumsum(np.append(0.0, before))[cuts] + np.cumsum(np.append(0.0, after[::-1]))[::-1][cuts]
-    close = cuts[losses <= losses.min() + scan.DOUBT]
+    close = cuts[losses <= losses.min() + search.DOUBT]
     return int(cuts[losses.argmin()]) - 1, int(close[0]) - 1, int(close[-1])
 
 
@@ -242,7 +226,7 @@ def newest(found: Levels, surprises: Surprises, series: int) -> Newest | None:
         cut = n - sessions
         known = np.isin(gpus, gpus[: n - YOUNGEST])
         off = found.off(cut)[known[cut:]]
-        if cut - last < scan.SHORTEST or not len(off):
+        if cut - last < SHORTEST or not len(off):
             continue
         size = float(max(off.min(), -off.max()))  # the least of them, where all are off to one side
         if size < noise.ODD_SESSION / sessions / 2:
@@ -250,7 +234,7 @@ def newest(found: Levels, surprises: Surprises, series: int) -> Newest | None:
         raw = case.of(np.concatenate([case.values[:cut], case.raw[cut:]]))
         given = raw.given(found.chosen)
         likely = int(raw.log_likelihood(given.squares).argmax())
-        if given.known[0, cut - 1] < scan.LEAST_KNOWN:
+        if given.known[0, cut - 1] < LEAST_KNOWN:
             continue
         shift = float(given.left[likely, cut - 1] / given.known[likely, cut - 1])
         score = float(raw.scores(given)[cut - 1])
@@ -273,16 +257,15 @@ class Surprises(NamedTuple):
     sessions: int
 
     @staticmethod
-    def of(found: Sequence[Levels | None]) -> Surprises:
+    def of(found: Sequence[Levels]) -> Surprises:
         off, sds, row = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, dtype=np.intp)]
         longest = 0
         for number, each in enumerate(found):
-            if each is not None:
-                own = each.residuals[:-YOUNGEST]
-                off.append(own)
-                sds.append(own / each.sd)
-                row.append(np.full(len(own), number))
-                longest = max(longest, len(own))
+            own = each.residuals[:-YOUNGEST]
+            off.append(own)
+            sds.append(own / each.sd)
+            row.append(np.full(len(own), number))
+            longest = max(longest, len(own))
         return Surprises(np.concatenate(off), np.concatenate(sds), np.concatenate(row), longest)
 
     def explain(self, found: Levels, off: Floats, sessions: int) -> bool:

@@ -15,8 +15,8 @@ from peakgate.reports.comparison.noise import Floats, Positions
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 CANDIDATES = ((0.0, 0.0), (0.3, 1.0), (0.6, 1.0), (0.8, 1.0), (0.95, 1.0), (0.95, 0.5), (0.98, 0.8))
-"""Correlation of neighbouring sessions, which falls by this factor a session (AR(1)), and the share of the variance that
-has it; the rest is independent. The last two are a level that wanders under independent noise."""
+"""Correlation of neighbouring sessions, which falls by this factor a session (AR(1)), and the share of the variance
+that has it; the rest is independent. The last two are a level that wanders under independent noise."""
 
 PRIOR_CASES = 1.0
 """Cases that are counted beforehand, half of them independent: what one or two cases alone are judged by."""
@@ -41,7 +41,7 @@ class Design(NamedTuple):
 
 
 def correlations(gpus: Positions, *, pooled: bool) -> Floats:
-    """Each candidate's correlation matrix of sessions on these GPUs; ``pooled`` in their common order and in each's own.
+    """Each candidate's correlation matrix of sessions on these GPUs, ``pooled`` in their own order too.
 
     Which of the two it is differs: a kernel's two levels come with the process, a state with the GPU.
     """

@@ -13,10 +13,11 @@ from typing import Any
 from peakgate.core.report import CellLink, Column, Report, Row, Table
 from peakgate.core.text import cell, counted, figure, one_line, percent, sparkline
 from peakgate.reports.comparison.result import change_text
-from peakgate.reports.history.changes import ChangePoint, OpenRegression
+from peakgate.reports.history.changes import ChangePoint
 from peakgate.reports.history.chart import chart
 from peakgate.reports.history.events import ChangeOrigin, Event, mark_line, origins, origins_table, size, step_lines
 from peakgate.reports.history.levels import Change
+from peakgate.reports.history.regressions import OpenRegression
 from peakgate.reports.history.series import History, SessionFacts
 from peakgate.reports.history.steps import Place
 from peakgate.reports.history.trend import CaseFinding, Trend
@@ -102,8 +103,7 @@ def _tables(trend: Trend, links: Mapping[str, str], origin: Callable[[ChangeOrig
         regressions.append((CellLink(line, links[case]) if case in links else line,))
     found = origins(trend.history, trend.changes)
     changes = [
-        (each.case, size(each), each.cause, each.place.where, ", ".join(each.place.facts))
-        for each in trend.changes
+        (each.case, size(each), each.cause, each.place.where, ", ".join(each.place.facts)) for each in trend.changes
     ]
     return [
         *([Table(f"Open regressions ({_still_open(trend)})", ("regression",), regressions)] if regressions else []),
@@ -203,7 +203,7 @@ def remarks(trend: Trend) -> list[str]:
     if (earlier := len(trend.history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{counted(earlier, 'earlier change')} of driver or GPU")
     if (gpus := trend.history.gpus) > 1:
-        remarks.insert(0, f"{gpus} GPUs: the sessions of all of them are judged together, each about the level of its own GPU")
+        remarks.insert(0, f"{gpus} GPUs: their sessions are judged together, each about the level of its own GPU")
     remarks += [launch_line(*each, trend.history) for each in trend.launch]
     if retired := trend.history.retired:
         verb = "is" if len(retired) == 1 else "are"

@@ -21,77 +21,14 @@ from typing import NamedTuple
 
 import numpy as np
 from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.noise import Bools, Floats, Positions
+from peakgate.reports.comparison.noise import Bools, Floats
 from peakgate.reports.history import memory
-from peakgate.reports.history.memory import Design
-
-ERROR = 0.005
-"""Nominal probability that any unchanged series of a history has a change."""
-
-SHORTEST = 5
-"""Sessions that a change needs on either side."""
-
-REACH = 4
-FARTHEST = 3.5
-"""Hampel's filter: the neighbours on either side, and how many SDs from their median a session counts."""
-
-MOST_ODD = 0.1
-"""No more of a case's sessions are odd; what more of them do is its noise."""
-
-DOUBT = 5.0
-"""Places whose misfit, in variances, is this close to the best are not separated: the 97th percentile of chi-square."""
-
-LEAST_KNOWN = 0.4
-"""A column is tried where its coefficient's variance is at most one over this many sessions': GPUs measured once or
-twice say little."""
-
-RAMP, RAMP_GRID = 20, 10
-"""A slow change takes so many sessions at least; it begins and ends at every so many."""
-
-MOST_CHANGES = 12
+from peakgate.reports.history.columns import LEAST_KNOWN, SHORTEST, Pattern, Series, pattern
+from peakgate.reports.history.hampel import hampel
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 SURELY = 0.1
 """Posterior probability below which something is taken as not so."""
-
-
-class Series(NamedTuple):
-    """Log times (case, session) with NaN where a session has none, the GPU of each session and the known changes.
-
-    ``known`` (change, session) is true in the sessions that come after each change of the environment on their GPU.
-    """
-
-    values: Floats
-    gpus: Positions
-    known: Bools
-
-
-class Column(NamedTuple):
-    """What a column stands for: a cut before position ``start``, the ``known`` change, or a ramp to ``end``."""
-
-    start: int
-    end: int
-    known: int | None = None
-
-    @property
-    def is_cut(self) -> bool:
-        return self.known is None and self.start == self.end
-
-    @property
-    def is_slow(self) -> bool:
-        return self.known is None and self.start != self.end
-
-
-class Pattern(NamedTuple):
-    """Sessions that some cases have, and the design of all columns over them.
-
-    ``pairs`` are the first and the second cut of every step that is undone, and each candidate's information on it.
-    """
-
-    at: Positions
-    columns: tuple[Column, ...]
-    design: Design
-    usable: Bools
-    pairs: tuple[Positions, Positions, Floats]
 
 
 @dataclass(frozen=True)
@@ -135,7 +72,7 @@ class Case:
         """What is left to explain when these columns are in the regression."""
         every, gram = list(chosen), self.pattern.design.gram
         rows = gram[:, every]
-        solved = np.linalg.solve(rows[:, :, every], rows) if every else rows
+        solved = np.asarray(np.linalg.solve(rows[:, :, every], rows) if every else rows, dtype=np.float64)
         own = self.towards[:, every]
         known = np.diagonal(gram, axis1=1, axis2=2) - np.einsum("mck,mck->mk", rows, solved)
         left = self.towards - np.einsum("mc,mck->mk", own, solved)
@@ -202,20 +139,19 @@ def cases(series: Series) -> list[Case | None]:
     values, (filtered, reach) = series.values, hampel(series.values, series.gpus)
     there = np.isfinite(values)
     groups: dict[bytes, list[int]] = {}
-    for row in np.flatnonzero(there.sum(axis=1) >= 2 * SHORTEST - 2):
-        groups.setdefault(there[row].tobytes(), []).append(int(row))
+    for row in np.flatnonzero(there.sum(axis=1) >= 2 * SHORTEST - 2).tolist():
+        groups.setdefault(there[row].tobytes(), []).append(row)
     made: dict[int, Case] = {}
     for rows in groups.values():
         own = pattern(np.flatnonzero(there[rows[0]]), series)
         if own.design.df < 2:
             continue
-        towards, squares, double = _products(own, filtered[rows][:, own.at])
-        for row, *products in zip(rows, towards, squares, double, strict=True):
-            made[row] = Case(own, values[row, own.at], filtered[row, own.at], reach[row], *products, 0.0, 0.0, np.zeros(1))
-    found: list[Case | None] = [None] * len(values)
-    for row, case in zip(made, _moderated(list(made.values())), strict=True):
-        found[row] = case
-    return found
+        products = _products(own, filtered[rows][:, own.at])
+        for row, towards, squares, double in zip(rows, *products, strict=True):
+            series_of = values[row, own.at], filtered[row, own.at], float(reach[row])
+            made[row] = Case(own, *series_of, towards, squares, double, 0.0, 0.0, np.zeros(1))
+    moderated = dict(zip(made, _moderated(list(made.values())), strict=True))
+    return [moderated.get(row) for row in range(len(values))]
 
 
 def _products(pattern: Pattern, values: Floats) -> tuple[Floats, Floats, Floats]:
@@ -245,6 +181,10 @@ def _moderated(made: Sequence[Case]) -> Iterator[Case]:
     posterior, df = noise.squeeze(variance, own_df, typical)
     prior_df = df - own_df
     prior = np.maximum((posterior * df - own_df * variance) / np.maximum(prior_df, 1e-9), noise.CASE_SD_FLOOR**2)
+    # A case that is noisier than its kind is no draw from it (Phipson et al., Robust hyperparameter estimation, 2016).
+    fine = prior_df > 0
+    alike = special.fdtrc(own_df[fine], prior_df[fine], variance[fine] / prior[fine])
+    prior_df[fine] *= np.minimum(1.0, 2 * alike)
     drawn = [
         replace(case, prior_variance=float(each), prior_df=float(degrees))
         for case, each, degrees in zip(made, prior, prior_df, strict=True)
@@ -261,195 +201,3 @@ def _best_gain(case: Case) -> Floats:
     """The most that one column that may be tried explains, for each candidate."""
     known = np.diagonal(case.pattern.design.gram, axis1=1, axis2=2)[:, case.pattern.usable]
     return np.asarray((case.towards[:, case.pattern.usable] ** 2 / known).max(axis=1, initial=0.0))
-
-
-def hampel(values: Floats, gpus: Positions) -> tuple[Floats, Floats]:
-    """The values with each no farther from the median of its neighbours than its case's reach, and those.
-
-    The levels of the GPUs are taken out for it by median polish.
-    """
-    variance = np.zeros(len(values))
-    offset = np.zeros_like(values)
-    middle = np.zeros_like(values)
-    for _ in range(3 if len(set(gpus.tolist())) > 1 else 1):
-        middle = running_median(values - offset)
-        for gpu in set(gpus.tolist()):
-            own = gpus == gpu
-            offset[:, own] = _nanmedian(values[:, own] - middle[:, own])[:, None]
-    if len(set(gpus.tolist())) == 1:
-        offset[:] = 0.0
-        middle = running_median(values)
-    counts = np.isfinite(values).sum(axis=1)
-    packed_values = packed(values - offset)
-    differences = np.abs(np.diff(packed_values, axis=1))
-    sds = noise.MAD_TO_SD * _nanmedian(differences) / math.sqrt(2) * counts / np.maximum(counts - 0.8, 0.2)
-    typical = _nanmedian(values)
-    known = counts > 2
-    if known.any():
-        squeezed, _ = noise.squeeze(sds[known] ** 2, np.maximum(0.37 * (counts[known] - 1.0), 0.5), typical[known])
-        variance[known] = np.maximum(squeezed, sds[known] ** 2)
-    fitted = middle + offset
-    there = np.isfinite(values).any(axis=1)
-    often = np.zeros(len(values))
-    often[there] = np.nanquantile(np.abs(values - fitted)[there], 1 - MOST_ODD, axis=1)
-    reach = np.maximum(FARTHEST * np.sqrt(np.maximum(variance, noise.CASE_SD_FLOOR**2)), often)[:, None]
-    return fitted + np.clip(values - fitted, -reach, reach), reach[:, 0]
-
-
-def packed(values: Floats) -> Floats:
-    """Each row's values moved to the front, NaN after them."""
-    order = np.argsort(~np.isfinite(values), axis=1, kind="stable")
-    return np.asarray(np.take_along_axis(values, order, axis=1))
-
-
-def running_median(values: Floats) -> Floats:
-    """The median of each value and its REACH neighbours on either side, among those that are there."""
-    order = np.argsort(~np.isfinite(values), axis=1, kind="stable")
-    front = np.pad(np.take_along_axis(values, order, axis=1), ((0, 0), (REACH, REACH)), constant_values=np.nan)
-    windows = np.lib.stride_tricks.sliding_window_view(front, 2 * REACH + 1, axis=1)
-    middle = _nanmedian(windows.reshape(-1, 2 * REACH + 1)).reshape(values.shape)
-    found = np.full_like(values, np.nan)
-    np.put_along_axis(found, order, middle, axis=1)
-    return found
-
-
-def _nanmedian(values: Floats) -> Floats:
-    """The median of each row; 0 of none."""
-    if not values.shape[1]:
-        return np.zeros(len(values))
-    counts = np.isfinite(values).sum(axis=1)
-    ordered = np.sort(values, axis=1)  # NaN last
-    low = np.take_along_axis(ordered, np.maximum((counts - 1) // 2, 0)[:, None], axis=1)[:, 0]
-    high = np.take_along_axis(ordered, np.minimum(counts // 2, values.shape[1] - 1)[:, None], axis=1)[:, 0]
-    return np.where(counts > 0, (low + high) / 2, 0.0)
-
-
-def pattern(at: Positions, series: Series) -> Pattern:
-    """All columns over these sessions: cuts, known changes, ramps; which of them may be tried."""
-    n = len(at)
-    place = np.arange(n)
-    named = [Column(cut, cut) for cut in range(1, n)]
-    rows = [(place >= cut).astype(float) for cut in range(1, n)]
-    for number, known in enumerate(series.known[:, at]):
-        named.append(Column(int(known.argmax()), int(n - 1 - (~known)[::-1].argmax()) + 1, number))
-        rows.append(known.astype(float))
-    grid = [*range(0, n - RAMP_GRID, RAMP_GRID), n - 1]
-    for start in grid:
-        for end in grid:
-            if end - start >= RAMP:
-                named.append(Column(start, end))
-                rows.append(np.clip((place - start) / (end - start), 0.0, 1.0))
-    columns = np.array(rows)
-    made = memory.design(series.gpus[at], columns, pooled=len(set(series.gpus.tolist())) > 1)
-    after = np.where(columns >= 1, 1, 0).sum(axis=1)
-    before = np.where(columns <= 0, 1, 0).sum(axis=1)
-    is_ramp = np.array([each.is_slow for each in named])
-    enough = is_ramp | (np.minimum(after, before) >= SHORTEST)
-    informative = np.diagonal(made.gram[0]) > LEAST_KNOWN
-    usable = enough & informative
-    return Pattern(at, tuple(named), made, usable, _pairs(made, np.flatnonzero(usable[: n - 1])))
-
-
-def _pairs(made: Design, cuts: Positions) -> tuple[Positions, Positions, Floats]:
-    first, second = (cuts[each] for each in np.triu_indices(len(cuts), 1))
-    far = second - first >= SHORTEST
-    first, second = first[far], second[far]
-    known = np.diagonal(made.gram, axis1=1, axis2=2)
-    spread = known[:, first] + known[:, second] - 2 * made.gram[:, first, second]
-    fine = spread[0] > LEAST_KNOWN
-    return first[fine], second[fine], spread[:, fine]
-
-
-def usable(case: Case, chosen: Sequence[int]) -> Bools:
-    """Which columns may be added to the chosen ones: cuts far enough from the others, nothing twice."""
-    found = case.pattern.usable.copy()
-    found[list(chosen)] = False
-    cuts = len(case.pattern.at) - 1
-    for index in chosen:
-        column = case.pattern.columns[index]
-        if column.is_cut or column.known is not None:
-            near = slice(max(0, column.start - SHORTEST), min(cuts, column.start + SHORTEST - 1))
-            found[near] = False
-    return found
-
-
-def search(case: Case, series: int) -> tuple[int, ...]:
-    """The columns of a case that are changes, in the order of their places; the error is shared by so many series.
-
-    Where one is slow, steps alone are preferred if they explain as much for what they need (Schwarz's criterion).
-    """
-    columns = case.pattern.columns
-    found = _stepwise(case, series, case.pattern.usable)
-    if any(columns[index].is_slow for index in found):
-        steps = _stepwise(case, series, case.pattern.usable & [not each.is_slow for each in columns])
-        found = max(found, steps, key=lambda chosen: _criterion(case, chosen))
-    return tuple(sorted(found, key=lambda index: columns[index].start))
-
-
-def _criterion(case: Case, chosen: Sequence[int]) -> float:
-    """Schwarz's: a step has a place and a size, a slow change two places."""
-    numbers = sum(2 + case.pattern.columns[index].is_slow for index in chosen)
-    likely = np.logaddexp.reduce(case.log_likelihood(case.given(chosen).squares))
-    return float(likely) - numbers / 2 * math.log(len(case.raw))
-
-
-def _stepwise(case: Case, series: int, allowed: Bools) -> list[int]:
-    """The columns among the allowed that are chosen one after the other, the best first, and stay."""
-    columns = case.pattern.columns
-    chosen: list[int] = []
-    tried = max(1, int(case.pattern.usable.sum()))
-    single = case.least_score(ERROR / series / tried)
-    double = case.least_score(ERROR / series / tried / max(1, tried / 2))
-    while len(chosen) < MOST_CHANGES:
-        fine = allowed & usable(case, chosen)
-        given = case.given(chosen)
-        scores = np.where(fine, case.scores(given), 0.0)
-        best = int(scores.argmax())
-        if not chosen and scores[best] <= single and case.most_of_a_pulse() <= double:
-            break
-        if scores[best] > single:
-            # a known change explains a step as well as a cut that is no better than the place of one
-            near = [i for i in np.flatnonzero(fine & (scores > scores[best] - DOUBT / 2)) if columns[i].known is not None]
-            added = [max(near, key=lambda index: scores[index]) if near and columns[best].is_cut else best]
-        elif pair := case.pulse(given, fine, double):
-            added = list(pair)
-        else:
-            break
-        chosen = _refined(case, [*chosen, *added])
-    return _pruned(case, chosen, single)
-
-
-def confirmed(case: Case, chosen: Sequence[int], series: int) -> tuple[int, ...]:
-    """Those of the chosen columns that are changes of these values too."""
-    tried = max(1, int(case.pattern.usable.sum()))
-    return tuple(sorted(_pruned(case, list(chosen), case.least_score(ERROR / series / tried)), key=chosen.index))
-
-
-def _refined(case: Case, chosen: list[int]) -> list[int]:
-    """The same with each cut moved to where the series is likeliest, the others staying."""
-    for _ in range(3 if len(chosen) > 1 else 0):
-        moved = False
-        for place, index in enumerate(chosen):
-            if not case.pattern.columns[index].is_cut:
-                continue
-            others = chosen[:place] + chosen[place + 1 :]
-            allowed = usable(case, others)
-            allowed[len(case.pattern.at) - 1 :] = False
-            scores = np.where(allowed, case.scores(case.given(others)), -1.0)
-            best = int(scores.argmax())
-            if scores[best] > scores[index] and best != index:
-                chosen[place], moved = best, True
-        if not moved:
-            break
-    return chosen
-
-
-def _pruned(case: Case, chosen: list[int], least: float) -> list[int]:
-    """The same without those that the others make superfluous, the faintest first."""
-    while chosen:
-        own = [case.scores(case.given([each for each in chosen if each != index]))[index] for index in chosen]
-        faintest = int(np.argmin(own))
-        if own[faintest] > least:
-            break
-        del chosen[faintest]
-    return chosen

@@ -15,12 +15,12 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.noise import Bools, Floats, Positions
 from peakgate.reports.history import scan
+from peakgate.reports.history.columns import SHORTEST, Series
 from peakgate.reports.history.levels import Levels, levels
-from peakgate.reports.history.scan import Series
 
 HUBER, BISQUARE = 1.345, 4.685
-"""SDs from which a case's weight falls, at first, and at which it is none, at last: 95 % efficient for normal noise (Huber
-1981; Beaton and Tukey 1974)."""
+"""SDs from which a case's weight falls, at first, and at which it is none, at last: 95 % efficient for normal noise
+(Huber 1981; Beaton and Tukey 1974)."""
 
 ITERATIONS = 20
 
@@ -48,9 +48,9 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
     none = Shared(nothing, nothing, None, None, np.zeros_like(log_time), known[:0])
     there = np.isfinite(log_time)
     enough = there.mean(axis=0) > 0.5
-    if len(log_time) < FEWEST_CASES_FOR_SUITE or enough.sum() < 2 * scan.SHORTEST:
+    if len(log_time) < FEWEST_CASES_FOR_SUITE or enough.sum() < 2 * SHORTEST:
         return none
-    share, per_launch, shortness, error = _common(log_time)
+    share, per_launch, shortness, error = _common(log_time, gpus)
     share, per_launch = (np.where(enough, each, np.nan) for each in (share, per_launch))
     (suite,), (launch,) = (scan.cases(Series(each[None], gpus, known)) for each in (share, per_launch))
     if suite is None or launch is None:
@@ -58,7 +58,9 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
     of_suite, of_launch = levels(suite, 1), levels(launch, 1)
     kept_share, of_all = _retained(of_suite, known, log_time, np.ones_like(shortness))
     kept_launch, hosts = _retained(of_launch, known, log_time, shortness)
-    removed = _certain(share - kept_share, gpus, error[0]) + _certain(per_launch - kept_launch, gpus, error[1]) * shortness
+    removed = (
+        _certain(share - kept_share, gpus, error[0]) + _certain(per_launch - kept_launch, gpus, error[1]) * shortness
+    )
     events = np.array([*of_all, *hosts], dtype=bool).reshape(-1, len(nothing))
     return Shared(share, per_launch, of_suite, of_launch, removed, events)
 
@@ -78,10 +80,14 @@ def _means(series: Floats, gpus: Positions) -> Floats:
     return found
 
 
-def _common(log_time: Floats) -> tuple[Floats, Floats, Floats, tuple[Floats, Floats]]:
+def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Floats, tuple[Floats, Floats]]:
     """The share and the microseconds of each session, one over each case's time as a column, and both's variances."""
     usual = np.nanmedian(log_time, axis=1, keepdims=True)
     off = log_time - usual
+    for gpu in set(gpus.tolist()):
+        own = np.flatnonzero(gpus == gpu)
+        if len(own) >= SHORTEST:
+            off[:, own] -= np.nan_to_num(np.nanmedian(off[:, own], axis=1, keepdims=True))
     shortness = np.exp(-usual)
     sd = np.maximum(noise.MAD_TO_SD * np.nanmedian(np.abs(off), axis=1, keepdims=True), noise.CASE_SD_FLOOR)
     there = np.isfinite(off)
@@ -91,24 +97,30 @@ def _common(log_time: Floats) -> tuple[Floats, Floats, Floats, tuple[Floats, Flo
     for _ in range(ITERATIONS):
         most = MOST_INFLUENCE * np.minimum(known, most).sum()
     bounded = np.minimum(1.0, most / known) if len(known) * MOST_INFLUENCE > 1 else 1.0
-    share = np.nanmedian(np.where(there, log_time - usual, np.nan), axis=0) if there.any() else off[0]
+    share = np.nanmedian(np.where(there, off, np.nan), axis=0) if there.any() else off[0]
     per_launch = np.zeros_like(share)
     for iteration in range(ITERATIONS):
         left = np.abs(off - share - per_launch * shortness) / sd
-        huber, bisquare = np.minimum(1.0, HUBER / np.maximum(left, 1e-9)), np.maximum(0.0, 1 - (left / BISQUARE) ** 2) ** 2
+        huber, bisquare = (
+            np.minimum(1.0, HUBER / np.maximum(left, 1e-9)),
+            np.maximum(0.0, 1 - (left / BISQUARE) ** 2) ** 2,
+        )
         weight = there * bounded / sd**2 * (huber if iteration < ITERATIONS / 2 else bisquare)
         one, cross = weight.sum(axis=0), (weight * shortness).sum(axis=0)
         square = (weight * shortness**2).sum(axis=0) + noise.PROCESS_OFFSET_US**-2
         first, second = (weight * off).sum(axis=0), (weight * off * shortness).sum(axis=0)
         determinant = np.maximum(one * square - cross**2, 1e-9)
-        share, per_launch = (first * square - second * cross) / determinant, (one * second - cross * first) / determinant
+        share, per_launch = (
+            (first * square - second * cross) / determinant,
+            (one * second - cross * first) / determinant,
+        )
     expected = per_launch * shortness
     shows = there & (np.abs(expected) > 2 * sd)
     along = shows & ((off - share) / np.where(shows, expected, 1.0) > ALONG)
     few = shows.any(axis=0) & (
         (shows.sum(axis=0) < MOST_INFLUENCE * len(off)) | (along.sum(axis=0) < SHARED * shows.sum(axis=0))
     )
-    alone = np.nanmedian(np.where(there, log_time - usual, np.nan), axis=0)
+    alone = np.nanmedian(np.where(there, off, np.nan), axis=0)
     errors = square / determinant, one / determinant
     return np.where(few, alone, share), np.where(few, 0.0, per_launch), shortness, errors
 

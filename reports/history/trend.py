@@ -23,20 +23,11 @@ from peakgate.core.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exi
 from peakgate.reports.comparison.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.reports.comparison.result import WORST_FIRST, change_text
 from peakgate.reports.gate.acknowledged import Accepted
-from peakgate.reports.history import scan
-from peakgate.reports.history.changes import (
-    ChangePoint,
-    Cause,
-    Changes,
-    Judged,
-    NewestLevel,
-    OpenRegression,
-    Unconfirmed,
-    find_changes,
-    open_regressions,
-)
+from peakgate.reports.history.changes import Cause, ChangePoint, Changes, Judged, NewestLevel, Unconfirmed, find_changes
+from peakgate.reports.history.columns import SHORTEST
 from peakgate.reports.history.events import Event, events
 from peakgate.reports.history.levels import Change
+from peakgate.reports.history.regressions import OpenRegression, open_regressions
 from peakgate.reports.history.series import LEFT, History
 from peakgate.reports.history.steps import Place
 from peakgate.reports.runs.frame import tidy
@@ -44,7 +35,7 @@ from peakgate.reports.runs.frame import tidy
 RECENT = 35
 """A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found."""
 
-FEWEST_TO_JUDGE = 2 * scan.SHORTEST
+FEWEST_TO_JUDGE = 2 * SHORTEST
 """So many sessions a case needs, five on either side of a step."""
 
 MOST_COMMANDS = 3
@@ -224,7 +215,7 @@ def _finding(
     else:
         text = "too few sessions of one GPU to show a step"
         if least is not None:
-            text = f"one of {percent(least)} in the newest {scan.SHORTEST} sessions would show"
+            text = f"one of {percent(least)} in the newest {SHORTEST} sessions would show"
         noisy = newest.detectable > WIDEST_RESOLVABLE
         doubt = [f"too noisy to decide on {percent(100 * math.expm1(WIDEST_RESOLVABLE))}"] if noisy and least else []
         accepted = [
@@ -245,7 +236,7 @@ def _finding(
 def _not_confirmed(finding: CaseFinding, step: Unconfirmed) -> CaseFinding:
     """The same case with what its newest sessions show."""
     change_percent = 100 * math.expm1(step.log_ratio)
-    more = counted(scan.SHORTEST - step.sessions, "more session")
+    more = counted(SHORTEST - step.sessions, "more session")
     settled = f"{more} will settle it" + (f", or {step.place.command}" if step.place.command else "")
     newest = "newest session" if step.sessions == 1 else f"newest {step.sessions} sessions"
     text = (

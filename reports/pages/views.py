@@ -259,6 +259,4 @@ def case_page(model: Model, number: int, sessions: Sequence[Row], trail: Sequenc
 def _steps(model: Model, own: Sequence[ChangePoint]) -> Table:
     """The change points of a case, each leading to its origin."""
     pages = {id(change): model.origin(each.name) for each in model.origins for change in each.changes}
-    return Table(
-        "Change points", ("step",), [(CellLink(step_line(each), f"../{pages[id(each)]}"),) for each in own]
-    )
+    return Table("Change points", ("step",), [(CellLink(step_line(each), f"../{pages[id(each)]}"),) for each in own])

@@ -17,7 +17,8 @@ from peakgate.core.errors import PeakgateError
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.gate.acknowledged import Accepted, load, load_regressions
 from peakgate.reports.history import changes
-from peakgate.reports.history.changes import Cause, ChangePoint, open_regressions
+from peakgate.reports.history.changes import Cause, ChangePoint
+from peakgate.reports.history.regressions import open_regressions
 from peakgate.reports.history.series import History
 from synthetic_runs import LADDER, document, save, slower
 from test_history_command import PAD

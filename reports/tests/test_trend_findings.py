@@ -12,10 +12,11 @@ import pytest
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history import trend
-from peakgate.reports.history.changes import Cause, ChangePoint, NewestLevel, OpenRegression, Unconfirmed
+from peakgate.reports.history.changes import Cause, ChangePoint, NewestLevel, Unconfirmed
+from peakgate.reports.history.regressions import OpenRegression
 from peakgate.reports.history.steps import Place
-from peakgate.reports.history.trend import RECENT, CaseFinding, Trend
-from test_history_trend import history, quiet, session
+from peakgate.reports.history.trend import CaseFinding, Trend
+from test_history_trend import history, quiet
 
 PLACE = Place(3, 5, 1, "after session 3", ("machine code: the same",), "peakgate ab a b")
 ACCEPTED = Accepted("a.b", 5.0, "meant", date(2026, 11, 22))
@@ -26,9 +27,7 @@ def step(log_ratio: float, since: int = 10) -> ChangePoint:
     return ChangePoint("a.b", "GPU-1", Cause.COMMITS, PLACE, 5, date(2026, 11, 5), since, 100.0, log_ratio, *bounds)
 
 
-def found(
-    points: list[ChangePoint], *left: OpenRegression, detectable: float = 0.01
-) -> CaseFinding:
+def found(points: list[ChangePoint], *left: OpenRegression, detectable: float = 0.01) -> CaseFinding:
     return trend._finding("a.b", NewestLevel(104.0, detectable), points, left)
 
 
@@ -175,10 +174,9 @@ def test_a_history_in_one_word_and_its_exit_code(
     assert whole.counts == {each: verdicts.count(each) for each in verdicts}
 
 
-def together_of(log_time: np.ndarray, **facts: list[Any]) -> CaseFinding | None:
+def together_of(log_time: np.ndarray) -> CaseFinding | None:
     """What is found of all cases together."""
-    kept = [session(each, **{name: values[each] for name, values in facts.items()}) for each in range(log_time.shape[1])]
-    return trend.find_trend(history(log_time, kept)).together
+    return trend.find_trend(history(log_time)).together
 
 
 @pytest.mark.parametrize(("cases", "sessions", "judged"), [(10, 10, True), (9, 10, False), (10, 9, False)])

@@ -1,0 +1,118 @@
+"""Which columns are changes of a series: chosen stepwise, tried again and moved; pure numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from peakgate.reports.comparison.noise import Bools
+from peakgate.reports.history.columns import SHORTEST
+from peakgate.reports.history.scan import Case
+
+ERROR = 0.005
+"""Nominal probability that any unchanged series of a history has a change."""
+
+DOUBT = 5.0
+"""Places whose misfit, in variances, is this close to the best are not separated: the 97th percentile of chi-square."""
+
+MOST_CHANGES = 12
+
+
+def usable(case: Case, chosen: Sequence[int]) -> Bools:
+    """Which columns may be added to the chosen ones: cuts far enough from the others, nothing twice."""
+    found = case.pattern.usable.copy()
+    found[list(chosen)] = False
+    cuts = len(case.pattern.at) - 1
+    for index in chosen:
+        column = case.pattern.columns[index]
+        if column.is_cut or column.known is not None:
+            near = slice(max(0, column.start - SHORTEST), min(cuts, column.start + SHORTEST - 1))
+            found[near] = False
+    return found
+
+
+def search(case: Case, series: int) -> tuple[int, ...]:
+    """The columns of a case that are changes, in the order of their places; the error is shared by so many series.
+
+    Where one is slow, steps alone are preferred if they explain as much for what they need (Schwarz's criterion).
+    """
+    columns = case.pattern.columns
+    found = _stepwise(case, series, case.pattern.usable)
+    if any(columns[index].is_slow for index in found):
+        steps = _stepwise(case, series, case.pattern.usable & [not each.is_slow for each in columns])
+        found = max(found, steps, key=lambda chosen: _criterion(case, chosen))
+    return tuple(sorted(found, key=lambda index: columns[index].start))
+
+
+def _criterion(case: Case, chosen: Sequence[int]) -> float:
+    """Schwarz's: a step has a place and a size, a slow change two places."""
+    numbers = sum(2 + case.pattern.columns[index].is_slow for index in chosen)
+    likely = np.logaddexp.reduce(case.log_likelihood(case.given(chosen).squares))
+    return float(likely) - numbers / 2 * math.log(len(case.raw))
+
+
+def _stepwise(case: Case, series: int, allowed: Bools) -> list[int]:
+    """The columns among the allowed that are chosen one after the other, the best first, and stay."""
+    columns = case.pattern.columns
+    chosen: list[int] = []
+    tried = max(1, int(case.pattern.usable.sum()))
+    single = case.least_score(ERROR / series / tried)
+    double = case.least_score(ERROR / series / tried / max(1, tried / 2))
+    while len(chosen) < MOST_CHANGES:
+        fine = allowed & usable(case, chosen)
+        given = case.given(chosen)
+        scores = np.where(fine, case.scores(given), 0.0)
+        best = int(scores.argmax())
+        if not chosen and scores[best] <= single and case.most_of_a_pulse() <= double:
+            break
+        if scores[best] > single:
+            # a known change explains a step as well as a cut that is no better than the place of one
+            near = [
+                i
+                for i in np.flatnonzero(fine & (scores > scores[best] - DOUBT / 2)).tolist()
+                if columns[i].known is not None
+            ]
+            added = [max(near, key=lambda index: scores[index]) if near and columns[best].is_cut else best]
+        elif pair := case.pulse(given, fine, double):
+            added = list(pair)
+        else:
+            break
+        chosen = _refined(case, [*chosen, *added])
+    return _pruned(case, chosen, single)
+
+
+def confirmed(case: Case, chosen: Sequence[int], series: int) -> tuple[int, ...]:
+    """Those of the chosen columns that are changes of these values too."""
+    tried = max(1, int(case.pattern.usable.sum()))
+    return tuple(sorted(_pruned(case, list(chosen), case.least_score(ERROR / series / tried)), key=chosen.index))
+
+
+def _refined(case: Case, chosen: list[int]) -> list[int]:
+    """The same with each cut moved to where the series is likeliest, the others staying."""
+    for _ in range(3 if len(chosen) > 1 else 0):
+        moved = False
+        for place, index in enumerate(chosen):
+            if not case.pattern.columns[index].is_cut:
+                continue
+            others = chosen[:place] + chosen[place + 1 :]
+            allowed = usable(case, others)
+            allowed[len(case.pattern.at) - 1 :] = False
+            scores = np.where(allowed, case.scores(case.given(others)), -1.0)
+            best = int(scores.argmax())
+            if scores[best] > scores[index] and best != index:
+                chosen[place], moved = best, True
+        if not moved:
+            break
+    return chosen
+
+
+def _pruned(case: Case, chosen: list[int], least: float) -> list[int]:
+    """The same without those that the others make superfluous, the faintest first."""
+    while chosen:
+        own = [case.scores(case.given([each for each in chosen if each != index]))[index] for index in chosen]
+        faintest = int(np.argmin(own))
+        if own[faintest] > least:
+            break
+        del chosen[faintest]
+    return chosen
