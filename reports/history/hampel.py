@@ -28,15 +28,15 @@ def hampel(values: Floats, gpus: Positions) -> tuple[Floats, Floats]:
         middle = running_median(values - offset)
         for gpu in set(gpus.tolist()):
             own = gpus == gpu
-            offset[:, own] = _nanmedian(values[:, own] - middle[:, own])[:, None]
+            offset[:, own] = row_medians(values[:, own] - middle[:, own])[:, None]
     if len(set(gpus.tolist())) == 1:
         offset[:] = 0.0
         middle = running_median(values)
     counts = np.isfinite(values).sum(axis=1)
     packed_values = packed(values - offset)
     differences = np.abs(np.diff(packed_values, axis=1))
-    sds = noise.MAD_TO_SD * _nanmedian(differences) / math.sqrt(2) * counts / np.maximum(counts - 0.8, 0.2)
-    typical = _nanmedian(values)
+    sds = noise.MAD_TO_SD * row_medians(differences) / math.sqrt(2) * counts / np.maximum(counts - 0.8, 0.2)
+    typical = row_medians(values)
     known = counts > 2
     if known.any():
         squeezed, _ = noise.squeeze(sds[known] ** 2, np.maximum(0.37 * (counts[known] - 1.0), 0.5), typical[known])
@@ -60,13 +60,13 @@ def running_median(values: Floats) -> Floats:
     order = np.argsort(~np.isfinite(values), axis=1, kind="stable")
     front = np.pad(np.take_along_axis(values, order, axis=1), ((0, 0), (REACH, REACH)), constant_values=np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(front, 2 * REACH + 1, axis=1)
-    middle = _nanmedian(windows.reshape(-1, 2 * REACH + 1)).reshape(values.shape)
+    middle = row_medians(windows.reshape(-1, 2 * REACH + 1)).reshape(values.shape)
     found = np.full_like(values, np.nan)
     np.put_along_axis(found, order, middle, axis=1)
     return found
 
 
-def _nanmedian(values: Floats) -> Floats:
+def row_medians(values: Floats) -> Floats:
     """The median of each row; 0 of none."""
     if not values.shape[1]:
         return np.zeros(len(values))

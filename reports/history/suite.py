@@ -16,6 +16,7 @@ from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.noise import Bools, Floats, Positions
 from peakgate.reports.history import scan
 from peakgate.reports.history.columns import SHORTEST, Series
+from peakgate.reports.history.hampel import packed, row_medians
 from peakgate.reports.history.levels import Levels, levels
 
 HUBER, BISQUARE = 1.345, 4.685
@@ -47,8 +48,11 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
     nothing = np.zeros(log_time.shape[1])
     none = Shared(nothing, nothing, None, None, np.zeros_like(log_time), known[:0])
     there = np.isfinite(log_time)
-    enough = there.mean(axis=0) > 0.5
-    if len(log_time) < FEWEST_CASES_FOR_SUITE or enough.sum() < 2 * SHORTEST:
+    usual = there.mean(axis=1) > 0.5
+    if usual.sum() < FEWEST_CASES_FOR_SUITE:
+        return none
+    enough = there[usual].mean(axis=0) > 0.5
+    if enough.sum() < 2 * SHORTEST:
         return none
     share, per_launch, shortness, error = _common(log_time, gpus)
     share, per_launch = (np.where(enough, each, np.nan) for each in (share, per_launch))
@@ -82,22 +86,24 @@ def _means(series: Floats, gpus: Positions) -> Floats:
 
 def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Floats, tuple[Floats, Floats]]:
     """The share and the microseconds of each session, one over each case's time as a column, and both's variances."""
-    usual = np.nanmedian(log_time, axis=1, keepdims=True)
+    usual = row_medians(log_time)[:, None]
     off = log_time - usual
     for gpu in set(gpus.tolist()):
         own = np.flatnonzero(gpus == gpu)
         if len(own) >= SHORTEST:
-            off[:, own] -= np.nan_to_num(np.nanmedian(off[:, own], axis=1, keepdims=True))
+            off[:, own] -= row_medians(off[:, own])[:, None]
     shortness = np.exp(-usual)
-    sd = np.maximum(noise.MAD_TO_SD * np.nanmedian(np.abs(off), axis=1, keepdims=True), noise.CASE_SD_FLOOR)
+    differences = row_medians(np.abs(np.diff(packed(off), axis=1)))[:, None]
+    sd = np.maximum(noise.MAD_TO_SD * differences / np.sqrt(2), noise.CASE_SD_FLOOR)
     there = np.isfinite(off)
+    alone = row_medians(off.T)
     off = np.where(there, off, 0.0)
     known = (shortness / sd) ** 2
     most = known.sum()
     for _ in range(ITERATIONS):
         most = MOST_INFLUENCE * np.minimum(known, most).sum()
     bounded = np.minimum(1.0, most / known) if len(known) * MOST_INFLUENCE > 1 else 1.0
-    share = np.nanmedian(np.where(there, off, np.nan), axis=0) if there.any() else off[0]
+    share = alone
     per_launch = np.zeros_like(share)
     for iteration in range(ITERATIONS):
         left = np.abs(off - share - per_launch * shortness) / sd
@@ -120,7 +126,6 @@ def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Floats, 
     few = shows.any(axis=0) & (
         (shows.sum(axis=0) < MOST_INFLUENCE * len(off)) | (along.sum(axis=0) < SHARED * shows.sum(axis=0))
     )
-    alone = np.nanmedian(np.where(there, off, np.nan), axis=0)
     errors = square / determinant, one / determinant
     return np.where(few, alone, share), np.where(few, 0.0, per_launch), shortness, errors
 
@@ -153,8 +158,8 @@ def _is_shared(before: Floats, after: Floats, expected: Floats) -> bool:
     """Whether most of the cases that should show a step moved with it."""
     there = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
     old, new = before[there], after[there]
-    moved = np.nanmedian(new, axis=1) - np.nanmedian(old, axis=1)
-    sd = noise.MAD_TO_SD * np.nanmedian(np.abs(old - np.nanmedian(old, axis=1)[:, None]), axis=1)
+    moved = row_medians(new) - row_medians(old)
+    sd = noise.MAD_TO_SD * row_medians(np.abs(old - row_medians(old)[:, None]))
     error = np.maximum(sd, noise.CASE_SD_FLOOR) * np.sqrt(1 / old.shape[1] + 1 / new.shape[1])
     shows = np.abs(expected[there]) > 2 * error
     return bool(np.mean((moved / expected[there])[shows] > ALONG) >= SHARED) if shows.any() else True
