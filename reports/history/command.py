@@ -47,9 +47,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         verb,
         "Report what got slower over the saved runs of one GPU model, in the order of their commits, or of time where "
         "the repository does not know them: the change points "
-        "of each case over the whole history of each GPU. A slower one is a regression, open until a later step mends "
+        "of each case over the whole history of all GPUs. A slower one is a regression, open until a later step mends "
         "it or a person accepts it in baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last "
-        f"{RECENT} sessions of the GPU that measured it last. Name the runs of one branch with --runs where others are "
+        f"{RECENT} sessions. Name the runs of one branch with --runs where others are "
         "saved.",
         GATE_EXIT_CODES,
     )
@@ -140,7 +140,7 @@ def trend(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path |
 
 
 def change_points(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:
-    """Every change point of every case and GPU over the runs, newest first; arguments and ``attrs`` as of ``trend``.
+    """Every change point of every case over the runs, newest first; arguments and ``attrs`` as of ``trend``.
 
     Columns are ``CHANGE_COLUMNS``. An open regression is a row with ``open_percent``, what is left of it, and without
     ``accepted``.
