@@ -9,7 +9,7 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Floats, Positions
 
 REACH = 4
-FARTHEST = 3.5
+FARTHEST = 3.0
 """Hampel's filter: the neighbours on either side, and how many SDs from their median a session counts."""
 
 MOST_ODD = 0.1

@@ -76,6 +76,16 @@ class Levels:
         """Log level of the pool in this session."""
         return self.offset + float(self.steps[position])
 
+    def known_shifts(self, count: int) -> list[float]:
+        """The shift at each of so many known changes, whether it is one of the level's changes or not."""
+        shifts = {each.column.known: each.shift for each in self.changes if each.column.known is not None}
+        given = self.case.given(self.chosen)
+        best = int(self.case.log_likelihood(given.squares).argmax())
+        for index, column in enumerate(self.case.pattern.columns):
+            if column.known is not None and given.known[0, index] > LEAST_KNOWN:
+                shifts.setdefault(column.known, float(given.left[best, index] / given.known[best, index]))
+        return [shifts.get(number, 0.0) for number in range(count)]
+
     @cached_property
     def turns(self) -> int:
         """How often the case went to another level, if each time back from the one before.
@@ -147,7 +157,7 @@ def levels(case: Case, series: int, chosen: tuple[int, ...] | None = None, round
         sd = max(np.sqrt(squares / max(1.0, case.df - len(chosen))), noise.CASE_SD_FLOOR)
         covariance = np.linalg.inv(gram) if len(chosen) else covariance
         shifts = covariance @ now.towards[best, list(chosen)] if len(chosen) else shifts
-        fitted = shifts @ columns + _of_gpus(values - shifts @ columns, case.pattern.design.gpus)
+        fitted = shifts @ columns + case.of_gpus(values - shifts @ columns)
         values = fitted + np.clip(case.raw - fitted, -case.reach, case.reach)
     if chosen and (left := search.confirmed(now, chosen, series)) != chosen:
         return levels(case, series, left)
@@ -167,7 +177,8 @@ def levels(case: Case, series: int, chosen: tuple[int, ...] | None = None, round
     newest = [cut - 1 for cut in range(max(1, n - 2 * SHORTEST), n - SHORTEST + 1)]
     informed = case.given(chosen).known[best][newest]
     known = float(informed[-1] if informed[-1] > LEAST_KNOWN else informed.max())
-    quantile = noise.upper_quantile(search.ERROR / 2 / series / max(1, int(case.pattern.usable.sum())), df)
+    share = search.NEWEST_SHARE / (search.NEWEST - SHORTEST)
+    quantile = noise.upper_quantile(search.ERROR / 2 * share / series, df)
     detectable = float(quantile * sd / np.sqrt(known)) if known > LEAST_KNOWN else np.inf
     return Levels(
         case,
@@ -179,13 +190,6 @@ def levels(case: Case, series: int, chosen: tuple[int, ...] | None = None, round
         float(sd),
         detectable,
     )
-
-
-def _of_gpus(values: Floats, gpus: Positions) -> Floats:
-    """The mean of each session's GPU."""
-    _, group = np.unique(gpus, return_inverse=True)
-    found: Floats = (np.bincount(group, values) / np.bincount(group))[group]
-    return found
 
 
 def _place(

@@ -14,7 +14,7 @@ import numpy as np
 from peakgate.reports.comparison.noise import Floats, Positions
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
-CANDIDATES = ((0.0, 0.0), (0.3, 1.0), (0.6, 1.0), (0.8, 1.0), (0.95, 1.0), (0.95, 0.5), (0.98, 0.8))
+CANDIDATES = ((0.0, 0.0), (0.3, 1.0), (0.6, 1.0), (0.8, 1.0), (0.9, 1.0), (0.95, 1.0), (0.95, 0.5), (0.98, 0.8))
 """Correlation of neighbouring sessions, which falls by this factor a session (AR(1)), and the share of the variance
 that has it; the rest is independent. The last two are a level that wanders under independent noise."""
 

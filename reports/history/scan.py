@@ -24,8 +24,11 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.noise import Bools, Floats
 from peakgate.reports.history import memory
 from peakgate.reports.history.columns import LEAST_KNOWN, SHORTEST, Pattern, Series, pattern
-from peakgate.reports.history.hampel import hampel
+from peakgate.reports.history.hampel import MOST_ODD, hampel
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
+
+TRIMMED = 0.623
+"""Mean of the lowest nine tenths of the squares of a normal variable."""
 
 SURELY = 0.1
 """Posterior probability below which something is taken as not so."""
@@ -55,6 +58,11 @@ class Case:
     @property
     def df(self) -> float:
         return self.prior_df + self.pattern.design.df
+
+    def of_gpus(self, values: Floats) -> Floats:
+        """The mean of these values on each session's GPU."""
+        _, group = np.unique(self.pattern.design.gpus, return_inverse=True)
+        return np.asarray((np.bincount(group, values) / np.bincount(group))[group])
 
     def of(self, values: Floats) -> Case:
         """The same with other values in the place of the filtered ones."""
@@ -183,7 +191,8 @@ def _moderated(made: Sequence[Case]) -> Iterator[Case]:
     prior = np.maximum((posterior * df - own_df * variance) / np.maximum(prior_df, 1e-9), noise.CASE_SD_FLOOR**2)
     # A case that is noisier than its kind is no draw from it (Phipson et al., Robust hyperparameter estimation, 2016).
     fine = prior_df > 0
-    alike = special.fdtrc(own_df[fine], prior_df[fine], variance[fine] / prior[fine])
+    alone = np.array([_successive(case) for case in made])
+    alike = special.fdtrc(own_df[fine] / 2, prior_df[fine], alone[fine] / prior[fine])
     prior_df[fine] *= np.minimum(1.0, 2 * alike)
     drawn = [
         replace(case, prior_variance=float(each), prior_df=float(degrees))
@@ -195,6 +204,14 @@ def _moderated(made: Sequence[Case]) -> Iterator[Case]:
         likely.append(np.logaddexp(case.log_likelihood(case.squares), stepped))
     weights = memory.log_weights(np.array(likely))
     yield from (replace(case, log_weights=weights) for case in drawn)
+
+
+def _successive(case: Case) -> float:
+    """Variance by the differences between sessions and the next, the largest tenth apart, which steps are among."""
+    off = case.values - case.of_gpus(case.values)
+    squares = np.sort(np.diff(off) ** 2)
+    kept = squares[: max(1, int((1 - MOST_ODD) * len(squares)))]
+    return float(kept.mean() / 2 / TRIMMED)
 
 
 def _best_gain(case: Case) -> Floats:

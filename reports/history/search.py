@@ -6,12 +6,16 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from peakgate.reports.comparison.noise import Bools
+from peakgate.reports.comparison.noise import Bools, Floats
 from peakgate.reports.history.columns import SHORTEST
 from peakgate.reports.history.scan import Case
 
-ERROR = 0.005
+ERROR = 0.01
 """Nominal probability that any unchanged series of a history has a change."""
+
+NEWEST, NEWEST_SHARE, SLOW_SHARE = 10, 0.5, 0.01
+"""Steps fewer than so many sessions ago, which have had the fewest to show, have this share of it, and slow changes
+this (weighted Bonferroni: Genovese, Roeder and Wasserman 2006)."""
 
 DOUBT = 5.0
 """Places whose misfit, in variances, is this close to the best are not separated: the 97th percentile of chi-square."""
@@ -56,17 +60,17 @@ def _stepwise(case: Case, series: int, allowed: Bools) -> list[int]:
     """The columns among the allowed that are chosen one after the other, the best first, and stay."""
     columns = case.pattern.columns
     chosen: list[int] = []
-    tried = max(1, int(case.pattern.usable.sum()))
-    single = case.least_score(ERROR / series / tried)
-    double = case.least_score(ERROR / series / tried / max(1, tried / 2))
+    least = _least(case, series)
+    double = float(least.max()) + math.log(max(1, int(case.pattern.usable.sum())))
     while len(chosen) < MOST_CHANGES:
         fine = allowed & usable(case, chosen)
         given = case.given(chosen)
-        scores = np.where(fine, case.scores(given), 0.0)
-        best = int(scores.argmax())
-        if not chosen and scores[best] <= single and case.most_of_a_pulse() <= double:
+        scores = np.where(fine, case.scores(given), -np.inf)
+        best = int((scores - least).argmax())
+        found = bool(scores[best] > least[best])
+        if not chosen and not found and case.most_of_a_pulse() <= double:
             break
-        if scores[best] > single:
+        if found:
             # a known change explains a step as well as a cut that is no better than the place of one
             near = [
                 i
@@ -79,13 +83,24 @@ def _stepwise(case: Case, series: int, allowed: Bools) -> list[int]:
         else:
             break
         chosen = _refined(case, [*chosen, *added])
-    return _pruned(case, chosen, single)
+    return _pruned(case, chosen, least)
 
 
 def confirmed(case: Case, chosen: Sequence[int], series: int) -> tuple[int, ...]:
     """Those of the chosen columns that are changes of these values too."""
-    tried = max(1, int(case.pattern.usable.sum()))
-    return tuple(sorted(_pruned(case, list(chosen), case.least_score(ERROR / series / tried)), key=chosen.index))
+    return tuple(sorted(_pruned(case, list(chosen), _least(case, series)), key=chosen.index))
+
+
+def _least(case: Case, series: int) -> Floats:
+    """The gain in log likelihood that each column must exceed."""
+    n, columns = len(case.raw), case.pattern.columns
+    slow = np.array([each.is_slow for each in columns])
+    newest = np.array([each.is_cut and n - each.start < NEWEST for each in columns])
+    found = np.full(len(columns), np.inf)
+    for share, among in ((NEWEST_SHARE, newest), (SLOW_SHARE, slow), (1 - NEWEST_SHARE - SLOW_SHARE, ~newest & ~slow)):
+        own = among & case.pattern.usable
+        found[among] = case.least_score(ERROR * share / series / max(1, int(own.sum())))
+    return found
 
 
 def _refined(case: Case, chosen: list[int]) -> list[int]:
@@ -107,12 +122,13 @@ def _refined(case: Case, chosen: list[int]) -> list[int]:
     return chosen
 
 
-def _pruned(case: Case, chosen: list[int], least: float) -> list[int]:
+def _pruned(case: Case, chosen: list[int], least: Floats) -> list[int]:
     """The same without those that the others make superfluous, the faintest first."""
     while chosen:
         own = [case.scores(case.given([each for each in chosen if each != index]))[index] for index in chosen]
-        faintest = int(np.argmin(own))
-        if own[faintest] > least:
+        over = np.array(own) - least[chosen]
+        faintest = int(over.argmin())
+        if over[faintest] > 0:
             break
         del chosen[faintest]
     return chosen

@@ -140,10 +140,10 @@ def _retained(found: Levels, known: Bools, log_time: Floats, by: Floats) -> tupl
     events = []
     numbers = np.arange(log_time.shape[1])
     borders = [0, *(int(found.at[each.column.start]) for each in found.changes if each.column.is_cut), len(numbers)]
+    for number, shift in enumerate(found.known_shifts(len(known))):
+        kept += shift * known[number]
     for change in found.changes:
-        if change.column.known is not None:
-            kept += change.shift * known[change.column.known]
-        elif change.column.is_cut:
+        if change.column.is_cut:
             cut = int(found.at[change.column.start])
             place = borders.index(cut)
             before, after = log_time[:, borders[place - 1] : cut], log_time[:, cut : borders[place + 1]]

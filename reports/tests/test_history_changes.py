@@ -57,7 +57,7 @@ def test_an_odd_session_beside_a_step_does_not_hide_it() -> None:
 
 
 def test_a_small_step_among_the_newest_sessions_waits_for_more() -> None:
-    assert find_changes(history(slowed(quiet(), 7, 6, 0.011))) == ()
+    assert find_changes(history(slowed(quiet(), 7, 6, 0.007))) == ()
     assert [each.case for each in find_changes(history(slowed(quiet(), 7, 18, 0.011)))] == [CASE]
 
 
