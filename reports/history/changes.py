@@ -38,8 +38,8 @@ SETTLING = 5
 
 MANY = 0.5
 SEVERAL, BOTH_WAYS = 0.1, 0.2
-"""A step that so many of the cases make at one place is no single commit's; nor one of so many that move by no more than
-a process may add to a launch, so many of them the other way: what a host adds to each, less what it adds to all."""
+"""A step that so many of the cases make at one place is no single commit's. Nor is one of so many that move by no more
+than a process may add to a launch, some the other way: what a host adds to each, less what it adds to all."""
 
 FEWEST_TURNS = 3
 """A case that went to and fro so often has two levels. Where another did at all, steps of its size may be such too."""
