@@ -195,7 +195,7 @@ def _changes_of_project(files: Sequence[FileChange], baselines: str, base: _Side
 
 def _root(side: _Side, top: Path) -> Path | None:
     """The place in the tree at ``top`` where a side has its project."""
-    return side.project and top / side.project.root.resolve().relative_to(side.top.resolve())
+    return top / side.project.root.resolve().relative_to(side.top.resolve()) if side.project else None
 
 
 def _places(top: Path, known: Iterable[tuple[Path, ProjectSettings]]) -> tuple[list[str], list[str]]:

@@ -48,6 +48,7 @@ def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
     """
     command, told = ["git", *_ALWAYS, *arguments], os.environ | {"GIT_TERMINAL_PROMPT": "0"} | variables
     asked = f"git {' '.join(arguments)[:LONGEST_COMMAND]}"
+    printed: bytes
     try:
         with subprocess.Popen(command, cwd=folder, env=told, start_new_session=True, **_PIPED) as process:
             try:

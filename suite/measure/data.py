@@ -399,7 +399,8 @@ def _mixed(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, An
     at = np.indices(shape[-2:], sparse=True)
     rows, columns = at if len(at) > 1 else (at[0] // _SEGMENT, at[0])
     small = np.array([0, 2, 4, 6, 8, 12, 24])
-    return values * 2.0 ** -(small[rows % small.size] + columns % 5.0)
+    values *= 2.0 ** -(small[rows % small.size] + columns % 5.0)
+    return values
 
 
 def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
