@@ -42,7 +42,7 @@ def read_anew(root: Path) -> config.Project | None:
     return config.find(root)
 
 
-def refusal(root: Path) -> Code:
+def refusal(root: Path) -> Code | None:
     with pytest.raises(PeakgateError) as refused:
         read_anew(root)
     return refused.value.code
