@@ -18,7 +18,7 @@ from peakgate.core import dtypes
 from peakgate.core.case import Array
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure import data
-from peakgate.measure.data import COPIED_BELOW, PARTS, SPECIAL_BELOW, seed_offset, specials
+from peakgate.measure.data import COPIED_BELOW, COMPLEX_PARTS, SPECIAL_BELOW, seed_offset, specials
 from peakgate.measure.refill import ROUNDS, SEEDS, SPARSE_BYTES, Words, chunk_bytes, pairs_of
 
 ELEMENTS_SOURCE = Path(__file__).with_name("elements.cu")
@@ -51,8 +51,8 @@ _THREADS, _MOST_BLOCKS = 256, 2048
 
 def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     """The same bits as ``measure.data.random_array``; by its own way for a type that is not in FILLED."""
-    if dtype in PARTS:
-        return random_array((*shape, 2), PARTS[dtype], seed).view(dtype).reshape(shape)
+    if dtype in COMPLEX_PARTS:
+        return random_array((*shape, 2), COMPLEX_PARTS[dtype], seed).view(dtype).reshape(shape)
     if dtype not in FILLED:
         return data.random_array(cupy, shape, dtype, seed)
     values = cupy.empty(shape, dtypes.storage(dtype))

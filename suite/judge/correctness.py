@@ -37,7 +37,7 @@ _SATURATING = ("float8_e4m3fn", "float8_e5m2")
 _AXES = {1: ("element",), 2: ("row", "column"), 3: ("plane", "row", "column")}
 
 
-Magnitudes = Callable[[], Iterable[Array | None]]
+MagnitudeWays = Callable[[], Iterable[Array | None]]
 """Ever larger magnitudes of the terms summed into each element, made when asked for; None where |ref| suffices.
 
 Each is broadcastable to the output. Nothing is known of an element whose magnitude is infinite."""
@@ -203,7 +203,7 @@ def compare(
     wanted: Array,
     bound: ErrorBound,
     *,
-    magnitudes: Magnitudes = lambda: (),
+    magnitudes: MagnitudeWays = lambda: (),
     compared: Compared | None = None,
     pairs: bool = False,
 ) -> Check:

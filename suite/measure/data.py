@@ -35,7 +35,7 @@ PAGE_BYTES = 2 << 20
 SMALL_ALIGNMENT_BYTES = 512
 """A smaller array begins where CuPy's pool would begin it."""
 
-PARTS = {"complex64": "float32", "complex128": "float64"}
+COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 """The type of the two parts of a complex number."""
 
 COPIED_BELOW, SPECIAL_BELOW = 8, 16
@@ -206,8 +206,8 @@ def random_array(xp: Any, shape: tuple[int, ...], dtype: str, seed: int) -> Arra
     """
     if dtype in dtypes.PACKED:
         return random_array(xp, dtypes.storage_shape(shape, dtype), "uint8", seed)
-    if dtype in PARTS:
-        return random_array(xp, (*shape, 2), PARTS[dtype], seed).view(dtype).reshape(shape)
+    if dtype in COMPLEX_PARTS:
+        return random_array(xp, (*shape, 2), COMPLEX_PARTS[dtype], seed).view(dtype).reshape(shape)
     bits = random_bits(xp, math.prod(shape), seed)
     if dtypes.storage(dtype).itemsize == 1:
         drawn = _of_a_byte(bits, dtype)
@@ -364,7 +364,7 @@ def _data(pattern: str, dtype: str, given: Data, seed: int) -> Data:
 
     def data(xp: Any, shape: tuple[int, ...]) -> Array:
         values = make(shape, seed)
-        return xp.asarray(values + 1j * make(shape, seed + _OTHER_PART) if dtype in PARTS else values)
+        return xp.asarray(values + 1j * make(shape, seed + _OTHER_PART) if dtype in COMPLEX_PARTS else values)
 
     return data
 
