@@ -18,7 +18,7 @@ from peakgate.core import dtypes
 from peakgate.core.case import Array
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure import data
-from peakgate.measure.data import COPIED_BELOW, COMPLEX_PARTS, SPECIAL_BELOW, seed_offset, specials
+from peakgate.measure.data import COMPLEX_PARTS, COPIED_BELOW, SPECIAL_BELOW, seed_offset, specials
 from peakgate.measure.refill import ROUNDS, SEEDS, SPARSE_BYTES, Words, chunk_bytes, pairs_of
 
 ELEMENTS_SOURCE = Path(__file__).with_name("elements.cu")
