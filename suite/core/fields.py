@@ -63,8 +63,10 @@ def is_whole(value: object, least: int, most: int | None = None) -> bool:
 
 def is_number(value: object, least: float, most: float) -> bool:
     """Whether a value is a number within these bounds, of Python's or NumPy's types; NaN is not."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    return number and bool(least <= value <= most)  # type: ignore[operator]
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        return False
+    number = value.item() if isinstance(value, np.generic) else value  # NumPy's narrow types overflow beside the bounds
+    return bool(least <= number <= most)
 
 
 def is_text(value: object) -> bool:

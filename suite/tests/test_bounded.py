@@ -79,7 +79,6 @@ def test_a_compile_bomb_is_one_line_for_nvrtc_and_other_kernels_are_still_built(
     with pytest.raises(BuildError, match="the compiler was ended"):
         cubin(stages["bomb"], (), (9, 0))  # it is not tried again
     assert cubin(stages["right"], (), (9, 0)).entry == "right"
-    assert nvrtc._idle
     nvrtc.end_all()
     assert not nvrtc._idle
 
