@@ -77,13 +77,19 @@ def pattern(at: Positions, series: Series) -> Pattern:
                 rows.append(np.clip((place - start) / (end - start), 0.0, 1.0))
     columns = np.array(rows)
     made = memory.design(series.gpus[at], columns, pooled=len(set(series.gpus.tolist())) > 1)
-    after = np.where(columns >= 1, 1, 0).sum(axis=1)
-    before = np.where(columns <= 0, 1, 0).sum(axis=1)
     is_ramp = np.array([each.is_slow for each in named])
-    enough = is_ramp | (np.minimum(after, before) >= SHORTEST)
+    enough = is_ramp | (_on_either_side(columns >= 1, series.gpus[at]) >= SHORTEST)
     informative = np.diagonal(made.gram[0]) > LEAST_KNOWN
     usable = enough & informative
     return Pattern(at, tuple(named), made, usable, _pairs(made, np.flatnonzero(usable[: n - 1])))
+
+
+def _on_either_side(after: Bools, gpus: Positions) -> Positions:
+    """For each step the sessions on the side that has fewer, of the GPUs that have measured both sides."""
+    levels = (gpus[:, None] == np.unique(gpus)).astype(np.intp)
+    late, early = after @ levels, ~after @ levels
+    both = (late > 0) & (early > 0)
+    return np.asarray(np.minimum((late * both).sum(axis=1), (early * both).sum(axis=1)))
 
 
 def _pairs(made: Design, cuts: Positions) -> tuple[Positions, Positions, Floats]:
