@@ -263,22 +263,3 @@ def test_sessions_that_a_case_lacks_are_passed_over() -> None:
     log_time[7, ::3] = np.nan
     log_time[8] = np.nan
     assert [each.case for each in find_changes(history(log_time))] == [CASE]
-
-
-@given(st.lists(st.tuples(st.floats(1e-8, 1e-2), st.integers(1, 40)), min_size=2, max_size=5))
-def test_a_variance_on_one_gpu_is_neither_below_its_own_nor_below_that_of_all(gpus: list[tuple[float, int]]) -> None:
-    made = [
-        changes._Gpu(
-            str(at),
-            [changes._Block(np.zeros((1, count)), np.array([count]), np.zeros((1, count), dtype=int))],
-            np.array([variance]),
-            np.array([3.0]),
-            [],
-        )
-        for at, (variance, count) in enumerate(gpus)
-    ]
-    found = [each.variance[0] for each in changes._noise_of_all(made)]
-    weights = [max(count - 1, 0) for _, count in gpus]
-    pooled = sum(variance * weight for (variance, _), weight in zip(gpus, weights, strict=True)) / max(sum(weights), 1)
-    assert found == pytest.approx([max(variance, pooled) for variance, _ in gpus])
-    assert changes._noise_of_all(made[:1])[0].variance[0] == gpus[0][0]

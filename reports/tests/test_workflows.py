@@ -120,7 +120,7 @@ def test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it(
 def test_a_gate_whose_run_never_began_ends_with_2_whatever_verdicts_head_has_committed(
     origin: tuple[Path, str, str], tmp_path: Path
 ) -> None:
-    names = [f"{folder}/gate.json" for folder in ("judge/out", "out", ".judge/out", "reports/out")]
+    names = [f"{folder}/gate.json" for folder in ("judge/out", "out", ".judge/out")]
     head = changing(origin[0], dict.fromkeys(names, '{"exit_code": 0}'))
     job = judge(origin, tmp_path, head, "nowhere", STAND_IN_K="no_such_case")
     assert job["Verdict"].exit_code == 2, said(job)
