@@ -158,30 +158,57 @@ bool waits_for_itself(const Block& block) {
     return false;
 }
 
-[[gnu::noinline]] void report_deadlock(bool more_to_begin) {
+bool waits_within_cluster(const Block& block) {
+    for (int t = 0; t < state.thread_count; ++t) {
+        const Thread& thread = block.threads[t];
+        if (thread.status == POLLING ? !thread.polled_object : thread.status == AT_GRID_BARRIER) return false;
+    }
+    return true;
+}
+
+// Whether no block that begins later can change what this one waits for.
+bool is_cut_off(const Block& block) {
+    if (!block.cluster) return waits_within_cluster(block);
+    uint32_t others = 0; // of its cluster, and itself
     for (size_t i = 0; i < block_count; ++i) {
-        for (int t = 0; t < state.thread_count; ++t) {
+        if (blocks[i]->cluster != block.cluster) continue;
+        if (!waits_within_cluster(*blocks[i])) return false;
+        ++others;
+    }
+    return others == cluster_blocks();
+}
+
+// Names the first thread that polls in a block that no block still to begin can help, if there is such a one.
+[[gnu::noinline]] void report_deadlock(bool more_to_begin) {
+    Block* stuck = nullptr;
+    int poller = 0;
+    bool decided = false;
+    for (size_t i = 0; i < block_count && !decided; ++i) {
+        for (int t = 0; t < state.thread_count && !decided; ++t) {
             if (blocks[i]->threads[t].status != POLLING) continue;
-            make_current(*blocks[i]);
-            state.current = t;
-            if (more_to_begin) {
-                report(NOT_EMULATED, current_thread().waits_at, 0, "polling for later blocks by more than %zu threads",
-                       MAX_LIVE_THREADS);
-                return;
-            }
-            const size_t polling = count_threads(true), alive = count_threads(false);
-            char others[80] = "";
-            if (alive > polling) snprintf(others, sizeof others, ", %zu wait at barriers", alive - polling);
-            char object[100] = "";
-            if (current_thread().polled_object) {
-                memcpy(object, ": ", 3);
-                describe_object(current_thread().polled_object - 1, object + 2, sizeof object - 2);
-            }
-            report(ENDLESS_LOOP, current_thread().waits_at, 0, "deadlock: %zu thread%s what nobody can change any more%s%s",
-                   polling, polling == 1 ? " polls" : "s poll", others, object);
-            return;
+            decided = !more_to_begin || is_cut_off(*blocks[i]);
+            if (stuck && !decided) break;
+            stuck = blocks[i];
+            poller = t;
         }
     }
+    make_current(*stuck);
+    state.current = poller;
+    const Thread& thread = current_thread();
+    if (!decided) {
+        report(NOT_EMULATED, thread.waits_at, 0, "polling for later blocks by more than %zu threads", MAX_LIVE_THREADS);
+        return;
+    }
+    const size_t polling = count_threads(true), alive = count_threads(false);
+    char others[80] = "";
+    if (alive > polling) snprintf(others, sizeof others, ", %zu wait at barriers", alive - polling);
+    char object[100] = "";
+    if (thread.polled_object) {
+        memcpy(object, ": ", 3);
+        describe_object(thread.polled_object - 1, object + 2, sizeof object - 2);
+    }
+    report(ENDLESS_LOOP, thread.waits_at, 0, "deadlock: %zu thread%s what nobody can change any more%s%s", polling,
+           polling == 1 ? " polls" : "s poll", others, object);
 }
 
 void release_grid() {
