@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -333,7 +333,7 @@ class _Gate:
     def protect(self) -> GateStep:
         """Step ``protect``: edits of the change to what judges it."""
         given = ["--base", self.refs.base, "--acknowledged-from-base"]
-        return self._run("protect", self.head, self.home / "out", *given)
+        return self.run("protect", self.head, self.home / "out", *given)
 
     def build(self, text: str, timeout_s: float) -> GateStep:
         """Build the project's own code: base's with the judge's rights, head's in the sandbox."""
@@ -358,8 +358,8 @@ class _Gate:
         floors = ["--baselines-from", self.refs.base]
         strict = ["--strict-gate"] if self.options.strict_gate else []
         found = {
-            "bench": self._run("bench", self.head, out, *self._chosen, *strict, *floors, "--benchmark-storage", runs),
-            "ab": self._ab(out, "--judged-by-base"),
+            "bench": self.run("bench", self.head, out, *self._chosen, *strict, *floors, "--benchmark-storage", runs),
+            "ab": self.ab(out, "--judged-by-base"),
         }
         if settings.benchmarks and self.options.no_benchmark_tests:
             say("refused: the benchmark tests of the project, which cannot prove a pass")
@@ -367,28 +367,32 @@ class _Gate:
             (none := self.home / "no-kernels").mkdir()
             self.judge_by(_settings_text(settings, kernels=str(none), build=None))
             given = [*self._chosen, *strict, *floors, "--benchmark-storage", runs]
-            found[f"bench{OF_TESTS}"] = self._run("bench", self.head, out / "tests", *given)
-            found[f"ab{OF_TESTS}"] = self._ab(out / "tests")
+            found[f"bench{OF_TESTS}"] = self._apart.run("bench", self.head, out / "tests", *given)
+            found[f"ab{OF_TESTS}"] = self._apart.ab(out / "tests")
         return found
+
+    @property
+    def _apart(self) -> _Gate:
+        """The same with bytecode of its own: the Python of a change may write into what its process reads."""
+        bytecode = tempfile.mkdtemp(prefix="bytecode.", dir=self.home / "tmp")
+        return replace(self, environment={**self.environment, BYTECODE: bytecode})
 
     @property
     def _chosen(self) -> list[str]:
         return ["--device", self.options.device, "--tier", self.options.tier]
 
-    def _ab(self, out: Path, *given: str) -> GateStep:
+    def ab(self, out: Path, *given: str) -> GateStep:
         if self.options.device == "cpu":
             return GateStep(ExitCode.UNDECIDED, EMULATED)
         sides = ["--base-dir", str(self.base), "--head-dir", str(self.head)]
         more = [f"--{name}" for name in ("strict-gate", "explain") if getattr(self.options, name.replace("-", "_"))]
-        return self._run("ab", self.base, out, *sides, *self._chosen, *more, *given)
+        return self.run("ab", self.base, out, *sides, *self._chosen, *more, *given)
 
-    def _run(self, verb: str, folder: Path, out: Path, *given: str) -> GateStep:
+    def run(self, verb: str, folder: Path, out: Path, *given: str) -> GateStep:
         """Run a verb in a folder; its exit code, which its verdict has to confirm."""
         say(f"peakgate {verb}\n")
         command = [sys.executable, "-Ps", "-m", "peakgate", verb, *given, "--out", str(out)]
-        bytecode = tempfile.mkdtemp(prefix="bytecode.", dir=self.home / "tmp")  # empty: no tree's is read
-        environment = {**self.environment, BYTECODE: bytecode}
-        process = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **_PIPED)
+        process = subprocess.Popen(command, cwd=folder, env=self.environment, start_new_session=True, **_PIPED)
         code = print_output(process, STEP_LIMIT_S, shown=lambda line: _where_it_stays(line, self.home, self.options))
         if code == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt

@@ -18,6 +18,7 @@ from peakgate.cli import main
 from peakgate.core import seccomp
 from peakgate.core.errors import Code
 from peakgate.core.files import file_digest
+from peakgate.core.processes import BYTECODE
 from peakgate.reports.gate import command
 from refusals import refusal
 from stand_in_for_gate import with_runtime
@@ -106,13 +107,17 @@ class Clones:
 
 
 @pytest.fixture(autouse=True)
-def runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The emulator's runtime in each gate's own cache."""
+def runtime(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The emulator's runtime in each gate's own cache; the bytecode of one gate for all, where no test is about it."""
     of_gate = command._environment
 
     def environment(home: Path, repository: Path) -> dict[str, str]:
         found = of_gate(home, repository)
         with_runtime(Path(found["PEAKGATE_CACHE"]))
+        if "bytecode" not in request.function.__name__:
+            found[BYTECODE] = str(tmp_path_factory.getbasetemp() / "bytecode")
         return found
 
     monkeypatch.setattr(command, "_environment", environment)
