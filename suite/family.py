@@ -281,7 +281,7 @@ class LaunchOf:
     source: str = ""
 
     def __post_init__(self) -> None:
-        check(self, LAUNCH_FIELDS, "launch")
+        check(self, LAUNCH_PARAMETERS, "launch")
 
     def shape(self, numbers: Sequence[int]) -> Launch:
         """The launch at a size."""
@@ -300,22 +300,22 @@ _SIZES = Kind(
     lambda value: isinstance(value, tuple | list | range | Mapping),
 )
 _FEW = Kind(
-    f"a value, or a list of at most {fields.LONGEST_TEXT}, one for each output",
-    lambda value: not isinstance(value, Sequence) or len(value) <= fields.LONGEST_TEXT,
+    f"a value, or a list of at most {fields.LONGEST_LINE}, one for each output",
+    lambda value: not isinstance(value, Sequence) or len(value) <= fields.LONGEST_LINE,
 )
-TENSOR_MAP_FIELDS: fields.Table = {
+TENSOR_MAP_FIELDS: fields.Kinds = {
     "of": fields.instance(Buffer, "an array, as In gives it") | WORD,
     "box": several(_EXTENT, _LISTS),
     **dict.fromkeys(("swizzle", "l2"), _EXTENT),
     "axes": several(several(fields.whole(0, fields.LARGEST_COUNT), _LISTS), _LISTS) | NOTHING,
 }
-LAUNCH_FIELDS: fields.Table = {
+LAUNCH_PARAMETERS: fields.Kinds = {
     "entry": TEXT,
     "takes": TEXT,
     "source": TEXT,
 }
-PARAMETERS: fields.Table = {
-    **{name: kind for name, kind in LAUNCH_FIELDS.items() if name != "takes"},
+PARAMETERS: fields.Kinds = {
+    **{name: kind for name, kind in LAUNCH_PARAMETERS.items() if name != "takes"},
     "arguments": FUNCTION,
     "launches": several(fields.instance(LaunchOf, "a launch(...)"), _LISTS),
     "sizes": _SIZES,

@@ -33,7 +33,7 @@ LEAST_GROWTH = 2.0
 SMALLEST_SPREAD = 0.005
 """Smallest growth and relative SD that are reported, however certain."""
 
-FEWEST_SESSIONS = 4
+FEWEST_OF_A_SIDE = 4
 """Fewer sessions of a side say nothing of the variance between them."""
 
 BATCH = 6
@@ -92,10 +92,10 @@ def grown(cases: Sequence[str], before: SideSpread, after: SideSpread) -> list[S
 def between_sessions(before: Floats, after: Floats) -> Floats:
     """Rows: the relative SDs between sessions of both sides, by case, and the p-value that the second is no larger.
 
-    The p-value is missing where a side has fewer than FEWEST_SESSIONS.
+    The p-value is missing where a side has fewer than FEWEST_OF_A_SIDE.
     """
     counts = [np.isfinite(side).sum(axis=1) for side in (before, after)]
-    tested = np.minimum(*counts) >= FEWEST_SESSIONS
+    tested = np.minimum(*counts) >= FEWEST_OF_A_SIDE
     found = np.full((3, len(tested)), np.nan)
     if not tested.any():
         return found

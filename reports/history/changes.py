@@ -36,7 +36,7 @@ NOW = 3
 SETTLING = 5
 """So many sessions after a change of the environment that moved cases, a step is put down to it."""
 
-MANY = 0.5
+MOST_CASES_SHARE = 0.5
 SEVERAL, BOTH_WAYS = 0.1, 0.2
 """A step that so many of the cases make at one place is no single commit's. Nor is one of so many that move by no more
 than a process may add to a launch, some the other way: what a host adds to each, less what it adds to all."""
@@ -217,7 +217,7 @@ class _Context:
         self.stepped = [each for each in there if each.turns]
         self.unsteady = [each for each in there if each.turns > 1]
         jumps = [each.jump() for each in there if each.remembers]
-        self.jump = max(jumps, default=0.0) if len(jumps) < MANY * len(there) else 0.0
+        self.jump = max(jumps, default=0.0) if len(jumps) < MOST_CASES_SHARE * len(there) else 0.0
 
     def judged(self, row: int | None, found: Levels, young: Newest | None, removed: float = 0.0) -> Judged:
         points = [self._point(row, found, change) for change in found.changes if abs(change.shift) > SMALLEST_SHIFT]
@@ -287,7 +287,7 @@ class _Context:
         together = np.array([us for low, high, us in self.cuts if low < bad and good < high])
         few_us = together[np.abs(together) <= noise.PROCESS_OFFSET_US]
         both_ways = min((few_us > 0).sum(), (few_us < 0).sum()) >= BOTH_WAYS * max(1, len(few_us))
-        if len(together) > MANY * self.cases or (both_ways and len(few_us) >= SEVERAL * self.cases):
+        if len(together) > MOST_CASES_SHARE * self.cases or (both_ways and len(few_us) >= SEVERAL * self.cases):
             return Cause.ENVIRONMENT
         return Cause.COMMITS
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from peakgate.reports.comparison.noise import Bools, Floats, Positions
 from peakgate.reports.history import memory
-from peakgate.reports.history.memory import Design
+from peakgate.reports.history.memory import Regressors
 
 SHORTEST = 5
 """Sessions that a change needs on either side."""
@@ -31,7 +31,7 @@ class Series(NamedTuple):
     known: Bools
 
 
-class Column(NamedTuple):
+class StepColumn(NamedTuple):
     """What a column stands for: a cut before position ``start``, the ``known`` change, or a ramp to ``end``."""
 
     start: int
@@ -54,8 +54,8 @@ class Pattern(NamedTuple):
     """
 
     at: Positions
-    columns: tuple[Column, ...]
-    design: Design
+    columns: tuple[StepColumn, ...]
+    design: Regressors
     usable: Bools
     pairs: tuple[Positions, Positions, Floats]
 
@@ -64,16 +64,16 @@ def pattern(at: Positions, series: Series) -> Pattern:
     """All columns over these sessions: cuts, known changes, ramps; which of them may be tried."""
     n = len(at)
     place = np.arange(n)
-    named = [Column(cut, cut) for cut in range(1, n)]
+    named = [StepColumn(cut, cut) for cut in range(1, n)]
     rows = [(place >= cut).astype(float) for cut in range(1, n)]
     for number, known in enumerate(series.known[:, at]):
-        named.append(Column(int(known.argmax()), int(n - 1 - (~known)[::-1].argmax()) + 1, number))
+        named.append(StepColumn(int(known.argmax()), int(n - 1 - (~known)[::-1].argmax()) + 1, number))
         rows.append(known.astype(float))
     grid = [*range(0, n - RAMP_GRID, RAMP_GRID), n - 1]
     for start in grid:
         for end in grid:
             if end - start >= RAMP:
-                named.append(Column(start, end))
+                named.append(StepColumn(start, end))
                 rows.append(np.clip((place - start) / (end - start), 0.0, 1.0))
     columns = np.array(rows)
     made = memory.design(series.gpus[at], columns, pooled=len(set(series.gpus.tolist())) > 1)
@@ -92,7 +92,7 @@ def _on_either_side(after: Bools, gpus: Positions) -> Positions:
     return np.asarray(np.minimum((late * both).sum(axis=1), (early * both).sum(axis=1)))
 
 
-def _pairs(made: Design, cuts: Positions) -> tuple[Positions, Positions, Floats]:
+def _pairs(made: Regressors, cuts: Positions) -> tuple[Positions, Positions, Floats]:
     first, second = (cuts[each] for each in np.triu_indices(len(cuts), 1))
     far = second - first >= SHORTEST
     first, second = first[far], second[far]

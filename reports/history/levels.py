@@ -13,9 +13,9 @@ from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import SMALLEST_SHIFT
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.history import search
-from peakgate.reports.history.columns import LEAST_KNOWN, SHORTEST, Column
+from peakgate.reports.history.columns import LEAST_KNOWN, SHORTEST, StepColumn
 from peakgate.reports.history.hampel import FARTHEST
-from peakgate.reports.history.scan import Case
+from peakgate.reports.history.scan import CaseSeries
 
 ROBUST_STEPS = 4
 """Fits in which a session counts no farther from its level than its case's reach (Huber's winsorised residuals)."""
@@ -43,7 +43,7 @@ RARE = 0.02
 class Change(NamedTuple):
     """A change of the log level by ``shift``, after position ``good`` of the case's sessions and not after ``bad``."""
 
-    column: Column
+    column: StepColumn
     shift: float
     error: float
     df: float
@@ -59,7 +59,7 @@ class Levels:
     level of the pool before all changes. ``detectable`` is the log shift that the newest sessions would have shown.
     """
 
-    case: Case
+    case: CaseSeries
     chosen: tuple[int, ...]
     changes: tuple[Change, ...]
     residuals: Floats
@@ -140,7 +140,7 @@ class Newest(NamedTuple):
     log_ratio: float
 
 
-def levels(case: Case, series: int, chosen: tuple[int, ...] | None = None, rounds: int = 2) -> Levels:
+def levels(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = None, rounds: int = 2) -> Levels:
     """Search one case; the error is shared by so many series. ``chosen`` are its changes where they are known."""
     chosen = search.search(case, series) if chosen is None else chosen
     columns = case.pattern.design.columns[list(chosen)]
@@ -193,7 +193,7 @@ def levels(case: Case, series: int, chosen: tuple[int, ...] | None = None, round
 
 
 def _place(
-    case: Case, chosen: Sequence[int], shifts: Floats, residuals: Floats, sd: float, *, place: int
+    case: CaseSeries, chosen: Sequence[int], shifts: Floats, residuals: Floats, sd: float, *, place: int
 ) -> tuple[int, int, int]:
     """The column that fits best in the place of a chosen one, and the positions between which the change happened.
 

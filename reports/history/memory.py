@@ -24,7 +24,7 @@ PRIOR_CASES = 1.0
 EM_STEPS = 30
 
 
-class Design(NamedTuple):
+class Regressors(NamedTuple):
     """What of a series depends on its sessions alone, for each candidate (m) of so many sessions (n) and columns (k).
 
     ``precision`` (m, n, n) is the inverse of the correlation with the levels of the GPUs taken out, ``gram`` (m, k, k)
@@ -60,7 +60,7 @@ def correlations(gpus: Positions, *, pooled: bool) -> Floats:
     return np.array(found)
 
 
-def design(gpus: Positions, columns: Floats, *, pooled: bool) -> Design:
+def design(gpus: Positions, columns: Floats, *, pooled: bool) -> Regressors:
     """The design of columns (k, n) over sessions on these GPUs, each of which has a level of its own."""
     matrices = correlations(gpus, pooled=pooled)
     inverse = np.linalg.inv(matrices)
@@ -70,7 +70,7 @@ def design(gpus: Positions, columns: Floats, *, pooled: bool) -> Design:
     precision = inverse - np.swapaxes(towards, 1, 2) @ np.linalg.solve(between, towards)
     gram = columns @ precision @ columns.T
     constant = -0.5 * (np.linalg.slogdet(matrices)[1] + np.linalg.slogdet(between)[1])
-    return Design(columns, gpus, precision, gram, constant, len(gpus) - levels.shape[1])
+    return Regressors(columns, gpus, precision, gram, constant, len(gpus) - levels.shape[1])
 
 
 def log_weights(log_likelihood: Floats) -> Floats:

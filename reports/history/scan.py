@@ -27,7 +27,7 @@ from peakgate.reports.history.columns import LEAST_KNOWN, SHORTEST, Pattern, Ser
 from peakgate.reports.history.hampel import MOST_ODD, hampel
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
-TRIMMED = 0.623
+TRIMMED_SQUARE = 0.623
 """Mean of the lowest nine tenths of the squares of a normal variable."""
 
 SURELY = 0.1
@@ -35,7 +35,7 @@ SURELY = 0.1
 
 
 @dataclass(frozen=True)
-class Case:
+class CaseSeries:
     """One series: its log times, raw and filtered, and what is believed of its noise beforehand.
 
     No session counts farther than ``reach`` from its level.
@@ -64,7 +64,7 @@ class Case:
         _, group = np.unique(self.pattern.design.gpus, return_inverse=True)
         return np.asarray((np.bincount(group, values) / np.bincount(group))[group])
 
-    def of(self, values: Floats) -> Case:
+    def of(self, values: Floats) -> CaseSeries:
         """The same with other values in the place of the filtered ones."""
         towards, squares, double = _products(self.pattern, values[None])
         return replace(self, values=values, towards=towards[0], squares=squares[0], double=double[0])
@@ -76,7 +76,7 @@ class Case:
         believed = self.prior_df * self.prior_variance + self.df * noise.CASE_SD_FLOOR**2
         return np.asarray(constant - 0.5 * self.df * np.log(believed + np.maximum(squares, 0.0)))
 
-    def given(self, chosen: Sequence[int]) -> Given:
+    def given(self, chosen: Sequence[int]) -> Unexplained:
         """What is left to explain when these columns are in the regression."""
         every, gram = list(chosen), self.pattern.design.gram
         rows = gram[:, every]
@@ -85,9 +85,9 @@ class Case:
         known = np.diagonal(gram, axis1=1, axis2=2) - np.einsum("mck,mck->mk", rows, solved)
         left = self.towards - np.einsum("mc,mck->mk", own, solved)
         explained = np.linalg.solve(rows[:, :, every], own[..., None])[..., 0] if every else own
-        return Given(known, left, self.squares - np.einsum("mc,mc->m", own, explained), rows, solved)
+        return Unexplained(known, left, self.squares - np.einsum("mc,mc->m", own, explained), rows, solved)
 
-    def scores(self, given: Given) -> Floats:
+    def scores(self, given: Unexplained) -> Floats:
         """Gain in log likelihood of each column, over all candidates; 0 where it says nothing."""
         informative = given.known > LEAST_KNOWN / 4
         gain = np.where(informative, given.left**2 / np.where(informative, given.known, 1.0), 0.0)
@@ -95,7 +95,7 @@ class Case:
         null = np.logaddexp.reduce(self.log_likelihood(given.squares))
         return np.asarray(np.logaddexp.reduce(likely, axis=0) - null)
 
-    def pulse(self, given: Given, usable: Bools, least: float) -> tuple[int, int] | None:
+    def pulse(self, given: Unexplained, usable: Bools, least: float) -> tuple[int, int] | None:
         """The best pair of cuts with a step at the first that the second undoes, if it gains more than ``least``."""
         first, second, _ = self.pattern.pairs
         fine = usable[first] & usable[second]
@@ -129,7 +129,7 @@ class Case:
         return self.df / 2 * math.log1p(quantile**2 / (self.df - 1))
 
 
-class Given(NamedTuple):
+class Unexplained(NamedTuple):
     """For each candidate: the columns' information and products with what is left, and its sum of squares.
 
     ``rows`` and ``solved`` carry the chosen columns over to products of two columns.
@@ -142,14 +142,14 @@ class Given(NamedTuple):
     solved: Floats
 
 
-def cases(series: Series) -> list[Case | None]:
+def cases(series: Series) -> list[CaseSeries | None]:
     """Every case ready to be searched; None where it has fewer sessions than two levels need."""
     values, (filtered, reach) = series.values, hampel(series.values, series.gpus)
     there = np.isfinite(values)
     groups: dict[bytes, list[int]] = {}
     for row in np.flatnonzero(there.sum(axis=1) >= 2 * SHORTEST - 2).tolist():
         groups.setdefault(there[row].tobytes(), []).append(row)
-    made: dict[int, Case] = {}
+    made: dict[int, CaseSeries] = {}
     for rows in groups.values():
         own = pattern(np.flatnonzero(there[rows[0]]), series)
         if own.design.df < 2:
@@ -157,13 +157,13 @@ def cases(series: Series) -> list[Case | None]:
         products = _products(own, filtered[rows][:, own.at])
         for row, towards, squares, double in zip(rows, *products, strict=True):
             series_of = values[row, own.at], filtered[row, own.at], float(reach[row])
-            made[row] = Case(own, *series_of, towards, squares, double, 0.0, 0.0, np.zeros(1))
+            made[row] = CaseSeries(own, *series_of, towards, squares, double, 0.0, 0.0, np.zeros(1))
     moderated = dict(zip(made, _moderated(list(made.values())), strict=True))
     return [moderated.get(row) for row in range(len(values))]
 
 
 def _products(pattern: Pattern, values: Floats) -> tuple[Floats, Floats, Floats]:
-    """``towards``, ``squares`` and ``double`` of `Case` for each of these series."""
+    """``towards``, ``squares`` and ``double`` of `CaseSeries` for each of these series."""
     design, (first, second, spread) = pattern.design, pattern.pairs
     weighted = values @ design.precision  # (candidate, case, session): the precision is symmetric
     towards = weighted @ design.columns.T
@@ -177,7 +177,7 @@ def _products(pattern: Pattern, values: Floats) -> tuple[Floats, Floats, Floats]
     return np.swapaxes(towards, 0, 1), squares.T, double.T
 
 
-def _moderated(made: Sequence[Case]) -> Iterator[Case]:
+def _moderated(made: Sequence[CaseSeries]) -> Iterator[CaseSeries]:
     """The same with variances drawn toward those of their duration, and the candidates' weights."""
     if not made:
         return
@@ -206,15 +206,15 @@ def _moderated(made: Sequence[Case]) -> Iterator[Case]:
     yield from (replace(case, log_weights=weights) for case in drawn)
 
 
-def _successive(case: Case) -> float:
+def _successive(case: CaseSeries) -> float:
     """Variance by the differences between sessions and the next, the largest tenth apart, which steps are among."""
     off = case.values - case.of_gpus(case.values)
     squares = np.sort(np.diff(off) ** 2)
     kept = squares[: max(1, int((1 - MOST_ODD) * len(squares)))]
-    return float(kept.mean() / 2 / TRIMMED)
+    return float(kept.mean() / 2 / TRIMMED_SQUARE)
 
 
-def _best_gain(case: Case) -> Floats:
+def _best_gain(case: CaseSeries) -> Floats:
     """The most that one column that may be tried explains, for each candidate."""
     known = np.diagonal(case.pattern.design.gram, axis1=1, axis2=2)[:, case.pattern.usable]
     return np.asarray((case.towards[:, case.pattern.usable] ** 2 / known).max(axis=1, initial=0.0))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from peakgate.reports.comparison.noise import Bools, Floats
 from peakgate.reports.history.columns import SHORTEST
-from peakgate.reports.history.scan import Case
+from peakgate.reports.history.scan import CaseSeries
 
 ERROR = 0.01
 """Nominal probability that any unchanged series of a history has a change."""
@@ -23,7 +23,7 @@ DOUBT = 5.0
 MOST_CHANGES = 12
 
 
-def usable(case: Case, chosen: Sequence[int]) -> Bools:
+def usable(case: CaseSeries, chosen: Sequence[int]) -> Bools:
     """Which columns may be added to the chosen ones: cuts far enough from the others, nothing twice."""
     found = case.pattern.usable.copy()
     found[list(chosen)] = False
@@ -36,7 +36,7 @@ def usable(case: Case, chosen: Sequence[int]) -> Bools:
     return found
 
 
-def search(case: Case, series: int) -> tuple[int, ...]:
+def search(case: CaseSeries, series: int) -> tuple[int, ...]:
     """The columns of a case that are changes, in the order of their places; the error is shared by so many series.
 
     Where one is slow, steps alone are preferred if they explain as much for what they need (Schwarz's criterion).
@@ -49,14 +49,14 @@ def search(case: Case, series: int) -> tuple[int, ...]:
     return tuple(sorted(found, key=lambda index: columns[index].start))
 
 
-def _criterion(case: Case, chosen: Sequence[int]) -> float:
+def _criterion(case: CaseSeries, chosen: Sequence[int]) -> float:
     """Schwarz's: a step has a place and a size, a slow change two places."""
     numbers = sum(2 + case.pattern.columns[index].is_slow for index in chosen)
     likely = np.logaddexp.reduce(case.log_likelihood(case.given(chosen).squares))
     return float(likely) - numbers / 2 * math.log(len(case.raw))
 
 
-def _stepwise(case: Case, series: int, allowed: Bools) -> list[int]:
+def _stepwise(case: CaseSeries, series: int, allowed: Bools) -> list[int]:
     """The columns among the allowed that are chosen one after the other, the best first, and stay."""
     columns = case.pattern.columns
     chosen: list[int] = []
@@ -86,12 +86,12 @@ def _stepwise(case: Case, series: int, allowed: Bools) -> list[int]:
     return _pruned(case, chosen, least)
 
 
-def confirmed(case: Case, chosen: Sequence[int], series: int) -> tuple[int, ...]:
+def confirmed(case: CaseSeries, chosen: Sequence[int], series: int) -> tuple[int, ...]:
     """Those of the chosen columns that are changes of these values too."""
     return tuple(sorted(_pruned(case, list(chosen), _least(case, series)), key=chosen.index))
 
 
-def _least(case: Case, series: int) -> Floats:
+def _least(case: CaseSeries, series: int) -> Floats:
     """The gain in log likelihood that each column must exceed."""
     n, columns = len(case.raw), case.pattern.columns
     slow = np.array([each.is_slow for each in columns])
@@ -103,7 +103,7 @@ def _least(case: Case, series: int) -> Floats:
     return found
 
 
-def _refined(case: Case, chosen: list[int]) -> list[int]:
+def _refined(case: CaseSeries, chosen: list[int]) -> list[int]:
     """The same with each cut moved to where the series is likeliest, the others staying."""
     for _ in range(3 if len(chosen) > 1 else 0):
         moved = False
@@ -122,7 +122,7 @@ def _refined(case: Case, chosen: list[int]) -> list[int]:
     return chosen
 
 
-def _pruned(case: Case, chosen: list[int], least: Floats) -> list[int]:
+def _pruned(case: CaseSeries, chosen: list[int], least: Floats) -> list[int]:
     """The same without those that the others make superfluous, the faintest first."""
     while chosen:
         own = [case.scores(case.given([each for each in chosen if each != index]))[index] for index in chosen]

@@ -21,6 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from peakgate.core.processes import WALL_PER_PROCESSOR_S
+
 INSTALL = "install the extra nvrtc, or set CUDA_HOME to a toolkit"
 FURTHER_WHEELS = {"crt/": "nvidia-cuda-crt", "curand": "nvidia-curand"}
 """Headers of CUDA that not every extra brings, by how their names begin: wmma's, cuRAND's."""
@@ -58,9 +60,8 @@ _OF_THE_COMPILER = ("stddef.h", "stdarg.h", "stdbool.h", "cstdarg")
 """Harmless in the emulator, and its C++ library is built on them."""
 
 
-WALL_BASE_S, WALL_PER_PROCESSOR_S = 100.0, 20.0
-"""The limit of a compilation's wall time, and how it grows with that of its processor time, which a busy machine
-does not change: for a compiler that waits, for example on an included pipe."""
+WALL_BASE_S = 100.0
+"""Of the limit of a compilation's wall time: a compiler may wait, for example on an included pipe."""
 
 MEMORY_BYTES = 8 << 30
 

@@ -19,7 +19,15 @@ from msgspec import Meta, Struct
 from msgspec.json import encode
 from peakgate.build import compilers
 from peakgate.build.compilers import objection_to
-from peakgate.build.sources import MACRO, SourceFile, device_only, entry_of, host_code, no_such_kernel, read_sources
+from peakgate.build.sources import (
+    PEAKGATE_MACRO,
+    SourceFile,
+    device_only,
+    entry_of,
+    host_code,
+    no_such_kernel,
+    read_sources,
+)
 from peakgate.core import records
 from peakgate.core.case import Launch, Stage
 from peakgate.core.errors import Code, PeakgateError
@@ -211,7 +219,7 @@ class _Unit:
             raise ValueError(f"stage {stage.name} is an operation of the device; it has no source to build")
         if objection := objection_to(stage.options, stage.source):
             raise BuildError(objection)
-        defined = [f"--define-macro={name}={value}" for name, value in ((MACRO, "1"), *defines)]
+        defined = [f"--define-macro={name}={value}" for name, value in ((PEAKGATE_MACRO, "1"), *defines)]
         options = (*OPTIONS, f"--gpu-architecture={stage.architecture(capability)}", *defined, *stage.options)
         try:
             return _Unit(stage, tuple(read_sources(stage.source, stage.include)), options)
@@ -363,7 +371,8 @@ def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> s
             return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"
         if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma")):
             return f"; a header of CUDA{_where_headers_are()}"
-        return f"; add its folder to the stage's `include`; if only host code needs it, put it under `#ifndef {MACRO}`"
+        guarded = f"put it under `#ifndef {PEAKGATE_MACRO}`"
+        return f"; add its folder to the stage's `include`; if only host code needs it, {guarded}"
     text = next((file.text for file in files if file.path.name == name), "")
     host = host_code(text, line)
-    return f"; {host}: put it under `#ifndef {MACRO}`, a macro that both builds define" if host else ""
+    return f"; {host}: put it under `#ifndef {PEAKGATE_MACRO}`, a macro that both builds define" if host else ""

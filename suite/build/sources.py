@@ -18,7 +18,7 @@ from pathlib import Path
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, write_whole
 
-MACRO = "PEAKGATE"
+PEAKGATE_MACRO = "PEAKGATE"
 """Defined by both builds: what stands under ``#ifndef PEAKGATE`` is for the host compiler alone."""
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)', re.MULTILINE)

@@ -24,7 +24,7 @@ from peakgate.judge.occupancy import launch_refusal
 LAUNCH_REFUSED = "launch refused"
 """The kind of a finding: a launch that CUDA does not take."""
 
-CAPABILITY = (9, 0)
+LEAST_CAPABILITY = (9, 0)
 """Architectures compiled for by default, where a stage requires no newer one."""
 
 Building = Mapping[tuple[Stage, Defines], Future[Cubin]]
@@ -111,4 +111,4 @@ def refusals(case: Case, built: Cubin | None) -> list[str]:
 
 def capability_of(case: Case) -> tuple[int, int]:
     """The architecture a case is compiled for."""
-    return max(CAPABILITY, case.stage.min_capability)
+    return max(LEAST_CAPABILITY, case.stage.min_capability)

@@ -25,7 +25,7 @@ from peakgate.core.processes import Asked, own_module
 from peakgate.core.text import counted
 from peakgate.emulator.defects import RaceStep
 
-LIMIT_S = 600.0
+TESTS_LIMIT_S = 600.0
 MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
 MOST_NOTES = 6
 
@@ -88,7 +88,7 @@ def begun(text: str) -> Iterator[TritonCheck]:
     with scratch_folder("triton") as scratch:
         out = scratch / "found.json"
         command = own_module("peakgate.check.triton_process", str(out), text)
-        with Asked(command, LIMIT_S, env=os.environ | {"TRITON_INTERPRET": "1"}) as asked:
+        with Asked(command, TESTS_LIMIT_S, env=os.environ | {"TRITON_INTERPRET": "1"}) as asked:
             yield found
             done = asked.finish()
         if out.exists():

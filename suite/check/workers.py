@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeVar
 from peakgate.core.processes import (
     FROM_OUTSIDE,
     SAFE_PATH,
+    WALL_PER_PROCESSOR_S,
     one_blas_thread,
     processor_s,
     single_threaded,
@@ -39,8 +40,6 @@ MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 1 << 16
 _LAST_OUTPUT_S = 1.0
 """How long to wait for what a worker printed before its end: another process may have its output open."""
 
-WALL_PER_PROCESSOR_S = 20.0
-"""Of a limit of processor time, the wall time after which a task is taken for one that waits for ever."""
 _LOOK_EVERY_S, _SAY_EVERY_S = 1.0, 30.0
 """How often limits are looked at, and after how much processor time it is said what a task is at."""
 

@@ -52,25 +52,25 @@ _VALUE = Kind(
     lambda value: isinstance(value, int | float | complex | np.generic) and np.ndim(value) == 0,
 )
 _CHANNELS = {"channels": fields.whole(1, 4), "layered": fields.FLAG}
-BUFFER_FIELDS: fields.Table = {
+BUFFER_FIELDS: fields.Kinds = {
     "role": fields.instance(Role, "a Role"),
     "shape": fields.several(fields.whole(0, sys.maxsize)),
     "dtype": fields.WORD,
     "data": _DATA,
 }
-SCALAR_FIELDS: fields.Table = {"value": _VALUE, "dtype": fields.WORD}
-STRUCT_FIELDS: fields.Table = {
+SCALAR_FIELDS: fields.Kinds = {"value": _VALUE, "dtype": fields.WORD}
+STRUCT_FIELDS: fields.Kinds = {
     "values": fields.several(_VALUE),
     "members": fields.several(fields.tuple_of(fields.IDENTIFIER, fields.WORD)),
 }
-TEXTURE_FIELDS: fields.Table = {
+TEXTURE_FIELDS: fields.Kinds = {
     "address": fields.one_of(("clamp", "border", "wrap", "mirror")),
     **dict.fromkeys(("linear", "normalized_coords", "normalized_read", "linear_memory"), fields.FLAG),
     **_CHANNELS,
 }
-SURFACE_FIELDS: fields.Table = _CHANNELS
+SURFACE_FIELDS: fields.Kinds = _CHANNELS
 MAP_AXES = fields.several(fields.tuple_of(fields.whole(0, sys.maxsize), fields.whole(0, sys.maxsize)))
-MAP_FIELDS: fields.Table = {
+MAP_FIELDS: fields.Kinds = {
     "of": fields.whole(-1, fields.MOST_VALUES),
     "box": fields.several(fields.whole(0, sys.maxsize)),
     **dict.fromkeys(("swizzle", "l2"), fields.whole(0, sys.maxsize)),
@@ -153,7 +153,7 @@ class Struct:
         return packed
 
 
-TEXEL_FIELDS: fields.Table = {
+TEXEL_FIELDS: fields.Kinds = {
     "seen_as": Kind("a Texture or a Surface", lambda value: type(value) in (Texture, Surface))
 }
 TEXEL_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32")

@@ -414,22 +414,22 @@ class Case:
         return sum(buffer.nbytes for buffer in self.buffers)
 
 
-WORK_FIELDS: fields.Table = {
+WORK_FIELDS: fields.Kinds = {
     "bytes": fields.COUNT,
     "flops": fields.COUNT,
     "peak_tflops": fields.POSITIVE | fields.NOTHING,
     "math": fields.one_of(MATH) | fields.NOTHING,
 }
-LAUNCH_FIELDS: fields.Table = {
+LAUNCH_FIELDS: fields.Kinds = {
     **dict.fromkeys(("grid", "block"), tuple_of(*[fields.EXTENT] * 3)),
     "shared_bytes": fields.SHARED_BYTES,
 }
-KERNEL_LAUNCH_FIELDS: fields.Table = {
+KERNEL_LAUNCH_FIELDS: fields.Kinds = {
     "kernel": fields.WORD,
     "launch": fields.instance(Launch, "a Launch"),
     "takes": several(fields.whole(0, fields.MOST_VALUES)),
 }
-STAGE_FIELDS: fields.Table = {
+STAGE_FIELDS: fields.Kinds = {
     "name": fields.WORD,
     "lesson": fields.TEXT,
     "source": fields.PATH | fields.NOTHING,
@@ -442,7 +442,7 @@ STAGE_FIELDS: fields.Table = {
     "include": several(fields.PATH),
     "constants": several(tuple_of(fields.WORD, fields.instance(Buffer, "a Buffer"))),
 }
-CASE_FIELDS: fields.Table = {
+CASE_FIELDS: fields.Kinds = {
     "family": fields.WORD,
     "stage": fields.instance(Stage, "a Stage"),
     "launch": fields.instance(Launch, "a Launch"),
@@ -532,7 +532,7 @@ class Family:
         check(self, FAMILY_FIELDS, "a family")
 
 
-FAMILY_FIELDS: fields.Table = {
+FAMILY_FIELDS: fields.Kinds = {
     "name": fields.WORD,
     "summary": fields.TEXT,
     "stages": several(fields.instance(Stage, "a Stage")),

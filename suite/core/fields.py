@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from peakgate.core.text import shown
 
-LONGEST_TEXT = 10_000
+LONGEST_LINE = 10_000
 MOST_VALUES = 1_000
 """Of a list: options, arguments, launches."""
 LARGEST_COUNT = 2**63 - 1
@@ -43,11 +43,11 @@ class Kind:
         return Kind(f"{self.expected}, or {other.expected}", lambda value: self.holds(value) or other.holds(value))
 
 
-Table = Mapping[str, Kind]
+Kinds = Mapping[str, Kind]
 """The kinds of a record's fields, or of a function's parameters, by name."""
 
 
-def check(values: Mapping[str, Any] | object, table: Table, what: str = "") -> None:
+def check(values: Mapping[str, Any] | object, table: Kinds, what: str = "") -> None:
     """ValueError for the first field that is not of its kind; ``what`` begins the message."""
     for name, kind in table.items():
         value = values[name] if isinstance(values, Mapping) else getattr(values, name)
@@ -73,7 +73,7 @@ def is_text(value: object) -> bool:
     """Whether a value is a text of one line, of which every character can be printed or written to a file."""
     return (
         isinstance(value, str)
-        and len(value) <= LONGEST_TEXT
+        and len(value) <= LONGEST_LINE
         and not any(character in value for character in "\n\r\0\v\f\x1c\x1d\x1e\x85\u2028\u2029")
         and not any("\ud800" <= character <= "\udfff" for character in value)
     )
@@ -130,7 +130,7 @@ def one_of(values: Collection[Any]) -> Kind:
 
 NOTHING = Kind("None", lambda value: value is None)
 FLAG = Kind("True or False", lambda value: isinstance(value, bool | np.bool_))
-TEXT = Kind(f"a text of one line and at most {LONGEST_TEXT} letters", is_text)
+TEXT = Kind(f"a text of one line and at most {LONGEST_LINE} letters", is_text)
 WORD = Kind("a text of one line that is not empty", lambda value: is_text(value) and bool(value.strip()))
 PATH = Kind("a path", lambda value: isinstance(value, Path) and is_text(str(value)))
 FUNCTION = Kind("a function", callable)

@@ -16,7 +16,7 @@ UNVERSIONED = "unversioned"
 LONGEST_COMMAND = 120
 """Of a command in an error message."""
 
-LIMIT_S = 600.0
+GIT_LIMIT_S = 600.0
 """Of any command: a submodule, a large file or a partial clone comes from a server, which may never answer."""
 
 CONFIGURATION = {
@@ -44,7 +44,7 @@ def environment() -> dict[str, str]:
 def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
     """Run git in ``folder`` and return what it prints; a PeakgateError quotes git's own message.
 
-    ``variables`` are added to its environment. It asks nobody for a password, and is ended after LIMIT_S.
+    ``variables`` are added to its environment. It asks nobody for a password, and is ended after GIT_LIMIT_S.
     """
     command, told = ["git", *_ALWAYS, *arguments], os.environ | {"GIT_TERMINAL_PROMPT": "0"} | variables
     asked = f"git {' '.join(arguments)[:LONGEST_COMMAND]}"
@@ -52,7 +52,7 @@ def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
     try:
         with subprocess.Popen(command, cwd=folder, env=told, start_new_session=True, **_PIPED) as process:
             try:
-                printed, errors = process.communicate(timeout=LIMIT_S)
+                printed, errors = process.communicate(timeout=GIT_LIMIT_S)
             finally:
                 end_group(process)
     except FileNotFoundError:
@@ -61,8 +61,8 @@ def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
         ) from None
     except subprocess.TimeoutExpired:
         raise PeakgateError(
-            f"{asked}: no end within {LIMIT_S:.0f} s; see whether the servers of the repository, its submodules and "
-            "large files answer",
+            f"{asked}: no end within {GIT_LIMIT_S:.0f} s; see whether the servers of the repository, its submodules "
+            "and large files answer",
             Code.UPSTREAM,
         ) from None
     if process.returncode:

@@ -33,7 +33,7 @@ from peakgate.core.text import one_line
 
 NAMESPACE_TOOLS = ("unshare", "mount", "umount", "pivot_root", "setpriv", "env", "sh")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store")
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PROGRAM_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 MOST_MEMORY_BYTES = 64 << 30
@@ -92,11 +92,15 @@ def isolation() -> tuple[Isolation, str]:
 
 def refusal_of_namespaces() -> str:
     """Why a program cannot be started in namespaces of its own; empty where it can."""
-    if missing := [tool for tool in NAMESPACE_TOOLS if shutil.which(tool, path=PATH) is None]:
+    if missing := [tool for tool in NAMESPACE_TOOLS if shutil.which(tool, path=PROGRAM_FOLDERS) is None]:
         return f"{', '.join(missing)} of util-linux not installed"
     probe = "mount -t tmpfs tmpfs /tmp && exec setpriv --no-new-privs true"
     done = subprocess.run(
-        [*_UNSHARE, "sh", "-c", probe], env={"PATH": PATH}, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        [*_UNSHARE, "sh", "-c", probe],
+        env={"PATH": PROGRAM_FOLDERS},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
     )
     said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
     return "" if done.returncode == 0 else f"this machine permits no user namespaces ({one_line(said[-1])})"
@@ -131,7 +135,7 @@ def start(
     bytecode = Path(os.environ.get(BYTECODE, ""))  # of this process, which the program cannot write to
     if not bytecode.is_absolute() or overlap(bytecode, folder):
         bytecode = scratch / "bytecode"
-    given = own | tool | {"PATH": PATH, "LANG": "C.UTF-8", "PYTHONSAFEPATH": "1", BYTECODE: str(bytecode)}
+    given = own | tool | {"PATH": PROGRAM_FOLDERS, "LANG": "C.UTF-8", "PYTHONSAFEPATH": "1", BYTECODE: str(bytecode)}
     given |= dict(environment or {})
     seen = _visible(folder, *readable, bytecode)
     become = list(command)
@@ -145,7 +149,7 @@ def start(
         kept = [f"{name}={value}" for name, value in given.items()]
         enter = [*_UNSHARE, "--kill-child", "sh", "-c", _ENTER, "sh", str(root), str(scratch)]
         become = [*enter, *map(str, seen), "--", "env", "-i", *kept, *become]
-        given = {"PATH": PATH, "HIDDEN": str(folder), "WORK": str(inside or folder)}
+        given = {"PATH": PROGRAM_FOLDERS, "HIDDEN": str(folder), "WORK": str(inside or folder)}
         given |= tool | {"WRITABLE": str(folder) if writable else ""}
     elif way is Isolation.LANDLOCK:
         rules = {"read": [*map(str, seen)], "write": [str(scratch)]}

@@ -31,10 +31,10 @@ MAX_SHARED_BYTES = 227 * 1024
 MAX_COOPERATIVE_THREADS = 16384
 NOT_EMULATED = 17
 """The kind of a report that is no defect: the kernel came to something that the emulator does not know."""
-NOT_ENDED = 19
+NOT_ENDED_KIND = 19
 """The kind of a report that is no defect either: the launch was ended at its limit."""
 _NO_BUDGET = 1 << 62
-LIMIT_S = 60.0
+LAUNCH_LIMIT_S = 60.0
 """Processor time that a launch may take, where the caller knows no better."""
 
 
@@ -95,7 +95,7 @@ class EmulatedKernel:
         shared_bytes: int = 0,
         schedule: int = 0,
         access_budget: int | None = None,
-        limit_s: float = LIMIT_S,
+        limit_s: float = LAUNCH_LIMIT_S,
         constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
         outputs: Iterable[int] = (),
         cooperative: bool = False,
@@ -219,7 +219,7 @@ class EmulatedKernel:
         for report in reports:
             if report.kind == NOT_EMULATED:
                 raise KernelBuildError(f"{lines.get(report.address)}: {report.message.decode()}{NEEDS_TWIN}")
-        unended = next((report for report in reports if report.kind == NOT_ENDED), None)
+        unended = next((report for report in reports if report.kind == NOT_ENDED_KIND), None)
         if unended is not None and count == 1:
             raise LaunchNotEnded(
                 f"{lines.get(unended.address) or self.name}: {unended.message.decode()}; thread "
@@ -239,7 +239,7 @@ class EmulatedKernel:
                 count=report.count,
             )
             for report in reports
-            if report.kind != NOT_ENDED
+            if report.kind != NOT_ENDED_KIND
         ]
         return in_reading_order(defects)
 

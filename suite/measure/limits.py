@@ -32,9 +32,6 @@ GRAPH_LAUNCHES = 20
 EMULATED_THREADS = 65536
 """Of a launch that may take the processor time of the settings; a larger one gets more in proportion."""
 
-WALL_PER_PROCESSOR_S = 20.0
-"""Far more than a busy machine takes from a process: only one that waits comes to this limit."""
-
 EMULATED_PER_US = 30.0
 """Memory accesses and operations."""
 

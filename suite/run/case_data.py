@@ -18,7 +18,7 @@ import numpy as np
 from peakgate.core.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
 from peakgate.core.case import Array, Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Struct, Tier, Work
 
-FUNCTION = "function"
+FUNCTION_KEY = "function"
 """Placeholder of a function of the family: a reference, or one that makes input data."""
 
 RECORDS: dict[str, type] = {
@@ -36,7 +36,7 @@ NAMED: dict[str, Callable[[str], object]] = {"Role": Role, "Tier": Tier}
 def as_data(value: object) -> Any:
     """A record as JSON: an object with its type's name as the one key, tuples as lists.
 
-    A function is FUNCTION with a number, which is that of all functions that equal it.
+    A function is FUNCTION_KEY with a number, which is that of all functions that equal it.
     """
     if isinstance(value, tuple | list):
         return [as_data(member) for member in value]
@@ -49,7 +49,7 @@ def as_data(value: object) -> Any:
     kind: Any = type(value)
     if kind.__name__ in RECORDS:
         return {kind.__name__: {member: as_data(getattr(value, member)) for member in _members(kind)}}
-    return {FUNCTION: _number(value)} if callable(value) else value
+    return {FUNCTION_KEY: _number(value)} if callable(value) else value
 
 
 _numbers = count()
@@ -77,7 +77,7 @@ def as_record(data: Any, inside: Path) -> Any:
     if not isinstance(data, dict):
         return data
     ((name, given),) = data.items()
-    if name == FUNCTION:
+    if name == FUNCTION_KEY:
         return OfFunction(operator.index(given))
     if name == "Path":
         return _path_inside(Path(given), inside)

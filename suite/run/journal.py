@@ -52,7 +52,7 @@ PROCESSES = 3
 DECIDED = frozenset({Verdict.PASS, Verdict.BELOW_FLOOR})
 """Verdicts that compare a fraction of peak with a floor."""
 
-MANY = 0.25
+SUSPECT_SHARE = 0.25
 """Where more than this fraction of the cases is below its floor, the GPU is likelier at fault than the kernels."""
 
 
@@ -313,7 +313,11 @@ def judge_again(peak_fractions: Sequence[float | None], floor: float) -> Judgeme
 
 def share_below(below: int, of: int) -> str:
     """How many cases were below their floor, for a person; with advice where that is more than a quarter of them."""
-    many = "; more than a quarter: suspect the GPU first (nvidia-smi -q -d PERFORMANCE)" if below > MANY * of else ""
+    many = (
+        "; more than a quarter: suspect the GPU first (nvidia-smi -q -d PERFORMANCE)"
+        if below > SUSPECT_SHARE * of
+        else ""
+    )
     return f"{below} of {of} cases below their floor at first{many}"
 
 

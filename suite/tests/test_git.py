@@ -107,7 +107,7 @@ def test_a_commit_without_files_is_an_empty_folder(tree: Path, tmp_path: Path) -
 
 
 def test_a_server_that_never_answers_ends_the_question(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git, "LIMIT_S", 0.2)
+    monkeypatch.setattr(git, "GIT_LIMIT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(PeakgateError) as caught:
         git.ask(tree, "ls-remote", f"git://127.0.0.1:{server.getsockname()[1]}/x")
     assert caught.value.code is Code.UPSTREAM

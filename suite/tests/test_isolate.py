@@ -66,7 +66,7 @@ def test_a_stranger_has_no_network_no_file_of_the_users_and_no_environment(stran
 
 
 def test_a_machine_without_namespaces_is_one_line_and_exit_3(stranger, monkeypatch, capsys):
-    monkeypatch.setattr(sandbox, "PATH", str(stranger))
+    monkeypatch.setattr(sandbox, "PROGRAM_FOLDERS", str(stranger))
     assert main(["check", "--isolate"]) == 3
     assert capsys.readouterr().err.startswith("--isolate: unshare, mount, ")
     refusing = stranger / "bin"
@@ -74,7 +74,7 @@ def test_a_machine_without_namespaces_is_one_line_and_exit_3(stranger, monkeypat
     for tool in sandbox.NAMESPACE_TOOLS:
         (refusing / tool).write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2; exit 1\n")
         (refusing / tool).chmod(0o755)
-    monkeypatch.setattr(sandbox, "PATH", str(refusing))
+    monkeypatch.setattr(sandbox, "PROGRAM_FOLDERS", str(refusing))
     monkeypatch.setenv("PATH", str(refusing))
     assert main(["check", "--isolate"]) == 3
     reported = capsys.readouterr().err

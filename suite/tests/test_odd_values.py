@@ -156,7 +156,7 @@ def test_the_usual_values_give_a_case():
 
 
 @pytest.mark.parametrize(
-    "table", [family.PARAMETERS, family.LAUNCH_FIELDS, family.TENSOR_MAP_FIELDS], ids=["kernel", "launch", "map"]
+    "table", [family.PARAMETERS, family.LAUNCH_PARAMETERS, family.TENSOR_MAP_FIELDS], ids=["kernel", "launch", "map"]
 )
 def test_a_kind_answers_for_every_value(table):
     values = [None, 2**70, float("nan"), "a\nb", b"", range(10**9), object(), {1: 2}, [[]], lambda: 0, Stage]
