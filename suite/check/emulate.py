@@ -31,7 +31,7 @@ from peakgate.device.interface import KernelFault
 from peakgate.emulator import KernelBuildError, KernelDefect
 from peakgate.emulator.defects import RaceStep
 from peakgate.judge.correctness import ExpectedOutputs, NothingCompared, WrongElement, check
-from peakgate.measure.data import PATTERNS, patterned
+from peakgate.measure.patterns import PATTERNS, patterned
 
 WRONG_RESULT = "wrong result"
 DIED = "died"

@@ -16,6 +16,7 @@ from peakgate.build.cubin import BuildError, Resources
 from peakgate.core import catalogue, config
 from peakgate.core.case import TENSOR_MATH, Array, Case, Tier, TunedChoice
 from peakgate.core.errors import Code, PeakgateError
+from peakgate.core.processes import WALL_PER_PROCESSOR_S
 from peakgate.core.text import counted
 from peakgate.core.verdict import Judgement, Verdict
 from peakgate.device.expected import ReferenceFault, computed, expected
@@ -39,16 +40,15 @@ from peakgate.judge.floors import Floors
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import Metrics, metrics
 from peakgate.judge.occupancy import Occupancy
-from peakgate.measure.data import PATTERNS, varied
 from peakgate.measure.limits import (
     HOST_LIMIT_S,
-    WALL_PER_PROCESSOR_S,
     build_limit_s,
     expected_launch_s,
     launch_limit_s,
     processor_limit_s,
     sampling_limit_s,
 )
+from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.measure.sampling import Samples, SamplingPlan
 
 if TYPE_CHECKING:  # few runs measure it

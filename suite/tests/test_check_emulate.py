@@ -11,7 +11,7 @@ from peakgate.check.emulate import BuildReport, LaunchFinding, builds, check_bui
 from peakgate.core.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.core.verdict import ExitCode
 from peakgate.judge.waivers import rule
-from peakgate.measure.data import PATTERNS
+from peakgate.measure.patterns import PATTERNS
 
 THREADS = 64
 

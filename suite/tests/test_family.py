@@ -15,7 +15,7 @@ from peakgate.core.errors import Code
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.expected import expected
 from peakgate.family import In, Out, Value, kernel
-from peakgate.measure.data import PATTERNS
+from peakgate.measure.patterns import PATTERNS
 from peakgate.run.identity import identities
 from peakgate.run.listing import Listed
 from peakgate.run.terms import changes, stated

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from peakgate.core import dtypes
 from peakgate.core.case import Buffer, Role
-from peakgate.measure.data import PATTERNS, inputs_of, patterned, varied
+from peakgate.measure.data import inputs_of
+from peakgate.measure.patterns import PATTERNS, patterned, varied
 from synthetic_cases import make_case
 
 
