@@ -53,7 +53,7 @@ def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Con
         yield Contradiction(
             "stats.median", stats.median, f"a time from stats.min, {least:.6g}, to stats.max, {most:.6g}"
         )
-    for name, wanted, why in _computed(info, stats.median * 1e6, gpu):
+    for name, wanted, why in computed(info, stats.median * 1e6, gpu):
         given = getattr(info, name)
         close = given is None or math.isclose(given, wanted, rel_tol=RELATIVE, abs_tol=1.01 * WRITTEN[name])
         if not close:
@@ -61,7 +61,7 @@ def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Con
     yield from _of_verdict(info)
 
 
-def _computed(info: ExtraInfo, median_us: float, gpu: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
+def computed(info: ExtraInfo, median_us: float, gpu: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
     """Name, value and origin of each figure that follows from others; an imported rate is another tool's."""
     yield "time_us", median_us, "the median in stats"
     gbs = None if info.bytes is None else info.bytes / median_us / 1e3

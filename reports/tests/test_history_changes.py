@@ -111,6 +111,15 @@ def test_a_step_beside_a_change_of_driver_is_still_the_commits() -> None:
     assert not any("driver" in fact for fact in change.place.facts)
 
 
+@pytest.mark.parametrize(("after", "cause"), [(3, Cause.ENVIRONMENT), (12, Cause.COMMITS)])
+def test_a_step_soon_after_an_upgrade_that_moved_cases_is_put_down_to_it(after: int, cause: Cause) -> None:
+    sessions = [session(number, driver="590.1" if number > 19 else "580.1") for number in range(40)]
+    moved = slowed(slowed(quiet(), 6, 20, 0.04), 7, 20 - after, 0.04)
+    found = {each.case: each for each in find_changes(history(moved, sessions))}
+    assert found[CASE].cause is cause
+    assert [each.cause for case, each in found.items() if case != CASE] == [Cause.ENVIRONMENT]
+
+
 def test_no_gpu_is_compared_with_another() -> None:
     sessions = [session(number, uuid="GPU-2" if number > 19 else "GPU-1") for number in range(40)]
     log_time = quiet()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import re
 import shlex
@@ -24,6 +26,8 @@ from peakgate.core.processes import variables
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "baselines" / "nvidia-h200" / "runs"
 GATES = sorted(KEPT.glob("20261120T17*-gate.json.gz"))
+NOISY = ("access.transfer_", "sgemm.cublas-256")
+"""The page on history says of these that ten sessions do not decide on 15 %, and that it then ends with 3."""
 RUN_BY = {
     "peakgate bench --energy": "suite/tests/test_energy.py",
     "peakgate compare driver:": "reports/tests/test_compare_driver.py",
@@ -111,7 +115,11 @@ def test_the_commands_of_a_page_end_as_it_says(
     saved = project / ".benchmarks" / "nvidia-h200"
     saved.mkdir(parents=True)
     for path in GATES:
-        shutil.copy(path, saved)
+        gate = json.loads(gzip.decompress(path.read_bytes()))
+        gate["benchmarks"] = [
+            entry for entry in gate["benchmarks"] if not entry["extra_info"]["case"].startswith(NOISY)
+        ]
+        (saved / path.stem).write_text(json.dumps(gate), encoding="utf-8")
     for lock in ("old.lock", "new.lock"):
         (project / lock).touch()
     monkeypatch.chdir(project)

@@ -369,7 +369,7 @@ def test_settings_that_move_kernels_or_baselines_or_drop_benchmark_tests_fail_an
 
 @pytest.mark.parametrize("term", ["build", "pythonpath", "plugins", "options", "include"])
 def test_settings_that_the_next_judge_runs_or_imports_are_for_review(term: str) -> None:
-    other = ProjectSettings(**{term: "x" if term == "build" else ("x",)})
+    other = structs.replace(ProjectSettings(), **{term: "x" if term == "build" else ("x",)})
     for before, after in ((ProjectSettings(), other), (other, ProjectSettings())):
         (found,) = setting_changes(before, after)
         assert (found.kind, found.term, found.what) == (ChangeKind.REVIEW, term, "settings")

@@ -77,7 +77,7 @@ def test_the_run_file_is_one_whole_run_that_reports_its_restarts(hostile):
         "hostile.a_copy-1024",
         "hostile.z_copy-1024",
     ]
-    assert all(len(benchmark["stats"]["data"]) == 3 for benchmark in saved["benchmarks"])
+    assert all(len(benchmark["stats"]["data"]) >= 3 for benchmark in saved["benchmarks"])
 
 
 def test_a_run_leaves_its_verdict_and_its_run_files_and_nothing_else(hostile):

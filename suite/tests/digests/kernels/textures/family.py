@@ -5,9 +5,11 @@ from zero, filtered bytes have 16 bits. Places are multiples of 1/1024, exact in
 """
 
 import itertools
+import math
 
 import numpy as np
 from peakgate.family import In, InOut, Out, Surface, Texture, Value, family, kernel
+from peakgate.measure.data import random_bits
 
 SIZES = {1: (64,), 2: (32, 64), 3: (8, 16, 32)}
 """Of a texture, by its dimensions; powers of two, so that a normalized coordinate is exact."""
@@ -72,7 +74,25 @@ def on_host(array):
     return np.asarray(array.get() if hasattr(array, "get") else array)
 
 
-def case(name, entry, how, along, *, dtype="float32", data=(0, 256)):
+def uniform(low, high, bits=24):
+    """Multiples of 2**-``bits`` of a range, for which the results of an H200 are recorded."""
+
+    def data(xp, shape):
+        drawn = random_bits(np, math.prod(shape), 1) >> np.uint32(32 - bits)
+        return xp.asarray((low + drawn * 2.0**-bits * (high - low)).reshape(shape))
+
+    return data
+
+
+BELOW_256 = uniform(0, 256)
+
+
+def whole_range(xp, shape):
+    """Bits of integers, for which the results of an H200 are recorded."""
+    return xp.asarray(random_bits(np, math.prod(shape), 1).astype(np.int16).reshape(shape))
+
+
+def case(name, entry, how, along, *, dtype="float32", data=BELOW_256):
     """Threads that read a texture of as many dimensions as the output has, ``along`` places: the first, the step."""
     start, step = along
     dimensions = {"line": 1, "plane": 2, "volume": 3}[entry]
@@ -113,7 +133,7 @@ def of_layers(how):
         return xp.asarray(np.stack([each[-1], *each, each[-1]]))  # a layer that is not there is the last
 
     def arguments(layers, height, width):
-        texels = In(layers - 2, 32, 64, data=(0, 256), texture=how)
+        texels = In(layers - 2, 32, 64, data=BELOW_256, texture=how)
         return [Out(layers, height, width), texels, Value(width), Value(height), Value(-1.25), Value(0.875)]
 
     return described("layers", "layers", arguments, reference, (5, 40, 80))
@@ -141,7 +161,8 @@ def of_surfaces():
         return tuple(xp.asarray(array) for array in (right - below, texels, 2 * right))
 
     def arguments(height, width):
-        image, copy = InOut(height, width, surface=Surface()), Out(height, width, surface=Surface())
+        image = InOut(height, width, surface=Surface(), data=uniform(-1, 1))
+        copy = Out(height, width, surface=Surface())
         return [Out(height, width), image, copy, Value(width), Value(height)]
 
     return described("surfaces", "surfaces", arguments, reference, (33, 70))
@@ -152,7 +173,7 @@ def of_linear_memory():
     return described(
         "fetch",
         "fetch",
-        lambda n: [Out(n, 2), In(n, 2, texture=how), Value(n)],
+        lambda n: [Out(n, 2), In(n, 2, texture=how, data=uniform(-1, 1)), Value(n)],
         lambda xp, texels, _: xp.asarray(on_host(texels)[::-1, ::-1].copy()),
         (1000,),
     )
@@ -176,9 +197,9 @@ FAMILY = family(
     case("plane_linear_border", "plane", Texture(address="border", linear=True), (-4.0, 0.8125 + 1 / 256)),
     case("plane_linear_wrap", "plane", unit("wrap", linear=True), (-1.5, 0.0546875)),
     case("plane_linear_mirror", "plane", unit("mirror", linear=True), (-1.5, 0.0546875)),
-    case("plane_halves", "plane", Texture(linear=True), (-4.0, 0.8125), dtype="float16"),
+    case("plane_halves", "plane", Texture(linear=True), (-4.0, 0.8125), dtype="float16", data=uniform(0, 256, 11)),
     case("plane_bytes", "plane", Texture(normalized_read=True), (-4.0, 0.8125), **BYTES),
-    case("plane_shorts", "plane", Texture(normalized_read=True), (-4.0, 0.8125), dtype="int16", data=None),
+    case("plane_shorts", "plane", Texture(normalized_read=True), (-4.0, 0.8125), dtype="int16", data=whole_range),
     case("plane_bytes_linear", "plane", Texture(normalized_read=True, linear=True), (-4.0, 0.8125), **BYTES),
     case("volume_points", "volume", Texture(), (-2.0, 0.8125)),
     case("volume_linear", "volume", Texture(linear=True), (-2.0, 0.8125)),
