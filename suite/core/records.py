@@ -148,7 +148,8 @@ def short(value: object) -> str:
 
 @cache
 def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+    with _one_type:
+        return msgspec.json.Decoder(kind)
 
 
 def _json(path: Path, text: str, remedy: str) -> Any:

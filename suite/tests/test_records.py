@@ -1,0 +1,30 @@
+"""Records are read the same whatever reads them first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+FIRST_IN_THREADS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+from peakgate.core import records
+
+sys.setswitchinterval(1e-6)
+with ThreadPoolExecutor(6) as pool:
+    for _ in range(150):
+        Inner = msgspec.defstruct("Inner", [("name", records.Name)])
+        names = [f"field_{number}" for number in range(60)]
+        annotations = [(name, "dict[str, Inner]") for name in names]  # texts, as those of modules are
+        outer = msgspec.defstruct("Outer", annotations, namespace={"__module__": "__main__"})
+        content = msgspec.json.encode({name: {"a": {"name": "b"}} for name in names})
+        found = [*pool.map(lambda _: records.decode(content, outer, Path("file.json"), ""), range(6))]
+        assert len({repr(each) for each in found}) == 1
+"""
+
+
+def test_a_kind_that_threads_are_the_first_to_read_takes_no_process_with_it() -> None:
+    assert subprocess.run([sys.executable, "-c", FIRST_IN_THREADS], check=False).returncode == 0
