@@ -34,7 +34,8 @@ verb, out = sys.argv[4], Path(sys.argv[sys.argv.index("--out") + 1])
 plan = json.loads(Path({plan!r}).read_text())[verb]
 with Path({plan!r}).with_suffix(".log").open("a") as log:
     assert os.getsid(0) == os.getpid()
-    Path(os.environ["PYTHONPYCACHEPREFIX"], "used").touch(exist_ok=False)
+    with Path({plan!r}).with_suffix(".bytecode").open("a") as folders:
+        print(os.environ["PYTHONPYCACHEPREFIX"], file=folders)
     log.write(json.dumps([Path.cwd().name, sys.argv[1:]]) + "\\n")
 out.mkdir(parents=True, exist_ok=True)
 if "says" in plan:
@@ -74,7 +75,11 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
             home,
             home / "base",
             home / "head",
-            {"PATH": os.defpath, config.SETTINGS_VARIABLE: str(home / "settings.toml")},
+            {
+                "PATH": os.defpath,
+                "PYTHONPYCACHEPREFIX": str(home / "tmp" / "bytecode"),
+                config.SETTINGS_VARIABLE: str(home / "settings.toml"),
+            },
         )
         with monkeypatch.context() as patched:
             patched.setattr(sys, "executable", str(python))
@@ -163,6 +168,9 @@ def test_benchmark_tests_are_measured_without_kernels_or_refused(
     assert list(found) == ["protect", "bench", "ab", *of_tests]
     outputs = [arguments[arguments.index("--out") + 1].rpartition("/")[2] for _, arguments in ran]
     assert outputs == ["out"] * 3 + ["tests"] * len(of_tests)
+    of_kernels, *apart = (tmp_path / "plan.bytecode").read_text().splitlines()
+    assert apart[:2] == [of_kernels] * 2
+    assert len({of_kernels, *apart}) == 1 + len(of_tests)
     assert ("refused" in capsys.readouterr().out) == refused
     if not refused:
         (tmp_path / "peakgate.toml").write_text((tmp_path / "home" / "settings.toml").read_text())

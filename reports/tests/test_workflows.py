@@ -334,7 +334,7 @@ HOSTED = [
     "tests -- lab/tests",
     "tests -- reports/tests --ignore-glob=*/test_[a-g]*",
     "tests -- reports/tests --ignore-glob=*/test_[h-z]*",
-    "tests -- suite/tests",
+    *(f"tests -- suite/tests --ignore-glob=*/test_[{part}]*" for part in ("a-l", "m-z")),
     "check -- --jobs 1",
     "mutants -- --jobs 1 --skip-listed -k access or transpose or occupancy or roof",
     "resources -- --jobs 1 --architectures 90",

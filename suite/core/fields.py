@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ LARGEST_EXTENT = 2**32 - 1
 MOST_SHARED_BYTES = 2**31 - 1
 LATEST_CAPABILITY = 99
 
+_NOT_OF_A_LINE = re.compile("[\n\r\0\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MACRO = re.compile(r"[A-Za-z_]\w*(\([\w, .]*\))?", re.ASCII)
 
@@ -49,8 +51,9 @@ Kinds = Mapping[str, Kind]
 
 def check(values: Mapping[str, Any] | object, table: Kinds, what: str = "") -> None:
     """ValueError for the first field that is not of its kind; ``what`` begins the message."""
+    value_of = values.__getitem__ if isinstance(values, Mapping) else partial(getattr, values)
     for name, kind in table.items():
-        value = values[name] if isinstance(values, Mapping) else getattr(values, name)
+        value = value_of(name)
         if not kind.holds(value):
             raise ValueError(f"{what and f'{what}: '}{name} is {shown(value)}; expected {kind.expected}")
 
@@ -71,12 +74,9 @@ def is_number(value: object, least: float, most: float) -> bool:
 
 def is_text(value: object) -> bool:
     """Whether a value is a text of one line, of which every character can be printed or written to a file."""
-    return (
-        isinstance(value, str)
-        and len(value) <= LONGEST_LINE
-        and not any(character in value for character in "\n\r\0\v\f\x1c\x1d\x1e\x85\u2028\u2029")
-        and not any("\ud800" <= character <= "\udfff" for character in value)
-    )
+    if not isinstance(value, str) or len(value) > LONGEST_LINE:
+        return False
+    return value.isprintable() or not _NOT_OF_A_LINE.search(value)
 
 
 def whole(least: int, most: int) -> Kind:
