@@ -95,7 +95,7 @@ if "--other-builds" in options:
     other["run"]["commit_info"] = commit_info(pathlib.Path(asked["folder"]))
     beside, untimed_beside = measured(other, other["run"])
     verdict["other_builds"] = untimed_beside
-    while True:
+    while kept and beside["benchmarks"]:
         noise = random.Random(f"pairs {turn}")
         for benchmark in beside["benchmarks"]:
             found, case = benchmark["extra_info"], benchmark["extra_info"]["case"]

@@ -202,3 +202,20 @@ def test_a_kernel_found_wrong_in_a_repeat_is_wrong(tmp_path: Path, launch: str) 
     options = ["--base-dir", str(base), "--head-dir", str(head), "--out", str(tmp_path / "out"), "--pairs", "2"]
     assert main(["ab", *options]) == 1
     assert (row(tmp_path, PAD)["verdict"], row(tmp_path, PAD)["reason"]) == refused[PAD]
+
+
+def test_a_kernel_that_base_does_not_time_and_that_is_wrong_in_head_is_wrong(tmp_path: Path) -> None:
+    refused = {"base": ("INCONCLUSIVE", "the clock stood still"), "head": ("WRONG", "output 0 [3] is 7, not 8")}
+    folders = {}
+    for name, code in (("base", "same"), ("head", "changed")):
+        side = FakeSide({PAD: code}, {PAD: LADDER[PAD]}).write(tmp_path / name, name, tmp_path / "runs.log")
+        in_pairs = (
+            (side / HARNESS / "__main__.py").read_text().replace("refused = {", "refused = {} if not repeat else {", 1)
+        )
+        (side / HARNESS / "__main__.py").write_text(in_pairs)
+        for known in (side / "script.json", tmp_path / f"{name}.side"):
+            known.write_text(json.dumps(json.loads(known.read_text()) | {"refused": {PAD: refused[name]}}))
+        folders[name] = str(side)
+    options = ["--base-dir", folders["base"], "--head-dir", folders["head"], "--out", str(tmp_path / "out")]
+    assert main(["ab", *options, "--pairs", "2"]) == 1
+    assert (row(tmp_path, PAD)["verdict"], row(tmp_path, PAD)["reason"]) == refused["head"]

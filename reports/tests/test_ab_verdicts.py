@@ -16,6 +16,7 @@ from peakgate.reports.ab.folders import SideFolder
 from peakgate.reports.ab.plan import Plan
 from peakgate.reports.ab.record import AbRecord, PairSettings, Process, Times
 from peakgate.reports.ab.schedule import Phase, Side, order
+from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.runs.runfile import load_run
 from synthetic_runs import document
 
@@ -24,19 +25,33 @@ WATCHED = ("a.slow-2", "b.c", "b.d")
 Refusals = Mapping[str, tuple[Verdict, str]]
 
 
-def record(tmp_path: Path, slower: Mapping[Phase, float], refused: Mapping[Side, Refusals] | None = None) -> AbRecord:
-    """A proof and ten pairs of either stage; head's sentinels are slower by these factors, nothing else is."""
+SUITE_US = {f"c.c-{number}": 100.0 + number for number in range(FEWEST_CASES_FOR_SUITE)}
+
+
+def record(
+    tmp_path: Path,
+    slower: Mapping[Phase, float],
+    refused: Mapping[Side, Refusals] | None = None,
+    suite: float | None = None,
+) -> AbRecord:
+    """A proof and ten pairs of either stage; head's sentinels are slower by these factors, nothing else is.
+
+    With ``suite`` there are so many cases that they are judged together, slower in head by that factor.
+    """
+    times_us = TIMES_US | (SUITE_US if suite else {})
     made = AbRecord(
         base=SideFolder("base", tmp_path, "a" * 40),
         head=SideFolder("head", tmp_path, "b" * 40),
         settings=PairSettings("gate", "gpu:0", 10, 10),
-        plan=Plan(measured=("a.fast-1",), sentinels=WATCHED),
+        plan=Plan(measured=("a.fast-1", *(times_us.keys() - TIMES_US.keys())), sentinels=WATCHED),
     )
     for stage in (Phase.PROOF, Phase.SCREEN, Phase.CONFIRM):
         for pair in range(1 if stage is Phase.PROOF else 10):
             for which in order(pair):
                 factor = (slower.get(stage, 1.0) if which is Side.HEAD else 1.0) * (1 + 1e-4 * (pair % 3))
-                times = {case: time_us * (factor if case in WATCHED else 1.0) for case, time_us in TIMES_US.items()}
+                times = {case: time_us * (factor if case in WATCHED else 1.0) for case, time_us in times_us.items()}
+                for case in SUITE_US.keys() & times.keys():
+                    times[case] *= (suite or 1.0) if which is Side.HEAD else 1.0
                 refusals = dict((refused or {}).get(which, {})) if stage is Phase.PROOF else {}
                 path = tmp_path / f"{stage}-{pair}-{which}.json"
                 commit = ("a" if which is Side.BASE else "b") * 40
@@ -94,6 +109,19 @@ def test_sentinels_that_move_together_in_either_stage_leave_the_unchanged_undeci
 ) -> None:
     found = verdicts(record(tmp_path, slower))
     assert {found[case] for case in WATCHED} == {verdict}
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.02, "SLOWER"), (0.98, "FASTER"), (1.0, "SAME")])
+def test_a_suite_whose_changed_cases_moved_as_one_moved(tmp_path: Path, factor: float, verdict: str) -> None:
+    suite = judge.comparison(record(tmp_path, {}, suite=factor)).suite
+    assert suite is not None
+    assert (suite.verdict, suite.cases) == (verdict, len(SUITE_US) + 1)
+
+
+def test_a_new_case_that_is_wrong_is_wrong(tmp_path: Path) -> None:
+    made = record(tmp_path, {}, {Side.HEAD: {"head.only": (Verdict.WRONG, "output 0 is off")}})
+    made.plan = Plan(measured=("a.fast-1",), head_only=("head.only",))
+    assert verdicts(made)["head.only"] == Verdict.WRONG
 
 
 def test_a_case_that_one_side_lacks_or_nobody_timed_is_never_the_same(tmp_path: Path) -> None:

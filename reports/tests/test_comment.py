@@ -129,6 +129,14 @@ def test_whatever_the_files_hold_there_is_a_comment_and_a_check(verdicts: dict[s
     assert render.check_run(verdicts, COMMIT, URL)["conclusion"] in {"success", "failure"}
 
 
+def test_the_worst_verdicts_come_first_and_no_other_is_listed() -> None:
+    listed = [("a", "INCONCLUSIVE"), ("b", "SLOWER"), ("c", "SAME"), ("d", "WRONG")]
+    rows = [{"case": case, "verdict": verdict, "reason": ""} for case, verdict in listed]
+    text = render.render({"a runner": {"ab": AB | {"rows": rows}}}, COMMIT, URL)
+    cells = [line.split(" | ")[:2] for line in text.splitlines() if line.startswith("| ")]
+    assert cells[2:] == [["| d", "WRONG"], ["| b", "SLOWER"], ["| a", "INCONCLUSIVE"]]
+
+
 def test_a_comment_that_would_be_too_long_is_cut_between_rows() -> None:
     row = {"case": "&" * 250, "verdict": "SLOWER", "reason": "<" * 250}
     files = {"protect": OK, "bench": OK, "ab": AB | {"rows": [row] * 50}}
@@ -151,6 +159,8 @@ def test_files_that_are_not_the_ones_the_gate_left_on_this_commit_are_no_verdict
     files = judged({"protect": OK, "bench": OK, "ab": AB}, "", COMMIT)
     assert render.from_artifact(artifact(files), "", COMMIT)
     assert render.from_artifact(artifact(files), "", "d" * 40) == {}
+    two = judged({"protect": OK, "bench": OK}, "", COMMIT)
+    assert render.from_artifact(artifact(two | {"ab.json": OK}), "", COMMIT) == {}
     assert render.from_artifact(artifact(files | {f"{name}.json": OK | {"counts": {"PASS": 4}}}), "", COMMIT) == {}
     del files[f"{name}.json"]
     assert render.from_artifact(artifact(files), "", COMMIT) == {}
