@@ -21,7 +21,7 @@ from pathlib import Path
 
 from peakgate.core import config, records
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import read_text, scratch_folder
+from peakgate.core.files import read_text, remove_tree, scratch_folder
 from peakgate.core.git import UNVERSIONED, ask, commit_info
 from peakgate.core.processes import end_of, run_in_group
 
@@ -139,7 +139,7 @@ def worktree(commit: str, path: Path, repository: Path) -> Iterator[Path]:
         _complete(path)
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
         with _ONE_AT_A_TIME:
             git(*at, "worktree", "prune")
 

@@ -13,7 +13,7 @@
 
     [[acknowledged]]
     run = "20261121T134026-gate.json.gz"
-    from = "a1b2c3d4e5f6"
+    from = "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"
     to = "none"
     reason = "was taken on a throttled GPU"
     expires = 2026-12-31

@@ -6,6 +6,7 @@ an owner to review: the files that decide how a change is judged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -114,6 +115,13 @@ REVIEWED = (
     "*.gitlab-ci.yml",
     ".gitlab/*",
     ".ci/*",
+    ".buildkite/*",
+    ".circleci/*",
+    ".woodpecker*",
+    "azure-pipelines*.yml",
+    *("Jenkinsfile", "*/Jenkinsfile", "Dockerfile*", "*/Dockerfile*", "action.yml", "*/action.yml"),
+    *("pytest.ini", "*/pytest.ini", "tox.ini", "*/tox.ini", "setup.cfg", "*/setup.cfg"),
+    *("environment.yml", "*/environment.yml", "pylock*.toml", "*/pylock*.toml", "uv.toml", "*/uv.toml"),
     "CODEOWNERS",
     "*/CODEOWNERS",
     ".gitattributes",
@@ -135,6 +143,9 @@ REVIEWED = (
     "reports/*",
 )
 """Files that decide how a change is judged. Of a project that is not this tool's own, the last two do not exist."""
+
+WORD = re.compile(r"[\w.+-]+")
+"""In Python: a name of a file or folder, a part of one, or the ending of one that is put together."""
 
 COMPILED = (".pyc", ".so", ".pyd")
 """Endings of what Python imports, in place of a source beside it, and a reviewer cannot read."""
@@ -256,14 +267,16 @@ def reviewed_changes(
     ``mentioned`` in it, and a project that is ``built`` any file. ``sources`` are those of kernels, which a run
     measures. Of a submodule nothing can be compared.
     """
-    found = []
+    found, known = [], {*mentioned}
     for file in sorted(files, key=lambda each: each.path):
         inside = file.path.removeprefix(f"{baselines}/") if file.path.startswith(f"{baselines}/") else None
         named = file.repository or any(fnmatch(file.path, pattern) for pattern in REVIEWED)
         named |= any(_within(file.path, place) for place in benchmarks)
-        if inside is None and not file.path.endswith(COMPILED) and (file.link or file.path not in sources):
+        is_source = file.path in sources and not file.link and not file.path.endswith(".py")
+        if inside is None and not file.path.endswith(COMPILED) and not is_source:
             path = PurePath(file.path)
-            named |= built or not {path.name, path.suffix, *path.parent.parts}.isdisjoint(mentioned)
+            words = [WORD.findall(name) for name in (path.name, path.suffix, *path.parent.parts)]
+            named |= built or any(each and known.issuperset(each) for each in words)
             named |= any(_within(file.path, name) for name in imported)
         if named or (inside is not None and not _judged_already(inside)):
             found.append(ProtectedChange("", ChangeKind.REVIEW, FILE, file.path, file.before, file.after))

@@ -40,6 +40,8 @@ from peakgate.run.lock import why_no_gpu
 GATE_FILE = "gate.json"
 MILDEST_FIRST = tuple(MEANINGS)
 STEP_LIMIT_S = 3 * 3600.0
+DEEPEST = 200
+"""Folders around a file of a change: what walks a tree may go no deeper than Python's own calls."""
 KEPT_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "GITHUB_STEP_SUMMARY", "CI"),
@@ -69,6 +71,7 @@ class LeftVerdict(msgspec.Struct):
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Judge HEAD and return one exit code."""
     options = _parser(verb).parse_args(arguments)
+    os.environ.update(_absolute_folders())
     repository = git.top_of(options.repository.absolute()).resolve()
     out = None if options.out is None else _outside(options.out, repository, "--out")
     refs = branch.refs(repository, options.base, options.head, options.branch)
@@ -78,7 +81,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             undecided = Report(verb, ExitCode.UNDECIDED, fields=document | {"steps": {}, "files": {}}, unit="step")
             write_verdict(undecided, out / GATE_FILE)
         raise CannotDecide(f"not judged: {missing}", Code.NO_GPU)
-    inside = options.repository.resolve().relative_to(repository)
+    inside = _inside(options.repository, repository)
+    _refuse_deep(refs.head, repository)
     with sigterm_interrupts(), _home(options.home, repository) as home:
         with _trees(refs, repository, home) as (base, head):
             steps, document = _judged(options, refs, home, (base / inside, head / inside))
@@ -99,6 +103,43 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             shutil.copytree(home / "out", out, symlinks=True)
     say(_where_it_stays(f"verdict: {home / 'out' / GATE_FILE}", home, options) or NOTHING_KEPT)
     return code
+
+
+def _absolute_folders() -> dict[str, str]:
+    """Lists of folders in the environment without what is relative: an empty entry is the working directory."""
+    found = {}
+    for name in ("PATH", "LD_LIBRARY_PATH"):
+        if name in os.environ:
+            folders = [entry for entry in os.environ[name].split(os.pathsep) if Path(entry).is_absolute()]
+            found[name] = os.pathsep.join(folders) or (os.defpath if name == "PATH" else "")
+    return found
+
+
+def _inside(project: Path, repository: Path) -> Path:
+    """The project's folder by its path in the repository; PeakgateError where a link there leads to another."""
+    inside = project.resolve().relative_to(repository)
+    given = Path(os.path.abspath(project))  # noqa: PTH100  (no link followed)
+    tops = (parent for parent in (given, *given.parents) if parent.resolve() == repository)
+    top = next(tops, None)
+    if top is not None and given.relative_to(top) != inside:
+        raise PeakgateError(
+            f"--repository {project}: a link in the repository, which a change may have made, leads to {inside}; name "
+            "the project's own folder",
+            Code.PROJECT,
+        )
+    return inside
+
+
+def _refuse_deep(head: str, repository: Path) -> None:
+    """PeakgateError where a path of the commit has more than DEEPEST folders."""
+    paths = git.ask(repository, "ls-tree", "-r", "-z", "--name-only", "--full-tree", head).split(b"\0")
+    deepest = max(paths, key=lambda path: path.count(b"/"))
+    if deepest.count(b"/") > DEEPEST:
+        raise PeakgateError(
+            f"{head[:12]}: {records.short(os.fsdecode(deepest))} is in {deepest.count(b'/')} folders, expected at most "
+            f"{DEEPEST}; move it up",
+            Code.PROTECTED,
+        )
 
 
 def _where_it_stays(line: str, home: Path, options: argparse.Namespace) -> str | None:
@@ -345,9 +386,16 @@ class _Gate:
         repositories = _repositories(tree := self.home / "head")
         head = sandbox.start(command, tree, scratch, inside=self.head, writable=True, **_PIPED)
         failed = print_output(head, timeout_s)
+        too_deep = ["find", str(tree), "-mindepth", str(DEEPEST + 1), "-print", "-quit"]
+        if subprocess.run(too_deep, capture_output=True, check=False).stdout:
+            return GateStep(ExitCode.REGRESSION, f"its build makes more than {DEEPEST} folders in each other")
         _without_links_out(tree)
         _restore(repositories, tree)
-        return GateStep(ExitCode.REGRESSION, "the change does not build") if failed else GateStep(ExitCode.OK)
+        if failed:
+            return GateStep(ExitCode.REGRESSION, "the change does not build")
+        if written := os.fsdecode(git.ask(tree, "diff", "--name-only", "-z", "--no-ext-diff", "HEAD")).split("\0")[:-1]:
+            return GateStep(ExitCode.REGRESSION, f"its build changes {records.short(written[0])}, a file of the commit")
+        return GateStep(ExitCode.OK)
 
     def measured(self, settings: ProjectSettings) -> dict[str, GateStep]:
         """Head against floors, and base and head alternately: kernels, then benchmark tests in processes of their own.

@@ -102,13 +102,15 @@ class GitlabProject:
         found = self._newest_gate(number)
         if found is None:
             return f"no job {self._job} has ended"
-        pipeline, jobs = found
+        pipeline, jobs, newest = found
         # The note names the jobs it is of: as long as they are the newest, nothing is read or written again.
         stamp = f"<!-- peakgate: jobs {' '.join(str(_field(each, 'id', int)) for each in jobs)} -->"
         note = self._own_note(number)
         if note is not None and _field(note, "body", str).rstrip().endswith(stamp):
             return "up to date"
         commit, url = _field(pipeline, "sha", str), _field(pipeline, "web_url", str)
+        if note is not None and commit != newest and f"\n\nCommit {newest}, " in _field(note, "body", str):
+            return "the newest commit is judged again"  # what an earlier one ended with says nothing of it
         verdicts = {_field(each, "name", str): self._verdicts(each, commit) for each in jobs}
         if not comment.COMMIT.fullmatch(commit) or not re.fullmatch(r"https?://[^\s()<>\\]+", url):
             raise RestError("its pipeline has no commit or no address")
@@ -133,20 +135,22 @@ class GitlabProject:
         number: int = _field(self._api("GET", "user"), "id", int)
         return number
 
-    def _newest_gate(self, number: int) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    def _newest_gate(self, number: int) -> tuple[dict[str, Any], list[dict[str, Any]], str] | None:
         """The newest pipeline of the merge request in this project whose gate jobs have all ended, and those jobs.
 
-        The jobs of a fork's pipeline are the fork's, and are not looked at.
+        Last is the commit of the newest pipeline. The jobs of a fork's pipeline are the fork's, and are not looked at.
         """
         listed = self._api("GET", f"{self._of_project}/merge_requests/{number}/pipelines?per_page={MOST_PIPELINES}")
+        newest = ""
         for pipeline in _listed(listed):
             if str(pipeline.get("project_id", self._project)) != self._project:
                 continue
+            newest = newest or _field(pipeline, "sha", str)
             jobs = self._all(f"pipelines/{_field(pipeline, 'id', int)}/jobs")
             # Of several runners: `gate: [nvidia-h200]`, `gate 1/2`.
             gate = [each for each in jobs if re.split(r"[: ]", _field(each, "name", str))[0] == self._job]
             if gate and all(each.get("status") in ENDED for each in gate):
-                return pipeline, sorted(gate, key=lambda each: _field(each, "id", int))
+                return pipeline, sorted(gate, key=lambda each: _field(each, "id", int)), newest
         return None
 
     def _verdicts(self, job: Mapping[str, Any], commit: str) -> Mapping[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -35,7 +34,7 @@ from peakgate.run.terms import Contract
 FLOORS_FILE = "floors.toml"
 
 LINK_MODE, REPOSITORY_MODE = "120000", "160000"
-ID_DIGITS = 12
+
 _CHUNK_BYTES = 1 << 20
 IDENTITY_TIMEOUT_S = 300.0
 
@@ -272,10 +271,6 @@ def _sources(side: _Side) -> set[str]:
     return found
 
 
-_WORD = re.compile(r"[\w.+-]+")
-"""In Python: a name of a file or folder, or the ending of one that is put together."""
-
-
 def _words(places: Sequence[str], *tops: Path) -> set[str]:
     """The words in the Python of these files and folders of trees."""
     found: set[str] = set()
@@ -283,7 +278,7 @@ def _words(places: Sequence[str], *tops: Path) -> set[str]:
         for file in [path] if path.is_file() else path.rglob("*.py"):
             with suppress(UnreadableFile):  # who imports it reports that
                 text = read_limited(file, LARGEST_FILE_BYTES).decode(errors="replace")
-                found.update(_WORD.findall(text))
+                found.update(changes.WORD.findall(text))
     return found
 
 
@@ -392,7 +387,7 @@ def _scratch(folder: Path, text: str) -> Path:
 def changed_files(commit: str, root: Path) -> list[FileChange]:
     """Files that differ between ``commit`` and the working tree at ``root``, untracked ones included; paths from it.
 
-    A renamed file is a deleted and an added one. Contents are named by the first digits of git's hash of them, a
+    A renamed file is a deleted and an added one. Contents are named by git's hash of them, a
     submodule by those of its commit, "repository" where that is not committed.
     """
     how = ("--raw", "--no-renames", "--no-ext-diff", "--ignore-submodules=none", "--abbrev=40", "-z")
@@ -446,18 +441,18 @@ def _named(root: Path, file: FileChange) -> FileChange:
 
 
 def _id(name: str) -> str:
-    """The first digits of the name git gives to an object; empty for the name of none, all zeros."""
-    return name[:ID_DIGITS] if name.strip("0") else ""
+    """The name git gives to an object; empty for the name of none, all zeros."""
+    return name if name.strip("0") else ""
 
 
 def _blob_id(path: Path) -> str:
-    """The first digits of the name git gives to a file's content."""
+    """The name git gives to a file's content."""
     with opened(path) as stream:
         header = f"blob {os.fstat(stream.fileno()).st_size}\0".encode()
         digest = hashlib.sha1(header, usedforsecurity=False)
         while chunk := stream.read(_CHUNK_BYTES):
             digest.update(chunk)
-    return digest.hexdigest()[:ID_DIGITS]
+    return digest.hexdigest()
 
 
 def _text(folder: Path, *arguments: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib._bootstrap_external as imports
 import json
 import marshal
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from peakgate.cli import main
 from peakgate.core import seccomp
 from peakgate.core.errors import Code
 from peakgate.core.files import file_digest
-from peakgate.core.processes import BYTECODE
+from peakgate.core.processes import BYTECODE, variables
 from peakgate.reports.gate import command
 from refusals import refusal
 from stand_in_for_gate import with_runtime
@@ -555,3 +556,56 @@ def test_without_a_gpu_a_gate_ends_at_once_with_one_line(
     assert Code.NO_GPU.value in printed.err
     assert (clones.verdict["exit_code"], clones.verdict["head"], clones.verdict["steps"]) == (3, head, {})
     assert main([*arguments, "--device", "gpu:x"]) == 2
+
+
+def test_a_build_that_changes_a_file_of_the_commit_fails(clones: Clones) -> None:
+    commit(clones.origin, {"peakgate.toml": 'build = "sh make.sh"\n', "make.sh": "true\n"})
+    git(clones.runner, "fetch", "--quiet", "origin")
+    mended = "sed -i s/3.0f/2.0f/ kernels/twice/twice.cu\n"
+    head = clones.change({"kernels/twice/twice.cu": KERNEL % "3.0f", "make.sh": mended})
+    assert clones.gate("origin/main", head) == 1
+    assert {name: step["exit_code"] for name, step in clones.verdict["steps"].items()} == {"protect": 0, "build": 1}
+    assert "twice.cu" in clones.verdict["steps"]["build"]["reason"]
+
+
+def test_a_build_that_makes_endless_folders_fails_and_leaves_none(clones: Clones, tmp_path: Path) -> None:
+    commit(clones.origin, {"peakgate.toml": 'build = "sh make.sh"\n', "make.sh": "true\n"})
+    git(clones.runner, "fetch", "--quiet", "origin")
+    deep = "i=0; while [ $i -lt 1500 ]; do mkdir d; cd d; i=$((i + 1)); done\n"
+    head = clones.change({"make.sh": deep})
+    home = tmp_path / "temporary"
+    home.mkdir()
+    with variables(TMPDIR=str(home)):
+        assert clones.gate("origin/main", head) == 1
+        assert clones.step("build") == 1
+        assert list(home.iterdir()) == []
+
+
+def test_a_commit_with_endless_folders_is_refused(clones: Clones, capsys: pytest.CaptureFixture[str]) -> None:
+    about = "commit refs/heads/deep\ncommitter t <t@example.org> 1700000000 +0000\ndata 1\nx\nfrom refs/heads/main^0\n"
+    deep = f"{about}M 100644 inline kernels/{'d/' * 1500}x.cu\ndata 2\nx\n\n"
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=clones.origin, input=deep.encode(), check=True)
+    git(clones.runner, "fetch", "--quiet", "origin")
+    assert clones.gate("origin/main", git(clones.origin, "rev-parse", "deep")) == 2
+    assert refusal(capsys) is Code.PROTECTED
+
+
+def test_a_folder_that_becomes_a_link_to_another_project_is_refused(
+    clones: Clones, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {f"{folder}/{name}": text for folder in ("one", "other") for name, text in HONEST.items()}
+    commit(clones.origin, dict.fromkeys(HONEST) | files)
+    git(clones.runner, "fetch", "--quiet", "origin")
+    head = clones.change({f"one/{name}": None for name in HONEST})
+    shutil.rmtree(clones.origin.parent / "fork" / "one", ignore_errors=True)
+    head = clones.change({"one": "-> other"})
+    assert clones.gate("origin/main", head, "--repository", str(clones.runner / "one")) == 2
+    assert refusal(capsys) is Code.PROJECT
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_LIBRARY_PATH"])
+def test_an_empty_entry_in_a_list_of_folders_leads_to_no_program_of_a_change(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, ":/usr/bin::bin:./bin:/bin:")
+    assert command._absolute_folders()[name] == "/usr/bin:/bin"

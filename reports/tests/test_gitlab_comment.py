@@ -76,6 +76,22 @@ def test_a_newer_gate_rewrites_the_note_among_hundreds(monkeypatch: pytest.Monke
     assert gitlab.asked[-1] == f"PUT projects/{PROJECT}/merge_requests/12/notes/150"
 
 
+@pytest.mark.parametrize("status", ["running", "pending", "created", "manual", "skipped"])
+def test_an_earlier_commit_says_nothing_of_the_newest_that_is_judged_again(
+    status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(project()) as gitlab:
+        gitlab.jobs[70] = [gate(6, "success")]
+        gitlab.artifacts[6] = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, FOLDER, COMMIT))
+        gitlab.jobs[71] = [gate(8, "failed")]
+        gitlab.artifacts[8] = artifact(judged({"protect": OK, "bench": OK, "ab": AB}, FOLDER, "d" * 40))
+        assert commented(gitlab, monkeypatch) == 0
+        gitlab.jobs[71] = [gate(9, status)]
+        assert commented(gitlab, monkeypatch) == 0
+    (written,) = gitlab.notes[12]
+    assert "## Peakgate: regression\n" in written["body"]
+
+
 def test_the_note_of_another_user_that_has_the_marker_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     forged = note(0, f"{render.COMMENT_MARKER}\nall is well\n<!-- peakgate: jobs 6 -->", author=1)
     with serving(project(notes={12: [forged]})) as gitlab:

@@ -258,7 +258,9 @@ def test_a_repository_without_baselines_has_nothing_to_protect(gpu: Path) -> Non
 def test_what_is_for_review_passes_unless_strict(gpu: Path) -> None:
     Path("noxfile.py").write_text("")
     assert main(["protect", "--base", "base"]) == 0
-    assert [each[2:] for each in changed(of="review")] == [("noxfile.py", "none", "e69de29bb2d1")]
+    assert [each[2:] for each in changed(of="review")] == [
+        ("noxfile.py", "none", "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
+    ]
     assert main(["protect", "--base", "base", "--strict"]) == 1
 
 
@@ -313,7 +315,7 @@ def test_acknowledgements_of_the_base_count_in_the_folder_of_a_gpu_alone(gpu: Pa
 
 
 def hashed(path: Path) -> str:
-    return git("hash-object", str(path))[:12]
+    return git("hash-object", str(path))
 
 
 def test_baselines_behind_a_link_to_another_folder_never_pass(gpu: Path, capsys: Captured) -> None:
@@ -682,9 +684,9 @@ def test_a_submodule_that_became_a_file_is_named_by_its_content_and_one_that_sta
     changed = [FileChange("T", f"{gpu.name}/{name}", False, "a" * 40, after, True) for name, after in given]
     found = [protect._named(gpu.parent, file) for file in changed]
     assert [(each.before, each.after) for each in found] == [
-        ("a" * 12, hashed(path)),
-        ("a" * 12, "b" * 12),
-        ("a" * 12, "repository"),
+        ("a" * 40, hashed(path)),
+        ("a" * 40, "b" * 40),
+        ("a" * 40, "repository"),
     ]
 
 

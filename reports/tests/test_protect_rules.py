@@ -192,6 +192,8 @@ def test_every_term_of_a_known_case_that_differs_is_a_change_and_so_is_a_case_th
         *("below/pyproject.toml", "below/peakgate.toml", "below/noxfile.py", "below/requirements/bench.txt"),
         *("peakgate.gitlab-ci.yml", ".gitlab-ci.yml", ".gitlab/ci/gate.yml"),
         *(".gitattributes", "kernels/.gitattributes", ".gitmodules", ".lfsconfig"),  # how git reads the others
+        *("Jenkinsfile", ".buildkite/pipeline.yml", ".circleci/config.yml", "azure-pipelines.yml", "below/tox.ini"),
+        *("pylock.toml", "pylock.gpu.toml", "environment.yml", "uv.toml", "pytest.ini", "setup.cfg", "Dockerfile"),
     ],
 )
 def test_files_that_decide_how_a_change_is_judged_are_for_review(path: str) -> None:
@@ -240,6 +242,8 @@ def test_benchmark_tests_and_the_python_of_kernels_are_for_review_and_other_file
         ("data/large.txt", {"data"}, False, True),
         ("data/large.txt", {".txt"}, False, True),
         ("data/large.txt", {"large", "txt", ".npy", ""}, False, False),
+        ("my table(1).txt", {"my", "table", "1", ".txt"}, False, True),
+        ("my table.dat", {"my", "table"}, False, False),
         ("Makefile", {"all"}, False, False),
         ("Makefile", set(), True, True),
         ("tools/gen.sh", set(), True, True),
@@ -253,6 +257,12 @@ def test_what_a_build_or_a_name_in_python_may_read_is_for_review(
     files = [FileChange("M", path, False, "1", "2")]
     found = reviewed_changes(files, "baselines", [], ["kernels"], SOURCES, mentioned=words, built=built)
     assert [each.what for each in found] == ([path] if listed else [])
+
+
+def test_python_that_a_kernel_includes_is_for_review() -> None:
+    files = [FileChange("A", "src/refs/__init__.py", False, "none", "1")]
+    found = reviewed_changes(files, "baselines", [], ["src"], ["src/refs/__init__.py"])
+    assert [each.what for each in found] == ["src/refs/__init__.py"]
 
 
 def test_a_submodule_anywhere_is_for_review() -> None:

@@ -88,7 +88,7 @@ def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]
         for match in _INCLUDE.finditer(commentless):
             name = match["quoted"] or match["angled"]
             folders = (path.parent, *include) if match["quoted"] else include
-            target = next((folder / name for folder in folders if (folder / name).is_file()), None)
+            target = next((folder / name for folder in folders if _is_file(folder / name)), None)
             if target is None:
                 line, counted = line + text.count("\n", counted, match.start()), match.start()
                 foreign.append((line, name))
@@ -97,6 +97,14 @@ def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]
         waiting += included.values()
         found[path] = SourceFile(path, text, included, tuple(foreign))
     return list(found.values())
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; no name is one that no file can have."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def kernels(text: str) -> list[str]:
@@ -402,8 +410,10 @@ def _blanked(part: _Parsed, declarations: Sequence[_Declaration], bodies: Sequen
     return "".join(characters)
 
 
-def _declarations(code: str, start: int, end: int) -> Iterator[_Declaration]:
+def _declarations(code: str, start: int, end: int, depth: int = 0) -> Iterator[_Declaration]:
     """The declarations of a namespace, those of the namespaces and linkage blocks in it included."""
+    if depth > _DEEPEST:
+        raise _Unbalanced
     begin = at = start
     while at < end:
         character = code[at]
@@ -413,7 +423,7 @@ def _declarations(code: str, start: int, end: int) -> Iterator[_Declaration]:
             head = code[begin:at]
             close = _closing(code, at, end)
             if re.fullmatch(r"\s*(?:(?:inline\s+)?namespace\b[\w:\s]*|extern)\s*", head):
-                yield from _declarations(code, at + 1, close)
+                yield from _declarations(code, at + 1, close, depth + 1)
                 begin = close + 1
             elif _opens_function(head):
                 yield _Declaration(begin, close + 1, head[: _parameters(head) + 1], is_function=True)
@@ -454,28 +464,46 @@ def _opens_function(head: str) -> bool:
 _USING = re.compile(r"\s*using\s+(?:\w+\s*::\s*)+(\w+)\s*")
 """For example a name of the host's library, or a host function of a namespace; kept if a kernel mentions it."""
 
+_DEEPEST = 100
+"""Namespaces in each other; a source with more is compiled as it is."""
+
+_TEMPLATE = re.compile(r"\s*template\s*<")
+
 _PROTOTYPE = re.compile(
-    r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<[^;{}]*>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"
+    r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"
 )
-"""A type, a name and parameters."""
+"""A type, a name and parameters, without template arguments."""
 
 
 def _declares(head: str) -> bool:
     """Whether a declaration without a body is the prototype of a function."""
     declared = _behind_template(head)
-    return not _TYPE.match(declared) and _PROTOTYPE.fullmatch(declared) is not None
+    return not _TYPE.match(declared) and _PROTOTYPE.fullmatch(_without_template_arguments(declared)) is not None
+
+
+def _without_template_arguments(declared: str) -> str:
+    """With ``<>`` in place of each list of them; as it is where ``<`` and ``>`` do not match."""
+    kept, depth, begun = [], 0, 0
+    for match in re.finditer("[<>]", declared):
+        if match[0] == "<":
+            if depth == 0:
+                kept.append(declared[begun : match.end()])
+            depth += 1
+        elif depth:
+            depth -= 1
+            begun = match.start() if depth == 0 else begun
+    return declared if depth else "".join([*kept, declared[begun:]])
 
 
 def _behind_template(head: str) -> str:
-    """The head without its ``template <...>``."""
-    match = re.match(r"\s*template\s*<", head)
-    if not match:
-        return head
-    depth, at = 1, match.end()
-    while depth and at < len(head):
-        depth += {"<": 1, ">": -1}.get(head[at], 0)
-        at += 1
-    return _behind_template(head[at:])
+    """The head without its ``template <...>``, of which there may be several."""
+    begun = 0
+    while match := _TEMPLATE.match(head, begun):
+        depth, begun = 1, match.end()
+        while depth and begun < len(head):
+            depth += {"<": 1, ">": -1}.get(head[begun], 0)
+            begun += 1
+    return head[begun:]
 
 
 _ATTRIBUTE = re.compile(

@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -329,6 +330,11 @@ def cupy_cache() -> Path:
 PREFIX = "peakgate."
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all in it, however deep; what cannot be removed stays."""
+    subprocess.run(["rm", "-rf", "--", str(path)], stderr=subprocess.DEVNULL, check=False)
+
+
 @contextmanager
 def scratch_folder(purpose: str, place: Path | None = None) -> Iterator[Path]:
     """A new folder in ``place``, or where temporary ones are, for the length of the block.
@@ -342,7 +348,7 @@ def scratch_folder(purpose: str, place: Path | None = None) -> Iterator[Path]:
     try:
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
         os.close(lock)
 
 
@@ -366,6 +372,6 @@ def _remove_abandoned(path: Path) -> None:
         try:
             if os.fstat(lock).st_uid == os.getuid():
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
+                remove_tree(path)
         finally:
             os.close(lock)

@@ -143,6 +143,8 @@ def short(value: object) -> str:
         text = repr(value)
     except RecursionError:
         text = f"a nested {type(value).__name__}"
+    except ValueError:  # Python writes no number of thousands of digits
+        text = "a number of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from peakgate.core import records
+
 FIRST_IN_THREADS = """
 import sys
+
+from peakgate.core import records
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,3 +32,7 @@ with ThreadPoolExecutor(6) as pool:
 
 def test_a_kind_that_threads_are_the_first_to_read_takes_no_process_with_it() -> None:
     assert subprocess.run([sys.executable, "-c", FIRST_IN_THREADS], check=False).returncode == 0
+
+
+def test_a_number_that_python_does_not_write_is_named_without_its_digits() -> None:
+    assert records.short(1 << 100_000) == "a number of thousands of digits"

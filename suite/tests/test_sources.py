@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 from emulating import CUDA
 from expecting import refuses
-from peakgate.build.sources import device_only, device_texts, entry_of, host_code, kernels, masked, read_sources
+from peakgate.build.sources import (
+    SourceFile,
+    device_only,
+    device_texts,
+    entry_of,
+    host_code,
+    kernels,
+    masked,
+    read_sources,
+)
 from peakgate.core.errors import Code
 
 
@@ -35,6 +44,19 @@ def test_what_never_ends_is_read_in_one_pass(unit: str) -> None:
 
 def test_kernels_without_an_end_between_them_are_read_in_one_pass() -> None:
     assert kernels("template <int n> " + "__global__ __launch_bounds__(\n" * 20_000) == ["__launch_bounds__<...>"]
+
+
+def test_a_long_declaration_is_read_in_one_pass() -> None:
+    host = '__global__ void first() {}\nvoid host() { printf(""); }\n'
+    (text,) = device_texts([SourceFile(Path("a.cu"), f"{host}{'a<b> ' * 20_000}x;\n", {}, ())])
+    assert kernels(text) == ["first"]
+
+
+def test_a_name_that_no_file_can_have_is_not_found(tmp_path: Path) -> None:
+    source = tmp_path / "a.cu"
+    source.write_text(f'#include "{"x" * 300}.h"\n__global__ void first() {{}}\n')
+    (file,) = read_sources(source)
+    assert [name for _, name in file.foreign] == [f"{'x' * 300}.h"]
 
 
 @pytest.mark.parametrize(
