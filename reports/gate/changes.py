@@ -144,7 +144,7 @@ REVIEWED = (
 )
 """Files that decide how a change is judged. Of a project that is not this tool's own, the last two do not exist."""
 
-WORD = re.compile(r"[\w.+-]+")
+NAME_WORD = re.compile(r"[\w.+-]+")
 """In Python: a name of a file or folder, a part of one, or the ending of one that is put together."""
 
 COMPILED = (".pyc", ".so", ".pyd")
@@ -275,7 +275,7 @@ def reviewed_changes(
         is_source = file.path in sources and not file.link and not file.path.endswith(".py")
         if inside is None and not file.path.endswith(COMPILED) and not is_source:
             path = PurePath(file.path)
-            words = [WORD.findall(name) for name in (path.name, path.suffix, *path.parent.parts)]
+            words = [NAME_WORD.findall(name) for name in (path.name, path.suffix, *path.parent.parts)]
             named |= built or any(each and known.issuperset(each) for each in words)
             named |= any(_within(file.path, name) for name in imported)
         if named or (inside is not None and not _judged_already(inside)):

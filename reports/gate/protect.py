@@ -278,7 +278,7 @@ def _words(places: Sequence[str], *tops: Path) -> set[str]:
         for file in [path] if path.is_file() else path.rglob("*.py"):
             with suppress(UnreadableFile):  # who imports it reports that
                 text = read_limited(file, LARGEST_FILE_BYTES).decode(errors="replace")
-                found.update(changes.WORD.findall(text))
+                found.update(changes.NAME_WORD.findall(text))
     return found
 
 

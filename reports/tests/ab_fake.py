@@ -184,7 +184,7 @@ def commit(repository: Path, message: str) -> str:
     if not (repository / ".git").exists():
         git(repository, "init", "--quiet")
     git(repository, "add", "--all")
-    git(repository, "commit", "--quiet", "-m", message)
+    git(repository, "commit", "--quiet", "--allow-empty", "-m", message)
     return git(repository, "rev-parse", "HEAD")
 
 

@@ -266,6 +266,24 @@ SHOWN_BY = {
         "test_protect.test_committed_runs_and_verdicts_fail_and_those_that_are_not_committed_pass"
     ),
     "names another commit of a submodule": "test_protect_rules.test_a_submodule_anywhere_is_for_review",
+    "has its build write the right kernel over the committed one": (
+        "test_gate_command.test_a_build_that_changes_a_file_of_the_commit_fails"
+    ),
+    "makes its project's folder a link to another project": (
+        "test_gate_command.test_a_folder_that_becomes_a_link_to_another_project_is_refused"
+    ),
+    "makes thousands of folders in each other, by its commit or its build": (
+        "test_gate_command.test_a_build_that_makes_endless_folders_fails_and_leaves_none"
+    ),
+    "puts a program or library where an empty entry of PATH or LD_LIBRARY_PATH finds it": (
+        "test_gate_command.test_an_empty_entry_in_a_list_of_folders_leads_to_no_program_of_a_change"
+    ),
+    "adds Python beside a reference's and has a kernel include it": (
+        "test_protect_rules.test_python_that_a_kernel_includes_is_for_review"
+    ),
+    "changes an acknowledged file to another with the same short hash": (
+        "test_protect.test_a_submodule_that_became_a_file_is_named_by_its_content_and_one_that_stayed_by_its_commit"
+    ),
     "changes what the base's `build` runs: a Makefile, a script": (
         "test_protect.test_with_a_build_every_file_but_kernels_is_for_review"
     ),

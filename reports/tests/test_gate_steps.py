@@ -17,6 +17,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ab_fake import commit
+from ab_fake import git as git_in
 from peakgate.core import config, git, sandbox, seccomp
 from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import Code, PeakgateError
@@ -199,6 +201,9 @@ def test_a_change_that_does_not_build_is_a_regression_and_a_base_that_does_not_i
 ) -> None:
     home = gate._laid_out(tmp_path / "new" / "home")
     assert home.stat().st_mode & 0o777 == 0o700
+    (origin := tmp_path / "origin").mkdir()
+    commit(origin, "the change")
+    git_in(origin, "worktree", "add", "--quiet", "--detach", str(home / "head"))
     for name in ("base", "head"):
         (home / name / "inside").mkdir(parents=True)
         if missing not in {f"{name}/ok", "both"}:
@@ -321,6 +326,7 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
         return REFS
 
     monkeypatch.setattr(gate, "worktree", worktree)
+    monkeypatch.setattr(gate, "_refuse_deep", lambda _head, _repository: None)
     monkeypatch.setattr(gate, "_judged", judged)
     monkeypatch.setattr(branch, "refs", refs)
     monkeypatch.setattr(gate, "why_no_gpu", lambda _device: "")
