@@ -34,7 +34,6 @@ from peakgate.run.terms import Contract
 FLOORS_FILE = "floors.toml"
 
 LINK_MODE, REPOSITORY_MODE = "120000", "160000"
-
 _CHUNK_BYTES = 1 << 20
 IDENTITY_TIMEOUT_S = 300.0
 

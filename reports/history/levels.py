@@ -198,8 +198,8 @@ def _place(
     """The column that fits best in the place of a chosen one, and the positions between which the change happened.
 
     A cut is moved to where the sessions are least off their levels, none by more than `FARTHEST` SDs; an odd one
-    beside it does not draw it. Places that are worse by less than `search.DOUBT` are not told from it. What is no cut
-    has its own place.
+    beside it does not draw it. Places that are worse by less than `search.DOUBT` are not separated from it. What is no
+    cut has its own place.
     """
     index, n = chosen[place], len(residuals)
     column = case.pattern.columns[index]

@@ -4,7 +4,7 @@ A series is a level for each GPU, noise that may remember (`memory`), and change
 come with a known change of the environment, and slow ones over many sessions. It is a regression on these columns, and
 they are chosen stepwise, by how much likelier the best of them makes the series (generalised least squares; step
 indicators: Castle, Doornik, Hendry and Pretis, Detecting location shifts during model selection, 2015; steps and
-correlation told apart by the likelihood of both: Shi, Gallagher, Lund and Killick, 2022). So the sessions of a pool are
+correlation separated by the likelihood of both: Shi, Gallagher, Lund and Killick, 2022). So the sessions of a pool are
 one series, a border where nothing moved costs nothing, and a case that remembers needs more to show a step.
 
 Variances are moderated over the cases (`noise.squeeze`). A session counts no more than FARTHEST SDs from the median of

@@ -25,8 +25,8 @@ CONFIGURATION = {
     "core.sparseCheckout": "false",
     "safe.bareRepository": "explicit",
 }
-"""What git is always told: it runs no hook of a tree, leaves out no file, and takes no folder of a tree's files for a
-repository."""
+"""Configuration of every call of git: it runs no hook of a tree, leaves out no file, and takes no folder of a tree's
+files for a repository."""
 _ALWAYS = (
     "--no-replace-objects",
     *(word for name, value in CONFIGURATION.items() for word in ("-c", f"{name}={value}")),
@@ -35,10 +35,10 @@ _ALWAYS = (
 
 def environment() -> dict[str, str]:
     """Variables by which other programs' git does the same."""
-    told = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_CONFIG_COUNT": str(len(CONFIGURATION))}
+    found = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_CONFIG_COUNT": str(len(CONFIGURATION))}
     for number, (name, value) in enumerate(CONFIGURATION.items()):
-        told |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-    return told
+        found |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
 
 
 def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
@@ -46,11 +46,11 @@ def ask(folder: Path, *arguments: str, **variables: str) -> bytes:
 
     ``variables`` are added to its environment. It asks nobody for a password, and is ended after GIT_LIMIT_S.
     """
-    command, told = ["git", *_ALWAYS, *arguments], os.environ | {"GIT_TERMINAL_PROMPT": "0"} | variables
+    command, environ = ["git", *_ALWAYS, *arguments], os.environ | {"GIT_TERMINAL_PROMPT": "0"} | variables
     asked = f"git {' '.join(arguments)[:LONGEST_COMMAND]}"
     printed: bytes
     try:
-        with subprocess.Popen(command, cwd=folder, env=told, start_new_session=True, **_PIPED) as process:
+        with subprocess.Popen(command, cwd=folder, env=environ, start_new_session=True, **_PIPED) as process:
             try:
                 printed, errors = process.communicate(timeout=GIT_LIMIT_S)
             finally:

@@ -78,7 +78,7 @@ def _open(buffer: Buffer) -> bool:
 
 
 def _filled(case: Case, pattern: str) -> Case:
-    """The case with this pattern in its open inputs; the very same where none of them takes it.
+    """The case with this pattern in its open inputs; the case itself, unchanged, where none of them takes it.
 
     Large numbers become no integers: what is quantized or an index is meant to be in the range of random data.
     """
