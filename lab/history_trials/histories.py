@@ -31,8 +31,10 @@ DRIFT_PER_SESSION = 0.03 / 50
 WAVE_AMPLITUDE, WAVE_PERIOD = 0.004, 120
 HOST_LARGEST_US = 1.0
 LEVELS_SIZES, LEVELS_DWELL = (0.01, 0.03), 8.0
+# On one GPU before the next, in the mean, where they are as they come: as the kept gates of H200s.
+LEASE_SESSIONS = 4
 
-Order = Literal["random", "in turn"]
+Order = Literal["random", "in turn", "as they come"]
 Driver = Literal["", "nothing", "six", "all"]
 Hosts = Literal["", "one change", "in turn", "own rate"]
 Drift = Literal["", "suite", "three", "suite late"]
@@ -203,7 +205,10 @@ def draw(plan: Plan, records: Records, seed: int) -> History:
     slow, drifting = _slow(plan, peculiar, rng)
     values += slow
     # The pool.
-    gpu = session % plan.gpus if plan.order == "in turn" else rng.integers(plan.gpus, size=plan.sessions)
+    if plan.order == "as they come":  # some sessions on each, then never again
+        gpu = np.cumsum(rng.random(plan.sessions) < 1 / LEASE_SESSIONS) % plan.gpus
+    else:
+        gpu = session % plan.gpus if plan.order == "in turn" else rng.integers(plan.gpus, size=plan.sessions)
     offsets = np.zeros((plan.gpus, plan.cases))
     if plan.gpus > 1:
         wide = rng.random(plan.cases) < 0.1

@@ -1,6 +1,6 @@
 """The table of settings: what is drawn, how often, and which rates are wanted of a rule.
 
-Requirements (issue 55): unchanged histories name a commit in at most 1 %, UNCONFIRMED at most 1 % a session, 5 % at age
+Requirements: unchanged histories name a commit in at most 1 %, UNCONFIRMED at most 1 % a session, 5 % at age
 1 seen in 95 %, 2 % at age 3 in 90 %, one verdict for a pool, drift of the suite never PASS.
 """
 
@@ -19,8 +19,13 @@ AGES = (1, 2, 3, 5, 10, 50)
 FEW = ((14, 0.15, 6), (14, 0.15, 1), (30, 0.05, 1), (60, 0.02, 3))
 # What a change of the driver moved, and how many sessions ago.
 DRIVERS: tuple[tuple[Driver, int], ...] = (("nothing", 2), ("six", 2), ("six", 4), ("six", 10), ("all", 2))
-POOLS: tuple[tuple[int, Order], ...] = ((8, "random"), (20, "random"), (20, "in turn"))
-POOLS_OF_STEPS: tuple[tuple[int, Order], ...] = ((2, "in turn"), (8, "random"), (20, "random"))
+POOLS: tuple[tuple[int, Order], ...] = ((8, "random"), (20, "random"), (20, "in turn"), (120, "as they come"))
+POOLS_OF_STEPS: tuple[tuple[int, Order], ...] = (
+    (2, "in turn"),
+    (8, "random"),
+    (20, "random"),
+    (120, "as they come"),
+)
 # What of a cell has to be seen at least; a larger or older step too.
 WANTED = {(0.05, 1): 0.95, (0.02, 3): 0.90}
 
