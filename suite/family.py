@@ -117,12 +117,12 @@ _FIRST_SPECIFIC = (9, 0)
 
 EDGES: Mapping[int, tuple[Size, ...]] = MappingProxyType(
     {
-        1: (1, 31, 33, 127, 1000, 1030, 4099),
-        2: ((1, 1), (31, 33), (127, 129), (129, 127), (3, 1030), (1030, 3)),
-        3: ((1, 1, 1), (3, 31, 33), (5, 129, 127)),
+        1: (1, 31, 33, 127, 1026, 1028, 4099),
+        2: ((1, 1), (31, 33), (129, 131), (2, 4100), (1028, 17), (132, 126), (16, 1026)),
+        3: ((1, 1, 1), (3, 31, 33), (5, 44, 257), (40, 44, 52)),
     }
 )
-"""By number of dimensions: off every power of two. ``peakgate.core.edges.ragged`` adds long ones."""
+"""By number of dimensions: off every power of two; odd, 4 n and 4 n + 2. ``peakgate.core.edges`` adds long ones."""
 
 
 def In(  # noqa: N802  (reads like a parameter)

@@ -40,6 +40,9 @@ _VECTOR = 4
 _LARGEST_OWN_TILE = 1024
 """Larger macros are no tiles, but sizes of memory, of the problem or limits."""
 
+_LONG_LINE, _LONG_ROW = (1 << 15) + _VECTOR, (1 << 12) + _VECTOR
+"""Of one number and of several: beyond what a kernel that cuts its problem at a limit of its own may go to."""
+
 _REFUSALS = (ValueError, AssertionError, ArithmeticError, PeakgateError)
 
 
@@ -72,11 +75,11 @@ def accepted(sized: Sized, numbers: SizeNumbers) -> Case | str:
 
 
 def chosen(sized: Sized) -> Chosen:
-    """Sizes one off every tile, in each number alone and in all at once, whole tiles, the least and a prime."""
+    """Sizes one off every tile, in each number alone and in all at once, whole tiles, the least, a prime, and long."""
     tiling = tiling_of(sized)
     cases: dict[SizeNumbers, Case] = {}
     refused: dict[SizeNumbers, str] = {}
-    for numbers in dict.fromkeys(_beside_tiles(sized, tiling)):
+    for numbers in dict.fromkeys((*_beside_tiles(sized, tiling), *_long(tiling))):
         case = accepted(sized, numbers)
         if isinstance(case, str):
             refused[numbers] = case
@@ -248,6 +251,15 @@ def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
             whole = -(-threads // step) * step
             yield from ((whole - step,), (whole,), (whole + step,))
     yield from _beside_usual(sized.usual, tiling)
+
+
+def _long(tiling: Tiling) -> Iterator[SizeNumbers]:
+    """Each number alone far beyond the others, which are least, and a multiple of a vector, of no usual tile."""
+    length = _LONG_ROW if len(tiling.steps) > 1 else _LONG_LINE
+    least = tuple(step or whole for whole, step in zip(tiling.whole, tiling.steps, strict=True))
+    for at, step in enumerate(tiling.steps):
+        if step:
+            yield _with(least, at, -(-length // lcm(step, _VECTOR)) * lcm(step, _VECTOR))
 
 
 def _beside_usual(usual: SizeNumbers, tiling: Tiling) -> Iterator[SizeNumbers]:

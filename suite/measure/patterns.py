@@ -20,24 +20,36 @@ from peakgate.core.case import Array, Buffer, Case, Data, Role
 from peakgate.measure.data import COMPLEX_PARTS, mixed, random_array, random_bits
 
 PATTERNS = ("mixed", "cancelling", "powers", "large")
-"""Of reals: rows and columns of mixed magnitude; neighbours that nearly cancel; powers of two and zeros of either sign,
-so that many are equal, in runs too; rows of numbers up to 256, or far above, some of one sign, where outputs are real.
-Of integers: all bit lengths; neighbours that cancel; powers of two and zeros; the limits. Of a range its ends and a few
-numbers between, in place of powers."""
+"""Of reals: rows and columns of mixed magnitude, up to 16; neighbours that nearly cancel; powers of two up to 1 and
+zeros of either sign, so that many are equal, in runs too; rows of numbers up to 256, or far above, some of one sign,
+where outputs are real.
+Of integers: all bit lengths; neighbours that cancel; powers of two and zeros; the limits.
+Of a range: numbers ever nearer to zero, where it has one; its ends and a few between, in place of powers; and numbers
+near its one end, of the next input near the other, in place of large ones."""
 
 _OTHER_PART = 1 << 16
 """Added to the seed of the imaginary part of a pattern."""
 
 _SEGMENT, _ROWS_ALIKE = 64, 8
-"""Elements of one dimension that are like a row, and rows of a pattern that are alike."""
+"""Elements of one dimension that are like a row, and rows of a pattern that are alike, at most."""
 
-_ENOUGH_BYTES = 4096
+_LONGEST_RUN = 32
+"""Of numbers of a real range: half of those whose size bounds the error of one among them (``judge.magnitudes``)."""
+
+_LOUD = 4
+"""Exponent of the loudest rows of mixed magnitude: no exponential of them overflows, steps between them are large."""
+
+_LARGE = 2.0**31
+"""Beyond what stands for infinity in many kernels (1e4, 1e6, 1e9); fourth powers and their sums are float32's still."""
+
+_ENOUGH_ELEMENTS, _ENOUGH_ROWS = 1000, 16
+"""What an input of one dimension has at least, and how many rows, of twice as many elements, one of several."""
 
 
 def patterned(problems: Sequence[Case], patterns: Sequence[str] = PATTERNS) -> list[Case]:
     """One of a build's problems once with each of the patterns in its open inputs, named as its variant.
 
-    It is the smallest with arguments of 4 KiB, or else the largest; empty where no problem has an open input, or all
+    It is the smallest with room for a pattern, or else the largest; empty where no problem has an open input, or all
     have saved results.
     """
     free = [problem for problem in problems if _takes_patterns(problem)]
@@ -46,7 +58,7 @@ def patterned(problems: Sequence[Case], patterns: Sequence[str] = PATTERNS) -> l
 
 
 def varied(problems: Sequence[Case]) -> list[Case]:
-    """A build's problems, those of 4 KiB and more with one pattern each in turn, and further ones for what is left.
+    """A build's problems, those with room for one with a pattern each in turn, and further ones for what is left.
 
     So a run meets every pattern for the price of the problems that it has anyway.
     """
@@ -66,7 +78,13 @@ _size = attrgetter("buffer_bytes")
 
 
 def _enough(problem: Case) -> bool:
-    return problem.buffer_bytes >= _ENOUGH_BYTES
+    """Whether the rows of some input have room for what a pattern has in several of them."""
+    shapes = [buffer.shape for buffer in problem.inputs]
+    return any(
+        math.prod(shape) >= (_ENOUGH_ELEMENTS if len(shape) == 1 else 2 * _ENOUGH_ELEMENTS)
+        and (len(shape) == 1 or math.prod(shape[:-1]) >= _ENOUGH_ROWS)
+        for shape in shapes
+    )
 
 
 def _takes_patterns(problem: Case) -> bool:
@@ -80,38 +98,47 @@ def _open(buffer: Buffer) -> bool:
 def _filled(case: Case, pattern: str) -> Case:
     """The case with this pattern in its open inputs; the case itself, unchanged, where none of them takes it.
 
-    Large numbers become no integers: what is quantized or an index is meant to be in the range of random data.
+    Large numbers of no range become no integers: what is quantized or an index is meant to be in that of random data.
     """
     whole = pattern == "large" and not all(dtypes.limits(buffer.dtype).unit_roundoff for buffer in case.outputs)
-    arguments = tuple(
-        replace(each, data=made)
-        if isinstance(each, Buffer)
-        and each.role in (Role.IN, Role.INOUT)
-        and _open(each)
-        and not (whole and dtypes.limits(each.dtype).unit_roundoff)
-        and (made := _data(pattern, each.dtype, each.data, at))
-        else each
-        for at, each in enumerate(case.arguments)
-    )
-    if arguments == case.arguments:
+    arguments = list(case.arguments)
+    filled = 0
+    for at, each in enumerate(case.arguments):
+        if not isinstance(each, Buffer) or each.role not in (Role.IN, Role.INOUT) or not _open(each):
+            continue
+        if whole and each.data is None and dtypes.limits(each.dtype).unit_roundoff:
+            continue
+        data = _data(pattern, each.dtype, each.data, (at, filled % 2))
+        if data:
+            arguments[at] = replace(each, data=data)
+            filled += 1
+    if not filled:
         return case
     reference = case.reference
     if isinstance(reference, Case):  # another kernel on the same arguments
-        reference = replace(reference, arguments=arguments)
-    return replace(case, arguments=arguments, reference=reference, variant=f"{case.variant}{pattern}")
+        reference = replace(reference, arguments=tuple(arguments))
+    return replace(case, arguments=tuple(arguments), reference=reference, variant=f"{case.variant}{pattern}")
 
 
 @cache
-def _data(pattern: str, dtype: str, given: Data, seed: int) -> Data:
-    """A pattern for one argument, None where its range has none: the same function for equal arguments."""
+def _data(pattern: str, dtype: str, given: Data, place: tuple[int, int]) -> Data:
+    """A pattern for one argument, None where its range has none: the same function for equal arguments.
+
+    ``place`` is its position, and whether it is the second of two filled ones.
+    """
+    seed, second = place
     real = dtypes.limits(dtype).kind in ("float", "complex")
     make: Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
-    if isinstance(given, tuple):
-        if pattern != "powers":
-            return None
-        make = partial(_ends, dtype, *given)
-    else:
+    if not isinstance(given, tuple):
         make = partial((_REALS if real else _INTEGERS)[pattern], dtype)
+    elif pattern == "powers":
+        make = partial(_ends, dtype, *given)
+    elif pattern == "large":
+        make = partial(_near_an_end, dtype, *given, low_end=bool(second))
+    elif pattern == "mixed" and real and given[0] <= 0 < given[1]:
+        make = partial(_near_zero, dtype, *given)
+    else:
+        return None
 
     def data(xp: Any, shape: tuple[int, ...]) -> Array:
         values = make(shape, seed)
@@ -120,23 +147,52 @@ def _data(pattern: str, dtype: str, given: Data, seed: int) -> Data:
     return data
 
 
+def _bounds(dtype: str, low: float, high: float) -> tuple[float, float]:
+    """The first and the last number of a type in a range up to but not including ``high``."""
+    return (low, dtypes.below(dtype, high)) if dtypes.limits(dtype).unit_roundoff else (int(low), int(high) - 1)
+
+
+def _near_zero(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Numbers of a range that has zero, of mixed magnitude."""
+    sizes = _mixed(dtype, shape, seed) / 2.0**_LOUD
+    first, last = _bounds(dtype, low, high)
+    return np.abs(sizes) * np.where(sizes < 0, first, last)
+
+
+def _near_an_end(
+    dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int, *, low_end: bool
+) -> np.ndarray[Any, Any]:
+    """Numbers of the quarter of a range at one of its ends."""
+    first, last = _bounds(dtype, low, high)
+    kind = np.dtype("float64") if dtypes.limits(dtype).unit_roundoff else dtypes.value_type(dtype)
+    away = (np.abs(_uniform(shape, seed)) * ((last - first) / 4)).astype(kind)
+    values: np.ndarray[Any, Any] = kind.type(first) + away if low_end else kind.type(last) - away
+    return values
+
+
 def _ends(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """The ends of a range, and a few numbers between them: many are equal."""
+    first, last = _bounds(dtype, low, high)
     if dtypes.limits(dtype).unit_roundoff:
-        last = dtypes.below(dtype, high)
-        few = np.array([low, last, *(low + (last - low) * np.arange(1, 7) / 8), *([0.0] if low < 0 < high else [])])
+        few = [first, last, *([0.0] if first < 0 < last else []), *(low + (last - low) * at / 8 for at in range(1, 7))]
     else:
-        first, last = int(low), int(high) - 1
-        few = np.array([first, last, (first + last) // 2, min(first + 1, last)], dtypes.value_type(dtype))
-    return _in_runs(few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape))
+        few = [first, last, (first + last) // 2, min(first + 1, last)]
+        return _drawn(np.array(few, dtypes.value_type(dtype)), shape, seed)
+    return _drawn(np.array(few), shape, seed, _LONGEST_RUN)
 
 
-def _in_runs(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """One value behind the first column of every second block of rows; one dimension is taken for four rows."""
-    rows = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[: values.size // 4 * 4].reshape(4, -1)
-    alike = _ROWS_ALIKE if len(rows) > _ROWS_ALIKE else 1
-    for first in range(alike, len(rows), 2 * alike) if rows.size else ():
-        rows[first : first + alike, 1:] = rows[first, 0]
+def _drawn(few: np.ndarray[Any, Any], shape: tuple[int, ...], seed: int, longest: int = 0) -> np.ndarray[Any, Any]:
+    """Elements drawn from a few; every second block of rows has one of them in turn behind its first column.
+
+    With a ``longest`` run others come between. One dimension is taken for four rows.
+    """
+    values = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
+    rows = values.reshape(-1, shape[-1]) if len(shape) > 1 else values[: values.size // 4 * 4].reshape(4, -1)
+    alike = min(max(len(rows) // _ROWS_ALIKE, 1), _ROWS_ALIKE)
+    columns = np.arange(rows.shape[1])
+    in_runs = (columns > 0) & (columns // (longest or columns.size or 1) % 2 == 0)
+    for turn, first in enumerate(range(alike, len(rows), 2 * alike) if rows.size else ()):
+        rows[first : first + alike, in_runs] = few[turn % few.size]
     return values
 
 
@@ -149,7 +205,7 @@ def _mixed(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, An
     values = _uniform(shape, seed)
     at = np.indices(shape[-2:], sparse=True)
     rows, columns = at if len(at) > 1 else (at[0] // _SEGMENT, at[0])
-    small = np.array([0, 2, 4, 6, 8, 12, 24])
+    small = np.array([0, 2, 4, -_LOUD, 8, 12, 24])
     values *= 2.0 ** -(small[rows % small.size] + columns % 5.0)
     return values
 
@@ -162,21 +218,25 @@ def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[An
 
 
 def _powers(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    bits = random_bits(np, math.prod(shape), seed).reshape(shape)
-    sizes = np.where(bits % 8 == 7, 0.0, 2.0 ** -(1.0 + bits % 8))
-    return _in_runs(np.copysign(sizes, np.where(bits >> 31, -1.0, 1.0)))
+    sizes = 0.5 ** np.arange(7)
+    return _drawn(np.concatenate([sizes, -sizes, [0.0, -0.0]]), shape, seed)
 
 
 def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """Numbers whose exponential no float32 holds, and whose square no half, though these types hold themselves.
 
-    Of four rows two have numbers of one sign, and two are far larger: a start of -1e4 for a maximum is none there.
+    Rows come in four kinds, up to four of a kind together: up to 256, far larger, and from half of that on negative and
+    positive ones: no number that a kernel takes for the least or the largest is either there.
     """
     values = _uniform(shape, seed)
     at = np.indices(shape[-2:], sparse=True)
-    rows = at[0] if len(at) > 1 else at[0] // _SEGMENT
-    larger = min(2.0**20, dtypes.limits(dtype).largest / 4)
-    return np.where(rows % 4 < 2, values, -np.abs(values)) * np.where(rows % 2, larger, 256.0)
+    rows, count = (at[0], shape[-2]) if len(at) > 1 else (at[0] // _SEGMENT, shape[-1] // _SEGMENT)
+    kind = rows // max(min(count // 4, 4), 1) % 4
+    largest = dtypes.limits(dtype).largest
+    larger = min(_LARGE, max(largest / 4, min(largest, 512.0)))
+    both_signs = np.array([True, True, False, False])[kind]
+    scale = np.array([256.0, larger, -larger, larger])[kind]
+    return np.where(both_signs, values, (np.abs(values) + 1) / 2) * scale
 
 
 def _lengths(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
@@ -209,14 +269,14 @@ def _few(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     exponents = range(8 * kind.itemsize)
     numbers = [0, *(sign << each for each in exponents for sign in (1, -1))]
     few = np.array([each for each in numbers if int(held.lowest) <= each <= _largest(dtype)], kind)
-    return _in_runs(few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape))
+    return _drawn(few, shape, seed)
 
 
 def _limits(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """Integers at and beside the limits of their type, and 0 and 1."""
     lowest, largest = int(dtypes.limits(dtype).lowest), _largest(dtype)
     special = np.array([lowest, largest, lowest + 1, largest - 1, 0, 1], dtypes.value_type(dtype))
-    return _in_runs(special[random_bits(np, math.prod(shape), seed) % special.size].reshape(shape))
+    return _drawn(special, shape, seed)
 
 
 def _largest(dtype: str) -> int:

@@ -24,7 +24,7 @@ def neighbours(squares, width):
 def magnitudes(values, moves, tolerance, unit):
     """As the module says: four deviations, neighbours up to 64 times or a bound of 1/16, eight roundings."""
     moved = [4 * math.sqrt(sum(each) / 3) / (SHARE * math.sqrt(7 / 12)) for each in zip(*moves, strict=True)]
-    around = map(math.sqrt, neighbours([each**2 for each in moved], 16))
+    around = map(math.sqrt, neighbours([each**2 for each in moved], 64))
     found = []
     for move, value, beside in zip(moved, values, around, strict=True):
         own = max(move if math.isfinite(move) else 0.0, abs(value))
@@ -33,25 +33,25 @@ def magnitudes(values, moves, tolerance, unit):
     return found
 
 
-QUIET = [0.001, *[1e-9] * 49]
-LOUD = [40.0, *[1e-3] * 149]
+QUIET = [0.001, *[1e-9] * 149]
+LOUD = [40.0, *[1e-3] * 449]
 
 
 @example(values=QUIET, moves=LOUD, tolerance=1e-6, unit=2.0**-53)  # 64 times their own
 @example(values=QUIET, moves=LOUD, tolerance=2.0**-6, unit=2.0**-24)  # up to a bound of 1/16
 @example(values=QUIET, moves=LOUD, tolerance=0.1, unit=2.0**-3)  # eight roundings
 @example(values=QUIET, moves=LOUD, tolerance=1e-4, unit=2.0**-11)
-@example(values=[1.0] * 33, moves=LOUD, tolerance=1e-4, unit=2.0**-11)
+@example(values=[1.0] * 133, moves=LOUD, tolerance=1e-4, unit=2.0**-11)
 @given(
-    values=st.lists(st.sampled_from(PARTS[:-2]), min_size=1, max_size=50),
-    moves=st.lists(st.sampled_from(PARTS), min_size=150, max_size=150),
+    values=st.lists(st.sampled_from(PARTS[:-2]), min_size=1, max_size=150),
+    moves=st.lists(st.sampled_from(PARTS), min_size=450, max_size=450),
     tolerance=st.sampled_from([1e-6, 1e-4, 2.0**-6, 0.03, 0.1, 0.5]),
     unit=st.sampled_from([2.0**-24, 2.0**-11, 2.0**-3]),
 )
 def test_an_elements_magnitude_is_four_deviations_of_three_evaluations_and_bounded_by_its_neighbours(
     values, moves, tolerance, unit
 ):
-    by_seed = [np.array(moves[50 * at :][: len(values)]) * SHARE for at in range(3)]
+    by_seed = [np.array(moves[150 * at :][: len(values)]) * SHARE for at in range(3)]
     seeds = []
 
     def moved(seed):
