@@ -38,6 +38,10 @@ ARTIFACT = "gate-"
 MOST_PAGES = 10
 DIGEST_TITLE = "Peakgate: SHA-256 of gate.json"
 """Of the annotation in which the last step of the judge's job, verdict.py, states it."""
+AUTHOR = "github-actions[bot]"
+"""Whose comments the job's token writes."""
+SPEAKS_OF = re.compile(r"^Commit ([0-9a-f]{40})\b", re.MULTILINE)
+"""Of a comment of ours, found in its third line."""
 FOLDER = ""
 """Where a gate's artifact has its verdict files."""
 
@@ -145,52 +149,80 @@ def head_of(api: Rest, number: str) -> str:
     return str(api("GET", f"pulls/{number}")["head"]["sha"])
 
 
-def post(api: Rest, number: str, text: str) -> None:
-    """Write the comment, or rewrite the one with the marker that this job wrote before."""
+def own_comments(api: Rest, number: str) -> list[Any]:
+    """The comments that this job wrote before: one, unless two runs ended together."""
+    found: list[Any] = []
     page = 1
     while comments := api("GET", f"issues/{number}/comments?per_page=100&page={page}"):
-        for comment in comments:
-            if comment["user"]["type"] == "Bot" and str(comment["body"]).startswith(COMMENT_MARKER):
-                api("PATCH", f"issues/comments/{int(comment['id'])}", {"body": text})
-                return
+        found += (
+            each
+            for each in comments
+            if each["user"]["login"] == AUTHOR and str(each["body"]).startswith(COMMENT_MARKER)
+        )
         page += 1
-    api("POST", f"issues/{number}/comments", {"body": text})
+    return found
+
+
+def post(api: Rest, number: str, text: str) -> None:
+    """Write the comment, or rewrite those of this job."""
+    comments = own_comments(api, number)
+    for each in comments:
+        api("PATCH", f"issues/comments/{int(each['id'])}", {"body": text})
+    if not comments:
+        api("POST", f"issues/{number}/comments", {"body": text})
+
+
+def withdraw(api: Rest, number: str) -> None:
+    """Where there is a comment of another commit than the newest: say that this one has no verdict.
+
+    Its gate may never post one: the workflow that starts it is the change's own.
+    """
+    commit = head_of(api, number)
+    spoken_of = [SPEAKS_OF.search(str(each["body"])) for each in own_comments(api, number)]
+    if any(found is None or found[1] != commit for found in spoken_of):
+        post(api, number, f"{COMMENT_MARKER}\n## Peakgate: no verdict yet\n\nCommit {commit} is not judged.\n")
 
 
 def main(environment: Mapping[str, str]) -> int:
     """Post the results of the run that the event names; 0 too where it belongs to no pull request.
 
-    The check is its commit's; the comment is the pull request's, and that of its newest commit alone.
+    The check is its commit's; the comment is the pull request's, and that of its newest commit alone. A push has no
+    results: the comment of an older commit goes.
     """
+    pushed = environment["EVENT"] == "pull_request_target" and NUMBER.fullmatch(environment["NUMBER"])
     asked = pull_request(environment)
-    if asked is None:
+    if asked is None and not pushed:
         sys.stdout.write("the run belongs to no pull request: nothing to post\n")
         return 0
-    number, commit = asked
-    run, url = environment["RUN"], environment["URL"]
-    if not NUMBER.fullmatch(run) and not re.fullmatch(r"\d{1,20}", run):
-        sys.stdout.write(f"::error::RUN: expected a run's number, not {plain(run)[:50]}\n")
-        return 2
-    api = interface(environment)
     try:
-        verdicts = gathered(api, run, commit, environment["JUDGE"], expected(environment["PEAKGATE_RUNNERS"]))
-        if head_of(api, number) == commit:
-            post(api, number, render(verdicts, commit, url))
-        else:  # a gate of an older commit, run again or ended late
-            sys.stdout.write(f"pull request {number} is at another commit than {commit}: its comment stays\n")
-        api("POST", "check-runs", check_run(verdicts, commit, url))
-        if hook := environment.get("PEAKGATE_WEBHOOK"):
-            facts = {
-                "repository": environment["GITHUB_REPOSITORY"],
-                "pull_request": int(number),
-                "commit": commit,
-                "url": url,
-            }
-            notify(hook, facts, overall(verdicts))
+        api = interface(environment)
+        if asked is None:
+            withdraw(api, environment["NUMBER"])
+        else:
+            _post_results(api, *asked, environment)
     except (RestError, ValueError, KeyError, TypeError) as error:
         sys.stdout.write(f"::error::the results could not be posted: {plain(error)[:300]}\n")
         return 2
     return 0
+
+
+def _post_results(api: Rest, number: str, commit: str, environment: Mapping[str, str]) -> None:
+    run, url = environment["RUN"], environment["URL"]
+    if not re.fullmatch(r"\d{1,20}", run):
+        raise ValueError(f"RUN: expected a run's number, not {run[:50]}")
+    verdicts = gathered(api, run, commit, environment["JUDGE"], expected(environment["PEAKGATE_RUNNERS"]))
+    api("POST", "check-runs", check_run(verdicts, commit, url))
+    if head_of(api, number) == commit:
+        post(api, number, render(verdicts, commit, url))
+    withdraw(api, number)  # of an older commit, whose gate this is, or after which a push came meanwhile
+    if hook := environment.get("PEAKGATE_WEBHOOK"):
+        facts = {
+            "repository": environment["GITHUB_REPOSITORY"],
+            "pull_request": int(number),
+            "commit": commit,
+            "url": url,
+        }
+        notify(hook, facts, overall(verdicts))
 
 
 if __name__ == "__main__":

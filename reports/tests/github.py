@@ -17,6 +17,8 @@ from typing import Any, TypeVar
 REPOSITORY = "us/kernels"
 TOKEN = "a-token-of-the-job"
 JUDGE = f"{REPOSITORY}/.github/workflows/judge.yml@refs/heads/main"
+AUTHOR = "github-actions[bot]"
+"""Whose comments the token writes, and may rewrite."""
 PROJECT, BOT = 42, 7
 """GitLab's numbers of the project and of the user whose token it is."""
 
@@ -97,8 +99,7 @@ class GitHub:
                 self.comments.append(comment(len(self.comments), body["body"]) | {"issue": number})
                 found = 201, {}
             case "PATCH", ["issues", "comments", number]:
-                self.comments[int(number)]["body"] = body["body"]
-                found = 200, {}
+                found = self._rewritten(self.comments[int(number)], body["body"]), {}
             case "POST", ["check-runs"]:
                 self.checks.append(body)
                 found = 201, {}
@@ -113,6 +114,13 @@ class GitHub:
                 self.started.append(body)
                 found = 204, None
         return found
+
+    @staticmethod
+    def _rewritten(written: dict[str, Any], text: str) -> int:
+        if written["user"]["login"] != AUTHOR:
+            return 403
+        written["body"] = text
+        return 200
 
     def _jobs(self) -> list[dict[str, Any]]:
         return [job(name) for name in self.artifacts] if self.jobs is None else self.jobs
@@ -145,8 +153,8 @@ def job(artifact: str, conclusion: str = "success", caller: str = "gate", **more
     return {"name": f"{caller} / judge ({runner})", "conclusion": conclusion, "labels": labels, **more}
 
 
-def comment(number: int, body: str, kind: str = "Bot") -> dict[str, Any]:
-    return {"id": number, "body": body, "user": {"type": kind}}
+def comment(number: int, body: str, author: str = AUTHOR) -> dict[str, Any]:
+    return {"id": number, "body": body, "user": {"login": author}}
 
 
 @dataclass

@@ -425,10 +425,59 @@ def test_no_other_person_and_no_other_commit_starts_anything(
     assert said in capsys.readouterr().out
 
 
-def test_the_comment_of_a_person_that_has_the_marker_is_left_alone() -> None:
-    with serving(GitHub(comments=[posted(0, render.COMMENT_MARKER, "User")])) as github:
-        comment.post(comment.interface(environment(github)), "12", "ours")
-    assert [each["body"] for each in github.comments] == [render.COMMENT_MARKER, "ours"]
+@pytest.mark.parametrize("author", ["ada", "another-app[bot]", "github-actions"])
+def test_the_comment_of_anybody_else_that_has_the_marker_is_left_alone(author: str) -> None:
+    with serving(GitHub(comments=[posted(0, render.COMMENT_MARKER, author)])) as github:
+        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
+    theirs, ours = (each["body"] for each in github.comments)
+    assert theirs == render.COMMENT_MARKER
+    assert ours.startswith(render.COMMENT_MARKER)
+    assert len(github.checks) == 1
+
+
+def test_what_two_runs_posted_at_once_says_the_same_from_then_on() -> None:
+    older = render.render(FOUND, "d" * 40, URL)
+    with serving(GitHub(comments=[posted(0, older), posted(1, "thanks"), posted(2, older)])) as github:
+        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
+    first, between, second = (each["body"] for each in github.comments)
+    assert first == second != older
+    assert between == "thanks"
+
+
+PASS = render.render({"nvidia-h200": {"gate": OK, "protect": OK, "bench": OK, "ab": OK}}, COMMIT, URL)
+
+
+def test_a_push_takes_the_verdict_of_an_older_commit_out_of_the_comment() -> None:
+    assert "## Peakgate: pass" in PASS
+    with serving(GitHub(head="d" * 40, comments=[posted(0, PASS), posted(1, PASS, "ada")])) as github:
+        assert comment.main(environment(github, EVENT="pull_request_target")) == 0
+    ours, theirs = (each["body"] for each in github.comments)
+    assert theirs == PASS
+    assert ours.startswith(render.COMMENT_MARKER)
+    assert "pass" not in ours
+    assert "d" * 40 in ours
+    assert github.checks == []
+
+
+@pytest.mark.parametrize("event", ["pull_request_target", "pull_request"])
+def test_a_gate_of_an_older_commit_leaves_no_verdict_that_it_finds(event: str) -> None:
+    with serving(GitHub(head="d" * 40, comments=[posted(0, PASS)])) as github:
+        assert comment.main(environment(github, EVENT=event, COMMIT=COMMIT, RUN="7", URL=URL)) == 0
+    assert "## Peakgate: no verdict yet" in github.comments[0]["body"]
+
+
+@pytest.mark.parametrize("comments", [[], [posted(0, PASS)]])
+def test_a_push_changes_no_comment_of_the_newest_commit_and_writes_none(comments: list[dict[str, Any]]) -> None:
+    with serving(GitHub(comments=[dict(each) for each in comments])) as github:
+        assert comment.main(environment(github, EVENT="pull_request_target")) == 0
+    assert github.comments == comments
+
+
+@pytest.mark.parametrize("number", ["", "0", "12/../13", "x"])
+def test_a_push_to_no_pull_request_asks_for_nothing(number: str) -> None:
+    with serving(GitHub(head="d" * 40, comments=[posted(0, PASS)])) as github:
+        assert comment.main(environment(github, EVENT="pull_request_target", NUMBER=number)) == 0
+    assert github.comments[0]["body"] == PASS
 
 
 def test_an_interface_that_refuses_is_one_line_and_bad_input(capsys: pytest.CaptureFixture[str]) -> None:

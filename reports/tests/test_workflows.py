@@ -14,6 +14,7 @@ import workflow
 from ab_fake import HARNESS, FakeSide, git
 from peakgate.cli import main
 from peakgate.reports.ab import command, process
+from peakgate.reports.gate.comment import COMMENT_MARKER
 from ruamel.yaml import YAML
 from synthetic_runs import LADDER, document, save, slower
 
@@ -350,6 +351,13 @@ def test_a_hosted_machine_runs_every_check_that_needs_no_gpu(origin: tuple[Path,
     assert "bench.json" in job.artifacts
 
 
+@pytest.mark.parametrize("name", ["comment.yml", "asked.yml"])
+def test_no_workflow_of_a_change_can_cancel_what_may_write_by_the_name_of_its_group(name: str) -> None:
+    document, job = workflow.read(name)
+    assert "concurrency" not in document
+    assert "concurrency" not in job
+
+
 def completed(number: int | str, **more: str) -> dict[str, Any]:
     """What GitHub says of a gate that ended."""
     run = "github.event.workflow_run"
@@ -385,6 +393,22 @@ def test_the_gates_of_pull_requests_and_of_the_default_branch_are_posted(event: 
     post = job["steps"][-1]["env"]
     assert workflow.filled(post["BRANCH"], completed(12) | about) == branch
     assert workflow.filled(post["DEFAULT_BRANCH"], completed(12)) == "main"
+
+
+def test_a_push_takes_an_older_verdict_out_of_the_comment_whatever_the_changes_workflows_do(
+    origin: tuple[Path, str, str], tmp_path: Path
+) -> None:
+    document, _ = workflow.read("comment.yml")
+    assert document["on"]["pull_request_target"] == {"types": ["synchronize"]}
+    about = {"github.event_name": "pull_request_target", "github.event.number": "12", "github.sha": origin[2]}
+    about |= {"github.token": github.TOKEN, "github.event.repository.default_branch": "main"}
+    older = f"{COMMENT_MARKER}\n## Peakgate: pass\n\nCommit {'c' * 40}, [run]()\n"
+    with github.serving(github.GitHub(head="d" * 40, comments=[github.comment(0, older)])) as hub:
+        settings = {"GITHUB_API_URL": hub.address, "GITHUB_REPOSITORY": github.REPOSITORY}
+        job = workflow.run("comment.yml", origin[0], tmp_path, about, **settings)
+        assert not job.failed, said(job)
+    assert "pass" not in hub.comments[0]["body"]
+    assert "d" * 40 in hub.comments[0]["body"]
 
 
 def test_one_comment_is_kept_up_to_date_and_a_check_annotates_the_slower_kernel(
