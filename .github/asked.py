@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from comment import NUMBER, Rest, RestError, interface, plain
 
 COMMAND = re.compile(r"/peakgate ([0-9a-f]{40})\s*")
-LOGIN = re.compile(r"[A-Za-z0-9-]{1,39}")
+LOGIN = re.compile(r"[A-Za-z0-9_-]{1,39}")
+"""GitHub's names; one of an enterprise with managed users ends in ``_`` and the enterprise's short code."""
 MAY_ASK = ("admin", "write")
 """Permissions as the interface names them; it gives ``write`` for the role maintain too."""
 

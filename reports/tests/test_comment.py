@@ -405,9 +405,10 @@ def environment(github: GitHub, **more: str) -> dict[str, str]:
     return common | {"NUMBER": "12", "BRANCH": "main", "AUTHOR": "ada", "BODY": f"/peakgate {COMMIT}"} | more
 
 
-def test_who_may_write_starts_the_gate_of_exactly_that_commit() -> None:
-    with serving(GitHub(permissions={"ada": "write"}, commits=[COMMIT])) as github:
-        assert asked.main(environment(github)) == 0
+@pytest.mark.parametrize("author", ["ada", "a-da", "ada_acme", "A" * 39])
+def test_who_may_write_starts_the_gate_of_exactly_that_commit(author: str) -> None:
+    with serving(GitHub(permissions={author: "write"}, commits=[COMMIT])) as github:
+        assert asked.main(environment(github, AUTHOR=author)) == 0
     inputs = {"head": COMMIT, "pull_request": "12"}
     assert github.started == [{"ref": "main", "inputs": inputs}]
 
@@ -423,6 +424,13 @@ def test_no_other_person_and_no_other_commit_starts_anything(
         assert asked.main(environment(github)) == 1
     assert github.started == []
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("author", ["", "../ada", "ada/permission?", "app[bot]", "A" * 40, "ada\n"])
+def test_a_name_that_nobody_has_at_github_is_asked_about_nowhere(author: str) -> None:
+    with serving(GitHub(permissions={author: "write"}, commits=[COMMIT])) as github:
+        assert asked.main(environment(github, AUTHOR=author)) == 2
+    assert github.started == []
 
 
 @pytest.mark.parametrize("author", ["ada", "another-app[bot]", "github-actions"])
