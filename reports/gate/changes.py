@@ -7,7 +7,7 @@ an owner to review: the files that decide how a change is judged.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -182,10 +182,12 @@ def run_changes(files: Iterable[FileChange]) -> list[ProtectedChange]:
 
 def repository_changes(files: Iterable[FileChange], places: Collection[str]) -> list[ProtectedChange]:
     """Nested repositories in, or around, folders from which Python is imported: nothing in them can be compared."""
+    known = {*places}
+    around = {folder for place in known for folder in _ways(place)}
     return [
         ProtectedChange("", ChangeKind.REPOSITORY, RUN, file.path, file.before, file.after)
         for file in sorted(files, key=lambda each: each.path)
-        if file.repository and any(_within(file.path, name) or _within(name, file.path) for name in places)
+        if file.repository and (file.path in around or not known.isdisjoint(_ways(file.path)))
     ]
 
 
@@ -267,17 +269,17 @@ def reviewed_changes(
     ``mentioned`` in it, and a project that is ``built`` any file. ``sources`` are those of kernels, which a run
     measures. Of a submodule nothing can be compared.
     """
-    found, known = [], {*mentioned}
+    found, known, tests, python = [], {*mentioned}, {*benchmarks}, {*imported}
     for file in sorted(files, key=lambda each: each.path):
         inside = file.path.removeprefix(f"{baselines}/") if file.path.startswith(f"{baselines}/") else None
         named = file.repository or any(fnmatch(file.path, pattern) for pattern in REVIEWED)
-        named |= any(_within(file.path, place) for place in benchmarks)
+        named |= not tests.isdisjoint(_ways(file.path))
         is_source = file.path in sources and not file.link and not file.path.endswith(".py")
         if inside is None and not file.path.endswith(COMPILED) and not is_source:
             path = PurePath(file.path)
             words = [NAME_WORD.findall(name) for name in (path.name, path.suffix, *path.parent.parts)]
             named |= built or any(each and known.issuperset(each) for each in words)
-            named |= any(_within(file.path, name) for name in imported)
+            named |= not python.isdisjoint(_ways(file.path))
         if named or (inside is not None and not _judged_already(inside)):
             found.append(ProtectedChange("", ChangeKind.REVIEW, FILE, file.path, file.before, file.after))
     return found
@@ -296,6 +298,14 @@ def rule(
         review=tuple(change for change in changes if change.kind is ChangeKind.REVIEW),
         idle=tuple(each for each in acknowledgements if each.key not in used & words.keys()),
     )
+
+
+def _ways(path: str) -> Iterator[str]:
+    """The path and the folders around it, which it is within."""
+    yield "."
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
 
 
 def _within(path: str, folder: str) -> bool:

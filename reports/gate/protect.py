@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +19,7 @@ from peakgate.build.sources import kernels, read_sources
 from peakgate.core import config, git, records, terminal
 from peakgate.core.config import Project, ProjectSettings
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import LARGEST_FILE_BYTES, UnreadableFile, opened, read_limited, scratch_folder
+from peakgate.core.files import LARGEST_FILE_BYTES, UnreadableFile, each_below, opened, read_limited, scratch_folder
 from peakgate.core.processes import Asked, own_module
 from peakgate.core.report import Report, clear_verdict, write_json
 from peakgate.core.text import counted
@@ -27,6 +27,7 @@ from peakgate.core.verdict import ExitCode
 from peakgate.judge.floors import load_floors
 from peakgate.reports.gate import acknowledged, changes
 from peakgate.reports.gate.changes import NONE, FileChange, ProtectedChange
+from peakgate.reports.gate.links import reached
 from peakgate.reports.runs.options import add_baselines, verb_parser
 from peakgate.reports.runs.runfile import load_run
 from peakgate.run.terms import Contract
@@ -206,7 +207,7 @@ def _places(top: Path, known: Iterable[tuple[Path, ProjectSettings]]) -> tuple[l
     for root, settings in known:
         tests += [root / name for name in settings.benchmarks]
         imported += [root / (settings.kernels or "kernels"), *(root / name for name in settings.pythonpath)]
-    return _reached(top, tests), _reached(top, [*imported, *map(_import_folder, tests)])
+    return reached(top, tests), reached(top, [*imported, *map(_import_folder, tests)])
 
 
 def _import_folder(test: Path) -> Path:
@@ -217,50 +218,12 @@ def _import_folder(test: Path) -> Path:
     return folder
 
 
-def _reached(top: Path, places: Iterable[Path]) -> list[str]:
-    """These places and all that links below them lead to, each link on the way by itself; as git names them."""
-    found: dict[Path, None] = {}
-    waiting = [*places]
-    while waiting:
-        for hop in _hops(waiting.pop(0)):
-            if hop not in found and hop.is_relative_to(top.resolve()):
-                found[hop] = None
-                if not hop.is_symlink():
-                    waiting += _links(hop)
-    return [path.relative_to(top.resolve()).as_posix() for path in found]
-
-
-def _links(place: Path) -> Iterator[Path]:
-    """The links below a folder, those that a link leads to not included."""
-    for folder, folders, files in os.walk(place):
-        yield from (path for name in (*folders, *files) if (path := Path(folder, name)).is_symlink())
-
-
-_MOST_HOPS = 40
-"""Links on one way; Linux follows no more."""
-
-
-def _hops(path: Path) -> Iterator[Path]:
-    """Each link on the way to a path, as the place where it is without links, and last where they lead."""
-    at, rest, left = Path("/"), list(path.absolute().parts[1:]), _MOST_HOPS
-    while rest:
-        part = rest.pop(0)
-        at = at.parent if part == ".." else at / part
-        if at.is_symlink():
-            yield at
-            if (left := left - 1) < 0:
-                return
-            rest = [*at.readlink().parts, *rest]  # an absolute one begins with the root, which / starts from
-            at = at.parent
-    yield at
-
-
 def _sources(side: _Side) -> set[str]:
     """The files below its kernels that have a kernel, and all that these include; as git names them."""
     found: set[str] = set()
     if side.project is None:
         return found
-    for source in side.project.kernels.rglob("*.cu"):
+    for source in (Path(each) for each in each_below(side.project.kernels) if each.name.endswith(".cu")):
         with suppress(PeakgateError):  # a run reports it
             files = read_sources(source, side.project.include)
             if any(kernels(file.text) for file in files):
@@ -272,9 +235,10 @@ def _sources(side: _Side) -> set[str]:
 
 def _words(places: Sequence[str], *tops: Path) -> set[str]:
     """The words in the Python of these files and folders of trees."""
-    found: set[str] = set()
+    found, seen = set[str](), set[str]()
     for path in (top / place for top in tops for place in places):
-        for file in [path] if path.is_file() else path.rglob("*.py"):
+        python = (Path(each) for each in each_below(path, seen) if each.name.endswith(".py"))
+        for file in [path] if path.is_file() else python:
             with suppress(UnreadableFile):  # who imports it reports that
                 text = read_limited(file, LARGEST_FILE_BYTES).decode(errors="replace")
                 found.update(changes.NAME_WORD.findall(text))

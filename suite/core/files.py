@@ -327,6 +327,24 @@ def cupy_cache() -> Path:
     return Path(os.environ.get(CUPY_VARIABLE) or cache_folder() / "cupy")
 
 
+def each_below(folder: str | Path, seen: set[str] | None = None) -> Iterator[os.DirEntry[str]]:
+    """All entries below a folder, however deep, no link in it followed; what cannot be listed is passed over.
+
+    Nothing of the folders in ``seen``, by their paths as given, to which it adds those that it lists.
+    """
+    seen = set() if seen is None else seen
+    waiting = [str(folder)]
+    while waiting:
+        if (here := waiting.pop()) in seen:
+            continue
+        seen.add(here)
+        with suppress(OSError), os.scandir(here) as entries:
+            for each in entries:
+                if each.is_dir(follow_symlinks=False):
+                    waiting.append(each.path)
+                yield each
+
+
 PREFIX = "peakgate."
 
 

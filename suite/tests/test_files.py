@@ -13,12 +13,14 @@ from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import (
     UnreadableFile,
     a_line_each,
+    each_below,
     file_digest,
     make_folder,
     open_output,
     read_limited,
     refuse_links,
     remove_output,
+    remove_tree,
     write_new,
     write_whole,
 )
@@ -38,6 +40,24 @@ def test_an_interrupted_write_leaves_the_old_file_whole(tmp_path, monkeypatch):
         write_whole(target, b"new")
     assert target.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["kept.json"]
+
+
+def test_all_below_a_folder_is_found_however_deep_and_no_link_is_followed(tmp_path):
+    at = tmp_path
+    for _ in range(1200):
+        (at := at / "d").mkdir()
+    (tmp_path / "d" / "file").touch()
+    (tmp_path / "link").symlink_to("d")
+    try:
+        found = [each.path for each in each_below(tmp_path)]
+        assert len(found) == len({*found}) == 1202
+        assert str(tmp_path / "link" / "file") not in found
+        assert [each.name for each in each_below(tmp_path / "link" / "d", seen={str(tmp_path)})] == ["d"] * 1198
+        seen = {str(tmp_path / "d" / "d")}
+        assert {each.name for each in each_below(tmp_path, seen)} == {"d", "file", "link"}
+        assert [*each_below(tmp_path, seen)] == [*each_below(tmp_path / "nowhere")] == []
+    finally:
+        remove_tree(tmp_path / "d")
 
 
 def test_a_folder_is_made_and_text_and_bytes_arrive_as_they_are(tmp_path):
