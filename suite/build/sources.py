@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from peakgate.core.errors import Code, PeakgateError
@@ -34,7 +35,8 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 _ARGUMENTS = r"\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\)"
 _KERNEL = re.compile(
-    rf"__global__\s+(?:(?:__launch_bounds__|__maxnreg__|__cluster_dims__|__attribute__)\s*{_ARGUMENTS}\s*|[\w:]+\s+)*"
+    rf"__global__\s+(?:(?:__launch_bounds__|__maxnreg__|__cluster_dims__|__attribute__)\s*{_ARGUMENTS}\s*|"
+    r"(?!__global__\b)[\w:]+\s+)*"
     r"(?P<name>\w+)\s*\("
 )
 _HOST_WORDS = (
@@ -46,7 +48,7 @@ _HOST_WORDS = (
     r"(?:torch|at|c10|pybind11)\s*::\s*\w+|(?:TORCH|PYBIND11|AT)_[A-Z]\w*"
 )
 _HOST_CALLS = r"malloc|calloc|realloc|free|exit|fopen|fclose|fprintf|fflush|getenv|atoi|atof|rand|srand|system"
-_HOST = re.compile(rf"(?P<launch>\w+\s*(?:<[^<>;{{}}]*>\s*)?<<<)|\b(?:{_HOST_WORDS})\b|\b(?:{_HOST_CALLS})\s*\(")
+_HOST = re.compile(rf"(?P<launch>\b\w++\s*+(?:<[^<>;{{}}]*+>\s*+)?<<<)|\b(?:{_HOST_WORDS})\b|\b(?:{_HOST_CALLS})\s*\(")
 _HOST_WITH_STD = re.compile(
     rf"{_HOST.pattern}|\b(?:string|[io]?stringstream|[io]f?stream|cout|cerr|endl)\b|\b(?:vector|map|set|list|queue)\s*<"
 )
@@ -124,7 +126,7 @@ _ENTRY = re.compile(
     r"(?P<kernel>(?P<scope>(?:::)?(?:[A-Za-z_]\w*::)*)(?P<name>[A-Za-z_]\w*)\s*(?:<[^;{}()]*>)?)\s*"
     r"(?P<parameters>\([^;{}]*\))?"
 )
-_NAMESPACE = re.compile(r"\bnamespace\s*(?P<name>\w+(?:\s*::\s*\w+)*)?[^;{}()=]*\{")
+_NAMESPACE = re.compile(r"\bnamespace\s*+(?P<name>\w++(?:\s*+::\s*+\w++)*+)?(?>(?!\bnamespace\b)[^;{}()=])*+\{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +166,16 @@ def entry_of(written: str, files: Sequence[SourceFile]) -> KernelEntry:
 def _scopes(text: str, kernel: str) -> Iterator[str]:
     """The namespaces around each definition of a kernel, as ``outer::inner::``."""
     code = _code(text)
-    for match in _KERNEL.finditer(code):
-        if match["name"] == kernel:
-            with suppress(_Unbalanced):
-                around = (each for each in _NAMESPACE.finditer(code, 0, match.start()) if each["name"])
-                yield "".join(
-                    "".join(each["name"].split()) + "::"
-                    for each in around
-                    if _closing(code, each.end() - 1, len(code)) > match.start()
-                )
+    names = {each.end() - 1: "".join(each["name"].split()) + "::" for each in _NAMESPACE.finditer(code) if each["name"]}
+    wanted = {each.start() for each in _KERNEL.finditer(code) if each["name"] == kernel}
+    around: list[str] = []
+    for match in re.finditer("[{}]|__global__", code):
+        if match[0] == "{":
+            around.append(names.get(match.start(), ""))
+        elif match[0] == "}":
+            del around[-1:]
+        elif match.start() in wanted:
+            yield "".join(around)
 
 
 def no_such_kernel(files: Sequence[SourceFile], entry: str, detail: str = "") -> str:
@@ -266,6 +269,22 @@ class _Parsed:
         self.code = _code(file.text)
         self.directives = " ".join(match[0] for match in _DIRECTIVE.finditer(masked(file.text, literals=True)))
 
+    @cached_property
+    def closings(self) -> Mapping[int, int]:
+        """Where each bracket closes, by where it opens."""
+        found: dict[int, int] = {}
+        opened: list[int] = []
+        for match in re.finditer(r"[(){}\[\]]", self.code):
+            if match[0] in "({[":
+                opened.append(match.start())
+            elif opened:
+                found[opened.pop()] = match.start()
+            else:
+                raise _Unbalanced
+        if opened:
+            raise _Unbalanced
+        return found
+
 
 _Item = tuple[_Parsed, _Declaration]
 
@@ -275,15 +294,15 @@ def _fates(
 ) -> tuple[list[_Item], list[_Item], dict[int, list[_Declaration]]]:
     """Declarations that stay, those that stay where they are mentioned, and those that go, these by file."""
     macros = re.findall(
-        rf"#\s*define\s+(\w+)[^#]*?(?:{'|'.join(_ANNOTATIONS)})", " ".join(part.directives for part in parsed)
+        rf"#\s*define\s+(\w++)[^#]*?(?:{'|'.join(_ANNOTATIONS)})", " ".join(part.directives for part in parsed)
     )
-    annotated = re.compile(rf"\b(?:{'|'.join((*_ANNOTATIONS, *map(re.escape, macros)))})\b")
+    annotations = {*_ANNOTATIONS, *macros}
     keep: list[_Item] = []
     optional: list[_Item] = []
     drop: dict[int, list[_Declaration]] = {id(part): [] for part in parsed}
     for part in parsed:
-        for declaration in _declarations(part.code, 0, len(part.code)):
-            fate = _fate(part.code[declaration.start : declaration.end], declaration, annotated, kernels, host)
+        for declaration in _declarations(part, 0, len(part.code)):
+            fate = _fate(part.code[declaration.start : declaration.end], declaration, annotations, kernels, host)
             if fate is _Fate.DROPPED:
                 drop[id(part)].append(declaration)
             else:
@@ -293,73 +312,114 @@ def _fates(
 
 def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]) -> list[str]:
     keep, optional, drop = _fates(parsed, kernels, host)
-    _drop_callers(keep, optional, drop)
+    optional = _without_callers(keep, optional, drop)
     types = {
         (id(part), declaration): found["name"]
         for part in parsed
         for declaration in drop[id(part)]
         if not declaration.is_function
-        and (found := _HOST_TYPE.search(_behind_template(part.code[declaration.start : declaration.end])))
+        and (found := _HOST_TYPE.search(_behind_templates(part.code[declaration.start : declaration.end])))
     }
-    members = re.compile(rf"\b(?:{'|'.join(types.values()) or '(?!)'})\s*(?:<[^()]*>)?\s*::")
-    for part, declaration in [item for item in optional if members.search(item[1].head)]:
-        optional.remove((part, declaration))
-        drop[id(part)].append(declaration)
+    names = {*types.values()}
+    by_name: dict[str, list[_Item]] = {}
+    for part, declaration in optional:
+        if names.isdisjoint(_qualifiers(declaration.head)):
+            name = "operator" if "operator" in declaration.head else _name(declaration.head)
+            by_name.setdefault(name, []).append((part, declaration))
+        else:
+            drop[id(part)].append(declaration)
     bodies: dict[int, list[tuple[int, int]]] = {id(part): [] for part in parsed}
     for part, declaration in keep:
         body = part.code[declaration.start : declaration.end]
-        if not declaration.is_function and _HOST_TYPE.match(_behind_template(body).lstrip()) and host.search(body):
-            bodies[id(part)] += _host_bodies(part.code, declaration, host) or ()
+        if not declaration.is_function and _HOST_TYPE.match(_behind_templates(body).lstrip()) and host.search(body):
+            bodies[id(part)] += _host_bodies(part, declaration, host) or ()
     by_directives = {word for part in parsed for word in _WORD.findall(part.directives)}
-    mentioned: set[str] = set()
-    waiting = keep
-    while waiting:
-        for part, declaration in waiting:
-            mentioned.update(_WORD.findall(part.code, declaration.start, declaration.end))
-        waiting = [
-            item for item in optional if _name(item[1].head) in mentioned | by_directives or "operator" in item[1].head
-        ]
-        optional = [item for item in optional if item not in waiting]
-        for part in parsed:  # a type that a kernel uses stays, without the bodies of its functions for the host
-            for declaration in [each for each in drop[id(part)] if types.get((id(part), each)) in mentioned]:
-                if (spans := _host_bodies(part.code, declaration, host)) is not None:
-                    drop[id(part)].remove(declaration)
-                    bodies[id(part)] += spans
-    for part, declaration in optional:
+    mentioned = _mentioned(keep, by_name, by_directives | {"operator"}) if keep else set()
+    for part in parsed:  # a type that a kernel uses stays, without the bodies of its functions for the host
+        gone = []
+        for declaration in drop[id(part)]:
+            used = types.get((id(part), declaration)) in mentioned
+            if used and (spans := _host_bodies(part, declaration, host)) is not None:
+                bodies[id(part)] += spans
+            else:
+                gone.append(declaration)
+        drop[id(part)] = gone
+    for part, declaration in (item for items in by_name.values() for item in items):
         drop[id(part)].append(declaration)
     return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
 
 
-def _drop_callers(keep: Sequence[_Item], optional: list[_Item], drop: dict[int, list[_Declaration]]) -> None:
-    """Whether a text declares or calls a host function, which makes it host code."""
+def _mentioned(keep: Sequence[_Item], by_name: dict[str, list[_Item]], words: Iterable[str]) -> set[str]:
+    """The words in what is kept; that includes what is taken out of ``by_name`` for one of them, or of ``words``."""
+    waiting, mentioned = [*keep], set[str]()
+    for word in words:
+        waiting += by_name.pop(word, ())
+    while waiting:
+        part, declaration = waiting.pop()
+        fresh = {*_WORD.findall(part.code, declaration.start, declaration.end)} - mentioned
+        mentioned |= fresh
+        for word in fresh:
+            waiting += by_name.pop(word, ())
+    return mentioned
+
+
+def _without_callers(
+    keep: Sequence[_Item], optional: Sequence[_Item], drop: Mapping[int, list[_Declaration]]
+) -> list[_Item]:
+    """The optional ones less those that declare or call a host function, which makes them host code, dropped too."""
     kept = {_name(declaration.head) for _, declaration in keep if declaration.is_function}
-    fresh = [declaration for each in drop.values() for declaration in each]
-    while gone := {_name(each.head) for each in fresh if each.is_function} - {""}:
-        calls = "|".join(map(re.escape, gone - kept)) or "(?!)"
-        called = re.compile(rf"\b(?:{calls})\s*(?:<[^;{{}}()]*>\s*)?\(")
-        callers = [
-            (part, each)
-            for part, each in optional
-            if (part.code[each.end - 1] == ";" and _name(each.head) in gone)
-            or called.search(part.code, each.start, each.end)
-        ]
-        for part, declaration in callers:
-            optional.remove((part, declaration))
-            drop[id(part)].append(declaration)
-        fresh = [declaration for _, declaration in callers]
+    callers: dict[str, list[_Item]] = {}
+    for part, each in optional:
+        called = _called(part.code, each.start, each.end) - kept
+        prototype = {_name(each.head)} if part.code[each.end - 1] == ";" else set()
+        for name in called | prototype:
+            callers.setdefault(name, []).append((part, each))
+    gone = [_name(each.head) for declarations in drop.values() for each in declarations if each.is_function]
+    dropped: set[tuple[int, int]] = set()
+    callers.pop("", None)
+    while gone:
+        for part, each in callers.pop(gone.pop(), ()):
+            if (id(part), each.start) not in dropped:
+                dropped.add((id(part), each.start))
+                drop[id(part)].append(each)
+                gone.append(_name(each.head))
+    return [(part, each) for part, each in optional if (id(part), each.start) not in dropped]
 
 
-def _host_bodies(code: str, type_: _Declaration, host: re.Pattern[str]) -> list[tuple[int, int]] | None:
+def _called(code: str, start: int, end: int) -> set[str]:
+    """The words before ``(``, or before template arguments and it."""
+    found = set()
+    for match in re.compile(r"([^;{}()]*+)(\(|[;{})]|\Z)").finditer(code, start, end):
+        if match[2] == "(":
+            found |= _before_bracket(match[1])
+    return found
+
+
+def _before_bracket(text: str) -> set[str]:
+    """The word that a text ends with; where it ends with template arguments, each word before a ``<``."""
+    return {*re.findall(r"\b(\w++)\s*+<" if text.rstrip().endswith(">") else r"\b(\w++)\s*+\Z", text)}
+
+
+def _qualifiers(head: str) -> set[str]:
+    """The words before ``::``, or before template arguments and it."""
+    found = set()
+    for text in re.split("[()]", head):
+        *templates, _ = re.split(r"(?<=>)\s*+::", text)
+        found |= {*re.findall(r"\b(\w++)\s*+::", text)} | _before_bracket("::".join(templates))
+    return found
+
+
+def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> list[tuple[int, int]] | None:
     """Where in a type the bodies of functions for the host are; None where the host has more to do with it."""
+    code = part.code
     opening = code.find("{", type_.start, type_.end)
     if opening < 0:
         return None
-    inside = _closing(code, opening, type_.end)
     spans, rest = [], code[type_.start : opening]
-    for member in _declarations(code, opening + 1, inside):
+    for member in _declarations(part, opening + 1, part.closings[opening]):
         body = code[member.start : member.end]
         if member.is_function and body.endswith("}") and host.search(body) and "__device__" not in member.head:
-            parameters = _closing(code, member.start + len(member.head) - 1, member.end)
+            parameters = part.closings[member.start + len(member.head) - 1]
             spans.append((parameters + 1, member.end))
             body = code[member.start : parameters]
         rest += body
@@ -377,14 +437,15 @@ class _Fate(Enum):
 def _fate(
     body: str,
     declaration: _Declaration,
-    annotated: re.Pattern[str],
+    annotations: Collection[str],
     kernels: Collection[str] | None,
     host: re.Pattern[str],
 ) -> _Fate:
     device = declaration.head if declaration.is_function else body
+    words = {*re.findall(r"\w+", device)}
     if host.search(device):  # such a type is the host's, whatever constants it has
-        device = re.sub(r"\bconst(?:expr|eval)\b", "", device)
-    if annotated.search(device):
+        words -= {"constexpr", "consteval"}
+    if any(word in annotations for word in words):
         is_kernel = declaration.is_function and "__global__" in declaration.head
         is_other = kernels is not None and is_kernel and _name(declaration.head) not in kernels
         return _Fate.DROPPED if is_other else _Fate.KEPT
@@ -399,67 +460,86 @@ def _blanked(part: _Parsed, declarations: Sequence[_Declaration], bodies: Sequen
     kept = [match.span() for match in _DIRECTIVE.finditer(masked(text, literals=False)) if "pragma" not in match[0]]
     characters = list(text)
     for first, last in (*((each.start, each.end) for each in declarations), *bodies):
-        for at in range(first, last):
-            if characters[at] != "\n":
-                characters[at] = " "
-        for start, end in kept:
-            if first <= start < last:
-                characters[start:end] = text[start:end]
+        characters[first:last] = blanks(text[first:last])
+        for start, end in kept[bisect_left(kept, (first,)) : bisect_left(kept, (last,))]:
+            characters[start:end] = text[start:end]
     for first, _ in bodies:
         characters[first] = ";"
     return "".join(characters)
 
 
-def _declarations(code: str, start: int, end: int, depth: int = 0) -> Iterator[_Declaration]:
+def _declarations(part: _Parsed, start: int, end: int, depth: int = 0) -> Iterator[_Declaration]:
     """The declarations of a namespace, those of the namespaces and linkage blocks in it included."""
     if depth > _DEEPEST:
         raise _Unbalanced
-    begin = at = start
+    code = part.code
+    head, at = _Head(part, start, end), start
     while at < end:
         character = code[at]
         if character in "([":
-            at = _closing(code, at, end)
+            at = part.closings[at]
         elif character == "{":
-            head = code[begin:at]
-            close = _closing(code, at, end)
-            if re.fullmatch(r"\s*(?:(?:inline\s+)?namespace\b[\w:\s]*|extern)\s*", head):
-                yield from _declarations(code, at + 1, close, depth + 1)
-                begin = close + 1
-            elif _opens_function(head):
-                yield _Declaration(begin, close + 1, head[: _parameters(head) + 1], is_function=True)
-                begin = close + 1
+            close = part.closings[at]
+            if head.opens_scope(at):
+                yield from _declarations(part, at + 1, close, depth + 1)
+                head = _Head(part, close + 1, end)
+            elif head.opens_function(at):
+                yield _Declaration(head.begin, close + 1, head.of_function(at), is_function=True)
+                head = _Head(part, close + 1, end)
             at = close
-        elif character in ")]}":
-            raise _Unbalanced
         elif character == ";":
-            head = code[begin:at]
             # An explicit instantiation, or a prototype, shares the fate of its function.
-            if using := _USING.fullmatch(head):
-                yield _Declaration(begin, at + 1, using[1] + "(", is_function=True)
-                begin = at + 1
-                at += 1
-                continue
-            named = bool(re.match(r"\s*(?:extern\s+)?template\s+[^<]", head) and "(" in head) or _declares(head)
-            yield _Declaration(begin, at + 1, head[: _parameters(head) + 1] if named else head, named)
-            begin = at + 1
+            if using := _USING.fullmatch(code, head.begin, at):
+                yield _Declaration(head.begin, at + 1, using[1] + "(", is_function=True)
+            else:
+                named = head.declares(at)
+                text = head.of_function(at) if named else code[head.begin : at]
+                yield _Declaration(head.begin, at + 1, text, named)
+            head = _Head(part, at + 1, end)
         at += 1
 
 
-def _closing(code: str, at: int, end: int) -> int:
-    """Where the bracket that opens at ``at`` closes."""
-    depth = 0
-    for match in re.compile(r"[(){}\[\]]").finditer(code, at, end):
-        depth += 1 if match[0] in "({[" else -1
-        if depth == 0:
-            return match.start()
-    raise _Unbalanced
+class _Head:
+    """What a declaration begins with, up to a brace, of which it may have many, or its end: read once as it grows."""
+
+    def __init__(self, part: _Parsed, begin: int, end: int) -> None:
+        self.begin, self._part, self._behind = begin, part, _behind_template(part.code, begin, end)
+        self._read = self._behind
+        self._first, self._parameters, self._assigned = True, False, False
+
+    def opens_scope(self, at: int) -> bool:
+        """Whether a brace at ``at`` opens a namespace or a linkage block."""
+        first, self._first = self._first, False
+        return first and _SCOPE.fullmatch(self._part.code, self.begin, at) is not None
+
+    def opens_function(self, at: int) -> bool:
+        """Whether it opens a function's body, rather than a type's or an initialiser."""
+        more, self._read = self._part.code[self._read : at], max(self._read, at)
+        bracket, equals = max(more.rfind("("), more.rfind(")")), more.rfind("=")
+        self._assigned = equals > bracket or (self._assigned and bracket < 0)
+        self._parameters |= "(" in more
+        return self._parameters and not self._assigned and not _TYPE.match(self._part.code, self._behind)
+
+    def declares(self, at: int) -> bool:
+        """Whether the declaration, which ends at ``at`` without a body, is a function's."""
+        code = self._part.code
+        if _INSTANTIATION.match(code, self.begin, at) and code.find("(", self.begin, at) >= 0:
+            return True
+        declared = code[self._behind : at]
+        return not _TYPE.match(declared) and _PROTOTYPE.fullmatch(_without_template_arguments(declared)) is not None
+
+    def of_function(self, end: int) -> str:
+        """Up to where the parameters open: behind ``__launch_bounds__(...)`` and other attributes with arguments."""
+        code, before = self._part.code, self._behind
+        at = code.index("(", before, end)
+        while _ATTRIBUTE.search(code, before, at) and (next_ := code.find("(", self._part.closings[at], end)) >= 0:
+            before, at = at, next_
+        return code[self.begin : at + 1]
 
 
-def _opens_function(head: str) -> bool:
-    """Whether a brace behind this opens a function's body, rather than a type's or an initialiser."""
-    declared = _behind_template(head)
-    return "(" in declared and not _TYPE.match(declared) and not re.search(r"(?<![=!<>])=(?!=)\s*$|=[^()]*$", declared)
+_SCOPE = re.compile(r"\s*+(?:(?:inline\s++)?namespace\b[\w:\s]*+|extern\s*+)")
 
+_INSTANTIATION = re.compile(r"\s*(?:extern\s+)?template\s++[^<]")
 
 _USING = re.compile(r"\s*using\s+(?:\w+\s*::\s*)+(\w+)\s*")
 """For example a name of the host's library, or a host function of a namespace; kept if a kernel mentions it."""
@@ -473,12 +553,6 @@ _PROTOTYPE = re.compile(
     r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"
 )
 """A type, a name and parameters, without template arguments."""
-
-
-def _declares(head: str) -> bool:
-    """Whether a declaration without a body is the prototype of a function."""
-    declared = _behind_template(head)
-    return not _TYPE.match(declared) and _PROTOTYPE.fullmatch(_without_template_arguments(declared)) is not None
 
 
 def _without_template_arguments(declared: str) -> str:
@@ -495,15 +569,28 @@ def _without_template_arguments(declared: str) -> str:
     return declared if depth else "".join([*kept, declared[begun:]])
 
 
-def _behind_template(head: str) -> str:
-    """The head without its ``template <...>``, of which there may be several."""
-    begun = 0
-    while match := _TEMPLATE.match(head, begun):
-        depth, begun = 1, match.end()
-        while depth and begun < len(head):
-            depth += {"<": 1, ">": -1}.get(head[begun], 0)
-            begun += 1
-    return head[begun:]
+_LISTED = re.compile(r"[<>;(){}\[\]]")
+
+
+def _behind_template(code: str, begin: int, end: int) -> int:
+    """Where a declaration begins behind its ``template <...>``, which may be several; the end if one is open."""
+    while match := _TEMPLATE.match(code, begin, end):
+        lists, brackets = 1, 0
+        for each in _LISTED.finditer(code, match.end(), end):
+            lists += {"<": 1, ">": -1}.get(each[0], 0)
+            brackets += 1 if each[0] in "({[" else -1 if each[0] in ")}]" else 0
+            if lists == 0 or brackets < 0 or (each[0] == ";" and brackets == 0):
+                break
+        else:
+            return end
+        if lists:  # nor is there a list beyond the declaration's end
+            return end
+        begin = each.end()
+    return begin
+
+
+def _behind_templates(declaration: str) -> str:
+    return declaration[_behind_template(declaration, 0, len(declaration)) :]
 
 
 _ATTRIBUTE = re.compile(
@@ -512,17 +599,12 @@ _ATTRIBUTE = re.compile(
 """Attributes with arguments that may precede a function's name."""
 
 
-def _parameters(head: str) -> int:
-    """Where the parameter list opens: behind ``__launch_bounds__(...)`` and other attributes with arguments."""
-    at = head.index("(", len(head) - len(_behind_template(head)))
-    while _ATTRIBUTE.search(head, 0, at) and (behind := head.find("(", _closing(head, at, len(head)))) >= 0:
-        at = behind
-    return at
-
-
 def _name(head: str) -> str:
     """A function's own name: the word before its parameters, or before its template arguments and those."""
-    match = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\($", head)
+    if not head.endswith("("):
+        return ""
+    last = head[max(head.rfind(")"), head.rfind("(", 0, -1)) + 1 : -1]
+    match = re.search(r"\b(\w++)\s*+<" if last.rstrip().endswith(">") else r"\b(\w++)\s*+\Z", last)
     return match[1] if match else ""
 
 

@@ -46,10 +46,90 @@ def test_kernels_without_an_end_between_them_are_read_in_one_pass() -> None:
     assert kernels("template <int n> " + "__global__ __launch_bounds__(\n" * 20_000) == ["__launch_bounds__<...>"]
 
 
-def test_a_long_declaration_is_read_in_one_pass() -> None:
-    host = '__global__ void first() {}\nvoid host() { printf(""); }\n'
-    (text,) = device_texts([SourceFile(Path("a.cu"), f"{host}{'a<b> ' * 20_000}x;\n", {}, ())])
-    assert kernels(text) == ["first"]
+HOST = '__global__ void first() { f0(); }\nvoid host() { fopen(""); }\nstruct T0 { FILE* file; };\n'
+MANY = 12_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a<b> " * MANY + "x;",
+        "x " + "= " * MANY + "(a) {}",
+        "x{} " * MANY + ";",
+        "x = {} " * MANY + ";",
+        "template<> " * MANY + "void f();",
+        "template<int> " * MANY + "x;",
+        "template< x;" * MANY,
+        "a" * 3 * MANY + ";",
+        "a" * 3 * MANY + " b() {}",
+        "a<" * MANY + " b() {}",
+        "__global__\n" * MANY,
+        "alignas(8) " * MANY + "f() {}",
+        "namespace" + " " * MANY + "() {}",
+        "namespace a " * MANY + "{}",
+        "namespace " + "a::" * MANY,
+        "namespace a { __global__ void first() {} }" * (MANY // 8),
+        "T0<" * MANY + " f() {}",
+        "void f() { " + "g<" * MANY + "}",
+        "void f() { " + "g<a> " * MANY + "}",
+        "".join(f"void f{at}() {{ f{at + 1}(); }}" for at in range(MANY // 8)),
+        "void g0() { fopen(0); }" + "".join(f"void g{at + 1}() {{ g{at}(); }}" for at in range(MANY // 8)),
+        "".join(f"struct T{at} {{ FILE* file; }}; T{at}<> f{at}();" for at in range(MANY // 8)),
+        "".join(f"#define M{at} __device__\n" for at in range(MANY // 8)),
+        "#define " + "a" * 3 * MANY,
+        "void f() { fopen(0); }\n#a\n" * (MANY // 4),
+    ],
+)
+def test_a_long_text_beside_host_code_is_read_in_one_pass(text: str) -> None:
+    file = SourceFile(Path("a.cu"), f"{HOST}{text}\n", {}, ())  # by the square of its length: minutes
+    entry = entry_of("first", [file])
+    for named in (None, ["first"]):
+        assert "first" in kernels(device_texts([file], named)[0])
+    assert entry.name == "first"
+    assert host_code(file.text, 2) == "`fopen` is host code"
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        ("namespace a { __global__ void k() {} }", "a::k"),
+        ("namespace a { namespace { __global__ void k() {} } }", "a::k"),
+        ("namespace a :: b { inline namespace c { __global__ void k() {} } }", "a::b::c::k"),
+        ("namespace a { void f() {} } __global__ void k() {}", "k"),
+        ("namespace a = b; namespace c { struct S { int i; }; } namespace d { __global__ void k() {} }", "d::k"),
+        ("namespace a { __global__ void k() {} } namespace b { __global__ void k(int) {} }", "k"),
+        ("} namespace a { __global__ void k() {} }", "a::k"),
+    ],
+)
+def test_a_kernel_is_in_the_namespaces_that_are_open_around_it(text: str, kernel: str) -> None:
+    assert entry_of("k", [SourceFile(Path("a.cu"), text, {}, ())]).kernel == kernel
+
+
+@pytest.mark.parametrize(
+    ("declaration", "stays"),
+    [
+        ("void used(int a = 1) {}", True),
+        ("int used[] = {1, 2};", True),
+        ("template <int N = int{3}> void used() {}", True),
+        ("template <class T> template <class U> void used() {}", True),
+        ("template  <class T> struct used { void f(); };", True),
+        ("alignas(8) __attribute__((unused)) void used() {}", True),
+        ("void used() { host(); }", False),
+        ("void used() { host<int>(1); }", False),
+        ("int used(int (*f)()) { return other<host<int>>(1); }", False),
+        ("void T0<int>::used() {}", False),
+        ("void T0::used() {}", False),
+        ("inline namespace n { void used() { host (); } }", False),
+    ],
+)
+def test_what_a_kernel_mentions_stays_unless_the_hosts_library_is_behind_it(declaration: str, stays: bool) -> None:
+    source = (
+        "__global__ void first() { used(); }\ntemplate <class T> struct T0 { FILE* f; };\nvoid host() { fopen(0); }\n"
+    )
+    (text,) = device_texts([SourceFile(Path("a.cu"), f"{source}{declaration}\n", {}, ())])
+    assert (declaration in text) == stays
+    assert "used();" in text
+    assert "host" not in text.replace(declaration, "")
 
 
 def test_a_name_that_no_file_can_have_is_not_found(tmp_path: Path) -> None:
