@@ -61,6 +61,7 @@ MODULES = (
     *("judge/metrics", "judge/occupancy", "judge/waivers", "reports/comparison/judge"),
     *("reports/comparison/evidence", "reports/comparison/noise", "reports/comparison/resample"),
     *("reports/gate/protect", "reports/gate/changes", "reports/gate/acknowledged", "reports/gate/command"),
+    *("reports/gate/links", "reports/gate/trees"),
     *(
         "reports/ab/changed",
         "reports/ab/decide",
@@ -88,7 +89,7 @@ TESTS = {
             "compare_figures",
         ),
         *("compare_gpus", "compare_properties", "compare_verdicts", "evidence", "floors", "frame"),
-        *("gate_steps", "trend_findings"),
+        *("gate_links", "gate_steps", "trend_findings"),
         *("history_changes", "history_gpus", "history_series", "history_trend", "margins", "noise", "protect"),
         *("protect_rules", "reasons", "resample", "scan", "selftest"),
     ),

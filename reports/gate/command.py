@@ -15,8 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +24,12 @@ import msgspec
 from peakgate.core import config, git, records, sandbox, seccomp, terminal
 from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import CannotDecide, Code, PeakgateError
-from peakgate.core.files import file_digest, scratch_folder, write_whole
+from peakgate.core.files import file_digest, write_whole
 from peakgate.core.processes import BYTECODE, import_path, print_output, sigterm_interrupts
 from peakgate.core.report import Report, Row, write_verdict
 from peakgate.core.text import say
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.ab.folders import worktree
-from peakgate.reports.gate import branch
+from peakgate.reports.gate import branch, trees
 from peakgate.reports.gate.branch import Refs
 from peakgate.reports.gate.comment import MEANINGS
 from peakgate.reports.runs.options import GATE_EXIT_CODES, verb_parser
@@ -40,8 +38,6 @@ from peakgate.run.lock import why_no_gpu
 GATE_FILE = "gate.json"
 MILDEST_FIRST = tuple(MEANINGS)
 STEP_LIMIT_S = 3 * 3600.0
-DEEPEST = 200
-"""Folders around a file of a change: what walks a tree may go no deeper than Python's own calls."""
 KEPT_VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "GITHUB_STEP_SUMMARY", "CI"),
@@ -73,7 +69,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     options = _parser(verb).parse_args(arguments)
     os.environ.update(_absolute_folders())
     repository = git.top_of(options.repository.absolute()).resolve()
-    out = None if options.out is None else _outside(options.out, repository, "--out")
+    out = None if options.out is None else trees.outside(options.out, repository, "--out")
     refs = branch.refs(repository, options.base, options.head, options.branch)
     if missing := why_no_gpu(options.device):
         document: dict[str, object] = {"base": refs.base, "head": refs.head, "branch": refs.tip}
@@ -81,10 +77,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
             undecided = Report(verb, ExitCode.UNDECIDED, fields=document | {"steps": {}, "files": {}}, unit="step")
             write_verdict(undecided, out / GATE_FILE)
         raise CannotDecide(f"not judged: {missing}", Code.NO_GPU)
-    inside = _inside(options.repository, repository)
-    _refuse_deep(refs.head, repository)
-    with sigterm_interrupts(), _home(options.home, repository) as home:
-        with _trees(refs, repository, home) as (base, head):
+    inside = trees.inside_of(options.repository, repository)
+    trees.refuse_deep(refs.head, repository)
+    with sigterm_interrupts(), trees.new_home(options.home, repository) as home:
+        with trees.both(refs, repository, home) as (base, head):
             steps, document = _judged(options, refs, home, (base / inside, head / inside))
         document["steps"] = {
             name: {"exit_code": int(step.exit_code), "reason": step.reason} for name, step in steps.items()
@@ -113,33 +109,6 @@ def _absolute_folders() -> dict[str, str]:
             folders = [entry for entry in os.environ[name].split(os.pathsep) if Path(entry).is_absolute()]
             found[name] = os.pathsep.join(folders) or (os.defpath if name == "PATH" else "")
     return found
-
-
-def _inside(project: Path, repository: Path) -> Path:
-    """The project's folder by its path in the repository; PeakgateError where a link there leads to another."""
-    inside = project.resolve().relative_to(repository)
-    given = Path(os.path.abspath(project))  # noqa: PTH100  (no link followed)
-    tops = (parent for parent in (given, *given.parents) if parent.resolve() == repository)
-    top = next(tops, None)
-    if top is not None and given.relative_to(top) != inside:
-        raise PeakgateError(
-            f"--repository {project}: a link in the repository, which a change may have made, leads to {inside}; name "
-            "the project's own folder",
-            Code.PROJECT,
-        )
-    return inside
-
-
-def _refuse_deep(head: str, repository: Path) -> None:
-    """PeakgateError where a path of the commit has more than DEEPEST folders."""
-    paths = git.ask(repository, "ls-tree", "-r", "-z", "--name-only", "--full-tree", head).split(b"\0")
-    deepest = max(paths, key=lambda path: path.count(b"/"))
-    if deepest.count(b"/") > DEEPEST:
-        raise PeakgateError(
-            f"{head[:12]}: {records.short(os.fsdecode(deepest))} is in {deepest.count(b'/')} folders, expected at most "
-            f"{DEEPEST}; move it up",
-            Code.PROTECTED,
-        )
 
 
 def _where_it_stays(line: str, home: Path, options: argparse.Namespace) -> str | None:
@@ -189,45 +158,6 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     return parser
 
 
-@contextmanager
-def _home(wanted: Path | None, repository: Path) -> Iterator[Path]:
-    """The judge's own folder, new, outside the repository; it goes at the end unless it was named."""
-    if wanted is None:
-        with scratch_folder("gate") as scratch:
-            yield _laid_out(_outside(scratch / "home", repository, "TMPDIR"))
-    else:
-        yield _laid_out(_outside(wanted, repository, "--home"))
-
-
-def _outside(wanted: Path, repository: Path, option: str) -> Path:
-    """The folder to be, which neither is in the repository nor holds it; PeakgateError otherwise, or if it exists."""
-    folder = wanted.parent.resolve() / wanted.name
-    if folder.is_relative_to(repository) or repository.is_relative_to(folder):
-        raise PeakgateError(
-            f"{option} {wanted}: within reach of the change in {repository}; name a folder elsewhere", Code.PROTECTED
-        )
-    if folder.exists() or folder.is_symlink():
-        raise PeakgateError(f"{option} {wanted}: exists already; name a new folder", Code.TAKEN)
-    return folder
-
-
-def _laid_out(home: Path) -> Path:
-    home.mkdir(mode=0o700, parents=True)
-    for name in ("cache", "tmp", "runs", "out"):
-        (home / name).mkdir()
-    return home
-
-
-@contextmanager
-def _trees(refs: Refs, repository: Path, home: Path) -> Iterator[tuple[Path, Path]]:
-    """Copies of both commits in the judge's folder."""
-    with (
-        worktree(refs.base, home / "base", repository) as base,
-        worktree(refs.head, home / "head", repository) as head,
-    ):
-        yield base, head
-
-
 def _judged(
     options: argparse.Namespace, refs: Refs, home: Path, projects: tuple[Path, Path]
 ) -> tuple[dict[str, GateStep], dict[str, object]]:
@@ -238,8 +168,8 @@ def _judged(
         raise CannotDecide(
             f"the base {refs.base[:12]} has no project in this folder; an owner merges the first one", Code.PROJECT
         )
-    removed = _without_links_out(home / "head")
-    if head.resolve() != head or not _is_project(head):
+    removed = trees.without_links_out(home / "head")
+    if head.resolve() != head or not trees.is_project(head):
         raise PeakgateError(
             "the change has no project in the folder of the base's; move it in a separate change", Code.PROJECT
         )
@@ -269,49 +199,6 @@ def _judged(
         "runs_the_change": [name for name in steps if name.endswith(OF_TESTS)],
     }
     return steps, document
-
-
-def _without_links_out(tree: Path) -> list[str]:
-    """Remove the links of a tree that lead out of it; their paths."""
-    removed = []
-    for folder, folders, files in os.walk(tree):
-        for path in (Path(folder, name) for name in (*folders, *files)):
-            if path.is_symlink() and not _leads_inside(path, tree):
-                path.unlink()
-                removed.append(path.relative_to(tree).as_posix())
-    return sorted(removed)
-
-
-def _repositories(tree: Path) -> dict[Path, bytes]:
-    """What makes folders of a tree those of a git repository, of the worktree itself or a submodule: the files."""
-    return {path: path.read_bytes() for path in tree.rglob(".git") if path.is_file()}
-
-
-def _restore(repositories: Mapping[Path, bytes], tree: Path) -> None:
-    """Have git find these repositories in a tree and no others, whatever has been made there."""
-    for path in [*tree.rglob(".git")]:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)  # inside one that went
-    for path, content in repositories.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-
-def _leads_inside(link: Path, tree: Path) -> bool:
-    try:
-        return link.resolve().is_relative_to(tree.resolve())
-    except (OSError, RuntimeError):  # a circle
-        return False
-
-
-def _is_project(folder: Path) -> bool:
-    """Whether there are settings, readable or not: otherwise those of a folder above would make that the project."""
-    try:
-        return config.settings_in(folder) is not None
-    except PeakgateError:
-        return True
 
 
 def _differing(settings: ProjectSettings, head: Path) -> list[str]:
@@ -383,18 +270,17 @@ class _Gate:
         if print_output(base, timeout_s):
             return GateStep(ExitCode.BAD_INPUT, "the base does not build")
         (scratch := self.home / "tmp" / "build").mkdir()
-        repositories = _repositories(tree := self.home / "head")
+        repositories = trees.repositories(tree := self.home / "head")
+        committed = trees.committed(path.parent for path in repositories)
         head = sandbox.start(command, tree, scratch, inside=self.head, writable=True, **_PIPED)
         failed = print_output(head, timeout_s)
-        too_deep = ["find", str(tree), "-mindepth", str(DEEPEST + 1), "-print", "-quit"]
-        if subprocess.run(too_deep, capture_output=True, check=False).stdout:
-            return GateStep(ExitCode.REGRESSION, f"its build makes more than {DEEPEST} folders in each other")
-        _without_links_out(tree)
-        _restore(repositories, tree)
+        if why := trees.cleaned(tree, repositories):
+            return GateStep(ExitCode.REGRESSION, why)
         if failed:
             return GateStep(ExitCode.REGRESSION, "the change does not build")
-        if written := os.fsdecode(git.ask(tree, "diff", "--name-only", "-z", "--no-ext-diff", "HEAD")).split("\0")[:-1]:
-            return GateStep(ExitCode.REGRESSION, f"its build changes {records.short(written[0])}, a file of the commit")
+        if changed := trees.changed(committed):
+            name = records.short(str(changed.relative_to(tree)))
+            return GateStep(ExitCode.REGRESSION, f"its build changes {name}, a file of the commit")
         return GateStep(ExitCode.OK)
 
     def measured(self, settings: ProjectSettings) -> dict[str, GateStep]:

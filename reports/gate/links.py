@@ -73,6 +73,11 @@ class Links:
                 at = self._root if found.target.startswith("/") else at
         yield "/".join([at.path, *missing]) or "/"
 
+    def leads_into(self, path: str, folder: str) -> bool:
+        """Whether a path leads into a folder, given with a slash at its end; a circle, or too many links, does not."""
+        *_, last = self.hops(path)
+        return last.startswith(folder) and not os.path.islink(last)  # noqa: PTH114  (nor where its name is too long)
+
 
 def reached(top: Path, places: Iterable[Path]) -> list[str]:
     """These places and all that links below them lead to, each link on the way by itself; as git names them."""

@@ -24,7 +24,7 @@ from peakgate.core.config import ProjectSettings
 from peakgate.core.errors import Code, PeakgateError
 from peakgate.core.files import file_digest
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.gate import branch
+from peakgate.reports.gate import branch, trees
 from peakgate.reports.gate import command as gate
 from peakgate.reports.gate.branch import Refs
 
@@ -61,7 +61,7 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
         plan.write_text(json.dumps(verbs))
         (python := tmp_path / "python").write_text(STEP.format(python=sys.executable, plan=str(plan)))
         python.chmod(0o755)
-        home = gate._laid_out(tmp_path / "home")
+        home = trees.laid_out(tmp_path / "home")
         for name in ("base", "head"):
             (home / name).mkdir()
         chosen = {
@@ -199,7 +199,7 @@ REFS = Refs("b" * 40, "h" * 40, "t" * 40)
 def test_a_change_that_does_not_build_is_a_regression_and_a_base_that_does_not_is_bad_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str | None, step: tuple[int, bool]
 ) -> None:
-    home = gate._laid_out(tmp_path / "new" / "home")
+    home = trees.laid_out(tmp_path / "new" / "home")
     assert home.stat().st_mode & 0o777 == 0o700
     (origin := tmp_path / "origin").mkdir()
     commit(origin, "the change")
@@ -227,9 +227,9 @@ def test_a_change_that_does_not_build_is_a_regression_and_a_base_that_does_not_i
 
 
 @pytest.fixture
-def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The judge's folder with trees of a base and of a change; nothing of the gate runs."""
-    home = gate._laid_out(tmp_path / "home")
+    home = trees.laid_out(tmp_path / "home")
     for name in ("base", "head"):
         (home / name / "inside").mkdir(parents=True)
         (home / name / "inside" / "peakgate.toml").write_text(f'kernels = "{name}"\nbenchmarks = ["tests"]\n')
@@ -241,16 +241,16 @@ def trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("build", [None, OK, WORSE])
 def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passes(
-    trees: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], build: gate.GateStep | None
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], build: gate.GateStep | None
 ) -> None:
     of_tests = "bench of benchmark tests"
-    base, head = trees / "base" / "inside", trees / "head" / "inside"
+    base, head = home / "base" / "inside", home / "head" / "inside"
     if build:
         (base / "peakgate.toml").write_text('kernels = "base"\nbenchmarks = ["tests"]\nbuild = "make"\n')
     (head / "out").symlink_to("/etc")
     monkeypatch.setattr(gate._Gate, "build", lambda self, text, timeout_s: build if text == "make" else None)
     monkeypatch.setattr(gate._Gate, "measured", lambda self, settings: {"bench": OPEN, of_tests: OK})
-    steps, document = gate._judged(argparse.Namespace(repository=trees), REFS, trees, (base, head))
+    steps, document = gate._judged(argparse.Namespace(repository=home), REFS, home, (base, head))
     measured = {} if build is WORSE else {"bench": OPEN, of_tests: OK}
     assert steps == {"protect": OK} | ({"build": build} if build else {}) | measured
     ignored = ["kernels", "build"] if build else ["kernels"]
@@ -264,8 +264,8 @@ def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passe
         "system_calls_denied": False,
         "runs_the_change": [of_tests] if measured else [],
     }
-    (trees / "peakgate.toml").write_text((trees / "settings.toml").read_text())
-    assert config.settings_in(trees) == ProjectSettings(kernels="base")
+    (home / "peakgate.toml").write_text((home / "settings.toml").read_text())
+    assert config.settings_in(home) == ProjectSettings(kernels="base")
     printed = capsys.readouterr().out
     for fact in (
         "b" * 12,
@@ -279,18 +279,18 @@ def test_a_project_is_built_where_it_has_a_build_and_measured_only_if_that_passe
 
 
 @pytest.mark.parametrize("broken", ["no base", "no head", "no settings", "a link", "a file"])
-def test_a_base_without_a_project_and_a_change_that_moved_it_are_not_judged(trees: Path, broken: str) -> None:
-    base, head = trees / "base" / "inside", trees / "head" / "inside"
+def test_a_base_without_a_project_and_a_change_that_moved_it_are_not_judged(home: Path, broken: str) -> None:
+    base, head = home / "base" / "inside", home / "head" / "inside"
     if broken in ("no base", "no settings"):
         ((base if broken == "no base" else head) / "peakgate.toml").unlink()
     else:
-        head.rename(trees / "head" / "elsewhere")
+        head.rename(home / "head" / "elsewhere")
     if broken == "a link":
-        head.symlink_to(trees / "head" / "elsewhere")
+        head.symlink_to(home / "head" / "elsewhere")
     if broken == "a file":
         head.touch()
     with pytest.raises(PeakgateError) as refused:
-        gate._judged(argparse.Namespace(repository=trees), REFS, trees, (base, head))
+        gate._judged(argparse.Namespace(repository=home), REFS, home, (base, head))
     assert (refused.value.code, refused.value.exit_code) == (Code.PROJECT, 3 if broken == "no base" else 2)
 
 
@@ -325,8 +325,8 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
         asked.append(given)
         return REFS
 
-    monkeypatch.setattr(gate, "worktree", worktree)
-    monkeypatch.setattr(gate, "_refuse_deep", lambda _head, _repository: None)
+    monkeypatch.setattr(trees, "worktree", worktree)
+    monkeypatch.setattr(trees, "refuse_deep", lambda _head, _repository: None)
     monkeypatch.setattr(gate, "_judged", judged)
     monkeypatch.setattr(branch, "refs", refs)
     monkeypatch.setattr(gate, "why_no_gpu", lambda _device: "")
@@ -350,7 +350,7 @@ def test_a_gate_ends_as_its_worst_step_and_leaves_every_verdict(
 
 
 def test_without_a_folder_of_its_own_the_judge_works_in_none_that_the_change_reaches() -> None:
-    with pytest.raises(PeakgateError) as refused, gate._home(None, Path(tempfile.gettempdir()).resolve()):
+    with pytest.raises(PeakgateError) as refused, trees.new_home(None, Path(tempfile.gettempdir()).resolve()):
         pass
     assert refused.value.code is Code.PROTECTED
 
@@ -370,9 +370,9 @@ def test_a_folder_within_reach_of_the_change_or_used_is_refused(tmp_path: Path, 
         (tmp_path / name).mkdir()
     (tmp_path / "dangling").symlink_to("nowhere")
     with pytest.raises(PeakgateError) as refused:
-        gate._outside(tmp_path / place, tmp_path / "repository", "--out")
+        trees.outside(tmp_path / place, tmp_path / "repository", "--out")
     assert (refused.value.exit_code, refused.value.code) == (2, code)
-    assert gate._outside(tmp_path / "new", tmp_path / "repository", "--out") == tmp_path / "new"
+    assert trees.outside(tmp_path / "new", tmp_path / "repository", "--out") == tmp_path / "new"
 
 
 def test_links_out_of_a_tree_are_removed_and_others_stay(tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_links_out_of_a_tree_are_removed_and_others_stay(tmp_path: Path) -> None
     (tree / "deep").mkdir(parents=True)
     for name, target in {"out": str(tmp_path), "deep/far": "/etc", "in": "deep", "circle": "circle"}.items():
         (tree / name).symlink_to(target)
-    assert gate._without_links_out(tree) == ["circle", "deep/far", "out"]
+    assert trees.without_links_out(tree) == ["circle", "deep/far", "out"]
     assert sorted(path.name for path in tree.rglob("*")) == ["deep", "in"]
 
 
@@ -390,7 +390,7 @@ def test_git_finds_the_repositories_of_before_and_no_others_whatever_a_build_mad
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(f"gitdir: {name}")
     (tree / "committed" / ".git").mkdir(parents=True)
-    found = gate._repositories(tree)
+    found = trees.repositories(tree)
     assert {path.relative_to(tree).as_posix() for path in found} == {".git", "sub/module/.git"}
     shutil.rmtree(tree / "sub")
     (tree / ".git").unlink()
@@ -403,17 +403,84 @@ def test_git_finds_the_repositories_of_before_and_no_others_whatever_a_build_mad
     (outside / "config").touch()
     (tree / "link").mkdir()
     (tree / "link" / ".git").symlink_to(outside)
-    gate._restore(found, tree)
+    assert trees.cleaned(tree, found) is None
     assert {path: path.read_text() for path in tree.rglob(".git")} == {
         tree / name: f"gitdir: {name}" for name in (".git", "sub/module/.git")
     }
     assert (outside / "config").exists()
 
 
+@pytest.fixture
+def built(tmp_path: Path) -> tuple[Path, Callable[[str], str | None]]:
+    """A tree with a submodule, whose settings hide what differs, and what a shell's commands change in it."""
+    for name in ("library", "origin"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "committed").write_text("$Id$\n")
+        (tmp_path / name / "script").write_text("true\n")
+        commit(tmp_path / name, "files")
+    origin, tree = tmp_path / "origin", tmp_path / "head"
+    allowed = ("-c", "protocol.file.allow=always", "submodule", "--quiet")
+    git_in(origin, *allowed, "add", str(tmp_path / "library"), "third")
+    git_in(origin, "config", "-f", ".gitmodules", "submodule.third.ignore", "all")
+    (origin / "link").symlink_to("committed")
+    git_in(origin, "worktree", "add", "--quiet", "--detach", str(tree), commit(origin, "a submodule"))
+    git_in(tree, *allowed, "update", "--init")
+
+    def change(commands: str) -> str | None:
+        before = trees.repositories(tree)
+        committed = trees.committed(path.parent for path in before)
+        subprocess.run(["sh", "-c", commands], cwd=tree, check=True)
+        assert trees.cleaned(tree, before) is None
+        found = trees.changed(committed)
+        return None if found is None else found.relative_to(tree).as_posix()
+
+    return tree, change
+
+
+@pytest.mark.parametrize(
+    ("commands", "changed"),
+    [
+        ("true", None),
+        ("echo x > new; echo x > third/new; mkdir third/more; echo x > third/more/new", None),
+        ("touch committed third/committed; cp script s; mv s script", None),
+        ("echo x > committed", "committed"),
+        ("echo x > third/committed", "third/committed"),
+        ("rm third/committed", "third/committed"),
+        ("chmod +x third/script", "third/script"),
+        ("rm -r third; echo x > third", "third"),
+        ("rm -r third", "third/committed"),
+        ("ln -sf script link", "link"),
+        ("rm link; cp committed link", "link"),
+        ("echo '* ident' > .gitattributes; echo '$Id: other $' > committed", "committed"),
+        ("echo '* ident' > third/.gitattributes; echo '$Id: other $' > third/committed", "third/committed"),
+        ("rm -r third/.git; git init --quiet third; chmod 311 third", None),
+        ("chmod 0 third", None),
+    ],
+)
+def test_what_a_build_adds_is_no_change_and_what_it_makes_of_committed_files_is(
+    built: tuple[Path, Callable[[str], str | None]], commands: str, changed: str | None
+) -> None:
+    tree, change = built
+    assert change(commands) == changed
+    if changed is None:
+        assert (tree / "third" / ".git").is_file()
+        assert git_in(tree / "third", "rev-parse", "HEAD") == git_in(tree.parent / "library", "rev-parse", "HEAD")
+
+
+def test_what_cannot_be_taken_out_of_a_built_tree_is_named(
+    built: tuple[Path, Callable[[str], str | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree, _ = built
+    before = trees.repositories(tree)
+    (tree / "kernels" / ".git").mkdir(parents=True)
+    monkeypatch.setattr(trees, "remove_tree", lambda path: None)
+    assert "cannot be removed" in (trees.cleaned(tree, before) or "")
+
+
 def test_a_folder_whose_settings_cannot_be_read_is_a_project(tmp_path: Path) -> None:
-    assert not gate._is_project(tmp_path)
+    assert not trees.is_project(tmp_path)
     (tmp_path / "peakgate.toml").write_text("kernels = 3\n")
-    assert gate._is_project(tmp_path)
+    assert trees.is_project(tmp_path)
 
 
 def test_settings_of_the_change_are_named_and_the_bases_are_written(tmp_path: Path) -> None:

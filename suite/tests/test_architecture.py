@@ -150,7 +150,7 @@ NO_OUTPUTS = {
     "suite/device": {"references.py"},
     "suite/run": {"listing.py", "inputs.py"},
     "suite/check": {"triton_process.py", "mutation_run.py"},
-    "reports/gate": {"command.py", "protect.py"},
+    "reports/gate": {"command.py", "protect.py", "trees.py"},
     "reports/ab": {"folders.py", "warm.py", "explain.py", "plan.py", "pairs.py"},
     "reports/bisect": {"commits.py"},
     "reports/write": {"files.py"},
