@@ -236,7 +236,7 @@ def made(asked_by: str, given: str, folder: Path) -> SideEnvironment:
     for origin in origins:
         _link(origin, site)
     for path in filter(_is_ours, list(site.iterdir())):
-        _remove(path)
+        remove_tree(path)
     for origin in _own_sites():
         _link(origin, site)
     origins += _own_sites()
@@ -304,13 +304,6 @@ def _link_entry(origin: Path, target: Path) -> None:
                 _link_entry(path, target / path.name)
         for path in origin.iterdir():
             _link_entry(path, target / path.name)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _name(metadata: Path) -> str:

@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import sys
 import tarfile
 import tempfile
@@ -20,7 +19,7 @@ from msgspec import structs
 from peakgate.core import git
 from peakgate.core.config import Project
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import file_digest
+from peakgate.core.files import file_digest, remove_tree
 from peakgate.reports.ab.process import SideBroken, build_side
 from peakgate.run.inputs import ARCHIVE, Tree, tree
 
@@ -104,7 +103,7 @@ def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | Non
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
             archive.extractall(scratch, filter="data")
     except tarfile.TarError as error:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_tree(scratch)
         raise PeakgateError(
             f"archive {digest[:12]}: cannot be unpacked ({error}); links may not lead out of it", Code.MALFORMED
         ) from None
@@ -114,7 +113,7 @@ def unpacked(folder: Path, digest: str, data: bytes | None = None) -> Path | Non
         if not place.is_dir():
             raise
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_tree(scratch)
     return place
 
 

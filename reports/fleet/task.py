@@ -13,7 +13,6 @@ import fcntl
 import gzip
 import json
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from typing import Any
 import distributed
 from peakgate.core import records
 from peakgate.core.errors import Code, PeakgateError
-from peakgate.core.files import CACHE_VARIABLE, CUPY_VARIABLE, write_whole
+from peakgate.core.files import CACHE_VARIABLE, CUPY_VARIABLE, remove_tree, write_whole
 from peakgate.core.processes import end_group, end_of, last_words, own_module
 from peakgate.core.verdict import ExitCode
 from peakgate.reports.fleet import archive, place
@@ -254,7 +253,7 @@ def _remove_older(folder: Path) -> None:
     """Remove what earlier fleets left of this gate: their drivers have it."""
     for other in folder.parent.parent.glob(f"*/{folder.name}"):
         if other != folder and (other / RESULT).is_file():
-            shutil.rmtree(other, ignore_errors=True)
+            remove_tree(other)
 
 
 def _work(work: str) -> Path:
