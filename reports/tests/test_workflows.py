@@ -246,6 +246,17 @@ def test_a_judge_drops_no_waiting_change_and_is_not_passed_by_being_skipped(file
     assert "${{ matrix.runner }}" in job["runs-on"]
 
 
+def test_no_script_of_a_checkout_has_a_part_in_the_end_of_the_judge_that_init_writes() -> None:
+    templates = workflow.ROOT / "suite" / "core" / "templates"
+    _, job = workflow.read(str(templates / "github-judge.yml"))
+    *before, judging, upload = job["steps"]
+    assert "-I -m peakgate gate " in judging["run"]
+    assert not any("continue-on-error" in step for step in job["steps"])
+    assert "run" not in upload
+    for step in (*before, judging):
+        assert not any(ending in step.get("run", "") for ending in (".py", ".sh", "nox", "judge/tool"))
+
+
 def test_what_is_posted_is_of_the_runners_and_labels_that_the_judge_has() -> None:
     _, judge_job = workflow.read("judge.yml")
     _, commenting = workflow.read("comment.yml")
