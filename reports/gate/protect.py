@@ -30,7 +30,7 @@ from peakgate.reports.gate.changes import NONE, FileChange, ProtectedChange
 from peakgate.reports.gate.links import reached
 from peakgate.reports.runs.options import add_baselines, verb_parser
 from peakgate.reports.runs.runfile import load_run
-from peakgate.run.terms import Contract
+from peakgate.run.terms import Contract, advice_on
 
 FLOORS_FILE = "floors.toml"
 
@@ -384,7 +384,8 @@ def contracts(tree: Path, name: str) -> dict[str, Contract]:
     with Asked(command, IDENTITY_TIMEOUT_S, cwd=tree) as asked:
         done = asked.finish()
     if done.problem:
-        raise PeakgateError(f"{name}: its cases cannot be listed: {done.problem}; see its family files", Code.FAMILY)
+        advice = advice_on(done.problem) or "see its family files"
+        raise PeakgateError(f"{name}: its cases cannot be listed: {done.problem}; {advice}", Code.FAMILY)
     return records.decode(done.output, dict[str, Contract], Path(name), "see whether a family file prints")
 
 

@@ -456,6 +456,16 @@ def test_without_its_kernels_or_its_project_a_tree_drops_every_case_of_the_base(
     assert (found["kind"], found["what"]) == ("case dropped", "a.b")
 
 
+def test_a_family_that_imports_what_is_not_committed_is_told_where_to_have_it(project: Path) -> None:
+    (project / "kernels" / "a").mkdir(exist_ok=True)
+    (project / "kernels" / "a" / "family.py").write_text("import made_by_the_build\n")
+    with pytest.raises(PeakgateError) as refused:
+        protect.contracts(project, "base")
+    assert refused.value.code is Code.FAMILY
+    assert "made_by_the_build" in refused.value.message
+    assert "`build`" in refused.value.message
+
+
 def test_a_project_around_the_repository_is_not_the_repositorys(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

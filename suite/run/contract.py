@@ -26,7 +26,7 @@ from peakgate.core.verdict import Judgement, Verdict
 from peakgate.run import listing
 from peakgate.run.listing import Listed
 from peakgate.run.readable import keep_apart
-from peakgate.run.terms import KEPT, Contract, stated, summary
+from peakgate.run.terms import KEPT, Contract, advice_on, stated, summary
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def against(
             found = catalogue.described(scale, base)
         known, refused = listing.with_probes(found)
     heads, refused_heads = listing.listed(project.root, scale)
-    of_base = [replace(each, reason=f"in {name}: {each.reason}") for each in refused]
+    advised = [(each, advice_on(each.reason)) for each in refused]
+    of_base = [replace(each, reason=f"in {name}: {each.reason}{advice and '; '}{advice}") for each, advice in advised]
     return _merged((known, of_base), (heads, refused_heads), scale, name, refusal)
 
 

@@ -193,6 +193,13 @@ def tolerance_of(case: Case) -> float | str:
     return parts[0] if len(parts) == 1 and not bounds else " ".join([*(f"{part:.12g}" for part in parts), *bounds])
 
 
+def advice_on(problem: str) -> str:
+    """What to do where the families of a commit fail as ``problem`` says; empty where that says all."""
+    if "No module named" not in problem:
+        return ""
+    return "a commit is judged without its submodules and before its `build`: commit the modules that families import"
+
+
 def digest(text: str) -> str:
     """The first digits of a text's sha256."""
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]

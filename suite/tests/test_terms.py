@@ -27,7 +27,19 @@ from peakgate.core.errors import Code
 from peakgate.run import identity
 from peakgate.run.identity import terms
 from peakgate.run.listing import Listed, with_probes
-from peakgate.run.terms import EVALUATED, KEPT, PROMISED, TERMS, UNKNOWN, Contract, changes, named, stated, summary
+from peakgate.run.terms import (
+    EVALUATED,
+    KEPT,
+    PROMISED,
+    TERMS,
+    UNKNOWN,
+    Contract,
+    advice_on,
+    changes,
+    named,
+    stated,
+    summary,
+)
 
 ONE = Launch((1, 1, 1), (32, 1, 1))
 
@@ -420,3 +432,15 @@ def test_without_a_gpu_the_capability_has_to_be_named(monkeypatch):
         identity.parse_capability(None)
     monkeypatch.setattr(identity.driver, "gpu_capability", lambda index: (9, index))
     assert (identity.parse_capability(None), identity.parse_capability("12.1")) == ((9, 0), (12, 1))
+
+
+@pytest.mark.parametrize(
+    ("problem", "advised"),
+    [
+        ("ModuleNotFoundError: No module named 'refs' [PG301]", True),
+        ("SyntaxError: invalid syntax", False),
+        ("", False),
+    ],
+)
+def test_a_module_that_a_commit_lacks_is_answered_by_where_it_has_to_be(problem, advised):
+    assert ("`build`" in advice_on(problem) and "submodules" in advice_on(problem)) == advised
