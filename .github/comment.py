@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from peakgate.reports.gate.comment import (
@@ -152,15 +153,12 @@ def head_of(api: Rest, number: str) -> str:
 def own_comments(api: Rest, number: str) -> list[Any]:
     """The comments that this job wrote before: one, unless two runs ended together."""
     found: list[Any] = []
-    page = 1
-    while comments := api("GET", f"issues/{number}/comments?per_page=100&page={page}"):
-        found += (
-            each
-            for each in comments
-            if each["user"]["login"] == AUTHOR and str(each["body"]).startswith(COMMENT_MARKER)
-        )
-        page += 1
-    return found
+    for page in count(1):
+        comments = api("GET", f"issues/{number}/comments?per_page=100&page={page}")
+        found += comments
+        if len(comments) < 100:
+            break
+    return [each for each in found if each["user"]["login"] == AUTHOR and str(each["body"]).startswith(COMMENT_MARKER)]
 
 
 def post(api: Rest, number: str, text: str) -> None:

@@ -94,7 +94,8 @@ class GitHub:
             case "GET", ["actions", "artifacts", number, "zip"]:
                 found = 200, kept[int(number)][1]
             case "GET", ["issues", _, "comments"]:
-                found = 200, self.comments if path.endswith("&page=1") else []
+                first = 100 * (int(path.rpartition("=")[2]) - 1)
+                found = 200, self.comments[first : first + 100]
             case "POST", ["issues", number, "comments"]:
                 self.comments.append(comment(len(self.comments), body["body"]) | {"issue": number})
                 found = 201, {}

@@ -443,6 +443,15 @@ def test_the_comment_of_anybody_else_that_has_the_marker_is_left_alone(author: s
     assert len(github.checks) == 1
 
 
+@pytest.mark.parametrize("others", [99, 100, 250])
+def test_our_comment_is_found_among_hundreds(others: int) -> None:
+    comments = [posted(number, "thanks", "ada") for number in range(others)]
+    with serving(GitHub(comments=[*comments, posted(others, render.COMMENT_MARKER)])) as github:
+        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
+    assert len(github.comments) == others + 1
+    assert COMMIT in github.comments[-1]["body"]
+
+
 def test_what_two_runs_posted_at_once_says_the_same_from_then_on() -> None:
     older = render.render(FOUND, "d" * 40, URL)
     with serving(GitHub(comments=[posted(0, older), posted(1, "thanks"), posted(2, older)])) as github:
