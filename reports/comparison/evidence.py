@@ -80,7 +80,8 @@ def summarize(rows: pd.DataFrame, cases: pd.Index[str]) -> pd.DataFrame:
     def worded(numbers: Positions, text: Callable[[Any], str]) -> pd.Series[Any]:
         """By case, the row of this number in words; missing at -1."""
         known, found = numbers >= 0, np.full(count, None, dtype=object)
-        found[known] = list(map(text, records(rows.loc[numbers[known], REASONS])))
+        reasons = records(rows.loc[numbers[known], REASONS])
+        found[known] = list(map(text, reasons))
         return pd.Series(found, cases, dtype="string")
 
     often_below = below & (2 * total(below) >= total(timed))[place]

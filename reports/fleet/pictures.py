@@ -50,7 +50,8 @@ def _ordered(found: Analysis) -> pd.DataFrame:
     groups = found.groups.reindex(table.columns).fillna("").astype(str)
     cases = sorted(table.columns, key=lambda case: (groups[case], case))[:MOST_CASES]
     nodes = found.gpus["node"].astype(str).reindex(table.index)
-    return table.loc[sorted(table.index, key=lambda uuid: (nodes[uuid], uuid)), cases]
+    gpus = sorted(table.index, key=lambda uuid: (nodes[uuid], uuid))
+    return table.loc[gpus, cases]
 
 
 def heat_map(found: Analysis) -> Picture:
