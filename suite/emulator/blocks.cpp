@@ -121,15 +121,12 @@ enum Worth { CHANGED, INTERRUPTED, ANYHOW };
 bool is_worth_running(const Block& block, Worth worth) {
     if (block.waits_for_grid) return false;
     if (worth == ANYHOW) return true;
-    if (worth == CHANGED && block.seen_progress == state.progress) return false;
-    bool polls = false;
+    if (worth == INTERRUPTED) return block.has_interrupted;
+    if (block.seen_progress == state.progress) return false;
     for (int t = block.pollers_from; t < block.pollers_to; ++t) {
-        const Thread& thread = block.threads[t];
-        if (thread.status != POLLING) continue;
-        polls = true;
-        if (worth == INTERRUPTED ? thread.interrupted : may_see_news(block, thread)) return true;
+        if (block.threads[t].status == POLLING && may_see_news(block, block.threads[t])) return true;
     }
-    return worth == CHANGED && !polls;
+    return block.pollers == 0;
 }
 
 // The next such block behind `place`.
@@ -141,12 +138,15 @@ size_t worth_running(size_t place, Worth worth) {
     return block_count;
 }
 
-size_t count_threads(bool polling) {
+size_t count_pollers() {
     size_t count = 0;
-    for (size_t i = 0; i < block_count; ++i) {
-        for (int t = 0; t < state.thread_count; ++t)
-            count += polling ? blocks[i]->threads[t].status == POLLING : blocks[i]->threads[t].status != DONE;
-    }
+    for (size_t i = 0; i < block_count; ++i) count += static_cast<size_t>(blocks[i]->pollers);
+    return count;
+}
+
+size_t count_alive() {
+    size_t count = 0;
+    for (size_t i = 0; i < block_count; ++i) count += static_cast<size_t>(blocks[i]->alive);
     return count;
 }
 
@@ -199,7 +199,7 @@ bool is_cut_off(const Block& block) {
         report(NOT_EMULATED, thread.waits_at, 0, "polling for later blocks by more than %zu threads", MAX_LIVE_THREADS);
         return;
     }
-    const size_t polling = count_threads(true), alive = count_threads(false);
+    const size_t polling = count_pollers(), alive = count_alive();
     char others[80] = "";
     if (alive > polling) snprintf(others, sizeof others, ", %zu wait at barriers", alive - polling);
     char object[100] = "";
@@ -268,21 +268,26 @@ bool run_blocks(uint32_t total) {
             retire(place);
             place = place ? place - 1 : block_count ? block_count - 1 : 0;
         } else {
+            Block& block = *state.block;
             int at_grid = 0;
-            state.block->pollers_from = state.block->pollers_to = 0;
+            block.pollers_from = block.pollers_to = block.pollers = 0;
+            block.has_interrupted = false;
             for (int t = 0; t < state.thread_count; ++t) {
-                at_grid += state.threads[t].status == AT_GRID_BARRIER;
-                if (state.threads[t].status != POLLING) continue;
-                if (!state.block->pollers_to) state.block->pollers_from = t;
-                state.block->pollers_to = t + 1;
+                const Thread& thread = block.threads[t];
+                at_grid += thread.status == AT_GRID_BARRIER;
+                if (thread.status != POLLING) continue;
+                if (!block.pollers) block.pollers_from = t;
+                block.pollers_to = t + 1;
+                ++block.pollers;
+                block.has_interrupted |= thread.interrupted;
             }
-            state.block->waits_for_grid = at_grid == state.block->alive;
-            state.block->seen_progress = state.progress;
+            block.waits_for_grid = at_grid == block.alive;
+            block.seen_progress = state.progress;
         }
         idle = state.progress == seen ? idle + 1 : 0;
         seen = state.progress;
         if (!block_count || (begun < total && block_count < most_alive) || idle < ROUNDS * block_count) continue;
-        const size_t polling = count_threads(true);
+        const size_t polling = count_pollers();
         if (!polling && block_count && state.cluster) {
             for (size_t i = 0; i < block_count; ++i) { // most often the others wait for this one
                 if (waits_for_itself(*blocks[i])) place = i;

@@ -223,7 +223,9 @@ struct Block {
     int first_stack, free_stacks[MAX_THREADS], free_stack_count;
     bool waits_for_grid;    // all its threads that live do
     uint64_t seen_progress; // the launch's, when it was set aside
-    int pollers_from, pollers_to; // between these its threads poll, since then
+    // Since then: between which its threads poll, how many do, and whether one of those was interrupted.
+    int pollers_from, pollers_to, pollers;
+    bool has_interrupted;
     Order* order;
     Warps* warps;
     NamedBarriers* named_barriers;
