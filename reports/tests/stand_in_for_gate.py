@@ -9,9 +9,12 @@ import sys
 from pathlib import Path
 
 from peakgate.cli import main
+from peakgate.core.processes import BYTECODE
 from peakgate.emulator import available_compilers
 from peakgate.emulator.build import build_runtime
 from peakgate.reports.gate import command as gate
+
+OF_GATE = gate._environment
 
 
 def with_runtime(cache: Path) -> None:
@@ -19,6 +22,11 @@ def with_runtime(cache: Path) -> None:
     for built in [build_runtime(each) for each in available_compilers()[:1]]:
         (cache / built.parent.name).mkdir(parents=True, exist_ok=True)
         shutil.copy(built, cache / built.parent.name)
+
+
+def environment(home: Path, repository: Path) -> dict[str, str]:
+    """That of a gate, with the bytecode of the tests where they keep some: a gate's own begins empty."""
+    return OF_GATE(home, repository) | {name: os.environ[name] for name in {BYTECODE} & os.environ.keys()}
 
 
 def measured(self: gate._Gate, _settings: object) -> dict[str, gate.GateStep]:
@@ -39,6 +47,7 @@ def measured(self: gate._Gate, _settings: object) -> dict[str, gate.GateStep]:
 
 
 if __name__ == "__main__":
+    gate._environment = environment
     gate._Gate.measured = measured  # type: ignore[method-assign, assignment]
     gate.why_no_gpu = lambda _device: ""  # type: ignore[attr-defined, assignment]
     sys.exit(main(["gate", *sys.argv[1:]]))
