@@ -1,8 +1,8 @@
 """nox where nothing may be installed and no GPU is there: the very sessions, with this interpreter.
 
 The GPU's place is taken by the emulator, on one small case (`bench`), by a saved experiment (`gate`, whose `ab` is
-decided anew), and by the kept runs (`selftest`). Sessions that take minutes are only looked up. Every call is a line of
-$STAND_IN_LOG.
+decided anew), and by the kept runs (`selftest`, of two divisions in each design). Sessions that take minutes are only
+looked up. Every call is a line of $STAND_IN_LOG.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ FILE: list[str] = []
 """Another noxfile than that of the working directory."""
 
 RUN = {"bench", "compare", "history", "gate", "selftest"}
+SELFTEST = """
+import sys
+from peakgate.cli import main
+from peakgate.reports.comparison import resample
+resample.MOST_RESAMPLES = 2
+sys.exit(main(["selftest", *sys.argv[1:]]))
+"""
 NOX = [sys.executable, "-m", "nox", "--no-venv", "--no-install"]
 
 
@@ -46,7 +53,7 @@ def _session(session: str, given: list[str]) -> int:
     if session == "gate":
         return _ends([sys.executable, str(Path(__file__).with_name("stand_in_for_gate.py")), *given])
     if session == "selftest":
-        return _ends([sys.executable, "-m", "peakgate", "selftest", *_kept_of_one_gpu(), "--sessions=5"])
+        return _ends([sys.executable, "-P", "-c", SELFTEST, *_kept_of_one_gpu(), "--sessions=5"])
     if session == "bench":
         given = ["cpu" if word == "gpu:0" else word for word in given] + ["-k", os.environ.get("STAND_IN_K", "memcpy")]
     return _ends([*NOX, *FILE, "-s", session, "--", *given])
