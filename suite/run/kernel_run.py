@@ -91,7 +91,8 @@ class KernelRun:
         self._selected: list[Case] = []
         self._exit_code: int = ExitCode.DEFECT
         self.status = StatusLine(pytest_config)
-        self.machine = DescribedMachine() if results.mode is Mode.WHOLE else BriefMachine()
+        timed = results.mode is Mode.WHOLE and self.session.device.kind != "cpu"
+        self.machine = DescribedMachine() if timed else BriefMachine()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:

@@ -1,4 +1,4 @@
-"""pytest-benchmark's ``machine_info`` of a run: whole beside the builds, or in the few words that an A/B needs."""
+"""pytest-benchmark's ``machine_info`` of a run: whole beside the builds, or brief for an A/B and for emulated times."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ def test_the_run_file_is_pytest_benchmarks_own_with_our_sections(healthy):
     saved = json.loads(json_file.read_text())
     assert saved["peakgate_schema"] == 1
     assert saved["machine_info"]["gpu"]["slug"] == "cpu-emulator"
+    assert "cpu" not in saved["machine_info"]  # which a process would ask for
     assert saved["peakgate"]["tier"] == "gate"
     for benchmark in saved["benchmarks"]:
         info = benchmark["extra_info"]
