@@ -27,7 +27,7 @@ from peakgate.core.verdict import ExitCode
 from peakgate.judge.floors import load_floors
 from peakgate.reports.gate import acknowledged, changes
 from peakgate.reports.gate.changes import NONE, FileChange, ProtectedChange
-from peakgate.reports.gate.links import reached
+from peakgate.reports.gate.links import Links, reached
 from peakgate.reports.runs.options import add_baselines, verb_parser
 from peakgate.reports.runs.runfile import load_run
 from peakgate.run.terms import Contract, advice_on
@@ -235,10 +235,13 @@ def _sources(side: _Side) -> set[str]:
 
 def _words(places: Sequence[str], *tops: Path) -> set[str]:
     """The words in the Python of these files and folders of trees."""
-    found, seen = set[str](), set[str]()
-    for path in (top / place for top in tops for place in places):
+    links, found, seen = Links(), set[str](), set[str]()
+    for top, place in ((top, place) for top in tops for place in places):
+        *_, path = links.hops(str(top / place))
+        if not f"{path}/".startswith(f"{top.resolve()}/"):
+            continue
         python = (Path(each) for each in each_below(path, seen) if each.name.endswith(".py"))
-        for file in [path] if path.is_file() else python:
+        for file in [Path(path)] if Path(path).is_file() else python:
             with suppress(UnreadableFile):  # who imports it reports that
                 text = read_limited(file, LARGEST_FILE_BYTES).decode(errors="replace")
                 found.update(changes.NAME_WORD.findall(text))

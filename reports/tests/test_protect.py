@@ -559,6 +559,25 @@ def test_a_file_elsewhere_that_the_bases_python_names_is_for_review(project: Pat
     assert found == ["data/large.txt", "kernels/family.py"]
 
 
+def test_of_places_that_are_links_each_folder_is_listed_once_and_none_elsewhere(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project / "kernels" / "p" / "d" / "d"
+    folder.mkdir(parents=True)
+    (folder / "family.py").write_text("inside")
+    (project.parent / "elsewhere").mkdir()
+    (project.parent / "elsewhere" / "family.py").write_text("outside")
+    for name, target in {"m1": "p", "m2": "p/d", "m3": "m2/d", "out": "../../elsewhere"}.items():
+        link(project / "kernels" / name, target)
+    listed: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(str(path)) or scandir(path))
+    words = protect._words(protect._places(project, [(project, ProjectSettings())])[1], project)
+    assert "inside" in words
+    assert "outside" not in words
+    assert max(map(listed.count, listed)) == 2  # once for links, once for words
+
+
 @pytest.mark.parametrize("side", ["base", "change"])
 def test_with_a_build_every_file_but_kernels_is_for_review(project: Path, side: str) -> None:
     (project / "Makefile").write_text("all:\n")
