@@ -42,6 +42,13 @@ def test_links_in_a_circle_and_more_than_the_kernel_follows_end_without_a_place(
         assert last.endswith(f"/l{MOST_HOPS + 1}") == whole == (tmp_path / f"l{first}").exists()
 
 
+def test_what_is_missing_is_no_place_that_a_link_made_later_stands_for(tmp_path: Path) -> None:
+    links = Links()
+    assert [*links.hops(f"{tmp_path.resolve()}/later/../a")] == [f"{tmp_path.resolve()}/a"]
+    (tmp_path / "later").symlink_to("/usr")
+    assert [*links.hops(f"{tmp_path.resolve()}/later/../a")] == [f"{tmp_path.resolve()}/later", "/a"]
+
+
 def deep(top: Path, depth: int, links: int) -> None:
     """A folder of that depth, and links to the folders in it, the deepest first and last."""
     (top / "kernels" / "p" / "/".join("d" * depth)).mkdir(parents=True)

@@ -571,7 +571,12 @@ def test_of_places_that_are_links_each_folder_is_listed_once_and_none_elsewhere(
         link(project / "kernels" / name, target)
     listed: list[str] = []
     scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: listed.append(str(path)) or scandir(path))
+
+    def noted(path: str) -> Any:
+        listed.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", noted)
     words = protect._words(protect._places(project, [(project, ProjectSettings())])[1], project)
     assert "inside" in words
     assert "outside" not in words
