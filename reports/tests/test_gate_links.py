@@ -44,7 +44,10 @@ def test_links_in_a_circle_and_more_than_the_kernel_follows_end_without_a_place(
 
 def test_what_is_missing_is_no_place_that_a_link_made_later_stands_for(tmp_path: Path) -> None:
     links = Links()
+    (tmp_path / "a").touch()
     assert [*links.hops(f"{tmp_path.resolve()}/later/../a")] == [f"{tmp_path.resolve()}/a"]
+    assert [*links.hops(f"{tmp_path.resolve()}/later/a")] == [f"{tmp_path.resolve()}/later/a"]
+    assert [*links.hops("/../nowhere")] == ["/nowhere"]
     (tmp_path / "later").symlink_to("/usr")
     assert [*links.hops(f"{tmp_path.resolve()}/later/../a")] == [f"{tmp_path.resolve()}/later", "/a"]
 
