@@ -22,16 +22,8 @@ def hampel(values: Floats, gpus: Positions) -> tuple[Floats, Floats]:
     The levels of the GPUs are taken out for it by median polish.
     """
     variance = np.zeros(len(values))
-    offset = np.zeros_like(values)
-    middle = np.zeros_like(values)
-    for _ in range(3 if len(set(gpus.tolist())) > 1 else 1):
-        middle = running_median(values - offset)
-        for gpu in set(gpus.tolist()):
-            own = gpus == gpu
-            offset[:, own] = row_medians(values[:, own] - middle[:, own])[:, None]
-    if len(set(gpus.tolist())) == 1:
-        offset[:] = 0.0
-        middle = running_median(values)
+    offset = gpu_levels(values, gpus)
+    middle = running_median(values - offset)
     counts = np.isfinite(values).sum(axis=1)
     packed_values = packed(values - offset)
     differences = np.abs(np.diff(packed_values, axis=1))
@@ -47,6 +39,18 @@ def hampel(values: Floats, gpus: Positions) -> tuple[Floats, Floats]:
     often[there] = np.nanquantile(np.abs(values - fitted)[there], 1 - MOST_ODD, axis=1)
     reach = np.maximum(FARTHEST * np.sqrt(np.maximum(variance, noise.CASE_SD_FLOOR**2)), often)[:, None]
     return fitted + np.clip(values - fitted, -reach, reach), reach[:, 0]
+
+
+def gpu_levels(values: Floats, gpus: Positions) -> Floats:
+    """How far each session's GPU is from the running median of all GPUs, by median polish; 0 of a single one."""
+    offset = np.zeros_like(values)
+    several = set(gpus.tolist())
+    for _ in range(3 if len(several) > 1 else 0):
+        middle = running_median(values - offset)
+        for gpu in several:
+            own = gpus == gpu
+            offset[:, own] = row_medians(values[:, own] - middle[:, own])[:, None]
+    return offset
 
 
 def packed(values: Floats) -> Floats:

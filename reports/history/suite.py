@@ -16,7 +16,7 @@ from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.reports.comparison.noise import Bools, Floats, Positions
 from peakgate.reports.history import scan
 from peakgate.reports.history.columns import SHORTEST, Series
-from peakgate.reports.history.hampel import packed, row_medians
+from peakgate.reports.history.hampel import gpu_levels, packed, row_medians
 from peakgate.reports.history.levels import Levels, levels
 
 HUBER, BISQUARE = 1.345, 4.685
@@ -60,8 +60,9 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
     if suite is None or launch is None:
         return none
     of_suite, of_launch = levels(suite, 1), levels(launch, 1)
-    kept_share, of_all = _retained(of_suite, known, log_time, np.ones_like(shortness))
-    kept_launch, hosts = _retained(of_launch, known, log_time, shortness)
+    levelled = log_time - gpu_levels(log_time, gpus)
+    kept_share, of_all = _retained(of_suite, known, levelled, np.ones_like(shortness))
+    kept_launch, hosts = _retained(of_launch, known, levelled, shortness)
     removed = (
         _certain(share - kept_share, gpus, error[0]) + _certain(per_launch - kept_launch, gpus, error[1]) * shortness
     )

@@ -223,6 +223,16 @@ def test_what_every_launch_takes_longer_is_told_from_a_share_of_the_time() -> No
     assert found.events.tolist() == [(np.arange(SESSIONS) >= 20).tolist()]
 
 
+def test_a_host_that_stays_for_six_sessions_is_found_whichever_gpus_those_are_of() -> None:
+    random = np.random.default_rng(5)
+    gpus = random.integers(0, 8, 60)
+    levels_of = 0.05 * random.standard_normal((CASES, 8))[:, gpus]
+    added = np.where((np.arange(60) >= 30) & (np.arange(60) < 36), 0.4, 0.0)
+    log_time = np.log(np.exp(TIMES + noisy(5, sessions=60) + levels_of) + added)
+    found = suite.shared(log_time, gpus, np.zeros((0, 60), dtype=bool))
+    assert found.events.argmax(axis=1).tolist() == [30, 36]
+
+
 def test_nothing_is_taken_out_of_cases_that_have_nothing_in_common() -> None:
     assert np.abs(together(TIMES + noisy()).removed).max() < 0.2 * SD
     few = TIMES + noisy()
