@@ -28,8 +28,9 @@ class Regressors(NamedTuple):
     """What of a series depends on its sessions alone, for each candidate (m) of so many sessions (n) and columns (k).
 
     ``precision`` (m, n, n) is the inverse of the correlation with the levels of the GPUs taken out, ``gram`` (m, k, k)
-    the columns' products by it, ``constant`` (m) the part of the restricted log likelihood that they decide. ``df`` are
-    the degrees of freedom that the levels leave.
+    the columns' products by it, ``constant`` (m) the part of the restricted log likelihood that they decide,
+    ``independent`` (m) the mean of the sum of squares of independent noise of variance 1. ``df`` are the degrees of
+    freedom that the levels leave.
     """
 
     columns: Floats
@@ -37,6 +38,7 @@ class Regressors(NamedTuple):
     precision: Floats
     gram: Floats
     constant: Floats
+    independent: Floats
     df: int
 
 
@@ -70,7 +72,8 @@ def design(gpus: Positions, columns: Floats, *, pooled: bool) -> Regressors:
     precision = inverse - np.swapaxes(towards, 1, 2) @ np.linalg.solve(between, towards)
     gram = columns @ precision @ columns.T
     constant = -0.5 * (np.linalg.slogdet(matrices)[1] + np.linalg.slogdet(between)[1])
-    return Regressors(columns, gpus, precision, gram, constant, len(gpus) - levels.shape[1])
+    independent = np.trace(precision, axis1=1, axis2=2)
+    return Regressors(columns, gpus, precision, gram, constant, independent, len(gpus) - levels.shape[1])
 
 
 def log_weights(log_likelihood: Floats) -> Floats:

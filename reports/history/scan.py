@@ -70,11 +70,15 @@ class CaseSeries:
         return replace(self, values=values, towards=towards[0], squares=squares[0], double=double[0])
 
     def log_likelihood(self, squares: Floats) -> Floats:
-        """For sums of squares (candidate, ...), with the variance integrated over what is believed of it."""
+        """For sums of squares (candidate, ...), with the variance integrated over what is believed of it.
+
+        No sum is less than that of independent noise of CASE_SD_FLOOR: what is quieter is taken for that.
+        """
         shape = (-1,) + (1,) * (squares.ndim - 1)
         constant = (self.pattern.design.constant + self.log_weights).reshape(shape)
-        believed = self.prior_df * self.prior_variance + self.df * noise.CASE_SD_FLOOR**2
-        return np.asarray(constant - 0.5 * self.df * np.log(believed + np.maximum(squares, 0.0)))
+        least = (noise.CASE_SD_FLOOR**2 * self.pattern.design.independent).reshape(shape)
+        believed = self.prior_df * self.prior_variance + np.maximum(squares, least)
+        return np.asarray(constant - 0.5 * self.df * np.log(believed))
 
     def given(self, chosen: Sequence[int]) -> Unexplained:
         """What is left to explain when these columns are in the regression."""

@@ -90,6 +90,13 @@ def test_the_weights_tell_a_suite_that_remembers_from_one_that_does_not() -> Non
         assert np.exp(case.log_weights).sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize("quieter", [0.01, 0.2])
+def test_cases_quieter_than_the_least_noise_remember_no_more_than_others(quieter: float) -> None:
+    values = noisy(3)
+    values[::2] *= quieter
+    assert not any(each.remembers for each in searched(series(values)))
+
+
 @pytest.mark.parametrize("correlation", [0.0, 0.6, 0.9])
 def test_a_history_without_a_step_shows_none_whatever_it_remembers(correlation: float) -> None:
     for seed in range(3):
