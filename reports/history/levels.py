@@ -90,13 +90,28 @@ class Levels:
     def turns(self) -> int:
         """How often the case went to another level, if each time back from the one before.
 
-        Away for three sessions or more counts too, short of a change.
+        Away for three sessions or more counts too, short of a change, and so do sessions at the level on the other side
+        of a step; a single one may be odd.
         """
-        up = [change.shift > 0 for change in self.changes if change.column.is_cut]
+        cuts = [change for change in self.changes if change.column.is_cut]
+        up = [change.shift > 0 for change in cuts]
         turned = sum(before != after for before, after in itertools.pairwise(up)) + bool(up)
         middle = np.median(np.lib.stride_tricks.sliding_window_view(self.residuals, 5), axis=1)
         away = np.abs(middle) > max(AWAY * self.sd, SMALLEST_SHIFT)
-        return turned + 2 * int(np.count_nonzero(away[1:] & ~away[:-1]) - bool(away[-1]))
+        visits = int(np.count_nonzero(away[1:] & ~away[:-1]) - bool(away[-1]))
+        return turned + 2 * max(visits, self._beyond(cuts) > 1)
+
+    def _beyond(self, cuts: Sequence[Change]) -> int:
+        """The sessions nearer to the level on the other side of the step beside them, surely off their own."""
+        count = 0
+        starts = [0, *(each.column.start for each in cuts), len(self.residuals)]
+        for number, change in enumerate(cuts):
+            before = self.residuals[starts[number] : change.good + 1]
+            after = -self.residuals[change.bad : starts[number + 2]]
+            off = np.concatenate([before, after]) * np.sign(change.shift)
+            size = abs(change.shift)
+            count += int(np.count_nonzero((off > max(size / 2, FARTHEST * self.sd)) & (off < ALIKE * size)))
+        return count
 
     @property
     def largest(self) -> float:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from peakgate.cli import main
 from peakgate.core.errors import PeakgateError
+from peakgate.core.verdict import Verdict
 from peakgate.reports.comparison.noise import Floats
 from peakgate.reports.gate.acknowledged import Accepted, load, load_regressions
 from peakgate.reports.history import changes
@@ -22,7 +23,7 @@ from peakgate.reports.history.regressions import open_regressions
 from peakgate.reports.history.series import History
 from synthetic_runs import LADDER, document, save, slower
 from test_history_command import PAD
-from test_history_trend import CASE, history, quiet, session, slowed
+from test_history_trend import CASE, history, quiet, session, slowed, verdicts
 
 
 def find_changes(found: History) -> tuple[ChangePoint, ...]:
@@ -84,6 +85,18 @@ def test_single_sessions_hide_a_step_where_they_are_at_its_other_level_alone(off
     log_time[7, :10] -= 0.02
     log_time[7, [12, 15, 19, 22, 24, 26, 29, 32, 34, 37]] -= 2 * off
     assert [each.case for each in find_changes(history(log_time))] == found
+
+
+def test_a_step_whose_other_level_was_visited_for_two_sessions_is_no_commits() -> None:
+    causes = [[each.cause for each in find_changes(history(two_levels([*at, *range(34, 40)])))] for at in ([8], [8, 9])]
+    assert causes == [[Cause.COMMITS], [Cause.ENVIRONMENT]]
+
+
+def test_a_way_back_to_the_level_before_a_step_is_not_unconfirmed() -> None:
+    log_time = two_levels([*range(19), 37, 38, 39])
+    assert verdicts(log_time) == {CASE: Verdict.FASTER}
+    log_time[7, -3:] += 0.03
+    assert verdicts(log_time) == {CASE: Verdict.UNCONFIRMED}
 
 
 def test_visits_on_another_gpu_count_too() -> None:
