@@ -157,7 +157,7 @@ def find_changes(history: History) -> Changes:
     young = {row: newest(each, surprises, len(there)) for row, each in found.items()}
     if common.launch and newest(common.launch, Surprises.of([common.launch]), 1):
         young = {row: None if each and _as_a_host(each, found[row]) else each for row, each in young.items()}
-    context = _Context(history, events, len(known), list(found.values()))
+    context = _Context(history, events, len(known), list(found.values()), common.per_launch_us)
     judged = {
         history.cases[row]: context.judged(row, each, young[row], float(np.median(common.removed[row, each.at[-NOW:]])))
         for row, each in found.items()
@@ -201,8 +201,10 @@ def _environment_changes(history: History) -> Iterator[Bools]:
 class _Context:
     """What the attribution of one case's changes needs of the others."""
 
-    def __init__(self, history: History, events: Sequence[_Known], known: int, there: Sequence[Levels]) -> None:
-        self.history, self.events, self.known = history, events, known
+    def __init__(
+        self, history: History, events: Sequence[_Known], known: int, there: Sequence[Levels], launch: Floats
+    ) -> None:
+        self.history, self.events, self.known, self.launch = history, events, known, launch
         columns = [(each, change) for each in there for change in each.changes]
         chosen = {change.column.known for _, change in columns}
         self.moved = [
@@ -216,8 +218,6 @@ class _Context:
         self.cases = len(there)
         self.stepped = [each for each in there if each.turns]
         self.unsteady = [each for each in there if each.turns > 1]
-        jumps = [each.jump() for each in there if each.remembers]
-        self.jump = max(jumps, default=0.0) if len(jumps) < MOST_CASES_SHARE * len(there) else 0.0
 
     def judged(self, row: int | None, found: Levels, young: Newest | None, removed: float = 0.0) -> Judged:
         points = [self._point(row, found, change) for change in found.changes if abs(change.shift) > SMALLEST_SHIFT]
@@ -247,7 +247,8 @@ class _Context:
             cause = Cause.DRIFT
         else:
             cause = self._cause(row, place, int(at[change.good]), int(at[change.bad]))
-            cause = Cause.ENVIRONMENT if self._of_a_state(found, change) else cause
+            excused = self._of_a_state(found, change) or self._of_a_host(found, change)
+            cause = Cause.ENVIRONMENT if excused else cause
         quantile = float(noise.upper_quantile(INTERVAL_ERROR / 2, change.df))
         measured = [each for each in at.tolist() if each >= place.bad] or [place.bad]
         before = column.start - 1 if column.is_cut else max(0, column.start - 1)
@@ -291,6 +292,19 @@ class _Context:
             return Cause.ENVIRONMENT
         return Cause.COMMITS
 
+    def _of_a_host(self, found: Levels, change: Change) -> bool:
+        """Whether a step may be what another host adds to every launch: what every launch takes moved with it.
+
+        A step of every launch is likelier than none where the estimate is nearer to it; too few cases have none.
+        """
+        size = change.shift * math.exp(found.offset)
+        if abs(size) > noise.PROCESS_OFFSET_US:
+            return False
+        chosen, design = list(found.chosen), found.case.pattern.design
+        towards = design.columns[chosen] @ design.precision[0] @ self.launch[found.at]
+        moved = np.linalg.solve(design.gram[0][np.ix_(chosen, chosen)], towards)[found.changes.index(change)]
+        return bool(moved / size > 0.5)
+
     def _of_a_state(self, found: Levels, change: Change) -> bool:
         """Whether a step is one of those by which cases go to and fro without a commit."""
         turns = found.turns
@@ -298,7 +312,7 @@ class _Context:
             return True
         others = [each for each in (self.unsteady if turns < 2 else self.stepped) if each is not found]
         largest = max((each.largest for each in others), default=0.0)
-        return abs(change.shift) <= ALIKE * max(largest, found.jump() if found.remembers else 0.0, self.jump)
+        return abs(change.shift) <= ALIKE * max(largest, found.jump() if found.remembers else 0.0)
 
 
 def _as_a_host(young: Newest, found: Levels | None) -> bool:

@@ -33,7 +33,10 @@ MOST_INFLUENCE = 0.1
 
 
 class Shared(NamedTuple):
-    """``share`` (log) and ``per_launch_us``, their levels and what of them is to be taken out of the cases."""
+    """``share`` (log) and ``per_launch_us``, their levels and what of them is to be taken out of the cases.
+
+    ``per_launch_us`` has what too few cases show to be taken out, too.
+    """
 
     share: Floats
     per_launch_us: Floats
@@ -54,7 +57,7 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
     enough = there[usual].mean(axis=0) > 0.5
     if enough.sum() < 2 * SHORTEST:
         return none
-    share, per_launch, shortness, error = _common(log_time, gpus)
+    share, per_launch, faint, shortness, error = _common(log_time, gpus)
     share, per_launch = (np.where(enough, each, np.nan) for each in (share, per_launch))
     (suite,), (launch,) = (scan.cases(Series(each[None], gpus, known)) for each in (share, per_launch))
     if suite is None or launch is None:
@@ -67,7 +70,7 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
         _certain(share - kept_share, gpus, error[0]) + _certain(per_launch - kept_launch, gpus, error[1]) * shortness
     )
     events = np.array([*of_all, *hosts], dtype=bool).reshape(-1, len(nothing))
-    return Shared(share, per_launch, of_suite, of_launch, removed, events)
+    return Shared(share, faint, of_suite, of_launch, removed, events)
 
 
 def _certain(series: Floats, gpus: Positions, error: Floats) -> Floats:
@@ -85,8 +88,11 @@ def _means(series: Floats, gpus: Positions) -> Floats:
     return found
 
 
-def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Floats, tuple[Floats, Floats]]:
-    """The share and the microseconds of each session, one over each case's time as a column, and both's variances."""
+def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Floats, Floats, tuple[Floats, Floats]]:
+    """The share and the microseconds of each session, one over each case's time as a column, and both's variances.
+
+    The microseconds twice: 0 where few cases show them, and as they are.
+    """
     usual = row_medians(log_time)[:, None]
     off = log_time - usual
     for gpu in set(gpus.tolist()):
@@ -128,7 +134,7 @@ def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Floats, 
         (shows.sum(axis=0) < MOST_INFLUENCE * len(off)) | (along.sum(axis=0) < SHARED * shows.sum(axis=0))
     )
     errors = square / determinant, one / determinant
-    return np.where(few, alone, share), np.where(few, 0.0, per_launch), shortness, errors
+    return np.where(few, alone, share), np.where(few, 0.0, per_launch), per_launch, shortness, errors
 
 
 def _retained(found: Levels, known: Bools, log_time: Floats, by: Floats) -> tuple[Floats, list[Bools]]:

@@ -99,6 +99,30 @@ def test_a_way_back_to_the_level_before_a_step_is_not_unconfirmed() -> None:
     assert verdicts(log_time) == {CASE: Verdict.UNCONFIRMED}
 
 
+def test_cases_that_wander_excuse_no_step_of_another() -> None:
+    log_time = slowed(quiet(), 7, 20, 0.03)
+    random = np.random.default_rng(3)
+    for row in (3, 4, 5):
+        state = 0.0
+        for number in range(40):
+            state = 0.9 * state + 0.009 * random.standard_normal()
+            log_time[row, number] += state
+    (change,) = find_changes(history(log_time))
+    assert (change.case, change.cause) == (CASE, Cause.COMMITS)
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_a_step_that_what_every_launch_takes_makes_too_is_a_hosts_however_faint_that_is(seed: int) -> None:
+    noise = 0.01 * np.random.default_rng(seed).standard_normal((30, 40))
+    noise[1] /= 10
+    time_us = np.exp(np.linspace(3, 8, 30)[:, None] + noise)
+    (change,) = find_changes(history(np.log(time_us + 0.25 * (np.arange(40) >= 22))))
+    assert (change.case, change.cause) == ("a.stage001", Cause.ENVIRONMENT)
+    time_us[1] += 0.25 * (np.arange(40) >= 22)
+    (change,) = find_changes(history(np.log(time_us)))
+    assert (change.case, change.cause) == ("a.stage001", Cause.COMMITS)
+
+
 def test_visits_on_another_gpu_count_too() -> None:
     sessions = [session(number, uuid="GPU-2" if number > 19 else "GPU-1") for number in range(40)]
     visited = [8, 9, 11, 13, 15, 17, 18, 19]
