@@ -24,7 +24,7 @@ from peakgate.reports.history import scan, search
 from peakgate.reports.history.columns import LEAST_KNOWN, Series
 from peakgate.reports.history.levels import ALIKE, YOUNGEST, Change, Levels, Newest, Surprises, levels, newest
 from peakgate.reports.history.series import History, last_known
-from peakgate.reports.history.steps import Place, locate
+from peakgate.reports.history.steps import CODE_CHANGED, Place, locate
 from peakgate.reports.history.suite import shared
 from peakgate.reports.runs.runfile import ENVIRONMENT
 
@@ -247,7 +247,7 @@ class _Context:
             cause = Cause.DRIFT
         else:
             cause = self._cause(row, place, int(at[change.good]), int(at[change.bad]))
-            excused = self._of_a_state(found, change) or self._of_a_host(found, change)
+            excused = self._of_a_state(found, change) or self._of_a_host(found, change, place)
             cause = Cause.ENVIRONMENT if excused else cause
         quantile = float(noise.upper_quantile(INTERVAL_ERROR / 2, change.df))
         measured = [each for each in at.tolist() if each >= place.bad] or [place.bad]
@@ -292,14 +292,17 @@ class _Context:
             return Cause.ENVIRONMENT
         return Cause.COMMITS
 
-    def _of_a_host(self, found: Levels, change: Change) -> bool:
+    def _of_a_host(self, found: Levels, change: Change, place: Place) -> bool:
         """Whether a step may be what another host adds to every launch: what every launch takes moved with it.
 
-        A step of every launch is likelier than none where the estimate is nearer to it; too few cases have none.
+        A step of every launch is likelier than none where the estimate is nearer to it. Too few cases have no such
+        estimate; there only machine code that changed speaks for a commit.
         """
         size = change.shift * math.exp(found.offset)
         if abs(size) > noise.PROCESS_OFFSET_US:
             return False
+        if self.cases < FEWEST_CASES_FOR_SUITE:
+            return CODE_CHANGED not in place.facts
         chosen, design = list(found.chosen), found.case.pattern.design
         towards = design.columns[chosen] @ design.precision[0] @ self.launch[found.at]
         moved = np.linalg.solve(design.gram[0][np.ix_(chosen, chosen)], towards)[found.changes.index(change)]

@@ -13,6 +13,7 @@ from peakgate.reports.runs.frame import GPU_NAMES
 CLOCK_SHIFT = 0.01
 """SM clocks that differ by more than this share are named."""
 
+CODE_CHANGED = "its code changed"
 ONE_COMMIT = "within one commit: environment"
 
 
@@ -57,7 +58,7 @@ def _changes(history: History, row: int | None, good: int, bad: int) -> list[str
     environment, codes, clocks = history.about
     facts = []
     if row is not None and all(code := codes[row, [good, bad]]):
-        facts.append(SAME_CODE if code[0] == code[1] else "its code changed")
+        facts.append(SAME_CODE if code[0] == code[1] else CODE_CHANGED)
     if history.sessions[good].uuid == history.sessions[bad].uuid:
         for name, old in environment[good].items():
             new = environment[bad][name]

@@ -123,6 +123,21 @@ def test_a_step_that_what_every_launch_takes_makes_too_is_a_hosts_however_faint_
     assert (change.case, change.cause) == ("a.stage001", Cause.COMMITS)
 
 
+@pytest.mark.parametrize(
+    ("added_us", "code", "cause"),
+    [(0.8, None, Cause.ENVIRONMENT), (0.8, "other", Cause.COMMITS), (2.0, None, Cause.COMMITS)],
+)
+def test_of_few_cases_no_commit_is_named_for_what_a_host_may_add(
+    added_us: float, code: str | None, cause: Cause
+) -> None:
+    log_time = quiet(cases=1) + 2.2
+    log_time[0, 20:] = np.log(np.exp(log_time[0, 20:]) + added_us)
+    codes = [{"a.stage000": "one" if number < 20 else code} if code else {} for number in range(40)]
+    sessions = [session(number, fingerprints=each) for number, each in enumerate(codes)]
+    (change,) = find_changes(history(log_time, sessions))
+    assert change.cause is cause
+
+
 def test_visits_on_another_gpu_count_too() -> None:
     sessions = [session(number, uuid="GPU-2" if number > 19 else "GPU-1") for number in range(40)]
     visited = [8, 9, 11, 13, 15, 17, 18, 19]
