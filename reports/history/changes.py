@@ -37,9 +37,7 @@ SETTLING = 5
 """So many sessions after a change of the environment that moved cases, a step is put down to it."""
 
 MOST_CASES_SHARE = 0.5
-SEVERAL, BOTH_WAYS = 0.1, 0.2
-"""A step that so many of the cases make at one place is no single commit's. Nor is one of so many that move by no more
-than a process may add to a launch, some the other way: what a host adds to each, less what it adds to all."""
+"""A step that more of the cases make at one place is no single commit's."""
 
 FEWEST_TURNS = 3
 """A case that went to and fro so often has two levels. Where another did at all, steps of its size may be such too."""
@@ -211,9 +209,7 @@ class _Context:
             event for number, event in enumerate(events) if number in chosen or _moved_newest(number, event, there)
         ]
         self.cuts = [
-            (int(each.at[change.good]), int(each.at[change.bad]), change.shift * math.exp(each.offset))
-            for each, change in columns
-            if change.column.is_cut
+            (int(each.at[change.good]), int(each.at[change.bad])) for each, change in columns if change.column.is_cut
         ]
         self.cases = len(there)
         self.stepped = [each for each in there if each.turns]
@@ -285,10 +281,8 @@ class _Context:
             return Cause.ENVIRONMENT
         if self.cases < FEWEST_CASES_FOR_SUITE:
             return Cause.COMMITS
-        together = np.array([us for low, high, us in self.cuts if low < bad and good < high])
-        few_us = together[np.abs(together) <= noise.PROCESS_OFFSET_US]
-        both_ways = min((few_us > 0).sum(), (few_us < 0).sum()) >= BOTH_WAYS * max(1, len(few_us))
-        if len(together) > MOST_CASES_SHARE * self.cases or (both_ways and len(few_us) >= SEVERAL * self.cases):
+        together = sum(low < bad and good < high for low, high in self.cuts)
+        if together > MOST_CASES_SHARE * self.cases:
             return Cause.ENVIRONMENT
         return Cause.COMMITS
 
