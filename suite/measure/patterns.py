@@ -39,6 +39,9 @@ _LONGEST_RUN = 32
 _LOUD = 4
 """Exponent of the loudest rows of mixed magnitude: no exponential of them overflows, steps between them are large."""
 
+_QUIETEST_OF_A_RANGE = 10
+"""Of ``1 - cos(x)`` a number smaller by 2**-14, with the loudest exponent, leaves float64 half of its digits."""
+
 _LARGE = 2.0**31
 """Beyond what stands for infinity in many kernels (1e4, 1e6, 1e9); fourth powers and their sums are float32's still."""
 
@@ -153,8 +156,8 @@ def _bounds(dtype: str, low: float, high: float) -> tuple[float, float]:
 
 
 def _near_zero(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
-    """Numbers of a range that has zero, of mixed magnitude."""
-    sizes = _mixed(dtype, shape, seed) / 2.0**_LOUD
+    """Numbers of a range that has zero, of mixed magnitude, none so small that a reference in float64 loses it."""
+    sizes = _mixed(dtype, shape, seed, _QUIETEST_OF_A_RANGE) / 2.0**_LOUD
     first, last = _bounds(dtype, low, high)
     return np.abs(sizes) * np.where(sizes < 0, first, last)
 
@@ -201,11 +204,11 @@ def _uniform(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     return values
 
 
-def _mixed(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+def _mixed(_dtype: str, shape: tuple[int, ...], seed: int, quietest: int = 24) -> np.ndarray[Any, Any]:
     values = _uniform(shape, seed)
     at = np.indices(shape[-2:], sparse=True)
     rows, columns = at if len(at) > 1 else (at[0] // _SEGMENT, at[0])
-    small = np.array([0, 2, 4, -_LOUD, 8, 12, 24])
+    small = np.array([0, 2, 4, -_LOUD, 8, 12, quietest])
     values *= 2.0 ** -(small[rows % small.size] + columns % 5.0)
     return values
 
