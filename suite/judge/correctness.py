@@ -40,7 +40,8 @@ _AXES = {1: ("element",), 2: ("row", "column"), 3: ("plane", "row", "column")}
 MagnitudeWays = Callable[[], Iterable[Array | None]]
 """Ever larger magnitudes of the terms summed into each element, made when asked for; None where |ref| suffices.
 
-Each is broadcastable to the output. Nothing is known of an element whose magnitude is infinite."""
+Each is broadcastable to the output. Nothing is known of an element whose magnitude is infinite, or is NaN where its
+reference is not finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +318,7 @@ def _rows_compared(
             # A number beyond the type's range, by no more than its bound.
             same |= xp.isinf(output) & (xp.sign(output) == xp.sign(reference)) & (sizes + allowed >= bound.largest)
         finite = xp.isfinite(sizes)
-        unbounded = finite & xp.isinf(allowed)
+        unbounded = xp.where(finite, xp.isinf(allowed), False if magnitude is None else xp.isnan(magnitude))
         same |= (xp.isnan(output) & xp.isnan(reference)) | unbounded
         ratios = xp.where(same, 0.0, differences / allowed)
         bad = ~(ratios <= 1.0)  # NaN too

@@ -40,6 +40,8 @@ many. They raise an element's bound to eight roundings of their own size, and it
 _ROUNDED_EVALUATIONS, _ROUNDINGS = 5, 4.0
 """The largest error of so many evaluations in float32, times this factor, is allowed: one may be exact by chance."""
 
+_FAR_SMALLER = 2.0**-40
+
 _SHARES_RMS = math.sqrt(7 / 12)
 """Of shares between a half and all of ``SHARE``, so that no input stays where it is."""
 
@@ -92,10 +94,12 @@ def with_rounding(
 
     An output of few elements has no neighbours: one rounding of its elements for other inputs, ``redrawn(seed)``,
     counts as such an error. Of an output in float64 it is the error times the ratio of the two types' roundoffs.
-    Infinite where only the reference in float32 overflows: a kernel that takes its steps has no number there.
+    Infinite where only the reference in float32 overflows: a kernel that takes its steps has no number there. NaN where
+    the reference does in float64, and would not for far smaller inputs, as ``1 / 0`` would: there nothing is known.
     Magnitudes stay as they are where the reference raises an error.
     """
     errors: list[Any] = [0.0] * len(known)
+    unknown: list[Any] = [False] * len(known)
     few = [value is not None and value.size < _NEIGHBOURS for value in known]
     for evaluation in range(_ROUNDED_EVALUATIONS):
         moved = [_moved(xp, array, _SEED * evaluation + at) for at, array in enumerate(inputs)]
@@ -103,10 +107,15 @@ def with_rounding(
         wide = [array.astype(_WIDE.get(array.dtype.kind, array.dtype)) for array in narrow]
         try:
             with np.errstate(all="ignore"):
-                for at, (one, other) in enumerate(zip(reference(narrow), reference(wide), strict=True)):
+                exact = reference(wide)
+                for at, (one, other) in enumerate(zip(reference(narrow), exact, strict=True)):
                     error = _distance(xp, one, other)
                     overflow = xp.where(xp.isfinite(other), math.inf, 0.0)
                     errors[at] = xp.fmax(errors[at], xp.where(xp.isfinite(error), error, overflow))
+                if not evaluation and not all(bool(xp.isfinite(value).all()) for value in exact):
+                    smaller = reference([array * _FAR_SMALLER if array.dtype.kind in "fc" else array for array in wide])
+                    for at, (value, other) in enumerate(zip(exact, smaller, strict=True)):
+                        unknown[at] = ~xp.isfinite(value) & xp.isfinite(other)
                 for at, value in enumerate(reference(redrawn(evaluation)) if any(few) else ()):
                     if few[at]:
                         sizes = xp.abs(value)
@@ -117,8 +126,8 @@ def with_rounding(
             return list(known)
     factors = [_ROUNDINGS * how.unit / _UNIT_OF_FLOAT32 / (how.tolerance or 1.0) for how in rounded]
     return [
-        None if magnitude is None else xp.fmax(magnitude, factor * error)
-        for magnitude, factor, error in zip(known, factors, errors, strict=True)
+        None if magnitude is None else xp.where(unsure, math.nan, xp.fmax(magnitude, factor * error))
+        for magnitude, factor, error, unsure in zip(known, factors, errors, unknown, strict=True)
     ]
 
 

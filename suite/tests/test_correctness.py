@@ -163,6 +163,14 @@ def test_nan_is_right_where_the_reference_is_nan_and_nothing_is_compared_where_a
         judged(case, (output[:1], output[:1]))
 
 
+@pytest.mark.parametrize("reference", [math.inf, math.nan])
+def test_any_number_is_right_where_the_reference_alone_overflows(reference):
+    output, wanted = np.array([5.0, 1.0], np.float32), np.array([reference, 1.0])
+    assert judged(NEAR, (output, wanted), magnitudes=[np.array([math.nan, 1.0])]).right
+    assert not judged(NEAR, (output, wanted), magnitudes=[np.ones(2)]).right
+    assert not judged(NEAR, (output + 1, wanted), magnitudes=[np.array([math.nan, 1.0])]).right
+
+
 @pytest.mark.parametrize(("stored", "right"), [(0, False), (1, True), (2, False), (255, False)])
 def test_a_truth_value_is_right_by_its_stored_byte(stored, right):
     memory = np.full(4, stored, "uint8").view("bool")

@@ -184,3 +184,14 @@ def test_a_reference_that_takes_no_float32_changes_nothing():
 
     before, after = in_float32(strict, np.ones(32))
     assert (before == after).all()
+
+
+@np.errstate(all="ignore")
+def test_nothing_is_known_where_the_reference_overflows_in_float64_but_all_where_it_divides_by_zero():
+    x = np.array([1.0, 1e9] * 32)
+    _, softmax = in_float32(lambda given: [np.exp(given[0]) / (1 + np.exp(given[0]))], x)
+    assert np.isfinite(softmax[::2]).all()
+    assert np.isnan(softmax[1::2]).all()
+    x[2] = 0.0
+    _, inverse = in_float32(lambda given: [1 / given[0]], x)
+    assert not np.isnan(inverse).any()
