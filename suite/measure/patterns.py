@@ -159,7 +159,8 @@ def _near_zero(dtype: str, low: float, high: float, shape: tuple[int, ...], seed
     """Numbers of a range that has zero, of mixed magnitude, none so small that a reference in float64 loses it."""
     sizes = _mixed(dtype, shape, seed, _QUIETEST_OF_A_RANGE) / 2.0**_LOUD
     first, last = _bounds(dtype, low, high)
-    return np.abs(sizes) * np.where(sizes < 0, first, last)
+    values: np.ndarray[Any, Any] = np.abs(sizes) * np.where(sizes < 0, first, last)
+    return values
 
 
 def _near_an_end(
@@ -189,7 +190,7 @@ def _drawn(few: np.ndarray[Any, Any], shape: tuple[int, ...], seed: int, longest
 
     With a ``longest`` run others come between. One dimension is taken for four rows.
     """
-    values = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
+    values: np.ndarray[Any, Any] = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
     rows = values.reshape(-1, shape[-1]) if len(shape) > 1 else values[: values.size // 4 * 4].reshape(4, -1)
     alike = min(max(len(rows) // _ROWS_ALIKE, 1), _ROWS_ALIKE)
     columns = np.arange(rows.shape[1])
@@ -238,8 +239,9 @@ def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any
     largest = dtypes.limits(dtype).largest
     larger = min(_LARGE, max(largest / 4, min(largest, 512.0)))
     both_signs = np.array([True, True, False, False])[kind]
-    scale = np.array([256.0, larger, -larger, larger])[kind]
-    return np.where(both_signs, values, (np.abs(values) + 1) / 2) * scale
+    values = np.where(both_signs, values, (np.abs(values) + 1) / 2)
+    values *= np.array([256.0, larger, -larger, larger])[kind]
+    return values
 
 
 def _lengths(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
