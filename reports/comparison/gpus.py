@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -58,12 +59,15 @@ def limit(time_us: Floats, variance: Floats, df: Floats) -> Floats:
 
     ``variance`` is that of a case between known GPUs with its degrees of freedom, which are 0 where none are known.
     """
-    usual = CASE_SD**2 + (HOST_SD_US / time_us) ** 2
-    moderated = (USUAL_DF * usual + df * variance) / (USUAL_DF + df)
-    found: Floats = np.sqrt(moderated) * noise.upper_quantile(
-        SHIFT_ERROR / min(len(time_us), SHARING_CASES), USUAL_DF + df
-    )
+    quantile = noise.upper_quantile(SHIFT_ERROR / min(len(time_us), SHARING_CASES), USUAL_DF + df)
+    found: Floats = np.sqrt(moderated(time_us, variance, df)) * quantile
     return found
+
+
+def moderated(time_us: Floats | float, variance: Floats | float, df: Floats | float) -> Any:
+    """The variance between GPUs, drawn toward what is usual for this time; of USUAL_DF + ``df`` degrees of freedom."""
+    usual = CASE_SD**2 + (HOST_SD_US / time_us) ** 2
+    return (USUAL_DF * usual + df * variance) / (USUAL_DF + df)
 
 
 def _apart(base: pd.DataFrame, new: pd.DataFrame, cases: pd.Index[str]) -> Floats:

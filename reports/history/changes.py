@@ -21,8 +21,20 @@ from peakgate.reports.comparison.evidence import SAME_CODE
 from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
 from peakgate.reports.comparison.noise import Bools, Floats
 from peakgate.reports.history import scan, search
-from peakgate.reports.history.columns import LEAST_KNOWN, Series
-from peakgate.reports.history.levels import ALIKE, YOUNGEST, Change, Levels, Newest, Surprises, levels, newest
+from peakgate.reports.history.columns import LEAST_KNOWN, SHORTEST, Series
+from peakgate.reports.history.levels import (
+    ALIKE,
+    YOUNGEST,
+    Arrival,
+    Change,
+    Levels,
+    Newest,
+    Surprises,
+    arrivals,
+    levels,
+    newest,
+    newest_gpus,
+)
 from peakgate.reports.history.series import History, last_known
 from peakgate.reports.history.steps import CODE_CHANGED, Place, locate
 from peakgate.reports.history.suite import shared
@@ -85,21 +97,28 @@ class ChangePoint:
 class NewestLevel(NamedTuple):
     """The level of a case at the end, and the smallest log shift that its newest five sessions would have shown.
 
-    That is infinite where they are too few, or of GPUs that have hardly measured it before.
+    That is infinite where they are too few, or of GPUs that have hardly measured it before. Where the newest ``first``
+    sessions are the first of their GPUs, which may differ by more, only a shift ``of_first`` would have shown in them.
     """
 
     level_us: float
     detectable: float
+    first: int = 0
+    of_first: float = 0.0
 
 
 class Unconfirmed(NamedTuple):
-    """A step of the newest sessions, too few to be a change point; ``older_us`` is the level before it."""
+    """A step of the newest sessions, too few to be a change point; ``older_us`` is the level before it.
+
+    It may be the GPUs', if the sessions are the ``first`` of them.
+    """
 
     sessions: int
     log_ratio: float
     older_us: float
     cause: Cause
     place: Place
+    first: bool = False
 
 
 class Judged(NamedTuple):
@@ -152,12 +171,18 @@ def find_changes(history: History) -> Changes:
     there = [(row, case) for row, case in enumerate(cases) if case]
     found = {row: levels(case, len(there)) for row, case in there}
     surprises = Surprises.of(list(found.values()))
-    young = {row: newest(each, surprises, len(there)) for row, each in found.items()}
+    arrived = {row: arrivals(each, len(there), math.exp(each.offset)) for row, each in found.items()}
+    young = {
+        row: newest(each, surprises, len(there)) or newest_gpus(each, surprises, arrived[row])
+        for row, each in found.items()
+    }
     if common.launch and newest(common.launch, Surprises.of([common.launch]), 1):
         young = {row: None if each and _as_a_host(each, found[row]) else each for row, each in young.items()}
     context = _Context(history, events, len(known), list(found.values()), common.per_launch_us)
     judged = {
-        history.cases[row]: context.judged(row, each, young[row], float(np.median(common.removed[row, each.at[-NOW:]])))
+        history.cases[row]: context.judged(
+            row, each, young[row], arrived[row], float(np.median(common.removed[row, each.at[-NOW:]]))
+        )
         for row, each in found.items()
     }
     points = sorted(
@@ -167,7 +192,9 @@ def find_changes(history: History) -> Changes:
     suite: Judged | None = None
     launch: list[tuple[Change, Place]] = []
     if common.suite and common.launch:
-        suite = context.judged(None, common.suite, newest(common.suite, Surprises.of([common.suite]), 1))
+        of_suite, alone = Surprises.of([common.suite]), arrivals(common.suite, 1, math.inf)
+        step = newest(common.suite, of_suite, 1) or newest_gpus(common.suite, of_suite, alone)
+        suite = context.judged(None, common.suite, step, alone)
         at = common.launch.at
         launch = [(each, locate(history, None, at, each.good, each.bad)) for each in common.launch.changes]
     return Changes(
@@ -215,12 +242,17 @@ class _Context:
         self.stepped = [each for each in there if each.turns]
         self.unsteady = [each for each in there if each.turns > 1]
 
-    def judged(self, row: int | None, found: Levels, young: Newest | None, removed: float = 0.0) -> Judged:
+    def judged(
+        self, row: int | None, found: Levels, young: Newest | None, arrived: Sequence[Arrival], removed: float = 0.0
+    ) -> Judged:
         points = [self._point(row, found, change) for change in found.changes if abs(change.shift) > SMALLEST_SHIFT]
         last = len(found.at) - 1
         level = found.level(last) + found.wandered() + removed
         unconfirmed = self._unconfirmed(row, found, young) if young and young.log_ratio > 0 else None
-        return Judged(tuple(points[::-1]), NewestLevel(math.exp(level), found.detectable), unconfirmed)
+        end = NewestLevel(math.exp(level), found.detectable)
+        if arrived and arrived[0].sessions <= SHORTEST and arrived[0].detectable > found.detectable:
+            end = end._replace(first=arrived[0].sessions, of_first=arrived[0].detectable)
+        return Judged(tuple(points[::-1]), end, unconfirmed)
 
     def _unconfirmed(self, row: int | None, found: Levels, young: Newest) -> Unconfirmed:
         cut = len(found.at) - young.sessions
@@ -228,7 +260,7 @@ class _Context:
         cause = self._cause(row, place, int(found.at[cut - 1]), int(found.at[-1]))
         place = place if cause is Cause.COMMITS else place._replace(command=None)
         older = found.level(cut - 1) + found.wandered(young.sessions)
-        return Unconfirmed(young.sessions, young.log_ratio, math.exp(older), cause, place)
+        return Unconfirmed(young.sessions, young.log_ratio, math.exp(older), cause, place, young.first)
 
     def _point(self, row: int | None, found: Levels, change: Change) -> ChangePoint:
         column, at = change.column, found.at

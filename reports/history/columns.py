@@ -12,6 +12,9 @@ from peakgate.reports.history.memory import Regressors
 SHORTEST = 5
 """Sessions that a change needs on either side."""
 
+RECENT = 35
+"""A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found."""
+
 LEAST_KNOWN = 0.4
 """A column is tried where its coefficient's variance is at most one over this many sessions': GPUs measured once or
 twice say little."""

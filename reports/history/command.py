@@ -16,9 +16,10 @@ from peakgate.core.text import nearest
 from peakgate.core.verdict import Verdict
 from peakgate.reports.gate.acknowledged import ACKNOWLEDGED_FILE, Accepted, load_regressions
 from peakgate.reports.history.changes import Cause
+from peakgate.reports.history.columns import RECENT
 from peakgate.reports.history.report import remarks, report, series_csv
 from peakgate.reports.history.series import WHOLE_SESSIONS_TO_RETIRE, History, first_parents, history
-from peakgate.reports.history.trend import RECENT, Trend, find_trend
+from peakgate.reports.history.trend import Trend, find_trend
 from peakgate.reports.runs.find import Archive
 from peakgate.reports.runs.frame import NUMBER, TEXT, tidy
 from peakgate.reports.runs.options import GATE_EXIT_CODES, add_baselines, add_commit_url, add_out, add_runs, verb_parser

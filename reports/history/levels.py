@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from peakgate.reports.comparison import gpus as models
 from peakgate.reports.comparison import noise
 from peakgate.reports.comparison.judge import SMALLEST_SHIFT
 from peakgate.reports.comparison.noise import Floats, Positions
 from peakgate.reports.history import search
-from peakgate.reports.history.columns import LEAST_KNOWN, SHORTEST, StepColumn
+from peakgate.reports.history.columns import LEAST_KNOWN, RECENT, SHORTEST, StepColumn
 from peakgate.reports.history.hampel import FARTHEST
 from peakgate.reports.history.scan import CaseSeries
 
@@ -149,10 +151,14 @@ class Levels:
 
 
 class Newest(NamedTuple):
-    """The newest ``sessions`` of a case, and how much their log time is above the level before them."""
+    """The newest ``sessions`` of a case, and how much their log time is above the level before them.
+
+    They are ``first`` where none of their GPUs measured before.
+    """
 
     sessions: int
     log_ratio: float
+    first: bool = False
 
 
 def levels(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = None, rounds: int = 2) -> Levels:
@@ -243,12 +249,12 @@ def newest(found: Levels, surprises: Surprises, series: int) -> Newest | None:
     gpus = case.pattern.design.gpus
     for sessions in range(1, YOUNGEST + 1):
         cut = n - sessions
-        known = np.isin(gpus, gpus[: n - YOUNGEST])
-        off = found.off(cut)[known[cut:]]
+        off = found.off(cut)[np.isin(gpus[cut:], gpus[:cut])]
         if cut - last < SHORTEST or not len(off):
             continue
+        count = min(len(off), int(np.isin(gpus[:cut], gpus[cut:]).sum()))  # the fewer before and after
         size = float(max(off.min(), -off.max()))  # the least of them, where all are off to one side
-        if size < noise.ODD_SESSION / sessions / 2:
+        if size < noise.ODD_SESSION / count / 2:
             continue
         raw = case.of(np.concatenate([case.values[:cut], case.raw[cut:]]))
         given = raw.given(found.chosen)
@@ -257,14 +263,66 @@ def newest(found: Levels, surprises: Surprises, series: int) -> Newest | None:
             continue
         shift = float(given.left[likely, cut - 1] / given.known[likely, cut - 1])
         score = float(raw.scores(given)[cut - 1])
-        least = raw.least_score(2 * NEWEST_ERROR / YOUNGEST / series, min(case.df - 1, TAIL_DF * sessions))
-        surely = score > least and abs(shift) > noise.ODD_SESSION / sessions and size > abs(shift) / 2
+        least = raw.least_score(2 * NEWEST_ERROR / YOUNGEST / series, min(case.df - 1, TAIL_DF * count))
+        surely = score > least and abs(shift) > noise.ODD_SESSION / count and size > abs(shift) / 2
         state = found.jump(sessions) if raw.remembers([*found.chosen, cut - 1]) else 0.0
         state = max(state, found.largest if found.turns > 1 else 0.0)
         surely = surely and abs(shift) > ALIKE * state
         if surely and (best is None or score > best[0]) and not surprises.explain(found, off, sessions):
             best = score, Newest(sessions, shift)
     return best[1] if best else None
+
+
+class Arrival(NamedTuple):
+    """Newest ``sessions`` on GPUs that measured none before: how far ``above`` the mean of the others each GPU is.
+
+    Beyond the log shift ``detectable`` it is neither what GPUs of one model differ by nor the noise of so few sessions.
+    """
+
+    sessions: int
+    above: Floats
+    detectable: float
+
+
+def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
+    """From each place on, among RECENT sessions, before and after which no GPU measured; the newest first.
+
+    The variance between the GPUs before is moderated as between the sides of a comparison (`comparison.gpus`).
+    """
+    gpus, values = found.case.pattern.design.gpus, found.case.values - found.steps
+    n = len(gpus)
+    first = max(n - RECENT, SHORTEST + max([0, *(each.column.start for each in found.changes)]))
+    cuts = [cut for cut in range(n - 1, first - 1, -1) if not np.isin(gpus[cut:], gpus[:cut]).any()]
+    error = NEWEST_ERROR / min(series, models.SHARING_CASES) / max(1, len(cuts))
+    arrived = []
+    for cut in cuts:
+        new = np.arange(n) >= cut
+        before, after = (_means(values[side], gpus[side]) for side in (~new, new))
+        df = len(before) - 1.0
+        between = models.moderated(time_us, float(before.var(ddof=1)) if df else 0.0, df)
+        # new GPUs count as one: those that come together may share a host
+        between *= noise.upper_quantile(error, models.USUAL_DF + df) ** 2 * (1 + 1 / len(before))
+        # the sessions of one GPU are no more than one where the case remembers
+        own = len(after) if found.remembers else n - cut
+        within = noise.upper_quantile(error, min(found.case.df, TAIL_DF * own)) ** 2 * found.sd**2 / own
+        arrived.append(Arrival(n - cut, after - before.mean(), math.sqrt(between + within)))
+    return arrived
+
+
+def _means(values: Floats, gpus: Positions) -> Floats:
+    """The mean of each GPU."""
+    return np.array([values[gpus == gpu].mean() for gpu in np.unique(gpus)])
+
+
+def newest_gpus(found: Levels, surprises: Surprises, arrived: Sequence[Arrival]) -> Newest | None:
+    """The newest sessions on GPUs that measured none before, if each is slower and all by more than GPUs differ."""
+    state = max(found.jump() if found.remembers else 0.0, found.largest if found.turns > 1 else 0.0)
+    for each in arrived:
+        shift = float(each.above.mean())
+        surely = shift > max(each.detectable, ALIKE * state) and each.above.min() > shift / 2
+        if surely and not surprises.explain(found, each.above, each.sessions):
+            return Newest(each.sessions, shift, first=True)
+    return None
 
 
 class Surprises(NamedTuple):

@@ -24,16 +24,13 @@ from peakgate.reports.comparison.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.reports.comparison.result import WORST_FIRST, change_text
 from peakgate.reports.gate.acknowledged import Accepted
 from peakgate.reports.history.changes import Cause, ChangePoint, Changes, Judged, NewestLevel, Unconfirmed, find_changes
-from peakgate.reports.history.columns import SHORTEST
+from peakgate.reports.history.columns import RECENT, SHORTEST
 from peakgate.reports.history.events import Event, events
 from peakgate.reports.history.levels import Change
 from peakgate.reports.history.regressions import OpenRegression, open_regressions
 from peakgate.reports.history.series import LEFT, History
 from peakgate.reports.history.steps import Place
 from peakgate.reports.runs.frame import tidy
-
-RECENT = 35
-"""A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found."""
 
 FEWEST_TO_JUDGE = 2 * SHORTEST
 """So many sessions a case needs, five on either side of a step."""
@@ -204,7 +201,8 @@ def _finding(
     case: str, newest: NewestLevel, points: Sequence[ChangePoint], regressions: Sequence[OpenRegression]
 ) -> CaseFinding:
     """One case of enough sessions."""
-    least = 100 * math.expm1(max(SMALLEST_SHIFT, newest.detectable)) if math.isfinite(newest.detectable) else None
+    shown = newest.of_first if newest.first else newest.detectable
+    least = 100 * math.expm1(max(SMALLEST_SHIFT, shown)) if math.isfinite(shown) else None
     recent = [each for each in points if each.since <= RECENT or each.cause is Cause.DRIFT]
     slower = [each for each in regressions if each.change in recent]
     if left := next((each for each in slower if each.accepted is None), None):
@@ -216,6 +214,10 @@ def _finding(
         text = "too few sessions of one GPU to show a step"
         if least is not None:
             text = f"one of {percent(least)} in the newest {SHORTEST} sessions would show"
+            if newest.first:
+                text = (
+                    f"{_newest_sessions(newest.first)}, on a GPU that measured none before, would show {percent(least)}"
+                )
         noisy = newest.detectable > WIDEST_RESOLVABLE
         doubt = [f"too noisy to decide on {percent(100 * math.expm1(WIDEST_RESOLVABLE))}"] if noisy and least else []
         accepted = [
@@ -236,13 +238,12 @@ def _finding(
 def _not_confirmed(finding: CaseFinding, step: Unconfirmed) -> CaseFinding:
     """The same case with what its newest sessions show."""
     change_percent = 100 * math.expm1(step.log_ratio)
-    more = counted(SHORTEST - step.sessions, "more session")
+    more = "a session of an earlier GPU" if step.first else counted(SHORTEST - step.sessions, "more session")
     settled = f"{more} will settle it" + (f", or {step.place.command}" if step.place.command else "")
-    newest = "newest session" if step.sessions == 1 else f"newest {step.sessions} sessions"
-    text = (
-        f"{change_text(change_percent)} in the {newest}, more than its noise explains; attributed to "
-        f"{step.cause} if it stays; {settled}"
-    )
+    why = f"more than its noise explains; attributed to {step.cause} if it stays"
+    if step.first:
+        why = f"more than GPUs of one model differ by; it may be the GPU, which measured none before, or {step.cause}"
+    text = f"{change_text(change_percent)} in {_newest_sessions(step.sessions)}, {why}; {settled}"
     return finding._replace(
         verdict=Verdict.UNCONFIRMED,
         reason="; ".join([text, *step.place.facts]),
@@ -254,3 +255,7 @@ def _not_confirmed(finding: CaseFinding, step: Unconfirmed) -> CaseFinding:
         bad=step.place.bad,
         command=step.place.command,
     )
+
+
+def _newest_sessions(count: int) -> str:
+    return "the newest session" if count == 1 else f"the newest {count} sessions"

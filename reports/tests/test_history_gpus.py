@@ -102,6 +102,41 @@ def test_a_step_among_the_sessions_of_a_fresh_gpu_is_found() -> None:
     assert [each.case for each in found.findings if each.verdict is Verdict.SLOWER] == [CASE]
 
 
+def leases(*sessions: int) -> list[str]:
+    """GPUs that measure so many sessions each, one after the other."""
+    return [f"GPU-{number}" for number, count in enumerate(sessions) for _ in range(count)]
+
+
+def unlike(gpus: Sequence[str], by: float = 0.005) -> Floats:
+    """A quiet history on these GPUs, which differ in every case by an SD of ``by``."""
+    offsets = by * np.random.default_rng(5).standard_normal((30, len(set(gpus))))
+    return quiet(sessions=len(gpus)) / 2 + 4 + offsets[:, [int(each[4:]) for each in gpus]]
+
+
+@pytest.mark.parametrize("before", [2, 3])
+def test_a_step_on_a_gpu_that_came_a_few_sessions_ago_is_seen(before: int) -> None:
+    gpus = leases(*[4] * 10, before + 1)
+    assert of_gpus(slowed(unlike(gpus), 7, 1, 0.06), gpus).counts == {Verdict.UNCONFIRMED: 1, Verdict.SAME: 29}
+
+
+@pytest.mark.parametrize("sessions", [1, 3, 7])
+def test_a_gpu_that_never_measured_is_slower_only_by_more_than_gpus_differ_by(sessions: int) -> None:
+    gpus = leases(*[4] * 10, sessions)
+    assert verdicts(of_gpus(slowed(unlike(gpus), 7, sessions, 0.015), gpus)) == {Verdict.SAME}
+    found = of_gpus(slowed(unlike(gpus), 7, sessions, 0.12), gpus)
+    assert found.counts == {Verdict.UNCONFIRMED: 1, Verdict.SAME: 29}
+    assert found.findings[0].case == CASE
+    assert found.findings[0].change_percent == pytest.approx(12, abs=2)
+
+
+def test_what_the_first_sessions_of_a_gpu_could_show_is_said() -> None:
+    gpus = leases(*[4] * 10, 3)
+    first, known = (
+        of_gpus(unlike(each), each).frame.smallest_detectable_change_percent for each in (gpus, gpus[:-3] + gpus[:3])
+    )
+    assert first.min() > 2 * known.max()
+
+
 def test_sessions_of_as_many_gpus_cannot_be_judged() -> None:
     gpus = [f"GPU-{number}" for number in range(20)]
     assert verdicts(of_gpus(quiet(sessions=20), gpus)) == {Verdict.INCONCLUSIVE}

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peakgate.core.verdict import ExitCode, Verdict
 from peakgate.reports.comparison.noise import Floats
+from peakgate.reports.history.columns import RECENT
 from peakgate.reports.history.series import History
 from peakgate.reports.history.series import history as of_runs
-from peakgate.reports.history.trend import FEWEST_TO_JUDGE, RECENT, CaseFinding, find_trend
+from peakgate.reports.history.trend import FEWEST_TO_JUDGE, CaseFinding, find_trend
 
 CASES = 30
 SESSIONS = 40
