@@ -1,0 +1,147 @@
+"""What `history` says of one pool as it is: whole gates of H200s, GPUs and hosts as they came, over some days.
+
+``python -m lab.history.pool RECORD.json`` ends the history at every session from START on, as a team would have read
+it, then makes cases slower in its newest sessions. ``python -m lab.history.pool --keep RUN...`` adds gates to those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from peakgate.core.files import write_whole
+from peakgate.core.text import say
+from peakgate.core.verdict import Verdict
+from peakgate.reports import change_points, trend
+from peakgate.reports.floors.keep import trimmed
+from peakgate.reports.history.changes import Cause
+from peakgate.reports.runs.frame import to_frame
+
+from lab import records
+from lab.pages import read_json
+
+HERE = Path(__file__).parent
+GATES = (
+    "baselines/nvidia-h200/runs/*-gate.json.gz",
+    "lab/floors/runs/*.json.xz",
+    "lab/fleet/trial-*/*/runs/*.json.xz",
+    "lab/history/gates/*.json.xz",
+)
+START = 20
+STEPS = ((0.05, 1), (0.02, 3))
+"""Size, and for how many sessions."""
+
+QUIET, PLANTED, ROUNDS = 0.007, 12, 5
+"""Steps are planted in so many cases at once whose sessions differ by less on one GPU (SD), and so many times."""
+
+
+def gates() -> pd.DataFrame:
+    """All whole gates, oldest first, as ``peakgate.reports.load`` gives them."""
+    return to_frame(sorted(records.whole_runs(*GATES), key=lambda run: run.taken))
+
+
+def sessions(frame: pd.DataFrame) -> list[str]:
+    """The runs of a frame, oldest first."""
+    return [str(run) for run in frame.groupby("run")["taken"].first().sort_values().index]
+
+
+def until(frame: pd.DataFrame, end: int) -> pd.DataFrame:
+    """The history as it was after so many sessions."""
+    return frame[frame["run"].isin(sessions(frame)[:end])]
+
+
+def quiet_cases(frame: pd.DataFrame) -> list[str]:
+    """Cases of every session whose time differs by less than QUIET from session to session of a GPU."""
+    log_time = np.log(frame["time_us"])
+    own = log_time - log_time.groupby([frame["case"], frame["gpu_uuid"]]).transform("mean")
+    spread = own.groupby(frame["case"]).std()
+    counts = frame.groupby("case")["run"].nunique()
+    return [str(case) for case in spread.index if spread[case] < QUIET and counts[case] == counts.max()]
+
+
+def planted(frame: pd.DataFrame, size: float, age: int, cases: Sequence[str]) -> pd.DataFrame:
+    """The same with some cases slower by ``size`` in the newest ``age`` sessions."""
+    slower = frame["case"].isin(cases) & frame["run"].isin(sessions(frame)[-age:])
+    return frame.assign(time_us=frame["time_us"].where(~slower, frame["time_us"] * (1 + size)))
+
+
+def walked(frame: pd.DataFrame) -> dict[str, Any]:
+    """What is said of unchanged code after every session from START on."""
+    verdicts: Counter[str] = Counter()
+    cases: Counter[str] = Counter()
+    named = set()
+    for end in range(START, len(sessions(frame)) + 1):
+        until_then = until(frame, end)
+        found = trend(until_then)
+        verdicts[found.attrs["verdict"]] += 1
+        cases.update(found["verdict"].tolist())
+        points = change_points(until_then)
+        named |= set(points.loc[points["cause"] == Cause.COMMITS, "case"])
+    return {"verdicts": dict(verdicts), "cases": dict(cases), "named": sorted(named)}
+
+
+def end_on_a_known_gpu(frame: pd.DataFrame, age: int) -> int:
+    """After how many sessions the newest ``age`` and as many before, at least two, were last of one GPU."""
+    gpus = frame.groupby("run")["gpu_uuid"].first()[sessions(frame)].tolist()
+    count = age + max(2, age)
+    return next(end for end in range(len(gpus), 0, -1) if len(set(gpus[end - count : end])) == 1)
+
+
+def seen(frame: pd.DataFrame, size: float, age: int, seed: int = 0) -> tuple[int, int]:
+    """How many of some planted cases are reported, and how many others."""
+    frame = until(frame, end_on_a_known_gpu(frame, age))
+    chosen = np.random.default_rng(seed).choice(quiet_cases(frame), PLANTED, replace=False).tolist()
+    found = trend(planted(frame, size, age, chosen))
+    reported = set(found.loc[found["verdict"].isin([Verdict.SLOWER.value, Verdict.UNCONFIRMED.value]), "case"])
+    return len(reported & set(chosen)), len(reported - set(chosen))
+
+
+def study(frame: pd.DataFrame) -> dict[str, Any]:
+    """The record."""
+    steps = []
+    for size, age in STEPS:
+        found = [seen(frame, size, age, seed) for seed in range(ROUNDS)]
+        right, others = (sum(counts) for counts in zip(*found, strict=True))
+        steps.append({"size": size, "age": age, "of": PLANTED * ROUNDS, "seen": right, "others": others})
+    return {
+        "commit": records.checked_out(),
+        "sessions": len(sessions(frame)),
+        "gpus": int(frame["gpu_uuid"].nunique()),
+        "days": int(frame["taken"].dt.date.nunique()),
+        "unchanged": walked(frame),
+        "steps": steps,
+    }
+
+
+def keep(run: Path) -> Path:
+    """Pack a run file among the gates of this folder; the file that was written."""
+    document = read_json(run)
+    gpu = document["machine_info"]["gpu"]["uuid"].removeprefix("GPU-")[:8]
+    stamp = document["datetime"][:19].replace("-", "").replace(":", "")
+    packed = HERE / "gates" / f"{stamp}-{gpu}.json.xz"
+    records.pack(packed, trimmed(document))
+    return packed
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Pack runs, or study the pool and write its record."""
+    parser = argparse.ArgumentParser(prog="python -m lab.history.pool", description=__doc__)
+    parser.add_argument("record", nargs="?", type=Path)
+    parser.add_argument("--keep", nargs="+", type=Path, default=[], metavar="RUN")
+    options = parser.parse_args(arguments)
+    for run in options.keep:
+        say(f"{keep(run)}\n")
+    if options.record:
+        write_whole(options.record, json.dumps(study(gates()), indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
