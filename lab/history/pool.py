@@ -10,14 +10,14 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from peakgate.core.files import write_whole
-from peakgate.core.text import say
+from peakgate.core.text import counted, say
 from peakgate.core.verdict import Verdict
 from peakgate.reports import change_points, trend
 from peakgate.reports.floors.keep import trimmed
@@ -25,7 +25,7 @@ from peakgate.reports.history.changes import Cause
 from peakgate.reports.runs.frame import to_frame
 
 from lab import records
-from lab.pages import read_json
+from lab.pages import percent, read_json
 
 HERE = Path(__file__).parent
 GATES = (
@@ -118,6 +118,25 @@ def study(frame: pd.DataFrame) -> dict[str, Any]:
         "unchanged": walked(frame),
         "steps": steps,
     }
+
+
+def sentence(record: Mapping[str, Any]) -> str:
+    """What the record says."""
+    walked = record["unchanged"]
+    ends = sum(walked["verdicts"].values())
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(walked["verdicts"].items()))
+    steps = " and ".join(
+        f"one of {percent(each['size'])} in the newest {counted(each['age'], 'session')} "
+        f"in {each['seen']} of {each['of']} (and {counted(each['others'], 'other case')})"
+        for each in record["steps"]
+    )
+    cases = {verdict: counted(walked["cases"].get(verdict, 0), "time") for verdict in ("SLOWER", "UNCONFIRMED")}
+    return (
+        f"{record['sessions']} whole gates of H200s on {record['gpus']} GPUs over {record['days']} days, as hosts came "
+        f"({record['commit']}), read after every session from the {START}th on: {verdicts} of {ends}; a case is SLOWER "
+        f"{cases['SLOWER']} and UNCONFIRMED {cases['UNCONFIRMED']}, and commits are named of "
+        f"{counted(len(walked['named']), 'case')}. Where a GPU measured twice, a quiet case's step is seen: {steps}."
+    )
 
 
 def keep(run: Path) -> Path:

@@ -24,7 +24,7 @@ from peakgate.reports.history.series import history
 from peakgate.reports.history.trend import find_trend
 from peakgate.reports.runs.runfile import load_run
 
-from lab.history import first_days
+from lab.history import first_days, pool
 from lab.history.drawn import frame_of
 from lab.pages import fill_page, read_json, table
 
@@ -38,6 +38,7 @@ ODD_SHARE, ODD = 0.02, 0.03
 RUNS = Path("baselines/nvidia-h200/runs")
 GPU_SESSIONS = 30
 FIRST_DAYS = Path(__file__).with_name("first_days.json")
+POOL = Path(__file__).with_name("pool.json")
 SUITE = -1
 """Stands for the suite as a whole among the rows that a rule finds."""
 
@@ -150,8 +151,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--processes", type=int, help="of the search; by default one per processor")
     options = parser.parse_args(arguments)
     record: dict[str, Any] = json.loads(options.record.read_text()) if options.record.exists() else {}
-    with ProcessPoolExecutor(options.processes) as pool:
-        for name, part in _parts(options, pool.map) if options.histories else ():
+    with ProcessPoolExecutor(options.processes) as workers:
+        for name, part in _parts(options, workers.map) if options.histories else ():
             record[name] = part
             write_whole(options.record, json.dumps(record, indent=1) + "\n")
     if options.page:
@@ -170,6 +171,7 @@ def blocks(record: dict[str, Any]) -> dict[str, str]:
         "history-study": rules(record),
         "history-resampled": sentence(record),
         "history-first-days": "\n".join(first_days.table(young)),
+        "history-pool": pool.sentence(read_json(POOL)),
     }
 
 
