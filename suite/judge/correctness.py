@@ -318,7 +318,9 @@ def _rows_compared(
             # A number beyond the type's range, by no more than its bound.
             same |= xp.isinf(output) & (xp.sign(output) == xp.sign(reference)) & (sizes + allowed >= bound.largest)
         finite = xp.isfinite(sizes)
-        unbounded = xp.where(finite, xp.isinf(allowed), False if magnitude is None else xp.isnan(magnitude))
+        unbounded = finite & xp.isinf(allowed)
+        if magnitude is not None:
+            unbounded |= ~finite & xp.isnan(magnitude)
         same |= (xp.isnan(output) & xp.isnan(reference)) | unbounded
         ratios = xp.where(same, 0.0, differences / allowed)
         bad = ~(ratios <= 1.0)  # NaN too

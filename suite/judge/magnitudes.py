@@ -99,7 +99,7 @@ def with_rounding(
     Magnitudes stay as they are where the reference raises an error.
     """
     errors: list[Any] = [0.0] * len(known)
-    unknown: list[Any] = [False] * len(known)
+    unknown = [xp.zeros((), "bool")] * len(known)  # CuPy takes no truth value of Python's for a condition
     few = [value is not None and value.size < _NEIGHBOURS for value in known]
     for evaluation in range(_ROUNDED_EVALUATIONS):
         moved = [_moved(xp, array, _SEED * evaluation + at) for at, array in enumerate(inputs)]

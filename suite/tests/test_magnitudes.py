@@ -1,6 +1,7 @@
 """How large what is summed into an element is, by evaluations of its reference: the formula, and what stands in."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -195,3 +196,15 @@ def test_nothing_is_known_where_the_reference_overflows_in_float64_but_all_where
     x[2] = 0.0
     _, inverse = in_float32(lambda given: [1 / given[0]], x)
     assert not np.isnan(inverse).any()
+
+
+def test_conditions_are_arrays_as_cupy_takes_them():
+    def where(condition, one, other):
+        return np.where(condition.astype("bool"), one, other)
+
+    module = SimpleNamespace(**vars(np) | {"where": where})
+    x = np.full(64, 5e-4)
+    (found,) = with_rounding(
+        module, lambda given: [1 - np.cos(given[0])], [x], [x], [Rounded(1e-5, 2.0**-24)], redrawn=lambda seed: [x]
+    )
+    assert (found > x).any()
