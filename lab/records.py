@@ -10,10 +10,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from peakgate.core import git
 from peakgate.core.errors import PeakgateError
 from peakgate.core.files import write_whole
+from peakgate.reports.floors.keep import trimmed
 from peakgate.reports.runs.runfile import Run, load_run
 
 from lab.pages import ROOT
@@ -30,6 +32,15 @@ def checked_out() -> str:
 def pack(path: Path, text: str) -> None:
     """Write a text as a file that ends in ``.xz``; equal texts make equal bytes."""
     write_whole(path, lzma.compress(text.encode(), preset=9))
+
+
+def pack_run(folder: Path, document: dict[str, Any], unnamed: str = "") -> Path:
+    """Write a run without its samples, packed, named by when and on which GPU it was; the file."""
+    stamp = document["datetime"][:19].replace("-", "").replace(":", "")
+    gpu = str(document["machine_info"]["gpu"].get("uuid") or unnamed).removeprefix("GPU-")[:8]
+    path = folder / f"{stamp}-{gpu}.json.xz"
+    pack(path, trimmed(document))
+    return path
 
 
 def unpack(path: Path) -> bytes:

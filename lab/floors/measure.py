@@ -26,7 +26,6 @@ from peakgate.core import catalogue, config
 from peakgate.core.errors import PeakgateError, refused
 from peakgate.core.files import write_whole
 from peakgate.core.verdict import ExitCode
-from peakgate.reports.floors.keep import trimmed
 
 from lab import records
 from lab.injected import campaign, mutants
@@ -39,14 +38,11 @@ def session(out: Path, folder: str, device: str, project: Path, *options: str) -
     """One ``peakgate bench`` in a folder; its run file and how it ended. PeakgateError where it judged nothing."""
     with tempfile.TemporaryDirectory() as name:
         done, document, verdict, seconds = _bench(Path(name), device, project, options)
-    gpu = document["machine_info"]["gpu"]
-    stamp = document["datetime"][:19].replace("-", "").replace(":", "")
-    file = f"{folder}/{stamp}-{str(gpu.get('uuid') or device).removeprefix('GPU-')[:8]}.json.xz"
-    records.pack(out / file, trimmed(document))
+    file = records.pack_run(out / folder, document, device).relative_to(out).as_posix()
     line = {
         "file": file,
         "device": device,
-        "uuid": gpu.get("uuid"),
+        "uuid": document["machine_info"]["gpu"].get("uuid"),
         "exit_code": done,
         "seconds": seconds,
         "verdicts": verdict["verdicts"],

@@ -20,7 +20,6 @@ from peakgate.core.files import write_whole
 from peakgate.core.text import counted, say
 from peakgate.core.verdict import Verdict
 from peakgate.reports import change_points, trend
-from peakgate.reports.floors.keep import trimmed
 from peakgate.reports.history.changes import Cause
 from peakgate.reports.runs.frame import to_frame
 
@@ -139,16 +138,6 @@ def sentence(record: Mapping[str, Any]) -> str:
     )
 
 
-def keep(run: Path) -> Path:
-    """Pack a run file among the gates of this folder; the file that was written."""
-    document = read_json(run)
-    gpu = document["machine_info"]["gpu"]["uuid"].removeprefix("GPU-")[:8]
-    stamp = document["datetime"][:19].replace("-", "").replace(":", "")
-    packed = HERE / "gates" / f"{stamp}-{gpu}.json.xz"
-    records.pack(packed, trimmed(document))
-    return packed
-
-
 def main(arguments: Sequence[str]) -> int:
     """Pack runs, or study the pool and write its record."""
     parser = argparse.ArgumentParser(prog="python -m lab.history.pool", description=__doc__)
@@ -156,7 +145,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--keep", nargs="+", type=Path, default=[], metavar="RUN")
     options = parser.parse_args(arguments)
     for run in options.keep:
-        say(f"{keep(run)}\n")
+        say(f"{records.pack_run(HERE / 'gates', read_json(run))}\n")
     if options.record:
         write_whole(options.record, json.dumps(study(gates()), indent=1) + "\n")
     return 0

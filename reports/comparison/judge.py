@@ -295,8 +295,8 @@ def _judging(before: pd.DataFrame, after: pd.DataFrame, shifts: pd.DataFrame) ->
     changes = (figures[name] for name in ("change_percent", "smallest_detectable_change_percent"))
     within = pd.Series(list(map(evidence.unmoved, *changes)), shifts.index, dtype="string")
     words = np.full(len(shifts), None, dtype=object)  # pandas 3.0 takes no list where a mask holds
-    told = list(map(evidence.moved, *(records(table[flagged]) for table in (before, after, figures))))
-    words[flagged] = told
+    described = list(map(evidence.moved, *(records(table[flagged]) for table in (before, after, figures))))
+    words[flagged] = described
     beyond = pd.Series(words, shifts.index, dtype="string")
     alone = (before["link"] | after["link"]) & (np.minimum(before["sessions"], after["sessions"]) == 1)
     return [

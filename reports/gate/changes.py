@@ -201,7 +201,7 @@ def compiled_changes(files: Iterable[FileChange], pythonpath: Collection[str]) -
         for file in sorted(files, key=lambda each: each.path)
         if not file.repository
         and not (file.state == "D" and "__pycache__/" in file.path)  # which no judge reads
-        and (file.path.endswith(COMPILED) or any(_within(name, file.path) for name in pythonpath if not file.link))
+        and (file.path.endswith(COMPILED) or any(file.path in _ways(name) for name in pythonpath if not file.link))
     ]
 
 
@@ -306,10 +306,6 @@ def _ways(path: str) -> Iterator[str]:
     while path:
         yield path
         path = path.rpartition("/")[0]
-
-
-def _within(path: str, folder: str) -> bool:
-    return folder in (".", path) or path.startswith(f"{folder}/")
 
 
 def _judged_already(inside: str) -> bool:

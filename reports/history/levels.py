@@ -153,7 +153,7 @@ class Levels:
 class Newest(NamedTuple):
     """The newest ``sessions`` of a case, and how much their log time is above the level before them.
 
-    They are ``first`` where none of their GPUs measured before.
+    ``first``: they are the first sessions of their GPUs.
     """
 
     sessions: int
@@ -292,7 +292,9 @@ def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
     gpus, values = found.case.pattern.design.gpus, found.case.values - found.steps
     n = len(gpus)
     first = max(n - RECENT, SHORTEST + max([0, *(each.column.start for each in found.changes)]))
-    cuts = [cut for cut in range(n - 1, first - 1, -1) if not np.isin(gpus[cut:], gpus[:cut]).any()]
+    _, begun, number = np.unique(gpus, return_index=True, return_inverse=True)
+    earliest = np.minimum.accumulate(begun[number][::-1])[::-1]  # of the GPUs from each place on
+    cuts = [cut for cut in range(n - 1, first - 1, -1) if earliest[cut] >= cut]
     error = NEWEST_ERROR / min(series, models.SHARING_CASES) / max(1, len(cuts))
     arrived = []
     for cut in cuts:

@@ -388,24 +388,24 @@ def _without_callers(
 
 def _called(code: str, start: int, end: int) -> set[str]:
     """The words before ``(``, or before template arguments and it."""
-    found = set()
+    found = set[str]()
     for match in re.compile(r"([^;{}()]*+)(\(|[;{})]|\Z)").finditer(code, start, end):
         if match[2] == "(":
-            found |= _before_bracket(match[1])
+            found.update(_before_bracket(match[1]))
     return found
 
 
-def _before_bracket(text: str) -> set[str]:
+def _before_bracket(text: str) -> list[str]:
     """The word that a text ends with; where it ends with template arguments, each word before a ``<``."""
-    return {*re.findall(r"\b(\w++)\s*+<" if text.rstrip().endswith(">") else r"\b(\w++)\s*+\Z", text)}
+    return re.findall(r"\b(\w++)\s*+<" if text.rstrip().endswith(">") else r"\b(\w++)\s*+\Z", text)
 
 
 def _qualifiers(head: str) -> set[str]:
     """The words before ``::``, or before template arguments and it."""
-    found = set()
+    found = set[str]()
     for text in re.split("[()]", head):
         *templates, _ = re.split(r"(?<=>)\s*+::", text)
-        found |= {*re.findall(r"\b(\w++)\s*+::", text)} | _before_bracket("::".join(templates))
+        found.update(re.findall(r"\b(\w++)\s*+::", text), _before_bracket("::".join(templates)))
     return found
 
 
@@ -445,7 +445,7 @@ def _fate(
     words = {*re.findall(r"\w+", device)}
     if host.search(device):  # such a type is the host's, whatever constants it has
         words -= {"constexpr", "consteval"}
-    if any(word in annotations for word in words):
+    if not words.isdisjoint(annotations):
         is_kernel = declaration.is_function and "__global__" in declaration.head
         is_other = kernels is not None and is_kernel and _name(declaration.head) not in kernels
         return _Fate.DROPPED if is_other else _Fate.KEPT
@@ -604,8 +604,7 @@ def _name(head: str) -> str:
     if not head.endswith("("):
         return ""
     last = head[max(head.rfind(")"), head.rfind("(", 0, -1)) + 1 : -1]
-    match = re.search(r"\b(\w++)\s*+<" if last.rstrip().endswith(">") else r"\b(\w++)\s*+\Z", last)
-    return match[1] if match else ""
+    return next(iter(_before_bracket(last)), "")
 
 
 @lru_cache(maxsize=2048)

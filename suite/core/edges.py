@@ -62,6 +62,11 @@ class Tiling:
     steps: SizeNumbers
     whole: SizeNumbers
 
+    @property
+    def least(self) -> SizeNumbers:
+        """The least number that the family takes, of one that is fixed the usual."""
+        return tuple(step or whole for whole, step in zip(self.whole, self.steps, strict=True))
+
 
 def accepted(sized: Sized, numbers: SizeNumbers) -> Case | str:
     """The problem of a size, or why there is none: the family raises, nothing to launch, too large here."""
@@ -114,11 +119,12 @@ def ragged(sized: Sized, known: Collection[SizeNumbers] = ()) -> Iterator[SizeNu
         min(whole, lcm(step, _VECTOR)) if step else whole
         for whole, step in zip(tiling.whole, tiling.steps, strict=True)
     )
-    least = tuple(step or whole for whole, step in zip(tiling.whole, tiling.steps, strict=True))
     for at, step in open_to.items():
         if not any(_shows(size[at], tiles[at], step) for size in known):
             numbers = [_beyond(most, tiles[at], lcm(step, _VECTOR)) for most in reversed(tiles[at])]
-            yield from _first_affordable(sized, (_with(of, at, each) for each in numbers for of in (small, least)))
+            yield from _first_affordable(
+                sized, (_with(of, at, each) for each in numbers for of in (small, tiling.least))
+            )
     if len(open_to) > 1:
         every = sorted({tile for each in tiles.values() for tile in each}, reverse=True)
         yield from _first_affordable(sized, (_together(small, tiles, tiling.steps, most) for most in every))
@@ -256,10 +262,10 @@ def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
 def _long(tiling: Tiling) -> Iterator[SizeNumbers]:
     """Each number alone far beyond the others, which are least, and a multiple of a vector, of no usual tile."""
     length = _LONG_ROW if len(tiling.steps) > 1 else _LONG_LINE
-    least = tuple(step or whole for whole, step in zip(tiling.whole, tiling.steps, strict=True))
     for at, step in enumerate(tiling.steps):
         if step:
-            yield _with(least, at, -(-length // lcm(step, _VECTOR)) * lcm(step, _VECTOR))
+            unit = lcm(step, _VECTOR)
+            yield _with(tiling.least, at, -(-length // unit) * unit)
 
 
 def _beside_usual(usual: SizeNumbers, tiling: Tiling) -> Iterator[SizeNumbers]:

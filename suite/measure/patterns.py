@@ -82,11 +82,11 @@ _size = attrgetter("buffer_bytes")
 
 def _enough(problem: Case) -> bool:
     """Whether the rows of some input have room for what a pattern has in several of them."""
-    shapes = [buffer.shape for buffer in problem.inputs]
     return any(
-        math.prod(shape) >= (_ENOUGH_ELEMENTS if len(shape) == 1 else 2 * _ENOUGH_ELEMENTS)
-        and (len(shape) == 1 or math.prod(shape[:-1]) >= _ENOUGH_ROWS)
-        for shape in shapes
+        shape[0] >= _ENOUGH_ELEMENTS
+        if len(shape) == 1
+        else math.prod(shape) >= 2 * _ENOUGH_ELEMENTS and math.prod(shape[:-1]) >= _ENOUGH_ROWS
+        for shape in (buffer.shape for buffer in problem.inputs)
     )
 
 
@@ -111,7 +111,7 @@ def _filled(case: Case, pattern: str) -> Case:
             continue
         if whole and each.data is None and dtypes.limits(each.dtype).unit_roundoff:
             continue
-        data = _data(pattern, each.dtype, each.data, (at, filled % 2))
+        data = _data(pattern, each.dtype, each.data, at, low_end=filled % 2 > 0)
         if data:
             arguments[at] = replace(each, data=data)
             filled += 1
@@ -124,12 +124,8 @@ def _filled(case: Case, pattern: str) -> Case:
 
 
 @cache
-def _data(pattern: str, dtype: str, given: Data, place: tuple[int, int]) -> Data:
-    """A pattern for one argument, None where its range has none: the same function for equal arguments.
-
-    ``place`` is its position, and whether it is the second of two filled ones.
-    """
-    seed, second = place
+def _data(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool) -> Data:
+    """A pattern for one argument, None where its range has none: the same function for equal arguments."""
     real = dtypes.limits(dtype).kind in ("float", "complex")
     make: Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
     if not isinstance(given, tuple):
@@ -137,7 +133,7 @@ def _data(pattern: str, dtype: str, given: Data, place: tuple[int, int]) -> Data
     elif pattern == "powers":
         make = partial(_ends, dtype, *given)
     elif pattern == "large":
-        make = partial(_near_an_end, dtype, *given, low_end=bool(second))
+        make = partial(_near_an_end, dtype, *given, low_end=low_end)
     elif pattern == "mixed" and real and given[0] <= 0 < given[1]:
         make = partial(_near_zero, dtype, *given)
     else:
@@ -150,15 +146,17 @@ def _data(pattern: str, dtype: str, given: Data, place: tuple[int, int]) -> Data
     return data
 
 
-def _bounds(dtype: str, low: float, high: float) -> tuple[float, float]:
-    """The first and the last number of a type in a range up to but not including ``high``."""
-    return (low, dtypes.below(dtype, high)) if dtypes.limits(dtype).unit_roundoff else (int(low), int(high) - 1)
+def _bounds(dtype: str, low: float, high: float) -> tuple[float, float, np.dtype[Any]]:
+    """The first and the last number of a type in a range up to but not including ``high``, and what holds them."""
+    if dtypes.limits(dtype).unit_roundoff:
+        return low, dtypes.below(dtype, high), np.dtype("float64")
+    return int(low), int(high) - 1, dtypes.value_type(dtype)
 
 
 def _near_zero(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """Numbers of a range that has zero, of mixed magnitude, none so small that a reference in float64 loses it."""
     sizes = _mixed(dtype, shape, seed, _QUIETEST_OF_A_RANGE) / 2.0**_LOUD
-    first, last = _bounds(dtype, low, high)
+    first, last, _ = _bounds(dtype, low, high)
     values: np.ndarray[Any, Any] = np.abs(sizes) * np.where(sizes < 0, first, last)
     return values
 
@@ -167,8 +165,7 @@ def _near_an_end(
     dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int, *, low_end: bool
 ) -> np.ndarray[Any, Any]:
     """Numbers of the quarter of a range at one of its ends."""
-    first, last = _bounds(dtype, low, high)
-    kind = np.dtype("float64") if dtypes.limits(dtype).unit_roundoff else dtypes.value_type(dtype)
+    first, last, kind = _bounds(dtype, low, high)
     away = (np.abs(_uniform(shape, seed)) * ((last - first) / 4)).astype(kind)
     values: np.ndarray[Any, Any] = kind.type(first) + away if low_end else kind.type(last) - away
     return values
@@ -176,13 +173,11 @@ def _near_an_end(
 
 def _ends(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     """The ends of a range, and a few numbers between them: many are equal."""
-    first, last = _bounds(dtype, low, high)
-    if dtypes.limits(dtype).unit_roundoff:
+    first, last, kind = _bounds(dtype, low, high)
+    if kind.kind == "f":
         few = [first, last, *([0.0] if first < 0 < last else []), *(low + (last - low) * at / 8 for at in range(1, 7))]
-    else:
-        few = [first, last, (first + last) // 2, min(first + 1, last)]
-        return _drawn(np.array(few, dtypes.value_type(dtype)), shape, seed)
-    return _drawn(np.array(few), shape, seed, _LONGEST_RUN)
+        return _drawn(np.array(few, kind), shape, seed, _LONGEST_RUN)
+    return _drawn(np.array([first, last, (first + last) // 2, min(first + 1, last)], kind), shape, seed)
 
 
 def _drawn(few: np.ndarray[Any, Any], shape: tuple[int, ...], seed: int, longest: int = 0) -> np.ndarray[Any, Any]:
