@@ -48,9 +48,9 @@ def _built(time: int) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as scratch:
         made, unpacked = Path(scratch, "made"), Path(scratch, "unpacked")
         made.mkdir()
-        shutil.rmtree(ROOT / "peakgate.egg-info", ignore_errors=True)  # its list of files may be an older tree's
+        shutil.rmtree(ROOT / "src" / "peakgate.egg-info", ignore_errors=True)  # may list an older tree's
         _run(sys.executable, "-c", BUILD.format(kind="sdist", folder=str(made)))
-        shutil.rmtree(ROOT / "peakgate.egg-info")
+        shutil.rmtree(ROOT / "src" / "peakgate.egg-info")
         (archive,) = made.glob("*.tar.gz")
         archive.write_bytes(normalised(archive, time))
         unpacked.mkdir()

@@ -1,7 +1,7 @@
 """Post what a gate found: one comment on the pull request, a check with annotations, and a webhook where one is set.
 
 Run by comment.yml, which alone may write, with the standard library alone. It runs no code of the change: from the
-gate's run it takes the verdict files, which the change could have written; `reports/gate/comment.py` of the same
+gate's run it takes the verdict files, which the change could have written; `src/peakgate/review/comment.py` of the same
 checkout makes the comment of them.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from peakgate.reports.gate.comment import (
+from peakgate.review.comment import (
     COMMENT_MARKER,
     COMMIT,
     LONGEST_FILE,

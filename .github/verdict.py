@@ -16,7 +16,7 @@ MEANINGS = {
 }
 """By exit code, the mildest first: the kind of annotation and its title, which is that of the gate's comment.
 
-A test compares them with `reports/gate/comment.py`: this file is run alone, where no package is installed."""
+A test compares them with `src/peakgate/review/comment.py`: this file is run alone, where no package is installed."""
 
 DIGEST_OF = "Peakgate: SHA-256 of "
 """Title, before a file's name, of the annotation that is the file's digest."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from peakgate.core.case import Case
-from peakgate.core.catalogue import module_at
-from peakgate.core.errors import Code, PeakgateError
-from peakgate.reports.pages.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
-from peakgate.reports.runs.runfile import CaseResult, Run
-from peakgate.reports.write.files import table_line
+from kernels.ladder.tables import LadderPicture, Shown, TimedCase, figure, machine, rate, shape
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.render.files import table_line
+from peakgate.runfile.saved import CaseResult, Run
+from peakgate.spec.case import Case
+from peakgate.spec.catalogue import module_at
 
 from . import charts
 from .charts import Bar, Bars, Chart, Curve, Curves, Groups

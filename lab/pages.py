@@ -1,4 +1,4 @@
-"""Blocks of pages that experiments fill, between the markers of ``peakgate ladder``."""
+"""Blocks of pages that experiments fill, between the markers of ``python -m kernels.ladder``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
-from peakgate.reports.pages.markers import fill, find_blocks, read_document
+from kernels.ladder.markers import fill, find_blocks, read_document
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
 
 ROOT = Path(__file__).resolve().parents[1]
 

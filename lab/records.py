@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from peakgate.core import git
-from peakgate.core.errors import PeakgateError
-from peakgate.core.files import write_whole
-from peakgate.reports.floors.keep import trimmed
-from peakgate.reports.runs.runfile import Run, load_run
-
 from lab.pages import ROOT
+from peakgate.base import git
+from peakgate.base.errors import PeakgateError
+from peakgate.base.files import write_whole
+from peakgate.compare.floors.keep import trimmed
+from peakgate.runfile.saved import Run, load_run
 
 
 def checked_out() -> str:

@@ -16,7 +16,11 @@ INDEX = "docs/index"
 CHILDREN = {
     "kernels/README": ["transpose", "sgemm", "hgemm", "attention", "norm", "reduce", "quantize"],
     "lab/README": ["*"],
-    "reports/README": ["*"],
+    "docs/explanation/architecture": [
+        "../../src/peakgate/compare/bisect",
+        "../../src/peakgate/compare/history",
+        "../../src/peakgate/fleet",
+    ],
 }
 """Page of a folder to the folders in it whose pages come below it in the navigation."""
 

@@ -13,11 +13,14 @@ from typing import Any
 from unittest.mock import patch
 
 import msgspec
+
 import peakgate.case
 import peakgate.family
 from peakgate import cli, reports
-from peakgate.core import arguments, case, config
-from peakgate.reports.runs.runfile import RunDocument
+from peakgate.base import config
+from peakgate.runfile.saved import RunDocument
+from peakgate.spec import arguments, case
+from peakgate.spec import family as short_form
 
 HELP_INDENT = 24
 """Where argparse's ``--help`` begins an explanation that has a line of its own."""
@@ -84,7 +87,7 @@ def settings() -> str:
 def family() -> str:
     """``peakgate.family`` by subject, and what only the long form takes."""
     listed = {name for names in FAMILY.values() for name in names}
-    if missing := set(peakgate.family.__all__) - listed:
+    if missing := set(short_form.__all__) - listed:
         raise ValueError(f"docs/site/reference.py: FAMILY does not have {', '.join(sorted(missing))}")
     sections = {**FAMILY, "The long form: `peakgate.case`": [name for name in case.__all__ if name not in listed]}
     return "\n\n".join(f"## {title}\n\n{_documented(peakgate.family, names)}" for title, names in sections.items())
@@ -105,7 +108,7 @@ def _directive(module: Any, name: str) -> str:
     value = getattr(module, name)
     if inspect.isclass(value) or inspect.isfunction(value):
         return f".. auto{'class' if inspect.isclass(value) else 'function'}:: {module.__name__}.{name}"
-    defining = next(each for each in (arguments, case, peakgate.family) if hasattr(each, name))
+    defining = next(each for each in (arguments, case, short_form) if hasattr(each, name))
     return f".. autodata:: {defining.__name__}.{name}"
 
 

@@ -14,6 +14,7 @@ from math import ceil, prod
 from typing import Any
 
 import numpy as np
+
 from peakgate.family import Array, In, InOut, Out, Value
 
 from .sectors import bank_turns, sector_useful_fraction, tile_words, warp_useful_fraction

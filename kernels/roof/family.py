@@ -11,6 +11,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+
 from peakgate.family import Array, Family, In, Out, Value, family, kernel, stage
 
 THREADS = 256

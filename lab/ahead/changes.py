@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.files import write_whole
-from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.write.files import table_line
-
 from lab.pages import fill_page, read_json
+from peakgate.base.files import write_whole
+from peakgate.render.files import table_line
+from peakgate.runfile.saved import load_run
 
 HERE = Path(__file__).parent
 PAGE, RECORD = HERE / "README.md", HERE / "changes.json"

@@ -11,14 +11,13 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from peakgate.core.case import Case, Scale
-from peakgate.core.catalogue import module_at
-from peakgate.core.text import say
-from peakgate.device.choose import open_device
-from peakgate.device.launchable import GpuLaunchable
-
 from lab.libraries.turns import timed
 from lab.pages import ROOT
+from peakgate.base.text import say
+from peakgate.device.choose import open_device
+from peakgate.device.launchable import GpuLaunchable
+from peakgate.spec.case import Case, Scale
+from peakgate.spec.catalogue import module_at
 
 ROUNDS = 15
 SIZES_MIB = (256, 64)

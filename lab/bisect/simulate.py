@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.verdict import ExitCode
-from peakgate.reports.bisect.search import Effort, End, search
 
 from lab.injected.record import Experiment, read_times
 from lab.injected.resample import Medians, Pairing, medians, unchanged
 from lab.pages import open_page, table
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.verdict import ExitCode
+from peakgate.compare.bisect.search import Effort, End, search
 
 
 class SimulatedPairs:

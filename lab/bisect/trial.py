@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.git import ask
-from peakgate.core.verdict import ExitCode
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.git import ask
+from peakgate.base.verdict import ExitCode
 
 CASE = "chain.chain-4194304"
 FIGURES = "trial.json"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from peakgate.build.cubin import Cubin, cubin
-from peakgate.core.case import Stage
-from peakgate.core.files import cache_folder, write_whole
-
 from lab.calibrated.pattern import Kernel
+from peakgate.base.files import cache_folder, write_whole
+from peakgate.compile.cubin import Cubin, cubin
+from peakgate.spec.case import Stage
 
 
 def built(kernel: Kernel, capability: tuple[int, int]) -> Cubin:

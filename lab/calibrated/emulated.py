@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate import emulator
-from peakgate.check.emulate import schedules
-from peakgate.core.files import a_line_each, cache_folder, write_whole
-from peakgate.emulator import DefectKind, KernelDefect, TexelArray
 
+import peakgate_emulator as emulator
 from lab.calibrated import order
 from lab.calibrated.kernels import kernels
 from lab.calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, RACY, SHARED_BYTES, STUCK, Kernel
 from lab.pages import read_json
+from peakgate.base.files import a_line_each, cache_folder, write_whole
+from peakgate.device.cpu import seen_texels
+from peakgate.inspect.emulate import schedules
+from peakgate_emulator import DefectKind, KernelDefect, TexelArray
 
 RECORD = Path(__file__).parent / "record.json"
 ORDER_RECORD = Path(__file__).parent / "record-order.json"
@@ -48,7 +49,7 @@ def reported(kernel: Kernel, folder: Path, schedule: int = 0) -> list[str]:
     loaded = emulator.load(source(kernel, folder), kernel.name)
     values, out = np.arange(kernel.n, dtype=kernel.dtype), np.zeros(kernel.n, kernel.dtype)
     seen = [
-        array if described is None else TexelArray(array, described)
+        array if described is None else TexelArray(array, seen_texels(described))
         for array, described in zip((out, values), kernel.objects, strict=True)
     ]
     try:

@@ -13,11 +13,11 @@ from typing import Any
 
 import cupy
 import numpy as np
-from peakgate.device.texel_objects import TexelObject
 
 from lab.calibrated.built import built
 from lab.calibrated.kernels import kernels
 from lab.calibrated.pattern import BLOCK, SHARED_BYTES, Kernel
+from peakgate.device.texel_objects import TexelObject
 
 
 def launch(kernel: Kernel, capability: tuple[int, int]) -> Any:

@@ -22,16 +22,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from peakgate.check.sanitize.command import SANITIZER, command_line
-from peakgate.core.files import a_line_each, write_whole
-from peakgate.core.processes import run_in_group
-
 from lab.calibrated import outputs
 from lab.calibrated.built import built
 from lab.calibrated.emulated import RECORD
 from lab.calibrated.kernels import kernels
 from lab.calibrated.sanitized import MEANT_FOR, disagreements, for_tool, left_in, read
 from lab.pages import ROOT, read_json
+from peakgate.base.files import a_line_each, write_whole
+from peakgate.base.processes import run_in_group
+from peakgate.inspect.sanitize.command import SANITIZER, command_line
 
 WHOLE_LIMIT_S = 190.0
 RESTARTS = 8

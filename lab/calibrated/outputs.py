@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.core.catalogue import problems
-from peakgate.core.files import write_whole
-from peakgate.device.choose import open_device
 
 from lab.pages import ROOT
+from peakgate.base.files import write_whole
+from peakgate.device.choose import open_device
+from peakgate.spec.catalogue import problems
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 EVERY = 10
-PROJECTS = (Path(__file__).with_name("digests"), ROOT / "suite" / "tests" / "digests")
+PROJECTS = (Path(__file__).with_name("digests"), ROOT / "tests" / "data" / "digests")
 """Ours, and that of the emulator's tests of textures."""
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from string import Template
 
-from peakgate.core.arguments import Surface, TexelBuffer, Texture
-from peakgate.core.case import Role
+from peakgate.spec.arguments import Surface, TexelBuffer, Texture
+from peakgate.spec.case import Role
 
 CLEAN, RACY, DIVERGENT, BOUNDS, STUCK = "clean", "racy", "divergent", "bounds", "stuck"
 GRID, BLOCK, SHARED_BYTES = 2, 64, 512

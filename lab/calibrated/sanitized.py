@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from peakgate.check.sanitize.report import read_records
-
 from lab.calibrated.kernels import kernels
 from lab.calibrated.pattern import BOUNDS, CLEAN, DIVERGENT, RACY, Kernel
+from peakgate.inspect.sanitize.report import read_records
 
 MEANT_FOR = {"synccheck": DIVERGENT, "racecheck": RACY, "memcheck": BOUNDS, "initcheck": None}
 """Which kernels a tool is expected to object to; in the order in which they run."""

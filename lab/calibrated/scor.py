@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from peakgate import emulator
-from peakgate.check.emulate import schedules
-from peakgate.core import git
-from peakgate.core.files import a_line_each, write_whole
-from peakgate.emulator import KernelDefect
+
+import peakgate_emulator as emulator
+from peakgate.base import git
+from peakgate.base.files import a_line_each, write_whole
+from peakgate.inspect.emulate import schedules
+from peakgate_emulator import KernelDefect
 
 RECORD = Path(__file__).parent / "scor.json"
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from peakgate.core.arguments import Surface, Texture
-
 from lab.calibrated.pattern import BLOCK_SYNC, BOUNDS, CLEAN, RACY, Pattern
+from peakgate.spec.arguments import Surface, Texture
 
 PATTERNS = (
     Pattern(

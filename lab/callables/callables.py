@@ -23,8 +23,9 @@ import cupy as cp
 import torch
 import triton
 import triton.language as tl
-from peakgate.device.call import Call
-from peakgate.device.callable import GpuCall, find_out, one_stream, stream_handle
+
+from peakgate.callables.call import Call
+from peakgate.callables.callable import GpuCall, find_out, one_stream, stream_handle
 from peakgate.device.gpu import GpuDevice
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.run.results import case_of

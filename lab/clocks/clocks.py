@@ -22,18 +22,18 @@ from typing import Any
 import cupy
 import cupyx.profiler
 import numpy as np
-from peakgate.check import ncu
-from peakgate.core import catalogue
-from peakgate.core.case import Case
-from peakgate.core.files import write_whole
-from peakgate.core.processes import run_in_group
-from peakgate.core.text import say
+
+from lab.clocks.page import NCU_LAUNCHES, SAMPLES
+from peakgate.base.files import write_whole
+from peakgate.base.processes import run_in_group
+from peakgate.base.text import say
 from peakgate.device import stream as device_stream
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.launchable import GpuLaunchable
 from peakgate.measure.sampling import SamplingPlan
-
-from lab.clocks.page import NCU_LAUNCHES, SAMPLES
+from peakgate.run import ncu
+from peakgate.spec import catalogue
+from peakgate.spec.case import Case
 
 CASES = (
     *("transpose.smem_pad-2048-32x8", "transpose.hinted-2048-256x1", "transpose.smem-4096-16x16"),

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.write.files import table_line
-
 from lab.pages import ROOT, fill_page
+from peakgate.render.files import table_line
 
 PAGE = ROOT / "docs" / "explanation" / "sampling.md"
 RECORD = Path(__file__).with_name("clocks.json.xz")

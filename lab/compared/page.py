@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.text import percent as in_percent
-from peakgate.reports.write.files import table_line
-
 from lab.compared.study import SHORT_US
 from lab.pages import fill_page, percent, read_json
+from peakgate.base.text import percent as in_percent
+from peakgate.render.files import table_line
 
 FOLDER = Path(__file__).parent
 RECORD, PAGE = FOLDER / "h200.json", FOLDER / "README.md"

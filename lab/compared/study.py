@@ -21,14 +21,14 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
-from peakgate.core.files import write_whole
-from peakgate.core.verdict import Verdict
-from peakgate.reports.comparison.judge import compare
-from peakgate.reports.runs.frame import to_frame
-from peakgate.reports.runs.runfile import Run
 
 from lab.pages import ROOT
 from lab.records import whole_runs
+from peakgate.base.files import write_whole
+from peakgate.base.verdict import Verdict
+from peakgate.compare.judge import compare
+from peakgate.runfile.frame import to_frame
+from peakgate.runfile.saved import Run
 
 KEPT = (
     *("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/*-full.json.gz"),
@@ -45,7 +45,7 @@ SLOWED = (0.01, 0.02, 0.03, 0.05, 0.08, 0.12)
 SLOWED_EVERY = 20
 SHORT_US, LONG_US = 60.0, 100.0
 DRAWN_CASES = 60
-GPUS = "peakgate.reports.comparison.gpus"
+GPUS = "peakgate.compare.gpus"
 REFIT = "two GPUs, 0 others known, what is usual without the two"
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -8,12 +8,13 @@ from typing import Any
 import cupy
 import numpy as np
 import torch
-from peakgate.core.dtypes import unit_of_sums
+
 from peakgate.device import elements
 from peakgate.device.expected import exact_inputs
 from peakgate.family import TOLERANCES
 from peakgate.judge.correctness import bound_of, compare
 from peakgate.judge.magnitudes import Rounded, estimated
+from peakgate.spec.dtypes import unit_of_sums
 
 functional = torch.nn.functional
 Made = Callable[..., torch.Tensor]

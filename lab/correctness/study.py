@@ -31,10 +31,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from peakgate.core.dtypes import unit_of_sums
+
 from peakgate.family import TOLERANCES, tolerance_of_sums
 from peakgate.judge.correctness import bound_of, compare
 from peakgate.judge.magnitudes import Rounded, estimated, of_row
+from peakgate.spec.dtypes import unit_of_sums
 
 Array = Any
 Inputs = Sequence[Array]

@@ -14,13 +14,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peakgate.check import ncu
-from peakgate.core.errors import PeakgateError
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
-from peakgate.device.choose import open_device
-
 from lab.pages import ROOT
+from peakgate.base.errors import PeakgateError
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
+from peakgate.device.choose import open_device
+from peakgate.run import ncu
 
 LIMIT_S = 300.0
 CASES = {

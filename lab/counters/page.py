@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.check.ncu import STALLS
-from peakgate.reports.write.files import table_line
-
 from lab.counters.counters import CASES
 from lab.pages import fill_page, read_json
+from peakgate.render.files import table_line
+from peakgate.run.ncu import STALLS
 
 HERE = Path(__file__).parent
 PAGE = HERE / "README.md"

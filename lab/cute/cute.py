@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate import emulator
-from peakgate.core import git
-from peakgate.core.files import a_line_each, write_whole
-from peakgate.core.text import say
+
+import peakgate_emulator as emulator
+from peakgate.base import git
+from peakgate.base.files import a_line_each, write_whole
+from peakgate.base.text import say
 
 HERE = Path(__file__).resolve().parent
 RECORD = HERE / "cute.json"

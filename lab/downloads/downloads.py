@@ -13,9 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from peakgate.core.files import write_whole
-
 from lab.pages import ROOT, fill_page, read_json, table
+from peakgate.base.files import write_whole
 
 RECORD = Path(__file__).with_name("downloads.json")
 PAGE = ROOT / "docs" / "how-to" / "install.md"

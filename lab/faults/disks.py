@@ -22,9 +22,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.files import write_whole
-
 from lab.faults.small_project import Broken, Project, cases, left
+from peakgate.base.files import write_whole
 
 DISKS_KIB = (4, 8, 16, 24, 40)
 """None of them has room for all files of a run."""

@@ -20,10 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.files import write_whole
+from peakgate.base.files import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "lab" / "tests"), str(ROOT / "reports" / "tests")]
+sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
 import fuzz_readers  # noqa: E402  # a module of the tests
 

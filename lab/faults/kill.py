@@ -27,11 +27,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from peakgate.core.files import write_whole
-from peakgate.core.text import counted
-from peakgate.run import journal
-
 from lab.faults.small_project import LIMIT_S, SIZES, Broken, Project, cases, decided, left
+from peakgate.base.files import write_whole
+from peakgate.base.text import counted
+from peakgate.run import journal
 
 MOST_KILLS = 5
 """So often a run is killed, and each time resumed, before it may end."""
@@ -235,7 +234,7 @@ def children(process: int) -> list[int]:
 REPLACE = """
 import sys
 from pathlib import Path
-from peakgate.core.files import write_whole
+from peakgate.base.files import write_whole
 path, size = Path(sys.argv[1]), int(sys.argv[2])
 data = b"[" + b"2," * (size // 2) + b"2]"
 print("ready", flush=True)

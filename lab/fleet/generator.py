@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from peakgate.core.text import counted
 
 from lab.records import whole_runs
+from peakgate.base.text import counted
 
 KEPT = (
     *("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/*.json*"),

@@ -29,19 +29,19 @@ import dask
 import distributed
 import msgspec
 import numpy as np
-from peakgate.core.files import write_whole
-from peakgate.core.text import Progress, say
-from peakgate.core.verdict import ExitCode, Verdict
-from peakgate.reports.fleet import measure, task
-from peakgate.reports.fleet.archive import ProjectArchive
-from peakgate.reports.fleet.place import GpuPlace, thread_of
-from peakgate.reports.fleet.store import EXCLUSIVE, TOGETHER, FleetPlan, Store
-from peakgate.reports.runs.figures import computed
-from peakgate.reports.runs.runfile import ExtraInfo
 
 from lab.fleet import generator
 from lab.pages import ROOT
 from lab.records import unpack
+from peakgate.base.files import write_whole
+from peakgate.base.text import Progress, say
+from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.fleet import measure, task
+from peakgate.fleet.archive import ProjectArchive
+from peakgate.fleet.place import GpuPlace, thread_of
+from peakgate.fleet.store import EXCLUSIVE, TOGETHER, FleetPlan, Store
+from peakgate.runfile.figures import computed
+from peakgate.runfile.saved import ExtraInfo
 
 GATE_S = 1.0
 RUN = "lab/fleet/trial-*/exclusive/runs/*.json.xz"
@@ -170,7 +170,7 @@ def report(count: int, processes: int) -> list[Json]:
 
 CHILD = """
 import resource, sys
-from peakgate.reports.fleet import command
+from peakgate.fleet import command
 code = command.main("fleet", sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 sys.exit(code)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.core.errors import PeakgateError
-from peakgate.reports.comparison.resample import rate_at_most
 
 from lab.fleet.rates import FEW, HEALTHY, KNOWN, PEERS, POWER
 from lab.pages import ROOT, fill_page, percent, read_json, table
+from peakgate.base.errors import PeakgateError
+from peakgate.compare.resample import rate_at_most
 
 OVERHEAD = "overhead.json"
 TRIALS_SEEN = "trial-*/summary.json"

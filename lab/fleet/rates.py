@@ -20,14 +20,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
-from peakgate.core.verdict import ExitCode
-from peakgate.reports.fleet import statistics
 from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
 from lab.fleet import generator
 from lab.fleet.generator import FEW_CASES, MEASURED, SCENARIOS, SLOW_CASES, DrawnFleet
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
+from peakgate.base.verdict import ExitCode
+from peakgate.fleet import statistics
 
 SEED = 20261124
 SIZES = (8, 64, 1000, 10_000)

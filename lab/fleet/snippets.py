@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]  # PyYAML ships no type information
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.processes import end_group
-from peakgate.core.text import say
-from peakgate.core.verdict import ExitCode
-from peakgate.reports.fleet.store import newest
 
 from lab.pages import ROOT
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.processes import end_group
+from peakgate.base.text import say
+from peakgate.base.verdict import ExitCode
+from peakgate.fleet.store import newest
 
 PAGE = ROOT / "docs" / "how-to" / "fleet.md"
 ON_EMULATOR = ["--device", "cpu", "--out", "out"]

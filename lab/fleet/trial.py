@@ -28,13 +28,14 @@ from pathlib import Path
 from typing import Any
 
 import distributed
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.processes import end_group
-from peakgate.core.verdict import ExitCode
-from peakgate.reports.fleet import dataset, place
-from peakgate.reports.fleet.store import AGAIN, newest
-from peakgate.reports.fleet.task import CASE_MARK
+
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.processes import end_group
+from peakgate.base.verdict import ExitCode
+from peakgate.fleet import dataset, place
+from peakgate.fleet.store import AGAIN, newest
+from peakgate.fleet.task import CASE_MARK
 from peakgate.run import journal
 
 LIMIT_S = 600.0

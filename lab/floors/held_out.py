@@ -24,20 +24,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from msgspec import structs
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
-from peakgate.core.verdict import REGRESSIONS, ExitCode, Verdict
-from peakgate.judge.floors import load_floors
-from peakgate.reports.comparison import noise
-from peakgate.reports.comparison.resample import rate_at_most
-from peakgate.reports.floors import margins
-from peakgate.reports.floors.command import NOTABLE_SLOWDOWN, evidence_of, rounded_down
-from peakgate.reports.runs.frame import to_frame
-from peakgate.reports.runs.runfile import Run, load_run
 
 from lab.pages import table as markdown_table
 from lab.records import load_packed_run
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
+from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
+from peakgate.compare import noise
+from peakgate.compare.floors import margins
+from peakgate.compare.floors.command import NOTABLE_SLOWDOWN, evidence_of, rounded_down
+from peakgate.compare.resample import rate_at_most
+from peakgate.judge.floors import load_floors
+from peakgate.runfile.frame import to_frame
+from peakgate.runfile.saved import Run, load_run
 
 LAB = Path(__file__).resolve().parents[1]
 PAGE = LAB / "floors" / "README.md"

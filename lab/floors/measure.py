@@ -21,14 +21,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.case import Scale, Tier
-from peakgate.core import catalogue, config
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.verdict import ExitCode
-
 from lab import records
 from lab.injected import campaign, mutants
+from peakgate.base import config
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.verdict import ExitCode
+from peakgate.case import Scale, Tier
+from peakgate.spec import catalogue
 
 JUDGED = (ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED)
 LINES = "sessions.jsonl"

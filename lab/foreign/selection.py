@@ -28,9 +28,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from peakgate.build.compilers import cuda_folders, emulator_headers, nvrtc_headers
-from peakgate.build.sources import masked, source_text
-from peakgate.core.errors import PeakgateError
+from peakgate.base.errors import PeakgateError
+from peakgate.compile.compilers import nvrtc_headers
+from peakgate_emulator.headers import cuda_folders, emulator_headers
+from peakgate_emulator.sources import masked, source_text
 
 PER_REPOSITORY = 16
 FURTHER = 40

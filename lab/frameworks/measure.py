@@ -19,9 +19,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from peakgate.device.driver import gpu_count, gpu_name
-
 from lab.records import checked_out
+from peakgate.device.driver import gpu_count, gpu_name
 
 TESTS = Path(__file__).with_name("tests")
 PACKAGES = (

@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.verdict import REGRESSIONS, UNDECIDED
-from peakgate.device.call import NOT_TUNED
-from peakgate.reports.write.files import table_line
-
 from lab.pages import ROOT, fill_page, read_json
+from peakgate.base.verdict import REGRESSIONS, UNDECIDED
+from peakgate.callables.call import NOT_TUNED
+from peakgate.render.files import table_line
 
 HERE = Path(__file__).parent
 HOW_TO = ROOT / "docs" / "how-to"

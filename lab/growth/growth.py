@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.core.files import write_whole
 
 from lab.pages import ROOT, fill_page, read_json, table
 from lab.records import checked_out
+from peakgate.base.files import write_whole
 
 HERE = Path(__file__).resolve().parent
 RECORDS = (HERE / "growth.json", HERE / "growth-gpu.json")
@@ -45,7 +45,7 @@ FLEET_CASES = 179
 FLEET = """
 import sys, time
 import numpy as np
-from peakgate.reports.fleet import analysis, dataset
+from peakgate.fleet import analysis, dataset
 gpus, cases = int(sys.argv[1]), int(sys.argv[2])
 rng = np.random.default_rng(1)
 times = 100 * np.exp(rng.normal(0, 0.002, (gpus, cases)))
@@ -96,7 +96,7 @@ def reports(archive: Callable[[Path, int, int], Path], measure: Measure) -> list
 def on_gpu(out: Path, counts: Iterable[int]) -> list[Point]:
     """Points of `bench` with so many cases of the gate tier, and of the `ab` whose folders are in ``out``."""
     from peakgate.case import Scale, Tier  # noqa: PLC0415  (the page needs no families)
-    from peakgate.core import catalogue  # noqa: PLC0415
+    from peakgate.spec import catalogue  # noqa: PLC0415
 
     listed = [case.id for case in catalogue.cases(Scale.BENCH, Tier.GATE)]
     found: list[Point] = []

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "reports" / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
 from synthetic_runs import document, save  # noqa: E402  # the repository is no installed package
 

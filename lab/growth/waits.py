@@ -21,12 +21,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.case import Scale, Tier
-from peakgate.core import catalogue, config
-from peakgate.core.files import CACHE_VARIABLE, cache_folder, write_whole
-
 from lab.injected.campaign import VERDICTS, copied
 from lab.records import checked_out
+from peakgate.base import config
+from peakgate.base.files import CACHE_VARIABLE, cache_folder, write_whole
+from peakgate.case import Scale, Tier
+from peakgate.spec import catalogue
 
 KERNEL = re.compile(r"__global__[^;{]*\{", re.DOTALL)
 INSTRUCTION = '\n    asm volatile("pmevent {};");'

@@ -19,15 +19,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.case import Case, Scale
-from peakgate.core.catalogue import module_at
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
+from lab.pages import ROOT, fill_page, read_json
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
 from peakgate.device.choose import open_device
 from peakgate.measure.sampling import SamplingPlan
-from peakgate.reports.write.files import table_line
-
-from lab.pages import ROOT, fill_page, read_json
+from peakgate.render.files import table_line
+from peakgate.spec.case import Case, Scale
+from peakgate.spec.catalogue import module_at
 
 HERE = Path(__file__).parent
 PAGE, RECORD = HERE / "README.md", HERE / "turns.json"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.runs.frame import HISTORY_COLUMNS
+
+from peakgate.compare.noise import Floats
+from peakgate.runfile.frame import HISTORY_COLUMNS
 
 START = pd.Timestamp(2026, 1, 1, tz="UTC")
 

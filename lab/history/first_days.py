@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.core.files import write_whole
-from peakgate.core.verdict import Verdict
-from peakgate.reports.history.columns import SHORTEST
-from peakgate.reports.history.series import history
-from peakgate.reports.history.trend import find_trend
-from peakgate.reports.runs.frame import HISTORY_COLUMNS, to_frame
-from peakgate.reports.runs.runfile import load_run
-from peakgate.reports.write.files import table_line
 
 from lab.history.drawn import frame_of
 from lab.pages import percent
+from peakgate.base.files import write_whole
+from peakgate.base.verdict import Verdict
+from peakgate.compare.history.columns import SHORTEST
+from peakgate.compare.history.series import history
+from peakgate.compare.history.trend import find_trend
+from peakgate.render.files import table_line
+from peakgate.runfile.frame import HISTORY_COLUMNS, to_frame
+from peakgate.runfile.saved import load_run
 
 CASES, SESSIONS, STEPPED = 60, 30, 6
 RUNS = Path("baselines/nvidia-h200/runs")

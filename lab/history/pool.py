@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.core.files import write_whole
-from peakgate.core.text import counted, say
-from peakgate.core.verdict import Verdict
-from peakgate.reports import change_points, trend
-from peakgate.reports.history.changes import Cause
-from peakgate.reports.runs.frame import to_frame
 
 from lab import records
 from lab.pages import percent, read_json
+from peakgate.base.files import write_whole
+from peakgate.base.text import counted, say
+from peakgate.base.verdict import Verdict
+from peakgate.compare.history.changes import Cause
+from peakgate.reports import change_points, trend
+from peakgate.runfile.frame import to_frame
 
 HERE = Path(__file__).parent
 GATES = (

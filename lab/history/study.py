@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.core.files import write_whole
-from peakgate.core.verdict import Verdict
-from peakgate.reports.comparison.noise import Floats
-from peakgate.reports.comparison.resample import rate_at_most
-from peakgate.reports.history.changes import Cause, ChangePoint, find_changes
-from peakgate.reports.history.series import history
-from peakgate.reports.history.trend import find_trend
-from peakgate.reports.runs.runfile import load_run
 
 from lab.history import first_days, pool
 from lab.history.drawn import frame_of
 from lab.pages import fill_page, read_json, table
+from peakgate.base.files import write_whole
+from peakgate.base.verdict import Verdict
+from peakgate.compare.history.changes import Cause, ChangePoint, find_changes
+from peakgate.compare.history.series import history
+from peakgate.compare.history.trend import find_trend
+from peakgate.compare.noise import Floats
+from peakgate.compare.resample import rate_at_most
+from peakgate.runfile.saved import load_run
 
 CASES, SESSIONS = 200, 35
 AGES = (5, 10, 15, 20, 25)

@@ -20,9 +20,10 @@ import frames
 import histories
 import noise
 import pandas as pd
-import peakgate.reports
 from histories import History, Plan
 from settings import SETTINGS, Setting, wanted
+
+import peakgate.reports
 
 COLUMNS = ("group", "setting", "metric", "count", "of", "rate", "low95", "high95", "wanted", "met", "cpu_s")
 CALLED_SLOWER = ("SLOWER", "UNCONFIRMED")

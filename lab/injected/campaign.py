@@ -18,15 +18,15 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from peakgate.case import Scale, Tier
-from peakgate.core import catalogue, config
-from peakgate.core.config import Project
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.verdict import ExitCode
-
 from lab.injected import mutants
 from lab.injected.record import MUTANTS, SCHEMA, Experiment, read_json
+from peakgate.base import config
+from peakgate.base.config import Project
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.verdict import ExitCode
+from peakgate.case import Scale, Tier
+from peakgate.spec import catalogue
 
 PROJECT = Path(__file__).with_name("project")
 steps = catalogue.module_at(PROJECT / "kernels" / "steps" / "family.py")

@@ -15,13 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
-from peakgate.core.verdict import ExitCode, Verdict
-from peakgate.reports.ab.record import AbRecord, Process, load_record, timed
-from peakgate.reports.ab.schedule import Phase
-from peakgate.reports.runs.runfile import Run
 
 from lab.injected.campaign import TIMING, VERDICTS
 from lab.injected.record import (
@@ -34,6 +27,13 @@ from lab.injected.record import (
     read_json,
     write_times,
 )
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
+from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.compare.ab.record import AbRecord, Process, load_record, timed
+from peakgate.compare.ab.schedule import Phase
+from peakgate.runfile.saved import Run
 
 GROUND_TRUTH = "ground_truth.json"
 TIMES = {Experiment.SAME: Experiment.SAME_PAIRS, Experiment.STEPS: Experiment.PAIRS}

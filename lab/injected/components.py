@@ -29,15 +29,15 @@ from typing import Any
 import cupy
 import numpy as np
 import pandas as pd
+
+from lab.injected.campaign import steps
 from peakgate.case import Scale, Tier
-from peakgate.core import catalogue
 from peakgate.device import gpu
 from peakgate.device import stream as module
 from peakgate.device.stream import SampleStream
 from peakgate.measure.data import random_offsets
 from peakgate.measure.sampling import SamplingPlan
-
-from lab.injected.campaign import steps
+from peakgate.spec import catalogue
 
 COLUMNS = ["process", "way", "kernel", "group", "batch", "clock_mhz", "times_ns"]
 COPIES = {

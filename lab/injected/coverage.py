@@ -20,19 +20,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
-from peakgate.core.verdict import ExitCode
-from peakgate.reports.ab.decide import INTERVAL_TAIL, CaseStatus, decide, half_width, interval
-from peakgate.reports.ab.schedule import looks
-from peakgate.reports.comparison.noise import MAD_TO_SD, Floats
-from peakgate.reports.runs.frame import records
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
 from lab.injected.record import Experiment, read_json, read_times
 from lab.injected.resample import Medians, Pairing, as_screened, medians, unchanged
 from lab.pages import table
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
+from peakgate.base.verdict import ExitCode
+from peakgate.compare.ab.decide import INTERVAL_TAIL, CaseStatus, decide, half_width, interval
+from peakgate.compare.ab.schedule import looks
+from peakgate.compare.noise import MAD_TO_SD, Floats
+from peakgate.runfile.frame import records
 
 COVERAGE = "coverage.json"
 GATES = 200

@@ -14,19 +14,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from peakgate.build.cubin import Resources
-from peakgate.case import Case, Scale, Tier
-from peakgate.core import catalogue, config
-from peakgate.core.config import Project
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.verdict import ExitCode
-from peakgate.reports.ab.causes import ExplainedSide, FindingCause, MachineCode
-from peakgate.reports.ab.explain import SIDES_FILE, Explained, KnownSide, compared
-
 from lab.injected import mutants
 from lab.injected.campaign import compared as measured
 from lab.injected.record import read_json
+from peakgate.base import config
+from peakgate.base.config import Project
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.verdict import ExitCode
+from peakgate.case import Case, Scale, Tier
+from peakgate.compare.ab.causes import ExplainedSide, FindingCause, MachineCode
+from peakgate.compare.ab.explain import SIDES_FILE, Explained, KnownSide, compared
+from peakgate.compile.cubin import Resources
+from peakgate.spec import catalogue
 
 FIGURES = "explained.json"
 EXPECTED: Mapping[str, FindingCause] = {

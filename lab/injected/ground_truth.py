@@ -15,15 +15,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from lab.injected.campaign import steps
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.verdict import ExitCode
 from peakgate.case import Case, Role
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.verdict import ExitCode
 from peakgate.device.choose import open_device
 from peakgate.device.interface import Device
 from peakgate.measure.sampling import SamplingPlan
-
-from lab.injected.campaign import steps
 
 LAUNCHES = 15
 PLAN = SamplingPlan(min_samples=96, max_samples=96, budget_us=math.inf)

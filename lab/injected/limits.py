@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from peakgate.core.errors import PeakgateError
 
 from lab.pages import table
+from peakgate.base.errors import PeakgateError
 
 COMPONENTS = "components.csv.xz"
 KERNELS = {

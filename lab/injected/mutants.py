@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
-from peakgate.build.cubin import source_files
+
+from peakgate.base import records
+from peakgate.base.config import Project
+from peakgate.base.errors import PeakgateError
+from peakgate.base.files import write_whole
+from peakgate.base.records import Filled
+from peakgate.base.verdict import Verdict
 from peakgate.case import Case
-from peakgate.core import records
-from peakgate.core.config import Project
-from peakgate.core.errors import PeakgateError
-from peakgate.core.files import write_whole
-from peakgate.core.records import Filled
-from peakgate.core.verdict import Verdict
+from peakgate.compile.cubin import source_files
 
 LIST = Path(__file__).with_name("slowdown-mutants.toml")
 

@@ -14,12 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.verdict import ExitCode, Verdict
-from peakgate.measure.sampling import CONTROLLED_BELOW_US
-from peakgate.reports.ab import decide
-from peakgate.reports.ab.schedule import PAIRS_ALPHA
-from peakgate.reports.comparison.resample import rate_at_most
 
 from lab.injected import coverage, limits, rates
 from lab.injected.record import (
@@ -34,6 +28,12 @@ from lab.injected.record import (
 )
 from lab.injected.resample import Medians, Pairing, medians
 from lab.pages import open_page, percent, table
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.compare.ab import decide
+from peakgate.compare.ab.schedule import PAIRS_ALPHA
+from peakgate.compare.resample import rate_at_most
+from peakgate.measure.sampling import CONTROLLED_BELOW_US
 
 GATES = 1000
 EXPLAINED = "explained.json"

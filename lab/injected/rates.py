@@ -1,4 +1,4 @@
-"""False-positive rate and power of the rule of ``ab`` (``reports.ab.decide``) on measured processes; pure."""
+"""False-positive rate and power of the rule of ``ab`` (``compare.ab.decide``) on measured processes; pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from peakgate.core.verdict import ExitCode, Verdict
-from peakgate.reports.ab.decide import CaseStatus, decide, hodges_lehmann, moved_together
-from peakgate.reports.ab.schedule import looks
-from peakgate.reports.comparison.judge import FEWEST_CASES_FOR_SUITE
-from peakgate.reports.comparison.noise import Floats
 
 from lab.injected.record import Cell, Gate, cell_of
 from lab.injected.resample import Medians, Pairing, as_screened, changed, unchanged
+from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.compare.ab.decide import CaseStatus, decide, hodges_lehmann, moved_together
+from peakgate.compare.ab.schedule import looks
+from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE
+from peakgate.compare.noise import Floats
 
 SCREENING_PAIRS, CONFIRMING_PAIRS = 10, 20
 """The defaults of ``ab``."""

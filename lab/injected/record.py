@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
-from peakgate.core.errors import PeakgateError
 
 from lab import records
+from peakgate.base.errors import PeakgateError
 
 SCHEMA = 1
 FACTS, MUTANTS = "injected.json", "mutants.json"
 STEP = re.compile(r"steps\.[a-z_]+-(?P<duration>\d+)us-(?P<share>\d+)pm-\d+")
 COLUMNS = ["stage", "pair", "side", "case", "time_us", "control_us"]
-"""Of a process and case, in the order they were measured: what ``ab.record.Timed`` has of it."""
+"""Of a process and case, in the order they were measured: what ``compare.ab.record.Timed`` has of it."""
 
 Form = TypeVar("Form")
 

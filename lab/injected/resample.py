@@ -11,10 +11,11 @@ from enum import Enum
 
 import numpy as np
 import pandas as pd
-from peakgate.reports.ab import decide
-from peakgate.reports.ab.record import Timed, compared_us
-from peakgate.reports.ab.schedule import Phase, Side
-from peakgate.reports.comparison.noise import Floats
+
+from peakgate.compare.ab import decide
+from peakgate.compare.ab.record import Timed, compared_us
+from peakgate.compare.ab.schedule import Phase, Side
+from peakgate.compare.noise import Floats
 
 
 @dataclass(frozen=True, slots=True)

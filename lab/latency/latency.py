@@ -17,7 +17,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from peakgate.core.files import write_whole
+from peakgate.base.files import write_whole
 
 STARTS, KERNELS = 15, 100
 PEAKGATE = (sys.executable, "-P", "-m", "peakgate")

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.write.files import table_line
-
 from lab.pages import fill_page, read_json
+from peakgate.render.files import table_line
 
 HERE = Path(__file__).parent
 PAGE = HERE / "README.md"

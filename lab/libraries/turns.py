@@ -25,16 +25,16 @@ from typing import Any
 import cupy
 import torch
 from cupy.cuda import cub
-from peakgate.core.case import Case, Scale
-from peakgate.core.catalogue import module_at
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
-from peakgate.device.choose import open_device
-from peakgate.device.launchable import GpuLaunchable
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lab.libraries.page import OURS
 from lab.pages import ROOT
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
+from peakgate.device.choose import open_device
+from peakgate.device.launchable import GpuLaunchable
+from peakgate.spec.case import Case, Scale
+from peakgate.spec.catalogue import module_at
 
 FLUSHED_BYTES = 192 << 20
 Function = Callable[[], Any]

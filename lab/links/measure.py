@@ -18,12 +18,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from lab.pages import fill_page, percent, read_json, table
 from peakgate.device.driver import gpu_count, gpu_name, gpu_uuid, slug
 from peakgate.run.marker import too_few
 
-from lab.pages import fill_page, percent, read_json, table
-
-BENCH = Path(__file__).parents[2] / "suite" / "tests" / "links" / "bench_links.py"
+BENCH = Path(__file__).parents[2] / "tests" / "data" / "links" / "bench_links.py"
 RECORD = Path(__file__).with_name("h200-2.json")
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "several-gpus.md"
 ONCE = "    communicator.allReduce(*arrays, nccl.NCCL_SUM, stream)\n"

@@ -21,9 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.files import write_whole
-
 from lab.records import checked_out
+from peakgate.base.files import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -77,22 +76,19 @@ def main() -> int:
 
 def _try(scratch: Path, number: int, mutant: dict[str, Any]) -> int:
     """The exit code of pytest with the mutant: 1 where a test fails."""
-    package = scratch / str(number) / "peakgate"
-    without = shutil.ignore_patterns("__pycache__", "tests")
-    shutil.copytree(ROOT / "suite", package, ignore=without)
-    shutil.copytree(ROOT / "reports", package / "reports", ignore=without)
-    room, _, inside = mutant["file"].partition("/")
+    copy = scratch / str(number) / "src"
+    shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     if mutant["old"]:
-        (package / ("" if room == "suite" else room) / inside).write_text(mutated(mutant), encoding="utf-8")
+        (copy.parent / mutant["file"]).write_text(mutated(mutant), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--basetemp"]
-    command += [str(package.parent / "temporary"), *mutant["tests"]]
-    environment = os.environ | {"PYTHONPATH": str(package.parent)}
+    command += [str(copy.parent / "temporary"), *mutant["tests"]]
+    environment = os.environ | {"PYTHONPATH": str(copy)}
     try:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
         return 1
     finally:
-        shutil.rmtree(package.parent)
+        shutil.rmtree(copy.parent)
     if done.returncode not in (0, 1):
         raise RuntimeError(f"{mutant['name']}: {done.stdout.decode(errors='replace')[-1000:]}")
     return done.returncode

@@ -37,11 +37,11 @@ from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
-from peakgate.core.files import write_whole
 
 from lab.mutation.expressions import Mutant, mutants
 from lab.pages import ROOT, fill_page, percent, read_json, table
 from lab.records import checked_out
+from peakgate.base.files import write_whole
 
 HERE = Path(__file__).resolve().parent
 RECORD, EXPLAINED = HERE / "mutation.json", HERE / "survivors.toml"
@@ -57,43 +57,37 @@ BROKEN = 3
 MOST_BYTES = 4 << 30
 
 MODULES = (
-    *("core/verdict", "judge/activity", "judge/correctness", "judge/floors", "judge/gate", "judge/magnitudes"),
-    *("judge/metrics", "judge/occupancy", "judge/waivers", "reports/comparison/judge"),
-    *("reports/comparison/evidence", "reports/comparison/noise", "reports/comparison/resample"),
-    *("reports/gate/protect", "reports/gate/changes", "reports/gate/acknowledged", "reports/gate/command"),
-    *("reports/gate/links", "reports/gate/trees"),
+    *("base/verdict", "judge/activity", "judge/correctness", "judge/floors", "judge/gate", "judge/magnitudes"),
+    *("judge/metrics", "judge/occupancy", "judge/waivers", "compare/judge"),
+    *("compare/evidence", "compare/noise", "compare/resample"),
+    *("review/protect", "review/changes", "judge/acknowledged", "review/command"),
+    *("review/links", "review/trees"),
     *(
-        "reports/ab/changed",
-        "reports/ab/decide",
-        "reports/history/scan",
-        "reports/history/trend",
-        "reports/floors/command",
+        "compare/ab/changed",
+        "compare/ab/decide",
+        "compare/history/scan",
+        "compare/history/trend",
+        "compare/floors/command",
     ),
-    *("measure/refill", "measure/sampling", "check/resources/baseline", "run/identity", "run/readable", "run/terms"),
+    *(
+        "measure/refill",
+        "measure/sampling",
+        "inspect/resources/baseline",
+        "run/identity",
+        "run/readable",
+        "spec/contract",
+    ),
 )
-TESTS = {
-    "suite": (
-        *("activity", "base", "baseline", "check_gpu_build", "correctness", "data", "family", "figures", "gate"),
-        *("limits", "magnitudes", "narrow_types", "occupancy", "refill", "remeasure", "resources", "sampling"),
-        *("readable", "session", "several_gpus", "state", "table", "terms", "waivers"),
-    ),
-    "reports": (
-        *(
-            "ab_changed",
-            "ab_decide",
-            "ab_look",
-            "ab_schedule",
-            "ab_screening",
-            "ab_verdicts",
-            "compare",
-            "compare_figures",
-        ),
-        *("compare_gpus", "compare_properties", "compare_verdicts", "evidence", "floors", "frame"),
-        *("gate_links", "gate_steps", "trend_findings"),
-        *("history_changes", "history_gpus", "history_series", "history_trend", "margins", "noise", "protect"),
-        *("protect_rules", "reasons", "resample", "scan", "selftest"),
-    ),
-}
+TESTS = (
+    *("ab_changed", "ab_decide", "ab_look", "ab_schedule", "ab_screening", "ab_verdicts", "activity"),
+    *("base", "baseline", "check_gpu_build", "compare", "compare_figures", "compare_gpus"),
+    *("compare_properties", "compare_verdicts", "correctness", "data", "evidence", "family", "figures"),
+    *("floors", "frame", "gate", "gate_links", "gate_steps", "history_changes", "history_gpus"),
+    *("history_series", "history_trend", "limits", "magnitudes", "margins", "narrow_types", "noise"),
+    *("occupancy", "protect", "protect_rules", "readable", "reasons", "refill", "remeasure", "resample"),
+    *("resources", "sampling", "scan", "selftest", "session", "several_gpus", "state", "table", "terms"),
+    *("trend_findings", "waivers"),
+)
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "--capture=sys", "--tb=no")
 AHEAD = {"peakgate", "numpy", "pandas", "scipy", "rich", "matplotlib", "hypothesis", "cupy"}
 """Packages that tests import late; imported before the forks, not by each."""
@@ -399,12 +393,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     chosen = options.modules
     modules = [module for module in MODULES if not chosen or module in chosen]
-    rooms = {"reports" if module.startswith("reports/") else "suite" for module in modules}
     tests = [
-        str(path.relative_to(ROOT))
-        for room in rooms
-        for name in TESTS[room]
-        for path in sorted((ROOT / room / "tests").glob(f"test_{name}.py"))
+        str(path.relative_to(ROOT)) for name in TESTS for path in sorted((ROOT / "tests").glob(f"*/test_{name}.py"))
     ]
     with tempfile.TemporaryDirectory() as scratch:
         forks = Forks(modules, Path(scratch), checked_out(), options.every)

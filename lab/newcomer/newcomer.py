@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-NARROW = Path(__file__).parents[2] / "suite" / "tests" / "narrow"
+NARROW = Path(__file__).parents[2] / "tests" / "data" / "narrow"
 PROJECTS = {path.name: path for path in (*Path(__file__).with_name("projects").iterdir(), NARROW)}
 SLOWER = {
     "sgemm": ("kernels/sgemm/shared.cu", "start < k;", "start < k + k / 50;"),

@@ -14,15 +14,14 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from peakgate.build.cubin import source_files
-from peakgate.build.sources import source_text
-from peakgate.check.emulate import builds, check_case
-from peakgate.check.mutants import Mutant, mutants
-from peakgate.core import config
-from peakgate.core.case import Case
-from peakgate.core.errors import RefusedSize
-from peakgate.core.files import a_line_each, write_whole
-from peakgate.emulator import KernelBuildError
+from peakgate.base import config
+from peakgate.base.errors import BuildError, RefusedSize
+from peakgate.base.files import a_line_each, write_whole
+from peakgate.compile.cubin import source_files
+from peakgate.inspect.emulate import builds, check_case
+from peakgate.inspect.mutants import Mutant, mutants
+from peakgate.spec.case import Case
+from peakgate_emulator.sources import source_text
 
 HERE = Path(__file__).resolve().parent
 FAMILY = "hgemm"
@@ -99,7 +98,7 @@ def _found(stage: str, mutant: Mutant) -> str | None:
                         return f"{findings[0].kind}, {problem.id}"
             except RefusedSize:
                 continue
-            except KernelBuildError:
+            except BuildError:
                 return NO_PROGRAM
     return None
 

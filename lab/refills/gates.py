@@ -17,9 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
-from peakgate.core.verdict import ExitCode
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
+from peakgate.base.verdict import ExitCode
 
 TIMEOUT_S = 120
 

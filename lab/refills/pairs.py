@@ -14,15 +14,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from peakgate.base.errors import PeakgateError, refused
+from peakgate.base.files import write_whole
+from peakgate.base.verdict import ExitCode
 from peakgate.case import Case, Tier
-from peakgate.core import catalogue
-from peakgate.core.errors import PeakgateError, refused
-from peakgate.core.files import write_whole
-from peakgate.core.verdict import ExitCode
 from peakgate.device.choose import open_device
 from peakgate.device.interface import Device, Witness
 from peakgate.measure.refill import Contents
 from peakgate.measure.sampling import REPEATED
+from peakgate.spec import catalogue
 
 KERNELS, PAIRS = 10, 40
 T_95 = 2.02

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from peakgate.build.sass import SassInstruction, disassemble
+from peakgate.compile.sass import SassInstruction, disassemble
 
 OPERAND = re.compile(r"^-?\|?R(\d+)")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from peakgate.reports.pages.markers import inside, read_document
 
+from kernels.ladder.markers import inside, read_document
 from lab.pages import fill_page, table
 
 HERE = Path(__file__).parent

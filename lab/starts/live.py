@@ -13,13 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.files import write_whole
-from peakgate.device.driver import gpu_name, gpu_uuid
-
 from lab.growth.waits import WAITS
 from lab.injected.campaign import VERDICTS
 from lab.pages import read_json, table
 from lab.records import checked_out
+from peakgate.base.files import write_whole
+from peakgate.device.driver import gpu_name, gpu_uuid
 
 HERE = Path(__file__).parent
 SHOWN = ("verdict", "counts", "smallest_detectable_change_percent", "stopped")

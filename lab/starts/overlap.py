@@ -21,11 +21,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from peakgate.measure.sampling import SamplingPlan
-
 from lab.pages import fill_page, read_json, table
 from lab.starts import live, rates
 from lab.starts.replicates import layout, pairs, spreads
+from peakgate.measure.sampling import SamplingPlan
 
 SIZES = {"64KiB": 64 << 10, "8MiB": 8 << 20, "64MiB": 64 << 20, "512MiB": 512 << 20}
 """Bytes of the device-to-device copies that are timed: 3 to 250 microseconds on an H200."""
@@ -97,6 +96,7 @@ def steps() -> dict[str, Any]:
 def disturbance() -> dict[str, Any]:
     """Medians of batches of timed copies: alone, beside contexts that come and go, an idle context, and imports."""
     import cupy  # noqa: PLC0415  (the other parts' processes are to find the GPU free)
+
     from peakgate.device.stream import SampleStream  # noqa: PLC0415
 
     stream = SampleStream(64 << 20, 6)

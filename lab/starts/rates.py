@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from peakgate.core.files import write_whole
-from peakgate.reports.ab.decide import CaseStatus, decide
-from peakgate.reports.ab.schedule import looks
-from peakgate.reports.comparison.noise import Floats
 
 from lab.injected.rates import CONFIRMING_PAIRS, SCREENING_PAIRS, gate_pairs
 from lab.injected.resample import as_screened, shuffled
 from lab.pages import read_json, table
 from lab.starts.replicates import PAIR_RECORDS, read
+from peakgate.base.files import write_whole
+from peakgate.compare.ab.decide import CaseStatus, decide
+from peakgate.compare.ab.schedule import looks
+from peakgate.compare.noise import Floats
 
 RATES = Path(__file__).with_name("rates.json")
 GATES = 1000

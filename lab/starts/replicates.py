@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.core import catalogue
-from peakgate.core.case import Case, Scale, Tier
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
-from peakgate.reports.ab.record import Timed, compared_us
-from peakgate.reports.comparison.noise import Floats
 
 from lab.growth.waits import numbered
 from lab.pages import table
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
+from peakgate.compare.ab.record import Timed, compared_us
+from peakgate.compare.noise import Floats
+from peakgate.spec import catalogue
+from peakgate.spec.case import Case, Scale, Tier
 
 CASES = (
     *("sgemm.split_k-256", "sgemm.cublas-256", "sgemm.double_buffer-256", "sgemm.warp_tiled-256"),
@@ -88,7 +88,6 @@ def sources() -> Iterator[None]:
 
 def process(seed: int) -> list[Row]:
     """One process's times of every case; first an entry that names no case. Nothing where stdin gives no turn."""
-    from peakgate.core.case import Array  # noqa: PLC0415  (the parent needs no device)
     from peakgate.device.gpu import GpuDevice  # noqa: PLC0415
     from peakgate.device.interface import KernelLaunchable  # noqa: PLC0415
     from peakgate.device.launchable import GpuLaunchable  # noqa: PLC0415
@@ -97,6 +96,7 @@ def process(seed: int) -> list[Row]:
     from peakgate.run.ab_process import OtherBuilds  # noqa: PLC0415
     from peakgate.run.session import Session  # noqa: PLC0415
     from peakgate.run.turns import in_turns  # noqa: PLC0415
+    from peakgate.spec.case import Array  # noqa: PLC0415  (the parent needs no device)
 
     class Noting(GpuDevice):
         """A device that notes where it places the arrays of a batch."""

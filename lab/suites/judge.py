@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from peakgate.build.sources import kernels, source_text
-from peakgate.core.files import a_line_each, write_whole
-
 from lab.pages import read_json
 from lab.suites import selection
 from lab.suites.program import Outcome, launch_of, outcome
+from peakgate.base.files import a_line_each, write_whole
+from peakgate_emulator.sources import kernels, source_text
 
 HERE = Path(__file__).resolve().parent
 COMMITS = {

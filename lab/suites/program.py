@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate import emulator
-from peakgate.build.sources import masked, read_sources
-from peakgate.check.emulate import schedules
-from peakgate.core.errors import PeakgateError
-from peakgate.core.files import write_whole
-from peakgate.emulator import GivenArgument, KernelBuildError, KernelDefect, Pointing
+
+import peakgate_emulator as emulator
+from peakgate.base.errors import PeakgateError
+from peakgate.base.files import write_whole
+from peakgate.inspect.emulate import schedules
+from peakgate_emulator import GivenArgument, KernelDefect, Pointing
+from peakgate_emulator.sources import masked, read_sources
 
 HERE = Path(__file__).resolve().parent
 LIMIT_S = 300
@@ -178,7 +179,7 @@ class _Device:
             kernel.launch(grid, block, given, shared_bytes=shared, schedule=self.schedule)
         except KernelDefect as defect:
             self.end(kinds=sorted({each.kind.words for each in defect.defects}), first=str(defect.defects[0])[:300])
-        except (KernelBuildError, PeakgateError) as error:
+        except emulator.EmulatorError as error:
             self.end(refused=str(error).splitlines()[0][:300])
 
     def end(self, **answer: Any) -> None:

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peakgate.build.cubin import Cubin, cubin
-from peakgate.core.case import Stage
-from peakgate.core.files import write_whole
-from peakgate.core.text import say
 
 from lab.pages import ROOT
+from peakgate.base.files import write_whole
+from peakgate.base.text import say
+from peakgate.compile.cubin import Cubin, cubin
+from peakgate.spec.case import Stage
 
-sys.path.insert(0, str(ROOT / "suite" / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
 from matrix_forms import GroupForm, Matrix, WarpForm, drawn, group_source, stored, warp_source
 
@@ -120,6 +120,7 @@ def machine_code(source: Path, capability: tuple[int, int]) -> Cubin:
 def on_gpu(source: str, forms: Sequence[Form]) -> dict[str, Matrix]:
     """The products by the GPU at hand."""
     import cupy  # noqa: PLC0415  (the comparison needs none)
+
     from peakgate.device.choose import open_device  # noqa: PLC0415
 
     device, _ = open_device("gpu")
@@ -140,7 +141,7 @@ def on_gpu(source: str, forms: Sequence[Form]) -> dict[str, Matrix]:
 
 def in_emulator(source: str, forms: Sequence[Form]) -> dict[str, Matrix]:
     """The products by the emulator."""
-    from peakgate import emulator  # noqa: PLC0415  (a GPU's machine need not have its compiler)
+    import peakgate_emulator as emulator  # noqa: PLC0415  (a GPU's machine need not have its compiler)
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "products.cu"

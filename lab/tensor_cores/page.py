@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from peakgate.reports.write.files import table_line
-
 from lab.pages import fill_page, read_json
+from peakgate.render.files import table_line
 
 HERE = Path(__file__).parent
 PAGE, RECORD = HERE / "README.md", HERE / "forms.json"

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from peakgate.core.files import write_whole
+from peakgate.base.files import write_whole
 
 SOURCE = Path(__file__).with_name("bench_kernels.py")
 

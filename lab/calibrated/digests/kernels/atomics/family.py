@@ -1,6 +1,7 @@
 """Atomics in shared and global memory whose result does not depend on their order."""
 
 import numpy as np
+
 from peakgate.family import In, InOut, Value, kernel
 
 START = 77

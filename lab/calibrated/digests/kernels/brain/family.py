@@ -1,6 +1,7 @@
 """bfloat16, as its bits: conversion, addition, fused multiply-add."""
 
 import numpy as np
+
 from peakgate.family import In, Out, Value, kernel
 
 

@@ -1,6 +1,7 @@
 """Cooperative groups: tiles of 16, reductions, scans, shuffles, votes, coalesced threads."""
 
 import numpy as np
+
 from peakgate.family import In, Out, Value, kernel
 
 

@@ -1,6 +1,7 @@
 """float16: fused multiply-add, pairs, comparisons, square root, conversions."""
 
 import numpy as np
+
 from peakgate.family import In, Out, Value, kernel
 
 

@@ -1,6 +1,7 @@
 """fp8: float to E4M3 and E5M2, saturating, and back."""
 
 import numpy as np
+
 from peakgate.family import In, Out, Value, kernel
 
 

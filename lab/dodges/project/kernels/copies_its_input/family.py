@@ -1,4 +1,5 @@
 from contracts import DOUBLED
+
 from peakgate.family import family, kernel
 
 CONTRACT = DOUBLED | {"reference": lambda xp, x: x + 1e-3 * xp.sin(x)}

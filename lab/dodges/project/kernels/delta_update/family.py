@@ -1,6 +1,7 @@
 """c = a b in float32: is an answer brought up to date where few inputs changed?"""
 
 from contracts import TILED_PRODUCT
+
 from peakgate.family import In, Out, Value, family, kernel, launch
 
 WORK = {term: TILED_PRODUCT[term] for term in TILED_PRODUCT.keys() - {"arguments", "grid", "block"}}

@@ -1,4 +1,5 @@
 from contracts import MEANS
+
 from peakgate.family import family, kernel
 
 CONTRACT = MEANS | {"sizes": [(6144, 1024)]}

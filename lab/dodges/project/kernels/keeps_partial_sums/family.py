@@ -1,4 +1,5 @@
 from contracts import BLOCK
+
 from peakgate.family import In, Out, Temp, Value, family, kernel, launch
 
 BLOCKS = 528

@@ -1,4 +1,5 @@
 from contracts import BLOCK
+
 from peakgate.family import InOut, Value, family, kernel
 
 CONTRACT = {

@@ -1,6 +1,7 @@
 """c = a b in float32: is a product worked out by tensor cores in half precision?"""
 
 from contracts import TILED_PRODUCT
+
 from peakgate.family import family, kernel
 
 FAMILY = family(

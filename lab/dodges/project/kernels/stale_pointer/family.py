@@ -1,6 +1,7 @@
 """c = a b in float32: is an answer copied from where an earlier launch wrote it?"""
 
 from contracts import TILED_PRODUCT
+
 from peakgate.family import family, kernel
 
 FAMILY = family(

@@ -1,0 +1,300 @@
+"""The settings of a project: ``[tool.peakgate]`` of its pyproject.toml, or the top level of its peakgate.toml.
+
+::
+
+    [tool.peakgate]
+    kernels = "kernels"            # a folder per family, each with a family.py
+    benchmarks = ["benchmarks"]    # pytest files or folders that use the fixture gpu_benchmark
+    baselines = "baselines"        # <gpu>/floors.toml, runs/, acknowledged.toml
+    out = ".peakgate/out"          # verdicts and reports
+    include = ["include"]          # folders for #include, of every kernel
+    options = ["--use_fast_math"]  # of the compiler, for every kernel
+    pythonpath = ["src"]           # folders from which families and benchmark tests import
+    plugins = ["my_plugin"]        # pytest plug-ins that the benchmark tests need
+    build = "make -j"              # builds the project's own code, once per side of an A/B
+    build_timeout_s = 600
+    compile_timeout_s = 120        # of processor time, for one kernel, of either compiler
+    emulation_timeout_s = 60       # of processor time, for one emulated launch; more beyond 65536 threads
+    requires = ">=0.2"             # which versions of Peakgate can read and run this project
+
+Every key is optional; these are the defaults, but for the lists, which are empty, and ``build`` and ``requires``,
+which are none.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Generic, TypeVar
+
+from msgspec import Meta, Struct, field
+
+from peakgate.base import git, records
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import CACHE_VARIABLE, CUPY_VARIABLE, cache_folder, cupy_cache
+
+Of = TypeVar("Of")
+
+PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGES = (PACKAGE, PACKAGE.with_name("peakgate_emulator"))
+"""The folders of this package and of the emulator beside it: what this tool is, whatever a project has."""
+
+PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
+RUNS, CACHE = ".benchmarks", ".cache"
+SETTINGS_VARIABLE = "PEAKGATE_SETTINGS"
+"""Names a file of settings that count in place of those of the project's own file: a change does not choose its own."""
+BASE_VARIABLE = "PEAKGATE_BASE_TREE"
+"""Names the project's folder in the base's tree to a process that judges a change: of the change's Python it imports
+none."""
+
+FolderName = Annotated[str, Meta(pattern=r"^[^\x00]+\Z", description="a folder, as text")]
+Texts = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[^\x00]*\Z", description="a text without a NUL")], ...],
+    Meta(description='a list of texts, ["..."]'),
+]
+
+
+Seconds = Annotated[float, Meta(gt=0, le=86_400, description="seconds, above 0 and up to 86400")]
+
+
+class Requirement(Struct):
+    """Settings that are read first: the others may be unknown to this version."""
+
+    requires: Annotated[str, Meta(description='versions of peakgate, e.g. ">=0.2"')] | None = None
+
+
+class ProjectSettings(Requirement, forbid_unknown_fields=True):
+    """The table ``[tool.peakgate]``, or ``peakgate.toml``."""
+
+    kernels: FolderName | None = None
+    benchmarks: Texts = ()
+    baselines: FolderName = "baselines"
+    out: FolderName = ".peakgate/out"
+    include: Texts = ()
+    options: Texts = ()
+    pythonpath: Texts = ()
+    plugins: Texts = ()
+    build: Annotated[str, Meta(pattern=r"\S", description="a command, as text")] | None = None
+    build_timeout_s: Seconds = 600.0
+    compile_timeout_s: Seconds = 120.0
+    emulation_timeout_s: Seconds = 60.0
+
+
+class _Tool(Struct, Generic[Of]):
+    peakgate: Annotated[Of, Meta(description="a table, [tool.peakgate]")] | None = None
+
+
+class _Pyproject(Struct, Generic[Of]):
+    tool: Annotated[_Tool[Of], Meta(description="a table, [tool]")] = field(default_factory=_Tool)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project's root and settings; all paths are absolute. ``file`` is None where no file names a project."""
+
+    root: Path
+    file: Path | None
+    kernels: Path
+    baselines: Path
+    out: Path
+    benchmarks: tuple[Path, ...] = ()
+    include: tuple[Path, ...] = ()
+    options: tuple[str, ...] = ()
+    pythonpath: tuple[Path, ...] = ()
+    plugins: tuple[str, ...] = ()
+    build: str | None = None
+    build_timeout_s: float = 600.0
+    compile_timeout_s: float = 120.0
+    emulation_timeout_s: float = 60.0
+    named: tuple[tuple[str, Path], ...] = ()
+    """The folders of kernels and benchmark tests that the settings name, each with its key."""
+
+    @property
+    def runs(self) -> Path:
+        """Where runs are saved, a folder per GPU: pytest-benchmark's storage."""
+        return self.root / RUNS
+
+
+_began_in: list[Path] = []
+"""The working directory in which this process began, where it works in another one by now."""
+
+
+def here() -> Path:
+    """The folder from which the project is found: the working directory, until ``work_in``."""
+    return _began_in[0] if _began_in else Path.cwd()
+
+
+def work_in(base: Path) -> None:
+    """From now on work in the base's project and judge that of the working directory until now.
+
+    Every relative name is the base's then, whatever opens it: a library, a program that is started, a thread. The
+    cache stays where it is.
+    """
+    os.environ[CACHE_VARIABLE], os.environ[CUPY_VARIABLE] = str(cache_folder()), str(cupy_cache().absolute())
+    _began_in[:] = [here()]
+    os.chdir(base)
+    os.environ["PWD"] = str(base)
+
+
+def near(path: Path) -> Path:
+    """The path as seen from where the project is found, or as it is where it is elsewhere: for messages."""
+    return path.relative_to(here()) if path.is_relative_to(here()) else path
+
+
+def current() -> Project:
+    """The project of the working directory; without one, the defaults with the working directory as the root."""
+    return find(here()) or _project(here(), None, ProjectSettings())
+
+
+def required() -> Project:
+    """The project of the working directory; PeakgateError where there is none, or it lacks a folder that it names."""
+    project = find(here())
+    if project is None:
+        raise PeakgateError(
+            f"{here()}: no project here or above: neither [tool.peakgate] in a {PYPROJECT} nor a {OWN_FILE}; "
+            "`peakgate init` makes one",
+            Code.PROJECT,
+        )
+    for key, path in project.named:
+        if not path.exists():
+            where = near(project.file) if project.file else project.root
+            raise PeakgateError(
+                f"{where}: {key} names {near(path)}, which is not there; make it, or take it out", Code.SETTING
+            )
+    return project
+
+
+def find(start: Path) -> Project | None:
+    """The nearest project from a folder upwards; PeakgateError names file and line of a mistake in its settings."""
+    for folder in (start, *start.parents):
+        for name in (OWN_FILE, PYPROJECT):
+            path = folder / name
+            if path.is_file():
+                stat = path.stat()
+                project = _read(path, stat.st_mtime_ns, stat.st_size)
+                if project is not None:
+                    return project
+    return None
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, mtime_ns: int, size: int) -> Project | None:  # noqa: ARG001  (they key the cache by content)
+    settings = _settings(path)
+    if settings is not None and (judges := os.environ.get(SETTINGS_VARIABLE)):
+        settings = _settings(Path(judges))
+    return None if settings is None else _project(path.parent, path, settings)
+
+
+def settings_in(folder: Path) -> ProjectSettings | None:
+    """The settings of the project with this root; None if it is not one. PeakgateError as ``find`` raises it."""
+    paths = [folder / name for name in (OWN_FILE, PYPROJECT) if (folder / name).is_file()]
+    return next((settings for path in paths if (settings := _settings(path)) is not None), None)
+
+
+def _settings(path: Path) -> ProjectSettings | None:
+    remedy = "correct it; `peakgate help settings` lists the keys"
+    if path.name == PYPROJECT:
+        asked = records.read(path, _Pyproject[Requirement], remedy).tool.peakgate
+        if asked is None:
+            return None
+        _check_version(path, asked.requires)
+        return records.read(path, _Pyproject[ProjectSettings], remedy).tool.peakgate or ProjectSettings()
+    _check_version(path, records.read(path, Requirement, remedy).requires)
+    return records.read(path, ProjectSettings, remedy)
+
+
+def _project(root: Path, path: Path | None, settings: ProjectSettings) -> Project:
+    def folders(names: tuple[str, ...]) -> tuple[Path, ...]:
+        return tuple(root / name for name in names)
+
+    for folder in (root / settings.out, root / RUNS, here() / CACHE):
+        _refuse_committed_links(root, folder)
+    _refuse_committed_cache(cache_folder())
+    kernels, benchmarks = root / (settings.kernels or "kernels"), folders(settings.benchmarks)
+    return Project(
+        root=root,
+        file=path,
+        kernels=kernels,
+        baselines=root / settings.baselines,
+        out=root / settings.out,
+        benchmarks=benchmarks,
+        include=folders(settings.include),
+        options=settings.options,
+        pythonpath=folders(settings.pythonpath),
+        plugins=settings.plugins,
+        build=settings.build,
+        build_timeout_s=settings.build_timeout_s,
+        compile_timeout_s=settings.compile_timeout_s,
+        emulation_timeout_s=settings.emulation_timeout_s,
+        named=(
+            *([("kernels", kernels)] if settings.kernels else []),
+            *(("benchmarks", folder) for folder in benchmarks),
+        ),
+    )
+
+
+def _refuse_committed_links(root: Path, folder: Path) -> None:
+    """PeakgateError where a committed link leads to a folder of outputs: a change would choose what is overwritten."""
+    for place in (folder, *folder.parents):
+        if place != root and place.is_relative_to(root) and place.is_symlink() and _is_committed(root, place):
+            raise PeakgateError(
+                f"{near(place)}: a committed link in place of a folder of outputs; take it out of the repository",
+                Code.TAKEN,
+            )
+
+
+def _refuse_committed_cache(cache: Path) -> None:
+    """PeakgateError where files in the cache are committed: a change would choose what passes for a built kernel."""
+    if cache.is_dir() and _is_committed(cache, cache):
+        raise PeakgateError(
+            f"{near(cache)}: built kernels are committed there, and not taken for what is built here; take them out of "
+            f"the repository, or name another folder in {CACHE_VARIABLE}",
+            Code.TAKEN,
+        )
+
+
+def _is_committed(root: Path, path: Path) -> bool:
+    """Whether git knows files there; its own error where there is a repository of which it does not tell."""
+    try:
+        return bool(git.ask(root, "ls-files", "--", str(path)))
+    except PeakgateError:
+        if any(os.path.lexists(folder / ".git") for folder in (root.absolute(), *root.absolute().parents)):
+            raise
+        return False
+
+
+def _check_version(path: Path, required: str | None) -> None:
+    """Refuse a project that asks for another version of this tool; its other settings may be unknown here."""
+    if required is None:
+        return
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  # slow, and few projects ask
+
+    try:
+        wanted = SpecifierSet(required)
+    except InvalidSpecifier:
+        where = records.place(path, "requires")
+        raise PeakgateError(
+            f'{where}: requires is {required!r}; expected versions of peakgate, such as ">=0.2"', Code.SETTING
+        ) from None
+    installed = version()
+    if not wanted.contains(installed, prereleases=True):
+        where = records.place(path, "requires")
+        raise PeakgateError(
+            f"{where}: the project requires peakgate {wanted}, this is {installed}; install one that fits", Code.SETTING
+        )
+
+
+def version() -> str:
+    """The version of Peakgate that runs.
+
+    That of the distribution; of an editable installation ``+editable`` in place of the commit it was made from.
+    Such an installation follows its checkout, and its metadata does not.
+    """
+    from importlib import metadata  # noqa: PLC0415  # slow, and few calls ask
+
+    distribution = metadata.distribution("peakgate")
+    if Path(str(distribution.locate_file("peakgate"))).resolve() == PACKAGE:
+        return distribution.version
+    return f"{distribution.version.partition('+')[0]}+editable"

@@ -1,0 +1,334 @@
+"""Processes that this one starts: ending one with all it started, and being ended oneself.
+
+``python -P -m peakgate.base.processes PARENT MODULE ARGUMENT...`` runs a module of ours that does not outlive its
+parent: the kernel kills it when the thread of PARENT that started it is gone, by kill -9 too.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import os
+import resource
+import runpy
+import signal
+import site
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, NoReturn
+
+from peakgate.base.text import say
+from peakgate.base.verdict import ExitCode
+
+FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGHUP})
+"""Signals sent from outside, such as the OOM killer's; a crash sends others."""
+
+
+def end_group(process: subprocess.Popen[bytes], grace_s: float = 0.0) -> int:
+    """Kill a process unless it ends within ``grace_s``, and all it started; its exit code, negative for a signal.
+
+    The process must have been started with ``start_new_session=True``.
+    """
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(grace_s)
+    with suppress(ProcessLookupError):  # nobody is left of the group
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+def run_in_group(command: Sequence[str], limit_s: float, **options: Any) -> int | None:
+    """Run a command with all it starts as a group; its exit code, None where it was ended after ``limit_s``.
+
+    ``options`` are those of subprocess.Popen.
+    """
+    process = subprocess.Popen(command, start_new_session=True, **options)
+    try:
+        return process.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        end_group(process)
+
+
+def print_output(process: subprocess.Popen[bytes], limit_s: float, *, shown: Callable[[str], str | None] = str) -> int:
+    """Print what a process writes, as plain text line by line, each as ``shown`` has it (None: not); its exit code.
+
+    It is ended, with all it started, after ``limit_s`` or MOST_OUTPUT_BYTES. It must have been started with
+    ``start_new_session=True``.
+    """
+    assert process.stdout is not None
+    limit = threading.Timer(limit_s, end_group, (process,))
+    limit.start()
+    left_bytes = MOST_OUTPUT_BYTES
+    try:
+        while line := process.stdout.readline(1 << 16):
+            left_bytes -= len(line)
+            if left_bytes < 0:
+                say(f"ended: it printed more than {MOST_OUTPUT_BYTES >> 20} MiB")
+                end_group(process)
+                break
+            if (text := shown(line.decode(errors="replace").rstrip())) is not None:
+                say(text)
+        return process.wait()
+    finally:
+        limit.cancel()
+        end_group(process)
+        process.stdout.close()
+
+
+MOST_OUTPUT_BYTES = 64 << 20
+_LOOK_EVERY_S, _GRACE_S = 0.05, 5.0
+
+
+def own_module(module: str, *arguments: str, python: str = sys.executable) -> list[str]:
+    """The command line of a module of this package in a process that does not outlive the thread that starts it.
+
+    Nothing is imported from its working directory, which may be the tree of a change. ``python`` is that of an
+    environment which has this package.
+    """
+    return [python, "-P", "-m", "peakgate.base.processes", str(os.getpid()), module, *arguments]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """How a process ended: its exit code, negative for a signal, and what it printed.
+
+    ``problem`` says in a few words why it was ended or failed; empty where it exited with 0.
+    """
+
+    code: int
+    output: bytes
+    problem: str
+
+
+class Asked:
+    """A process that is asked for something and prints the answer, within limits of time and size."""
+
+    def __init__(self, command: Sequence[str], limit_s: float, **options: Any) -> None:
+        """Start it, a group of its own; ``options`` are those of subprocess.Popen."""
+        self._limit_s, self._until = limit_s, time.monotonic() + limit_s
+        with ExitStack() as files:
+            self._output = files.enter_context(tempfile.TemporaryFile())
+            self._errors = files.enter_context(tempfile.TemporaryFile())
+            options |= {"stdin": subprocess.DEVNULL, "stdout": self._output, "stderr": self._errors}
+            self._process = subprocess.Popen(command, start_new_session=True, **options)
+            self._files = files.pop_all()
+
+    def __enter__(self) -> Asked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self._files.close()
+
+    def _end(self) -> int:
+        """End it, where it did not end by itself, with time to remove its temporary files; its exit code."""
+        self._process.terminate()
+        return end_group(self._process, _GRACE_S)
+
+    def finish(self) -> Answered:
+        """Wait for its end, and end it where it exceeds a limit."""
+        problem = ""
+        while not problem:
+            try:
+                code = self._process.wait(_LOOK_EVERY_S)
+                break
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > self._until:
+                    problem = f"no end within {self._limit_s:.0f} s"
+                elif max(os.fstat(each.fileno()).st_size for each in (self._output, self._errors)) > MOST_OUTPUT_BYTES:
+                    problem = f"it printed more than {MOST_OUTPUT_BYTES >> 20} MiB"
+        code = self._end()
+        if not problem and code:
+            problem = f"{last_words(_end(self._errors))} (exit {code})"
+        self._output.seek(0)
+        return Answered(code, self._output.read(MOST_OUTPUT_BYTES), problem)
+
+
+_LAST_BYTES, _LONGEST_WORDS = 10_000, 300
+
+
+def last_words(text: str) -> str:
+    """The last line of a text that is not blank, cut to fit a line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:_LONGEST_WORDS] if lines else "it printed nothing"
+
+
+def last_words_in(log: Path) -> str:
+    """As ``last_words``, of a file that may be of any size."""
+    return last_words(end_of(log))
+
+
+def end_of(log: Path) -> str:
+    """The last 10 kB of a log."""
+    with log.open("rb") as file:
+        return _end(file)
+
+
+def _end(file: IO[bytes]) -> str:
+    file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
+    return file.read(_LAST_BYTES).decode(errors="replace")
+
+
+@contextmanager
+def variables(**values: str) -> Iterator[None]:
+    """Set environment variables for the processes that are started within the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ |= values
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            del os.environ[name]
+            os.environ |= {} if value is None else {name: value}
+
+
+def one_blas_thread() -> dict[str, str]:
+    """Variables by which NumPy's BLAS starts no threads: one per core in each process would wait for work by spinning.
+
+    What the environment says otherwise stays.
+    """
+    names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+    return {name: os.environ.get(name) or "1" for name in names}
+
+
+def single_threaded() -> bool:
+    """Whether this process has one thread, those of libraries such as NumPy's BLAS included."""
+    return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208  (the names alone)
+
+
+def collect_rarely() -> None:
+    """Look for cyclic garbage rarely in this process, and not at its end: else that is a fifth of a short command."""
+    gc.set_threshold(20_000)
+    atexit.register(gc.freeze)
+
+
+def collect_as_usual() -> None:
+    """Look for it as often as Python does from here on: arrays may be in it."""
+    gc.set_threshold(*_USUAL_THRESHOLDS)
+
+
+_USUAL_THRESHOLDS = gc.get_threshold()
+
+
+WALL_PER_PROCESSOR_S = 20.0
+"""Far more than a busy machine takes from a process: only one that waits comes to so many times its processor time."""
+
+
+def processor_s(process: int) -> float:
+    """Processor time of a process, without its children (fields 14 and 15 of /proc/PID/stat); 0 where it is gone."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def seconds_since_start_of(process: int) -> float:
+    """Wall time since a process was started, imports included (field 22 of /proc/PID/stat, in clock ticks)."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+BYTECODE = "PYTHONPYCACHEPREFIX"
+"""Names the folder of bytecode that Python reads in place of every ``__pycache__``: a tree may hold any bytecode."""
+
+
+def own_bytecode(folder: Path) -> dict[str, str]:
+    """The variable by which processes of a judge read no bytecode but what is in ``folder``, if a caller set none."""
+    return {BYTECODE: os.environ.get(BYTECODE) or str(folder / "bytecode")}
+
+
+SAFE_PATH = "PYTHONSAFEPATH"
+"""Set, Python imports nothing from the working directory: its option ``-P`` for processes that others start."""
+
+
+def limit_to(kind: int, most: int) -> None:
+    """Limit a resource of this process, one of ``resource.RLIMIT_*``, for good; a lower limit that is set stays."""
+    limits = [limit for limit in (most, resource.getrlimit(kind)[1]) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(kind, (min(limits), min(limits)))
+
+
+def import_path(*apart_from: Path) -> list[str]:
+    """The folders, besides those of Python itself, from which this process imports: of PYTHONPATH, of the user.
+
+    A process that gets no environment needs them as its PYTHONPATH to import this tool. Neither relative ones, nor
+    those in or around ``apart_from``, the tree of a change.
+    """
+    named = [] if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    named += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    there = (path for path in map(Path, dict.fromkeys(named)) if path.is_absolute() and path.exists())
+    return [str(path) for path in there if not any(overlap(path, tree) for tree in apart_from)]
+
+
+def overlap(one: Path, other: Path) -> bool:
+    """Whether one of two folders is the other or in it, links followed."""
+    one, other = one.resolve(), other.resolve()
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal that this process gets when its parent is gone."""
+
+
+def end_with_parent(parent: int) -> bool:
+    """Have the kernel kill this process when its parent, by process id, is gone; False where it is gone already."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM, which a CI runner sends to cancel a job, raises KeyboardInterrupt within the block, as Ctrl-C does."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def exit_raises() -> Iterator[None]:
+    """``os._exit`` raises SystemExit within the block: a project's Python would end the command as if it had passed.
+
+    A process that is forked in the block ends as usual. An end that native code asks the C library for is out of reach.
+    """
+    ours, end = os.getpid(), os._exit
+
+    def exit_or_raise(status: int) -> NoReturn:
+        if os.getpid() != ours:
+            end(status)
+        raise SystemExit(status)
+
+    os._exit = exit_or_raise
+    try:
+        yield
+    finally:
+        os._exit = end
+
+
+if __name__ == "__main__":
+    collect_rarely()
+    _, parent, module, *arguments = sys.argv
+    if not end_with_parent(int(parent)):
+        os._exit(ExitCode.INTERRUPTED)
+    sys.argv = [module, *arguments]
+    try:
+        with sigterm_interrupts():
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)

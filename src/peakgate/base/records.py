@@ -1,0 +1,271 @@
+"""Saved files and settings as typed records: the one reader of JSON and TOML that others may have written.
+
+A record's type says what a file may hold, its constraints as ``Annotated[..., msgspec.Meta(...)]``. What does not fit
+is one line: the file (of TOML with the line), the value's path, what was given, what was expected and what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import tomllib
+import zlib
+from codecs import BOM_UTF8
+from collections.abc import Hashable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast
+
+import msgspec
+from msgspec import Meta, inspect
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, read_text
+from peakgate.base.text import nearest
+
+Decoded = TypeVar("Decoded")
+
+LONGEST_TEXT = 20_000
+LARGEST_TOML_BYTES = 2**20
+"""People write these; Python's parser takes some seconds for so much."""
+MOST_PARTS = 100
+"""Of a TOML key, ``a.b.c`` has 3: Python's parser takes memory by their square."""
+
+GZIP = 31
+"""zlib's ``wbits`` of the format gzip."""
+
+LARGEST_FLOAT = 1.7976931348623157e308
+
+_one_type = threading.Lock()  # msgspec reads a type's annotations at first use, and not in two threads at once
+
+Filled = Annotated[str, Meta(pattern=r"\S", description="a text that is not empty")]
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT, description=f"a text of at most {LONGEST_TEXT} letters")]
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, description="a name")]
+Number = (
+    Annotated[int, Meta(ge=0, le=2**63 - 1, description="a finite number from 0 up")]
+    | Annotated[float, Meta(ge=0, le=LARGEST_FLOAT, description="a finite number from 0 up")]
+)
+Whole = Annotated[int, Meta(ge=0, le=2**63 - 1, description="a whole number from 0 up")]
+Finite = Annotated[float, Meta(ge=-LARGEST_FLOAT, le=LARGEST_FLOAT, description="a finite number")]
+
+SCHEMAS = ("schema", "peakgate_schema", "peakgate_digests")
+"""Keys of a file's schema version: another version is reported before all else."""
+
+_MESSAGE = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$(?P<place>[^`]*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+_FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
+_PART = r"""[ \t]*(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*\."""
+_LONG_KEY = re.compile(rf"^[ \t]*\[{{0,2}}(?:{_PART}){{{MOST_PARTS}}}", re.MULTILINE)
+_LABELS = ("case", "kernel", "run", "name")
+"""Keys that identify an entry of a list; errors name it."""
+
+
+class RecordError(PeakgateError):
+    """A file that is not what was expected.
+
+    ``document`` is its content where it could be parsed, ``field`` the path of the value that does not fit.
+    """
+
+    def __init__(self, message: str, document: object = None, field: str = "", code: Code = Code.RECORD) -> None:
+        super().__init__(message, code)
+        self.document, self.field = document, field
+
+
+def read(path: Path, kind: type[Decoded], remedy: str, *, absent: Decoded | None = None) -> Decoded:
+    """The record in a JSON or, by its suffix, TOML file, packed where it ends in ``.gz``.
+
+    ``absent`` where there is no file and one is given. A RecordError of one line ends with the ``remedy``.
+    """
+    try:
+        content = read_limited(path, LARGEST_TOML_BYTES if path.suffix == ".toml" else LARGEST_FILE_BYTES)
+    except UnreadableFile as error:
+        if error.missing and absent is not None:
+            return absent
+        raise RecordError(f"{path}: {error.why}; {remedy}", code=Code.UNREADABLE) from None
+    return decode(unpacked(content, path, remedy), kind, path, remedy)
+
+
+def unpacked(content: bytes, path: Path, remedy: str) -> bytes:
+    """Decompressed content of a ``*.gz`` file; any other content unchanged.
+
+    A RecordError where it is damaged or more than LARGEST_BYTES.
+    """
+    if path.suffix != ".gz":
+        return content
+    unpacker = zlib.decompressobj(wbits=GZIP)
+    try:
+        found = unpacker.decompress(content, LARGEST_FILE_BYTES)
+    except zlib.error as error:
+        raise RecordError(f"{path}: not a gzip file ({error}); {remedy}", code=Code.MALFORMED) from None
+    if not unpacker.eof or unpacker.unused_data:
+        raise RecordError(
+            f"{path}: cut off, or more than {LARGEST_FILE_BYTES >> 20} MiB unpacked; {remedy}", code=Code.MALFORMED
+        )
+    return found
+
+
+def decode(content: bytes, kind: type[Decoded], path: Path, remedy: str) -> Decoded:
+    """As ``read``, of content that was read from ``path``, which errors name."""
+    if path.suffix == ".toml" and content.startswith(BOM_UTF8):
+        raise RecordError(f"{path}:1: begins with a byte-order mark; save it as UTF-8 without", code=Code.MALFORMED)
+    try:
+        text = content.decode("utf-8" if path.suffix == ".toml" else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise RecordError(f"{path}: not text in UTF-8; {remedy}", code=Code.MALFORMED) from None
+    if path.suffix == ".toml":
+        return _converted(_toml(path, text, remedy), kind, path, remedy)
+    try:
+        record: Decoded = _decoder(cast("Hashable", kind)).decode(text)
+    except (ValueError, RecursionError):  # what it refuses, NaN in a field that no record has among it
+        return _converted(_json(path, text, remedy), kind, path, remedy)
+    return record
+
+
+def place(path: Path, *keys: str | int) -> str:
+    """``FILE:LINE`` of a TOML file, the line that sets the value at these keys, or ``FILE`` where none does."""
+    lines = [line.strip() for line in read_text(path).splitlines()]
+    start, header = 0, ""
+    for key in keys:
+        if isinstance(key, int):
+            starts: list[tuple[str, ...]] = [(header,)] * key
+        else:
+            header = f"[[{key}]]"
+            starts = [(key, f'"{key}"', f"'{key}'", f"[{key}]", header)]
+        for each in starts:
+            found = next((at for at in range(start, len(lines)) if lines[at].startswith(each)), None)
+            start = start if found is None else found + 1
+    return f"{path}:{start}" if start else str(path)
+
+
+def short(value: object) -> str:
+    """A value as an error message quotes it, cut to 60 characters."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a nested {type(value).__name__}"
+    except ValueError:  # Python writes no number of thousands of digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+@cache
+def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
+    with _one_type:
+        return msgspec.json.Decoder(kind)
+
+
+def _json(path: Path, text: str, remedy: str) -> Any:
+    """By Python's own parser, which accepts NaN and reports where a text ends too early."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno} ({error.msg})"
+        raise RecordError(f"{path}: truncated or invalid JSON at {where}; {remedy}", code=Code.MALFORMED) from None
+    except (RecursionError, ValueError) as error:
+        raise RecordError(
+            f"{path}: JSON nested too deep or with too long a number ({error}); {remedy}", code=Code.MALFORMED
+        ) from None
+
+
+def _toml(path: Path, text: str, remedy: str) -> dict[str, Any]:
+    if found := _LONG_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise RecordError(f"{path}:{line}: a key of more than {MOST_PARTS} parts; {remedy}", code=Code.MALFORMED)
+    try:
+        return tomllib.loads(text)
+    except (RecursionError, ValueError) as error:  # ValueError: TOMLDecodeError, or a number of thousands of digits
+        raise RecordError(f"{path}: not TOML: {error}; {remedy}", code=Code.MALFORMED) from None
+
+
+def _converted(document: Any, kind: type[Decoded], path: Path, remedy: str) -> Decoded:
+    try:
+        with _one_type:
+            return msgspec.convert(document, kind)
+    except (ValueError, RecursionError) as error:
+        keys, problem = _problem(document, kind, str(error))
+        where = place(path, *keys) if path.suffix == ".toml" else str(path)
+        field = _dotted(keys)
+        raise RecordError(f"{where}: {field}{problem}; {remedy}", document, field) from None
+
+
+def _problem(document: Any, kind: type[Decoded], message: str) -> tuple[list[str | int], str]:
+    """The keys of the value that msgspec's ``message`` is about, and what is wrong with it."""
+    at, known, label, keys = document, inspect.type_info(kind), "", list[str | int]()
+    for name in SCHEMAS if isinstance(document, dict) else ():
+        values: Any = getattr(_below(known, name), "values", ())
+        if values and (type(given := document.get(name)) is not int or given not in values):
+            return [name], f" is {short(given)}, this version reads {values[0]}"
+    found = _MESSAGE.fullmatch(message)
+    problem, steps = (found["problem"], _STEP.findall(found["place"] or "")) if found else (message, [])
+    for name, number in steps:
+        keys.append(int(number) if number.isdigit() else name or _culprit(document, at, kind, message))
+        at, known = at[keys[-1]], _below(known, keys[-1])
+        label = next((f" ({short(at[key])})" for key in _LABELS if isinstance(at, dict) and key in at), label)
+    if field := _FIELD.fullmatch(problem):
+        if field["what"] == "contains unknown":
+            names = [each.encode_name for each in _plain(known).fields]
+            listed = f"{nearest(field['name'], names)}; expected one of {', '.join(names)}"
+            return [*keys, field["name"]], f"{label} is an unknown key{listed}"
+        expected = _expected(_below(known, field["name"]))
+        return [*keys, field["name"]], f"{label} is missing{expected and ', expected '}{expected}"
+    if " - at `key` in " in message:
+        return keys, f"{label} has an invalid key: {problem}"
+    expected = _expected(known) or problem.removeprefix("Expected ").partition(", got ")[0].replace("`", "")
+    return keys, f"{label} is {short(at)}, expected {expected}"
+
+
+def _culprit(document: Any, members: dict[str, Any], kind: type[Decoded], message: str) -> str:
+    """The key that msgspec abbreviates as ``[...]``: the first that gives the same message without the others."""
+    whole = list(members.items())
+    low, high = 0, len(whole)
+    while high - low > 1:
+        middle = (low + high) // 2
+        members.clear()
+        members.update(whole[low:middle])
+        try:
+            msgspec.convert(document, kind)
+        except ValueError as error:
+            low, high = (low, middle) if str(error) == message else (middle, high)
+        else:
+            low = middle
+    members.clear()
+    members.update(whole[low:high])
+    return whole[low][0]
+
+
+def _plain(known: Any) -> Any:
+    """A type without its constraints, the first of several that has members."""
+    if isinstance(known, inspect.Metadata):
+        return _plain(known.type)
+    if isinstance(known, inspect.UnionType):
+        kinds = [_plain(each) for each in known.types]
+        return next((each for each in kinds if hasattr(each, "fields") or hasattr(each, "value_type")), kinds[0])
+    return known
+
+
+def _below(known: Any, key: str | int) -> Any:
+    """The type of a member, as msgspec describes types; None where it is not known."""
+    plain = _plain(known)
+    if isinstance(plain, inspect.TupleType):
+        return plain.item_types[int(key)]
+    fields = {each.encode_name: each.type for each in getattr(plain, "fields", ())}
+    return fields.get(key) or getattr(plain, "item_type", None) or getattr(plain, "value_type", None)
+
+
+def _expected(known: Any) -> str:
+    """Expected values: the type's own description, or its members; empty if it has neither."""
+    if isinstance(known, inspect.Metadata):
+        return str((known.extra_json_schema or {}).get("description") or _expected(known.type))
+    if isinstance(known, inspect.UnionType):
+        return next(filter(None, map(_expected, known.types)), "")
+    if isinstance(known, inspect.LiteralType | inspect.EnumType):
+        values = known.values if isinstance(known, inspect.LiteralType) else [each.value for each in known.cls]
+        return f"one of {', '.join(map(str, values))}"
+    return ""
+
+
+def _dotted(keys: Sequence[str | int]) -> str:
+    """``benchmarks[0].stats.median``; ``the file`` of no keys."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return text.removeprefix(".") or "the file"

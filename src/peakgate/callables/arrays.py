@@ -1,0 +1,391 @@
+"""The arrays of whichever framework a callable uses; none is imported here.
+
+A framework whose arrays a caller holds is imported already. Arrays of NumPy, CuPy and PyTorch are used as they are.
+Through a view are used those with ``__cuda_array_interface__``, or in the host's memory ``__array_interface__``
+(Numba-CUDA, Warp). Those of the array API standard with DLPack (JAX) are exchanged: ``call.py``. Subclasses and
+other objects are not read: one that computes its values when they are asked for would be timed without its work.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from peakgate.judge.magnitudes import shares
+from peakgate.measure.data import random_bits
+from peakgate.spec.case import Array
+from peakgate.spec.dtypes import BITS
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_PLAIN = {"numpy": ("ndarray",), "cupy": ("ndarray",), "torch": ("Tensor", "Parameter")}
+_STANDARD = ("__dlpack__", "__dlpack_device__", "__array_namespace__")
+_DLPACK_CPU = 1
+_UINT32_BITS = 32
+_REAL = ("float16", "float32", "float64", "complex64", "complex128", *BITS)
+
+
+def framework(value: object) -> str | None:
+    """``numpy``, ``cupy`` or ``torch`` for a plain array of it; None for what is no array, subclasses included.
+
+    ``viewed`` for one whose memory a view shows, ``exchanged`` for one of the array API standard.
+    """
+    kind = type(value)
+    if issubclass(kind, type):  # what a class has for its objects is no array
+        return None
+    root, name = kind.__module__.partition(".")[0], kind.__name__
+    if name in _PLAIN.get(root, ()):
+        tensor: Any = value
+        return root if root != "torch" or tensor.layout is sys.modules["torch"].strided else None
+    if root in _PLAIN or any(base.__module__.partition(".")[0] in _PLAIN for base in kind.__mro__):
+        return None
+    if all(hasattr(kind, name) for name in _STANDARD):
+        return "exchanged"
+    on_host = hasattr(kind, "__dlpack__") and hasattr(value, "__array_interface__")
+    return "viewed" if on_host or hasattr(value, "__cuda_array_interface__") else None
+
+
+def subclass_of_arrays(value: object) -> bool:
+    """Whether its class is made from a framework's arrays: its values may be computed when they are asked for."""
+    bases = type(value).__mro__[1:]
+    masked = any(base.__module__.startswith("numpy.ma") for base in type(value).__mro__)
+    return not masked and any(base.__name__ in _PLAIN.get(base.__module__.partition(".")[0], ()) for base in bases)
+
+
+def numeric(value: Any) -> bool:
+    """Whether what is an array, or a value of NumPy's, has elements that can be compared as numbers."""
+    dtype = getattr(plain(value) if framework(value) == "viewed" else value, "dtype", None)
+    return not isinstance(dtype, np.dtype) or dtype.kind in "biufc" or dtype.isbuiltin == 2  # 2: of another package
+
+
+def on_gpu(value: Any) -> bool:
+    """Whether an array is in a GPU's memory."""
+    match framework(value):
+        case "exchanged":
+            return int(value.__dlpack_device__()[0]) != _DLPACK_CPU
+        case "viewed":
+            return hasattr(value, "__cuda_array_interface__")
+        case kind:
+            return kind == "cupy" or (kind == "torch" and bool(value.is_cuda))
+
+
+def gpu_of(value: Any) -> int | None:
+    """The CUDA index of the GPU that holds an array; None for one in the host's memory."""
+    if not on_gpu(value):
+        return None
+    if framework(value) == "exchanged":
+        return int(value.__dlpack_device__()[1])
+    return int(value.device.index) if framework(value) == "torch" else int(plain(value).device.id)
+
+
+def wait_for(values: Iterable[Any]) -> None:
+    """Wait until each GPU that holds one of these arrays is idle, on all of its streams."""
+    for gpu, kind in {gpu_of(value): framework(value) for value in values if on_gpu(value)}.items():
+        if kind == "torch":
+            sys.modules["torch"].cuda.synchronize(gpu)
+        else:
+            importlib.import_module("cupy").cuda.Device(gpu).synchronize()
+
+
+def at_home(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Let a function work on the GPU that holds its first array, in that GPU's current stream."""
+
+    @functools.wraps(function)
+    def run(value: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        cupy, gpu = sys.modules.get("cupy"), gpu_of(value)
+        with nullcontext() if cupy is None or gpu is None else cupy.cuda.Device(gpu):
+            return function(value, *args, **kwargs)
+
+    return run
+
+
+def here(value: Any) -> Any:
+    """An array that is in the host's memory or on the current GPU; of one on another GPU a copy on this one."""
+    cupy, gpu = sys.modules.get("cupy"), gpu_of(value)
+    if cupy is None or gpu is None or (at := cupy.cuda.Device().id) == gpu:
+        return value
+    wait_for([value])  # whatever writes it, on the streams of that GPU
+    copied = value.detach().to(f"cuda:{at}") if framework(value) == "torch" else plain(value).copy()
+    wait_for([copied])  # before anything writes it
+    return copied
+
+
+def arrays_in(value: object) -> Iterator[Any]:
+    """The arrays in nested tuples, lists and mappings, in order."""
+    if framework(value) is not None:
+        yield value
+    elif isinstance(value, Mapping):
+        for member in value.values():
+            yield from arrays_in(member)
+    elif isinstance(value, tuple | list):
+        for member in value:
+            yield from arrays_in(member)
+
+
+def visible_arrays(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """Every array that a call can be seen to use, once: its arguments, its closure, the globals it names.
+
+    Arrays inside objects of other kinds are not found; exchanged ones, which nothing changes, are left out, as are
+    those of Python's objects.
+    """
+    held: list[object] = [args, kwargs]
+    while isinstance(function, functools.partial):
+        held += [function.args, function.keywords]
+        function = function.func
+    held.append(getattr(function, "__self__", None))
+    if inspect.isfunction(function):
+        named = inspect.getclosurevars(function)
+        held += [named.nonlocals, named.globals]
+    found = {id(array): array for array in arrays_in(held) if _kept(array)}
+    return list(found.values())
+
+
+def _kept(array: Any) -> bool:
+    """Whether the elements of an array can be kept, and there are any."""
+    if framework(array) == "exchanged" or not nbytes(array):
+        return False
+    return framework(array) == "torch" or not plain(array).dtype.hasobject
+
+
+def nbytes(value: Any) -> int:
+    """The bytes of an array's elements."""
+    if framework(value) == "torch":
+        return int(value.numel() * value.element_size())
+    return int(plain(value).nbytes)
+
+
+def dtype_name(value: Any) -> str:
+    """``float32``, ``bfloat16``, ...: the same for every framework."""
+    return str(plain(value).dtype if framework(value) == "viewed" else value.dtype).removeprefix("torch.")
+
+
+def overlap(one: Any, other: Any) -> bool:
+    """Whether two arrays may share memory: their address ranges meet."""
+    if on_gpu(one) != on_gpu(other):
+        return False
+    (first, first_end), (second, second_end) = span(one), span(other)
+    return first < second_end and second < first_end
+
+
+def span(value: Any) -> tuple[int, int]:
+    """The addresses at which an array's memory begins and ends; of views, as if their elements were neighbours."""
+    match framework(value):
+        case "torch":
+            start = int(value.data_ptr())
+        case "numpy":
+            start = int(value.ctypes.data)
+        case "cupy":
+            start = int(value.data.ptr)
+        case _:
+            seen = plain(value)
+            start = int(seen.ctypes.data if isinstance(seen, np.ndarray) else seen.data.ptr)
+    return start, start + nbytes(value)
+
+
+@at_home
+def copy_of(value: Any) -> Any:
+    """An array's elements in memory of their own, in its framework; of a viewed one in that of its view."""
+    match framework(value):
+        case "torch":
+            return value.detach().clone()
+        case "exchanged":
+            copied = value.__array_namespace__().asarray(value, copy=True)
+            settled(copied)
+            return copied
+        case _:
+            return plain(value).copy()
+
+
+def settled(value: object) -> None:
+    """Let the current stream wait for the exchanged arrays in a result: DLPack's protocol of streams."""
+    for array in arrays_in(value):
+        if framework(array) == "exchanged":
+            plain(array)
+
+
+@at_home
+def restore(value: Any, saved: Any) -> None:
+    """Put back what ``copy_of`` kept, or another array's elements, in stream order where the array is on a GPU.
+
+    What cannot be written is left as it is. Autograd is not told: a graph that saved the elements has them again.
+    """
+    if _read_only(value):
+        return
+    if framework(value) == "torch":
+        value.data.copy_(saved)
+    else:
+        _module(value).copyto(plain(value), plain(saved))
+
+
+@at_home
+def differs(value: Any, saved: Any) -> bool:
+    """Whether an array's bytes are no longer those that ``copy_of`` kept."""
+    if framework(value) == "torch":
+        torch = sys.modules["torch"]
+        mine, kept = (part.detach().contiguous().reshape(-1).view(torch.uint8) for part in (value, saved))
+        return not torch.equal(mine, kept)
+    module = _module(value)
+    mine, kept = (module.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in (plain(value), saved))
+    return bool((mine != kept).any())
+
+
+@at_home
+def renew(value: Any, seed: int, *, redraw: bool = False) -> bool:
+    """Give an array other elements in place, drawn from its own; False for what is left as it is.
+
+    Real and complex elements are drawn with replacement and scaled by a factor in [0.5, 1), so their signs and their
+    magnitudes' bound stay. Integers and truth values are permuted: what is an index stays one, what is unique stays
+    unique; with ``redraw`` they are drawn with replacement. Other types, and what cannot be written, are left.
+    """
+    value = plain(value) if framework(value) == "viewed" else value
+    name = dtype_name(value)
+    scaled = name in _REAL
+    if _read_only(value) or (not scaled and not name.startswith(("int", "uint", "bool"))):
+        return False
+    bits_module = importlib.import_module("cupy") if on_gpu(value) else np
+    count = int(np.prod(value.shape, dtype=np.int64))
+    bits = random_bits(bits_module, count, seed)
+    order = bits.astype(np.int64) % count if scaled or redraw else bits_module.argsort(bits)
+    factor = (bits >> np.uint32(_UINT32_BITS - 23)).astype(np.float32) * np.float32(2.0**-24) + np.float32(0.5)
+    if framework(value) == "torch":
+        tensor = value.detach()
+        flat = tensor.reshape(-1)
+        if name in BITS:  # PyTorch multiplies no 8-bit floats
+            flat = flat.float()
+        drawn = flat[_as_torch(order)]
+        tensor.copy_((drawn * _as_torch(factor).to(flat.dtype) if scaled else drawn).reshape(tensor.shape))
+        return True
+    flat = value.reshape(-1)
+    if name in BITS:
+        flat = flat.astype(np.float32)
+    drawn = flat[order]
+    value[...] = (drawn * factor.astype(flat.real.dtype) if scaled else drawn).reshape(value.shape)
+    return True
+
+
+def real(value: Any) -> bool:
+    """Whether an array's elements are real or complex numbers of a known type."""
+    return dtype_name(value) in _REAL
+
+
+@at_home
+def as_words(value: Any) -> Array | None:
+    """The elements of an array of numbers on a GPU as words of their size, a view of CuPy's; None for every other one.
+
+    None too where the elements are not neighbours in memory.
+    """
+    value = plain(value) if framework(value) == "viewed" else value
+    if not on_gpu(value) or not (real(value) or dtype_name(value).startswith(("int", "uint", "bool"))):
+        return None
+    if not (value.is_contiguous() if framework(value) == "torch" else plain(value).flags.c_contiguous):
+        return None
+    cupy, (start, end) = importlib.import_module("cupy"), span(value)
+    if start == end:
+        return None
+    itemsize = int(value.element_size() if framework(value) == "torch" else plain(value).itemsize)
+    memory = cupy.cuda.UnownedMemory(start, end - start, value, gpu_of(value))
+    words: Array = cupy.ndarray(
+        ((end - start) // itemsize,),
+        "complex128" if itemsize == np.dtype("complex128").itemsize else f"u{itemsize}",
+        cupy.cuda.MemoryPointer(memory, 0),
+    )
+    return words
+
+
+def announce_change(value: Any) -> None:
+    """Tell autograd that a tensor's elements change through ``as_words``: a graph that saved them does not go on."""
+    if framework(value) == "torch":
+        value.detach().reshape(-1)[:0].zero_()
+
+
+@at_home
+def move(value: Any, share: float, seed: int) -> bool:
+    """Move each element of a real array by up to ``share`` of itself, in place; False for what is left as it is."""
+    value = plain(value) if framework(value) == "viewed" else value
+    if _read_only(value) or dtype_name(value) not in ("float16", "bfloat16", "float32", "float64"):
+        return False
+    bits_module = importlib.import_module("cupy") if on_gpu(value) else np
+    factor = 1.0 + share * shares(bits_module, (int(np.prod(value.shape, dtype=np.int64)),), seed)
+    if framework(value) == "torch":
+        tensor = value.data  # autograd is not told: the elements come back
+        tensor.mul_(_as_torch(factor).reshape(tensor.shape))
+    else:
+        value *= factor.reshape(value.shape).astype(value.dtype)
+    return True
+
+
+def comparable(value: Any) -> Array:
+    """An array, or a number, as an array of CuPy or NumPy of at least one axis that can be compared with another.
+
+    Types that those lack (bfloat16, 8-bit floats, those of ml_dtypes) become float32, which holds each of their values;
+    complex numbers become pairs of reals, truth values the bytes that are stored. The elements of a CUDA tensor come to
+    the host where CuPy is not imported.
+    """
+    if framework(value) == "torch":
+        array = _from_torch(value.detach())
+    elif framework(value) is not None:
+        array = plain(value.astype("float32") if dtype_name(value) in BITS else value)
+    else:
+        array = np.asarray(value)
+    if array.ndim == 0:
+        array = array.reshape(1)
+    if array.dtype.isbuiltin == 2:  # a type that another package gave to NumPy
+        array = array.astype(np.float32)
+    if array.dtype.kind in "cb":
+        array = _module(array).ascontiguousarray(array).view(np.uint8 if array.dtype.kind == "b" else array.real.dtype)
+    return array
+
+
+def _from_torch(tensor: Any) -> Array:
+    torch = sys.modules["torch"]
+    if tensor.dtype is torch.bool:
+        tensor = tensor.to(torch.uint8)
+    elif tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+        tensor = tensor.float()
+    tensor = tensor.resolve_conj().resolve_neg()
+    if not tensor.is_cuda:
+        return tensor.numpy()
+    cupy = sys.modules.get("cupy")
+    return tensor.cpu().numpy() if cupy is None else cupy.from_dlpack(tensor)
+
+
+def _as_torch(array: Array) -> Any:
+    torch = sys.modules["torch"]
+    return torch.from_numpy(array) if isinstance(array, np.ndarray) else torch.from_dlpack(array)
+
+
+def plain(value: Any) -> Array:
+    """The array itself, or a view of CuPy or NumPy of one of another framework.
+
+    The current stream waits for what computes an exchanged one. Of types that NumPy lacks only the bits are seen.
+    """
+    kind = framework(value)
+    if kind not in ("viewed", "exchanged"):
+        return value
+    module: Any = importlib.import_module("cupy") if on_gpu(value) else np
+    if kind == "viewed":
+        return module.asarray(value)
+    bits = BITS.get(dtype_name(value))
+    return module.from_dlpack(value if bits is None else value.view(bits))
+
+
+def _read_only(value: Any) -> bool:
+    """Whether an array is one of NumPy's, or a view of them, that no call can write, or repeats its elements."""
+    if framework(value) == "torch":
+        return any(step == 0 and extent > 1 for step, extent in zip(value.stride(), value.shape, strict=True))
+    if framework(value) not in ("numpy", "viewed"):
+        return False
+    array = plain(value)
+    return isinstance(array, np.ndarray) and not array.flags.writeable
+
+
+def _module(value: Any) -> Any:
+    return importlib.import_module("cupy") if on_gpu(value) else np

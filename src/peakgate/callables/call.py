@@ -1,0 +1,440 @@
+"""One call of a user's function: the arrays it uses, what it changes in them, and what it gives.
+
+An argument that nothing can change, as JAX's arrays, is exchanged: a call is given a new one, made by DLPack on memory
+that can. So its elements change between calls as those of every other array do, and the stream on which they were
+written is one that the framework waits for.
+
+What a tuner chose for a call is the configuration of Triton's autotune and of torch.compile, and the code that it gave:
+from what Triton's autotuner launches, and from PyTorch's profiler. No framework is imported here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peakgate.base.errors import Code, PeakgateError, defined_at, described, raised_at
+from peakgate.base.files import scratch_folder
+from peakgate.base.text import shown
+from peakgate.callables.arrays import (
+    arrays_in,
+    comparable,
+    copy_of,
+    differs,
+    dtype_name,
+    framework,
+    gpu_of,
+    here,
+    move,
+    nbytes,
+    numeric,
+    on_gpu,
+    overlap,
+    plain,
+    renew,
+    restore,
+    settled,
+    subclass_of_arrays,
+    visible_arrays,
+)
+from peakgate.callables.unchanged import unchanged
+from peakgate.spec import dtypes
+from peakgate.spec.case import Array, TunedChoice
+from peakgate.spec.dtypes import BITS
+
+ALIGNMENT_BYTES = 64
+"""Where the host's memory is not aligned so, XLA copies it."""
+
+
+NOT_TUNED = "not tuned here"
+CODE_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """An argument's elements in memory of ours; ``dtype`` where that holds the bits of a type that NumPy lacks."""
+
+    storage: Array
+    namespace: Any
+    dtype: str | None
+
+    def array(self) -> Any:
+        """The framework's array on that memory, as it is at this place of the current stream."""
+        made = self.namespace.from_dlpack(self.storage)
+        return made if self.dtype is None else made.view(self.dtype)
+
+
+@dataclass
+class Exchange:
+    """The exchanged arrays of a call's arguments, each once."""
+
+    _known: dict[int, tuple[object, Exchanged]] = field(default_factory=dict)
+
+    def put(self, value: Any) -> Any:
+        """Nested tuples, lists and mappings with an ``Exchanged`` for each exchanged array."""
+        if framework(value) != "exchanged":
+            return _each(value, self.put)
+        if id(value) not in self._known:
+            name = dtype_name(value)
+            storage = plain(value).copy() if on_gpu(value) else _aligned(plain(value))
+            made = Exchanged(storage, value.__array_namespace__(), name if name in BITS else None)
+            self._known[id(value)] = (value, made)
+        return self._known[id(value)][1]
+
+    @property
+    def storages(self) -> list[Array]:
+        """The memory of all of them."""
+        return [made.storage for _, made in self._known.values()]
+
+
+def given(value: Any) -> Any:
+    """What ``Exchange.put`` gave, with the framework's arrays in it."""
+    return value.array() if isinstance(value, Exchanged) else _each(value, given)
+
+
+def _gathered(value: Any) -> Any:
+    """Nested tuples, lists and mappings with the arrays of other GPUs copied to the current one."""
+    return _each(value, _gathered) if framework(value) is None else here(value)
+
+
+def _each(value: Any, change: Any) -> Any:
+    """A plain tuple, list or dict with its members changed; everything else as it is."""
+    if type(value) in (tuple, list):
+        return type(value)(change(member) for member in value)
+    if type(value) is dict:
+        return {key: change(member) for key, member in value.items()}
+    return value
+
+
+def _aligned(array: Array) -> Array:
+    room = np.empty(array.nbytes + ALIGNMENT_BYTES, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT_BYTES
+    made = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made
+
+
+class NotAnArray(Exception):
+    """A result that holds a subclass of a framework's arrays; the message names its type."""
+
+
+class OtherKeys(Exception):
+    """A result whose dictionaries have other keys than the reference's; the message names them."""
+
+
+@dataclass
+class Call:
+    """A function with its arguments.
+
+    ``arrays`` are those it can be seen to use, ``saved`` their elements before the first run, ``changed`` the indices
+    of those that a run changes, known after ``learn``, ``left`` those that keep their elements between calls, with the
+    reason. ``result`` is what the newest run returned, ``raised`` what the function raised.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    arrays: list[Any] = field(init=False)
+    saved: list[Any] = field(init=False)
+    left: Mapping[int, str] = field(init=False)
+    changed: tuple[int, ...] = ()
+    result: Any = None
+    raised: BaseException | None = None
+    _layout: Any = None
+    """That of what the reference gave: dictionaries are compared by key, in its order."""
+
+    def __post_init__(self) -> None:
+        exchange = Exchange()
+        self._arguments = exchange.put((self.args, self.kwargs))
+        self.arrays = visible_arrays(self.function, self.args, self.kwargs) + exchange.storages
+        self.left = unchanged(self.arrays)
+        self.remember()
+
+    def elsewhere(self, gpus: Sequence[int]) -> int | None:
+        """Another GPU than these that holds an array; None where there is none."""
+        return next((at for at in map(gpu_of, self.arrays) if at not in (None, *gpus)), None)
+
+    @property
+    def nbytes(self) -> tuple[int, ...]:
+        return tuple(map(nbytes, self.arrays))
+
+    def run(self) -> None:
+        """Call the function once, on the arrays as they are; the current stream waits for what it gives."""
+        args, kwargs = given(self._arguments)
+        try:
+            self.result = self.function(*args, **kwargs)
+            settled(self.result)
+        except Exception as error:
+            self.raised = error
+            raise
+
+    def remember(self) -> None:
+        """Take the arrays as they are for what a run starts from."""
+        self.saved = list(map(copy_of, self.arrays))
+
+    def learn(self) -> None:
+        """Note which arrays the run changed."""
+        pairs = enumerate(zip(self.arrays, self.saved, strict=True))
+        self.changed = tuple(index for index, (array, saved) in pairs if differs(array, saved))
+
+    def rewind(self) -> None:
+        """Put back what a run changes, in stream order."""
+        for index in self.changed:
+            restore(self.arrays[index], self.saved[index])
+
+    def rewind_all(self) -> None:
+        """Put back every array."""
+        for array, saved in zip(self.arrays, self.saved, strict=True):
+            restore(array, saved)
+
+    def of_arguments(self, wanted: object, name: str) -> Any:
+        """A value, or what a function gives for the call's arguments; PeakgateError with the name of one that fails."""
+        if not callable(wanted):
+            return wanted
+        return _evaluated(name, Code.BENCHMARK_TEST, wanted, given(self._arguments))
+
+    def _referred(self, reference: object) -> list[Any]:
+        """What a reference gives for the call's arguments, of which it finds all on the current GPU."""
+        value = reference
+        if callable(reference):
+            value = _evaluated("its reference", Code.REFERENCE, reference, _gathered(given(self._arguments)))
+        self._layout = _layout(value)
+        return _flat(value, _REFERENCE)
+
+    def outputs(self, declared: object = None) -> list[Any]:
+        """The arrays and numbers that the newest run gave.
+
+        What the user declared (arrays, or a function of the arguments), else the keyword argument ``out``, else what
+        the function returned, else, where it returned None, the arrays that it changed. OtherKeys where a dictionary
+        cannot be compared with the reference's.
+        """
+        if declared is not None:
+            found = _flat(self.of_arguments(declared, "outputs"), _OUTPUTS, self._layout)
+            if not callable(declared) and not all(map(framework, found)):
+                raise PeakgateError(
+                    f"outputs is {shown(declared)}; expected the arrays that the callable writes, or a function that "
+                    "gives them",
+                    Code.BENCHMARK_TEST,
+                )
+            return found
+        if self.result is not None:
+            return _flat(self.result, _CALLABLE, self._layout)
+        if self.kwargs.get("out") is not None:
+            return _flat(self.kwargs["out"], _CALLABLE, self._layout)
+        return _flat([self.arrays[index] for index in self.changed], _CALLABLE)
+
+    def undeclared_changes(self, declared: object = None) -> list[int]:
+        """The changed arrays that the caller did not name as outputs; none where the function returned None."""
+        named = declared if declared is not None else self.kwargs.get("out")
+        if named is None and self.result is None:
+            return []
+        outputs = [] if named is None else list(arrays_in(self.of_arguments(named, "outputs")))
+        return [index for index in self.changed if not any(overlap(self.arrays[index], output) for output in outputs)]
+
+    def expected(self, reference: object) -> list[Typed]:
+        """The reference's result for the call's arguments, in memory of its own; the arrays are as before."""
+        values = self._referred(reference)
+        found = typed([copy_of(value) if framework(value) else value for value in values])
+        self.rewind_all()
+        return found
+
+    def share(self) -> float:
+        """How far the call's real inputs move for ``moved``: some steps of the coarsest type."""
+        shares = {"bfloat16": 2.0**-5, "float16": 2.0**-8, "float32": 2.0**-12}
+        return max((shares.get(dtype_name(array), 2.0**-20) for array in self.arrays), default=2.0**-20)
+
+    def moved(self, reference: object, share: float, seed: int) -> list[Array]:
+        """The reference's result where every real input moves by up to ``share`` of itself; ValueError if none can."""
+        try:
+            if not any([move(array, share, seed + at) for at, array in enumerate(self.arrays)]):  # noqa: C419  (all)
+                raise ValueError("no argument can be moved")
+            return [each.array for each in typed(self._referred(reference))]
+        except PeakgateError as error:
+            raise ValueError(str(error)) from error
+        finally:
+            self.rewind_all()
+
+    def renewed(self, seed: int, *, redraw: bool = False) -> bool:
+        """Give what the function reads other elements, ``left`` apart; False where nothing could be changed."""
+        read = [(at, array) for at, array in enumerate(self.arrays) if at not in self.changed and at not in self.left]
+        return any([renew(array, seed + index, redraw=redraw) for index, array in read])  # noqa: C419  (every one of them)
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An array that can be compared, and the name of the type that its values were computed in."""
+
+    array: Array
+    dtype: str
+
+
+def typed(values: Sequence[Any], expected: Sequence[Typed] = ()) -> list[Typed]:
+    """Outputs, or what a reference gave, as arrays that can be compared, on the current GPU or in the host's memory.
+
+    Elements of a type that is not known here count as those of the type that holds their values. A number counts as
+    float64, an integer beside ``expected`` integers as int64; it is an object where it needs more than 64 bits.
+    """
+    found = []
+    for at, value in enumerate(values):
+        array = comparable(here(value))
+        rounds = at < len(expected) and dtypes.limits(expected[at].dtype).unit_roundoff > 0
+        whole = array.dtype.kind in "biuO" and not rounds
+        name = dtype_name(value) if framework(value) else "int64" if whole else "float64"
+        found.append(Typed(array, name if name in dtypes.KNOWN else array.dtype.name))
+    return found
+
+
+def _evaluated(name: str, code: Code, function: Callable[..., Any], arguments: tuple[Any, Any]) -> Any:
+    """What a function of a test's settings gives for a call's arguments; PeakgateError where it fails."""
+    args, kwargs = arguments
+    try:
+        return function(*args, **kwargs)
+    except (PeakgateError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        if out_of_memory(error):
+            raise
+        defined = defined_at(function)
+        place = Path(raised_at(error, Path(defined).parent) or defined).name
+        raise PeakgateError(
+            f"{name} fails{f' ({place})' if place else ''}: {described(error)}; it is called with the arguments of the "
+            "callable",
+            code,
+        ) from error
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error is one of full memory, whichever framework raised it."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
+def _layout(value: object) -> Any:
+    """Nested tuples, lists and mappings as lists and dictionaries, with None for all else."""
+    if framework(value) is None and isinstance(value, Mapping):
+        return {key: _layout(member) for key, member in value.items()}
+    return [_layout(member) for member in value] if isinstance(value, tuple | list) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Giver:
+    """Who gives arrays and numbers, in words, and the code of what cannot be compared."""
+
+    gives: str
+    code: Code
+
+
+_CALLABLE = _Giver("the callable gives", Code.TYPE)
+_REFERENCE = _Giver("its reference gives", Code.REFERENCE)
+_OUTPUTS = _Giver("outputs gives", Code.BENCHMARK_TEST)
+
+
+def _flat(value: object, giver: _Giver, layout: Any = None) -> list[Any]:
+    """Arrays and numbers in nested tuples, lists and mappings, in order; of mappings in that of their ``layout``.
+
+    PeakgateError for what cannot be compared; NotAnArray where a callable gives a subclass of a framework's arrays.
+    """
+    if framework(value) is None and isinstance(value, Mapping):
+        like = layout if isinstance(layout, dict) else dict.fromkeys(value)
+        if like.keys() != value.keys():
+            raise OtherKeys(f"gives the keys {_names(value)}, but the reference gives {_names(like)}")
+        return [leaf for key, inner in like.items() for leaf in _flat(value[key], giver, inner)]
+    if isinstance(value, tuple | list):
+        inner = layout if isinstance(layout, list) and len(layout) == len(value) else [None] * len(value)
+        return [leaf for member, its in zip(value, inner, strict=True) for leaf in _flat(member, giver, its)]
+    if (problem := _incomparable(value)) is None:
+        return [value]
+    if giver is _CALLABLE and subclass_of_arrays(value):
+        raise NotAnArray(problem.removeprefix("a "))
+    raise PeakgateError(
+        f"{giver.gives} {problem}; expected arrays of numbers, or numbers, alone or in tuples, lists and dictionaries",
+        giver.code,
+    )
+
+
+def _incomparable(value: Any) -> str | None:
+    """What a value is that is neither a number nor an array of numbers; None for one that is."""
+    if framework(value):
+        return None if numeric(value) else f"an array of type {dtype_name(value)}"
+    if isinstance(value, int):
+        return None if abs(value) <= sys.float_info.max else "an integer of more than 1024 bits"
+    kind = type(value)
+    if isinstance(value, float | complex) or (
+        kind.__module__ == "numpy" and isinstance(value, np.generic | np.ndarray) and numeric(value)
+    ):
+        return None
+    if value is None:
+        return "None"
+    return f"a {kind.__qualname__}" if kind.__module__ == "builtins" else f"a {kind.__module__}.{kind.__qualname__}"
+
+
+def _names(keys: Iterable[object]) -> str:
+    return ", ".join(f"{key!r:.40}" for key in keys) or "none"
+
+
+def choices(run: Callable[[], None]) -> tuple[TunedChoice, ...]:
+    """The choices of the tuners in one more call; none where no tuner is loaded that is known here."""
+    tuned = _of_triton(run) if "triton" in sys.modules else []
+    if "torch._inductor.compile_fx" in sys.modules:  # torch.compile was used, not necessarily by this call
+        known = {each.kernel for each in tuned}
+        tuned += [each for each in _of_torch(run) if each.kernel not in known]
+    return tuple(sorted(set(tuned), key=lambda each: (each.kernel, each.configuration, each.code or "")))
+
+
+def _of_triton(run: Callable[[], None]) -> list[TunedChoice]:
+    """The kernels with an autotuner that the call launches through it."""
+    tuner: Any = sys.modules["triton"].runtime.Autotuner
+    launch, found = tuner.run, list[TunedChoice]()
+
+    def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kernel = launch(self, *args, **kwargs)
+        code = getattr(kernel, "asm", {}).get("cubin")
+        digest = None if code is None else hashlib.sha256(code).hexdigest()[:CODE_DIGITS]
+        name = str(getattr(self.base_fn, "__name__", ""))
+        found.append(TunedChoice(name, str(self.best_config), digest))
+        return kernel
+
+    tuner.run = noting
+    try:
+        run()
+    finally:
+        tuner.run = launch
+    return found
+
+
+def _of_torch(run: Callable[[], None]) -> list[TunedChoice]:
+    """The Triton kernels of torch.compile that the call launches, and the names of all others, a library's say."""
+    torch: Any = sys.modules["torch"]
+    kinds = torch.profiler.ProfilerActivity
+    wanted = [kinds.CPU, *([kinds.CUDA] if torch.cuda.is_available() else [])]
+    with torch.profiler.profile(activities=wanted, record_shapes=True) as profile:
+        run()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+    with scratch_folder("trace") as folder:
+        trace = folder / "trace.json"
+        profile.export_chrome_trace(str(trace))
+        return list(of_trace(json.loads(trace.read_text(encoding="utf-8"))))
+
+
+def of_trace(trace: Mapping[str, Any]) -> Iterable[TunedChoice]:
+    """The choices that a trace of PyTorch's profiler shows."""
+    generated = set()
+    for event in trace.get("traceEvents", ()):
+        facts = event.get("args", {})
+        if facts.get("kernel_backend") == "triton":
+            generated.add(str(event["name"]))
+            sizes = [str(facts[name]) for name in ("kernel_kwargs",) if facts.get(name)]
+            sizes += [f"{name}={facts[name]}" for name in ("num_warps", "num_stages") if name in facts]
+            yield TunedChoice(
+                str(event["name"]), ", ".join(sizes), str(facts.get("kernel_hash", ""))[:CODE_DIGITS] or None
+            )
+    for event in trace.get("traceEvents", ()):
+        if event.get("cat") == "kernel" and str(event["name"]) not in generated:
+            yield TunedChoice(str(event["name"])[:120], NOT_TUNED, None)

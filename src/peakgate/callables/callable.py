@@ -1,0 +1,307 @@
+"""A callable on the GPU: on one stream for every framework, its behaviour found out, its calls sampled."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import cupy
+
+from peakgate.callables.arrays import announce_change, arrays_in, as_words, copy_of, framework, real, restore, span
+from peakgate.callables.call import Call
+from peakgate.callables.unchanged import described
+from peakgate.device import elements, nvml
+from peakgate.device.driver import persisting_l2_bytes
+from peakgate.device.gpu import GpuDevice
+from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunch, Unmeasurable, Witness
+from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
+from peakgate.device.stream import SampleStream, StreamHandle
+from peakgate.measure.energy import Energy
+from peakgate.measure.refill import KEY_WORDS, SEEDS, round_keys
+from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
+from peakgate.spec.case import TENSOR_MATH, Case
+
+TRIAL_LIMIT_NS = 200_000_000
+"""So long a trial blocks the GPU for calls that wait for the host."""
+
+TRIALS, TRIAL_CALLS = 3, 6
+"""So many trials, of so many calls at least: to see the end of several GPUs takes 26 µs longer than that of none."""
+
+LEAST_TAIL_US, LEAST_TAIL_SHARE = 3.0, 0.05
+"""Work on other streams is noticed from this much time per call after the stream is done, and this share of it."""
+
+EARLY_SHARE, EARLY_US = 0.7, 3.0
+"""A sample shorter than this share of a call behind a full GPU, less so many microseconds: work ran ahead of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How a callable behaves besides launching on its stream.
+
+    ``batch`` is how many calls can be queued at once; ``event_us`` a call's time with a GPU that was full before it.
+    """
+
+    waits_for_host: bool
+    batch: int
+    event_us: float
+
+
+def stream_handle(call: Call, wanted: object = None) -> int:
+    """The stream a callable works on: the one named, one among its arguments, the current one of CuPy or PyTorch.
+
+    0, the legacy default stream, is where work goes by default in all of them.
+    """
+    given = [wanted, *call.args, *call.kwargs.values()]
+    for candidate in given:
+        if candidate is not None and hasattr(type(candidate), "__cuda_stream__"):
+            return int(candidate.__cuda_stream__()[1])
+    handle = int(cupy.cuda.get_current_stream().ptr)
+    torch = sys.modules.get("torch")
+    if not handle and torch is not None and torch.cuda.is_initialized():
+        handle = int(torch.cuda.current_stream().cuda_stream)
+    return handle
+
+
+@contextmanager
+def one_stream(device: GpuDevice, handle: int, largest_batch: int, gpus: int = 1) -> Iterator[SampleStream]:
+    """Make a stream current for every framework that is imported; gives what samples on it.
+
+    Warp takes no legacy default stream from others: where it is imported a new stream stands for that. With several
+    GPUs the current stream of each stays what it is.
+    """
+    with ExitStack() as stack:
+        if gpus > 1:
+            yield device.sample_stream(largest_batch, gpus)
+            return
+        warp: Any = sys.modules.get("warp")
+        if warp is not None and not handle:
+            handle = int(stack.enter_context(cupy.cuda.Stream()).ptr)
+        if not handle:
+            yield device.sample_stream(largest_batch)
+            return
+        stack.enter_context(cupy.cuda.Stream.from_external(StreamHandle(handle)))
+        torch: Any = sys.modules.get("torch")
+        if torch is not None:
+            stack.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(handle)))
+        if warp is not None:
+            of_device = f"cuda:{device.facts.index}"
+            stack.enter_context(warp.ScopedStream(warp.Stream(of_device, cuda_stream=handle)))
+        yield SampleStream(device.facts.l2_bytes, largest_batch)
+
+
+def find_out(stream: SampleStream, call: Call, plan: SamplingPlan) -> Behaviour:
+    """Whether a callable that ran before waits for the host, and how many of its calls can be queued at once.
+
+    Unmeasurable where work of it goes on after its stream is done.
+    """
+    for _ in range(plan.warmup):
+        call.rewind()
+        call.run()
+    alone = stream.trial(call.run, 1, limit_ns=TRIAL_LIMIT_NS)
+    batch = max(plan.batch, TRIAL_CALLS)
+    if not alone.waited and stream.trial(call.run, batch, limit_ns=TRIAL_LIMIT_NS).waited:
+        batch = 1  # more launches than the driver queues
+    limit_ns = None if alone.waited else TRIAL_LIMIT_NS
+    trials = [stream.trial(call.run, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
+    idle = [stream.trial(lambda: None, batch, limit_ns=limit_ns) for _ in range(TRIALS)]
+    event_us = min(trial.event_us for trial in trials)
+    tail_us = min(trial.tail_us for trial in trials) - median(trial.tail_us for trial in idle)
+    # A framework's host callbacks, with which JAX gives memory back, also keep the GPU from being idle: CUPTI tells.
+    busy = tail_us > max(LEAST_TAIL_US, LEAST_TAIL_SHARE * event_us)
+    if busy and stream.leaves_work(call.run, batch) is not False:
+        raise Unmeasurable(
+            f"works on other streams: the GPU is busy for {tail_us:.1f} µs after the measured stream is done "
+            f"({event_us:.1f} µs); launch on the current stream, or let it wait for the other one"
+        )
+    return Behaviour(alone.waited, min(batch, plan.batch), event_us)
+
+
+class GpuCall(CallableLaunchable):
+    """One callable as a case on the GPU; its arrays stay where the user put them."""
+
+    def __init__(
+        self,
+        device: GpuDevice,
+        case: Case,
+        call: Call,
+        stream: SampleStream,
+        behaviour: Behaviour,
+        *,
+        outputs: Callable[[], Sequence[Any]] | None = None,
+        fresh: bool = False,
+    ) -> None:
+        """``outputs`` gives the arrays of the newest call; with ``fresh`` the elements of arrays may change."""
+        self.case = case
+        self._device, self._call, self._stream, self._behaviour = device, call, stream, behaviour
+        self._outputs = outputs
+        self._seeds: list[int] = []
+        self._keys = round_keys([device.draw(SEEDS) for _ in range(KEY_WORDS)])
+        self._keys_there = cupy.asarray(self._keys)
+        self._words: list[tuple[Any, Any]] = []
+        """Of real arrays, each with its elements at the start."""
+        self._integers: list[Any] = []
+        """Of other arrays: their elements change places, so that indices stay indices."""
+        for at, (array, saved) in enumerate(zip(call.arrays, call.saved, strict=True)):
+            words = as_words(array) if fresh and at not in call.left else None
+            if words is not None and real(array) and (kept := as_words(saved)) is not None:
+                self._words.append((words, kept))
+                announce_change(array)
+            elif words is not None and not real(array) and at not in call.changed:
+                self._integers.append(words)
+                announce_change(array)
+                with words.device:
+                    # Loads the kernel, which a blocked stream would wait for.
+                    elements.exchange(words[:2].copy(), 0, self._keys_there)
+
+    def run(self) -> None:
+        """Run the call once from where it starts and wait for all of each GPU."""
+        if self._device.lost:
+            raise DeviceLost(self._device.lost)
+        self._call.rewind()
+        self._stream.synchronize()  # one GPU may read what is put back on another
+        self._call.run()
+        self._stream.synchronize()
+
+    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
+        """Time calls; Unmeasurable where a part of their work ran before they were timed.
+
+        Before each sample, untimed, arrays that a call changes are restored and one word in every 4 KiB of all arrays
+        changes, but for those that the call leaves as they are. The witness is given the calls that it wants, with the
+        arrays as each found them. Where the process reserves L2 for persisting lines, they are reset before each
+        sample, one at a time.
+        """
+        hold = not self._behaviour.waits_for_host
+        call, watched = self._call, witness or Witness(self._device.draw)
+        changing = bool(self._words or self._integers)
+        before = self._before(watched.draw) if call.changed or changing else None
+        notes = ["persisting L2 reset"] + (["changed arrays put back before each sample"] if call.changed else [])
+        notes.append("contents of arrays change with every call" if changing else "a replayed answer is not excluded")
+        notes += filter(None, [described(call.left)])
+        if not hold:
+            notes.append("the stream is not blocked, because the callable waits for the host")
+
+        state = DeclaredState(
+            self.case,
+            footprint_bytes=footprint_bytes([span(array) for array in arrays_in([call.arrays, call.result])]),
+            by_torch=_by_torch(call),
+        )
+        rewind = call.rewind if call.changed else None
+        state.begin(self._stream, call.run, self._behaviour.batch, hold=hold, before=rewind)
+        ready = state.ready(call.run)
+
+        launch_us: float | None = None
+
+        def batch(index: int, count: int) -> Sequence[tuple[float, float | None]]:
+            nonlocal launch_us
+            # Each batch resets persisting lines.
+            count = 1 if persisting_l2_bytes() else min(count, self._behaviour.batch)
+            outputs, wanted = self._outputs, watched.wanted(count, launch_us) if self._outputs else 0
+            places = list(range(count))
+            chosen = sorted(places.pop(watched.draw(len(places))) for _ in range(wanted))
+            if outputs is None or not chosen:
+                return state.batch(self._stream, ready, count, hold=hold, change=before)
+            call.rewind_all()  # what batches that were not judged left
+            self._seeds.clear()
+            # Memory for the outputs of each, which no call finds.
+            copies = {at: [copy_of(each) if framework(each) else each for each in outputs()] for at in chosen}
+
+            def after(at: int) -> None:
+                if at in copies:
+                    _copy_all(outputs(), copies[at])
+
+            times = state.batch(self._stream, ready, count, hold=hold, change=before, after=after)
+            launch_us = min(time_us for time_us, _ in times)
+            result, seeds = call.result, list(self._seeds)
+            for at in chosen:
+                call.rewind_all()
+                for seed in seeds[: at + 1]:
+                    self._change(seed)
+                where = f"timed call {at + 1} of batch {index + 1}"
+                watched.judge(TimedLaunch(self.case, where, call.arrays, copies.pop(at)))
+            call.result = result
+            return times
+
+        taken = gather(
+            plan,
+            self._device.facts.sm_clock_max_mhz,
+            batch,
+            lambda: ", ".join([state.method(self._stream.method(held=hold, moved=False)), *notes]),
+            self._stream.control if hold and not state.captures else None,
+            power=nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None,
+            rest=let_clock_recover,
+            owed=watched.owed if self._outputs else lambda _launch_us: 0,
+        )
+        if (
+            hold
+            and not state.captures
+            and taken.times_us
+            and taken.median_us < EARLY_SHARE * self._behaviour.event_us - EARLY_US
+        ):
+            raise Unmeasurable(
+                f"works on other streams: {taken.median_us:.1f} µs on the measured stream, "
+                f"{self._behaviour.event_us:.1f} µs where nothing runs ahead of it; let the other streams wait for it"
+            )
+        if hold and not self.case.repeated:
+            taken = self._stream.with_second_clock(taken, call.run, self._behaviour.batch, before)
+        call.rewind_all()
+        memory_gbs = self._device.peaks.memory_gbs if self._device.peaks else None
+        return state.shown(taken, self._device.facts.l2_bytes, memory_gbs)
+
+    def energy(self, launch_us: float, loops: int) -> Energy | None:
+        """The energy of a call, over loops of calls on the arrays as they are, which are put back afterwards.
+
+        None of one on several GPUs: its calls would not start together.
+        """
+        if self.case.gpus > 1:
+            return None
+        call = self._call
+        found = measured_energy(
+            self._device.energy_meter,
+            call.run,
+            launch_us,
+            loops,
+            by_torch=_by_torch(call),
+            waits=self._behaviour.waits_for_host,
+        )
+        call.rewind_all()
+        return found
+
+    def _before(self, draw: Callable[[int], int]) -> Callable[[], None]:
+        """The step before each sample: restore the arrays that calls change, then replace some words of all."""
+
+        def before() -> None:
+            self._call.rewind()
+            self._seeds.append(draw(SEEDS))
+            self._change(self._seeds[-1])
+
+        return before
+
+    def _change(self, seed: int) -> None:
+        by_gpu: dict[int, list[tuple[Any, Any, int]]] = {}
+        for at, (words, kept) in enumerate(self._words):
+            by_gpu.setdefault(words.device.id, []).append((words, kept, seed + at))
+        for gpu, numbered in by_gpu.items():
+            with cupy.cuda.Device(gpu):
+                elements.change(numbered, self._keys)
+        for at, words in enumerate(self._integers):
+            with words.device:
+                elements.exchange(words, seed + len(self._words) + at, self._keys_there)
+
+
+def _by_torch(call: Call) -> bool:
+    return any(framework(array) == "torch" for array in arrays_in([call.arrays, call.result]))
+
+
+def _copy_all(found: Sequence[Any], copies: list[Any]) -> None:
+    """Keep the outputs of a call, in stream order, in memory that is there; numbers as they are."""
+    for at, output in enumerate(found):
+        reusable = at < len(copies) and framework(copies[at]) not in (None, "exchanged")
+        if framework(output) and reusable and copies[at].shape == output.shape:
+            restore(copies[at], output)
+        else:
+            copies[at : at + 1] = [copy_of(output) if framework(output) else output]
+    del copies[len(found) :]

@@ -1,0 +1,93 @@
+"""Which arrays of a call keep their elements between its calls, because others would be no input of the same kind.
+
+A graph that PyTorch's autograd made before the call has saved some arrays and what came of others: it goes on with no
+other elements, or as if there were none. Such graphs are found from the tensors that Python's garbage collector knows.
+Integers in order are offsets, or what is searched by halves. Others would lead a right kernel out of bounds, and other
+lengths beside offsets would too.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import prod
+from typing import Any
+
+from peakgate.base.text import counted
+from peakgate.callables.arrays import arrays_in, at_home, comparable, dtype_name, framework, overlap
+from peakgate.spec.case import Array
+
+AUTOGRAD, IN_ORDER, BESIDE = "of a graph of autograd", "of integers in order", "of few integers beside such"
+
+
+def unchanged(arrays: Sequence[Any]) -> Mapping[int, str]:
+    """The arrays that keep their elements, by index, each with the reason."""
+    torch: Any = sys.modules.get("torch")
+    in_graphs = list(_in_graphs(torch)) if any(framework(array) == "torch" for array in arrays) else []
+    integers = {at: array for at, array in enumerate(arrays) if _integers(array)}
+    found = {at: IN_ORDER for at, array in integers.items() if _in_order(array)}
+    longest = max((_elements(arrays[at]) for at in found), default=0)
+    found |= {at: BESIDE for at, array in integers.items() if at not in found and 0 < _elements(array) <= longest}
+    for at, array in enumerate(arrays):
+        if any(overlap(array, each) for each in in_graphs):
+            found[at] = AUTOGRAD
+    for at, array in enumerate(arrays):  # views of what is left
+        reasons = [reason for other, reason in found.items() if overlap(array, arrays[other])]
+        if reasons:
+            found.setdefault(at, reasons[0])
+    return found
+
+
+def described(reasons: Mapping[int, str]) -> str:
+    """How many arrays were left as they are, and why, for the record; empty where none was."""
+    found = [f"{counted(count, 'array')} {reason}" for reason, count in Counter(reasons.values()).items()]
+    return f"left as they are: {', '.join(found)}" if found else ""
+
+
+def _integers(array: Any) -> bool:
+    return dtype_name(array).startswith(("int", "uint"))
+
+
+def _elements(array: Any) -> int:
+    return prod(array.shape)
+
+
+@at_home
+def _in_order(value: Any) -> bool:
+    """Whether all elements, or those of each row, neither rise nor fall, and there are several."""
+    array = comparable(value)
+    rows = [array.reshape(-1)] + ([array] if array.ndim > 1 and array.shape[-1] > 1 else [])
+    return array.size > 1 and any(map(_monotone, rows))
+
+
+def _monotone(rows: Array) -> bool:
+    before, behind = rows[..., :-1], rows[..., 1:]
+    return bool((before <= behind).all()) or bool((before >= behind).all())
+
+
+def _in_graphs(torch: Any) -> Iterator[Any]:
+    """The tensors of all graphs that there are: results, what was saved on the way, what gradients are given to."""
+    if gc.get_freeze_count():  # by whom it may be: frozen objects are not listed
+        gc.unfreeze()
+    tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
+    ends = [each for each in tensors if each.grad_fn is not None]
+    yield from _strided(ends)
+    met: set[Any] = set()
+    ahead = [each.grad_fn for each in ends]
+    while ahead:
+        node = ahead.pop()
+        if node is None or node in met:
+            continue
+        met.add(node)
+        ahead += [following for following, _ in node.next_functions]
+        for name in dir(node):
+            if name.startswith("_saved_") or name in ("variable", "saved_tensors"):
+                with suppress(RuntimeError):  # the graph was used up, or what it saved has changed since
+                    yield from _strided(getattr(node, name))
+
+
+def _strided(value: object) -> Iterator[Any]:
+    return (each for each in arrays_in(value) if framework(each) == "torch")

@@ -1,0 +1,264 @@
+"""The command ``peakgate``: one verb per thing it does; each verb's parser stands beside its code."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from peakgate.base import config
+from peakgate.base.errors import Code, PeakgateError, defect, described, refused
+from peakgate.base.processes import collect_rarely, one_blas_thread, sigterm_interrupts, variables
+from peakgate.base.report import JSON_OPTION, head
+from peakgate.base.text import as_json, nearest, one_line, open_standard_streams, print_to_nobody
+from peakgate.base.verdict import ExitCode
+
+VERBS = {
+    "help": ("help", "print a page or a section of one, or what the code of an error means"),
+    "init": ("init", "make the project at hand ready: settings, and an example of a kernel"),
+    "bench": ("run.bench", "prove, time and gate every kernel on the device at hand"),
+    "fleet": ("fleet.command", "run the gate on every GPU of a machine or cluster and name the slow ones"),
+    "gate": (
+        "review.command",
+        "judge a change where it reaches nothing of its judge: protect, bench and ab in one",
+    ),
+    "ab": ("compare.ab.command", "measure two commits alternately on one GPU and decide what HEAD made slower"),
+    "bisect": ("compare.bisect.command", "find the commit that changed a case's time, with few measurements"),
+    "compare": ("compare.command", "compare two saved runs"),
+    "history": ("compare.history.command", "report what got slower over the saved runs, and between which commits"),
+    "show": ("pages.show", "write a page of one run"),
+    "comment": ("review.gitlab", "write what the gate found as one note on each GitLab merge request"),
+    "site": ("pages.site", "write all runs of a project as one folder of static pages"),
+    "import": ("runfile.imported", "turn the JSON of nvbench or Google Benchmark into run files"),
+    "floors": ("compare.floors.command", "propose floors from saved runs"),
+    "keep": ("compare.floors.keep", "keep saved runs as references beside the floors"),
+    "protect": ("review.protect", "fail a change that lowers a floor or edits a saved run without a reason"),
+    "selftest": ("compare.selftest", "measure unchanged code and report what this runner can resolve"),
+    "check": ("inspect.command", "run every kernel in the checked emulator, without a GPU"),
+    "mutants": ("inspect.command", "delete each barrier and each guard and see whether `check` notices"),
+    "resources": (
+        "inspect.resources.command",
+        "compare registers, spills and occupancy with their baseline, without a GPU",
+    ),
+    "sanitize": ("inspect.sanitize.command", "run every kernel under compute-sanitizer on the GPU"),
+}
+"""Verb -> its module, which runs it by ``main(verb, arguments)``, and what it does."""
+
+JSON_FILES = {"check": "check.json", "bench": "bench.json", "ab": "ab.json"}
+"""The verbs that have the option, and the file that each leaves."""
+
+_EXTRAS = {
+    "cupy": "cuda13",
+    "pynvml": "cuda13",
+    "cuda": "nvrtc",
+    "pandas": "reports",
+    "jinja2": "reports",
+    "scipy": "reports",
+    "distributed": "fleet",
+    "pyarrow": "fleet",
+}
+_REPORTING = {"compare", "fleet", "pages", "review", "runfile"}
+"""Rooms whose verbs need the extra ``reports``, whatever of it they miss first."""
+
+_EPILOG = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide, 70 a defect of peakgate, 130 interrupted"
+
+
+def command() -> int:
+    """Run the verb of this process's command line."""
+    collect_rarely()
+    return main()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code; a user's mistake is one line on stderr, an own defect is exit code 70."""
+    open_standard_streams()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    verb = given.pop(0) if given else "--help"
+
+    def run() -> int:
+        with sigterm_interrupts():
+            return _command(verb, given)
+
+    asked = _asked(given) if verb in JSON_FILES else None
+    if asked is None or not asked.json:
+        return guarded(verb, run)
+    refusals: list[PeakgateError] = []
+
+    def noted(error: PeakgateError) -> ExitCode:
+        refusals.append(error)
+        return refused(error)
+
+    return _printed_alone(verb, asked.out, lambda: guarded(verb, run, noted), refusals)
+
+
+def guarded(verb: str, run: Callable[[], int], refused: Callable[[PeakgateError], ExitCode] = refused) -> int:
+    """Run a command and return its exit code, whatever it raises; what that is, is one line on stderr."""
+    try:
+        code = run()
+        _flush()
+    except PeakgateError as error:
+        code = refused(error)
+    except KeyboardInterrupt:
+        code = ExitCode.INTERRUPTED
+    except OSError as error:
+        code = refused(_of_system(verb, error))
+    except MemoryError:
+        code = refused(
+            PeakgateError(f"peakgate {verb}: takes more memory than there is; name fewer or smaller files", Code.MEMORY)
+        )
+    except Exception as error:
+        behind = error.__context__ if isinstance(error, RuntimeError) else None
+        if isinstance(behind, OSError) and behind.errno == errno.ELOOP:  # how pathlib reports it before Python 3.13
+            code = refused(_of_system(verb, behind))
+        else:
+            code = defect(f"peakgate {one_line(verb)}", error)
+    return code
+
+
+def _printed_alone(
+    verb: str,
+    out: Path | None,
+    run: Callable[[], int],
+    refusals: Sequence[PeakgateError],
+) -> int:
+    """Run a command with its output on standard error, then print its document; the exit code.
+
+    ``refusals`` are filled by ``run`` with the user's mistakes that it reports.
+    """
+    path = _left_by(verb, out)
+    before = _state(path)
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        code = run()
+    except SystemExit as error:  # of --help
+        code = error.code if isinstance(error.code, int) else ExitCode.BAD_INPUT
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+    left = _read(path) if path is not None and _state(path) != before else {}
+    own = head(verb, code) | {"gpu_s": round(_gpu_s(), 1)}
+    if refusals:
+        own["error"] = {"code": refusals[-1].code, "message": refusals[-1].message}
+    sys.stdout.write(as_json({**own, **{name: value for name, value in left.items() if name not in own}}))
+    return code
+
+
+def _asked(arguments: Sequence[str]) -> argparse.Namespace:
+    """``--json`` and ``--out``, abbreviated or not; what else is wrong is left to the verb's parser."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument(JSON_OPTION, action="store_true")
+    parser.add_argument("--out", type=Path, nargs="?")
+    asked = argparse.Namespace()
+    with suppress(argparse.ArgumentError):
+        parser.parse_known_args(arguments, asked)
+    return asked
+
+
+def _left_by(verb: str, out: Path | None) -> Path | None:
+    """The file that the command will leave; None where the settings, which say where, cannot be read."""
+    try:
+        return Path(out or config.current().out, JSON_FILES[verb]).absolute()
+    except PeakgateError:
+        return None
+
+
+def _state(path: Path | None) -> tuple[int, int] | None:
+    try:
+        found = path.stat() if path else None
+    except OSError:
+        return None
+    return None if found is None else (found.st_ino, found.st_mtime_ns)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _command(verb: str, given: Sequence[str]) -> int:
+    if verb in ("-h", "--help"):
+        sys.stdout.write(_help())
+        return ExitCode.OK
+    if verb == "--version":
+        from peakgate.base.config import version  # noqa: PLC0415  # slow, and no other call asks
+
+        sys.stdout.write(f"peakgate {version()}\n")
+        return ExitCode.OK
+    if verb not in VERBS:
+        raise PeakgateError(f"peakgate {verb}: no such verb{nearest(verb, VERBS)}; see `peakgate --help`", Code.OPTION)
+    return _run(verb, given)
+
+
+def _gpu_s() -> float:
+    """For how long the command had a GPU locked; 0 where it took none."""
+    lock = sys.modules.get("peakgate.run.lock")
+    return 0.0 if lock is None else float(lock.held_s())
+
+
+def _flush() -> None:
+    """Write what was printed while an error of that can still be reported."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # `peakgate history | head`: the verdict counts, not who reads it
+        print_to_nobody(sys.stdout)
+
+
+def _of_system(verb: str, error: OSError) -> PeakgateError:
+    """An error that the machine gave a command: a full disk, a file or a working directory that is gone."""
+    if error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF) and error.filename is None:
+        print_to_nobody(sys.stdout)  # else its buffer is written, and refused, again at the end
+        return PeakgateError(
+            f"peakgate {verb}: standard output cannot be written ({error.strerror}); redirect it", Code.SYSTEM
+        )
+    try:
+        Path.cwd()
+    except OSError:
+        return PeakgateError(
+            f"peakgate {verb}: the working directory is gone; change to one that is there", Code.SYSTEM
+        )
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return PeakgateError(
+        f"peakgate {verb}: {where}{error.strerror or described(error)}; see that it is there and free", Code.SYSTEM
+    )
+
+
+def _run(verb: str, arguments: Sequence[str]) -> int:
+    module = VERBS[verb][0]
+    environment = one_blas_thread() if module.startswith("inspect.") else {}  # its work is done by processes beside it
+    try:
+        with variables(**environment):
+            command = importlib.import_module(f"peakgate.{module}")
+        code: int = command.main(verb, arguments)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        extra = _EXTRAS.get(missing, "reports" if module.partition(".")[0] in _REPORTING else None)
+        if missing == "peakgate" or extra is None:
+            raise
+        raise PeakgateError(
+            f"peakgate {verb} needs {missing}, which is not installed; pip install 'peakgate[{extra}]'",
+            Code.INSTALLATION,
+        ) from None
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {what}" for verb, (_, what) in VERBS.items())
+    more = "`peakgate VERB --help` lists a verb's options, `peakgate help` the pages that explain them."
+    return f"usage: peakgate VERB ...\n\n{verbs}\n\n{more}\n{_EPILOG}\n"

@@ -1,0 +1,96 @@
+"""What the processes of a case tell beside its time, which judges nothing: what tuners chose, and energy. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from peakgate.base.report import Table
+from peakgate.base.text import counted
+from peakgate.runfile.saved import CaseResult, RecordedEnergy
+from peakgate.spec.case import TunedChoice
+
+Configuration = tuple[TunedChoice, ...]
+_UNITS = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (0.0, "nJ"))
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A configuration that processes of a side chose: how many, and the range of their times."""
+
+    configuration: Configuration
+    processes: int
+    least_us: float
+    most_us: float
+
+
+def chosen(results: Sequence[CaseResult]) -> list[Spread]:
+    """The configurations of a side, the most frequent first; empty where nothing was tuned."""
+    found: dict[Configuration, list[float]] = {}
+    for result in results:
+        if result.tuned:
+            found.setdefault(result.tuned, []).append(result.time_us)
+    spreads = [Spread(each, len(times), min(times), max(times)) for each, times in found.items()]
+    return sorted(spreads, key=lambda each: (-each.processes, repr(each.configuration)))
+
+
+def tuner_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[str]:
+    """In words: whether both sides ran one choice, and how far a side's processes chose differently."""
+    sides = {"base": chosen(base), "head": chosen(head)}
+    if not all(sides.values()):
+        return []
+    before, after = (side[0].configuration for side in sides.values())
+    notes = [f"the tuner is not steady in {name}: {_several(side)}" for name, side in sides.items() if len(side) > 1]
+    if [(each.kernel, each.configuration) for each in before] != [(each.kernel, each.configuration) for each in after]:
+        notes.append(f"another configuration: {_named(before)} to {_named(after)}")
+    elif not notes:
+        same = before == after and all(each.code for each in before)
+        codes = "the same code" if same else f"code {_codes(before)} to {_codes(after)}"
+        notes.append(f"one configuration on both sides: {_named(before)}; {codes}")
+    return notes
+
+
+def _named(configuration: Configuration) -> str:
+    return "; ".join(f"{each.kernel} {each.configuration}" for each in configuration)
+
+
+def _codes(configuration: Configuration) -> str:
+    return " ".join(each.code or "unknown" for each in configuration)
+
+
+def _several(side: Sequence[Spread]) -> str:
+    return " and ".join(
+        f"{_named(each.configuration)} in {counted(each.processes, 'process')} "
+        f"({each.least_us:.2f} to {each.most_us:.2f} µs)"
+        for each in side
+    )
+
+
+def energy_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[str]:
+    """In words: the median energy of a launch on each side, the range of the processes, and the idle power."""
+    before, after = ([result.energy for result in side if result.energy] for side in (base, head))
+    if not before or not after:
+        return []
+    idle_w = [each.idle_w for each in (*before, *after) if each.idle_w is not None]
+    without = f", idle {statistics.median(idle_w):.0f} W" if idle_w else ""
+    change = f", {100 * (_median(after) / _median(before) - 1):+.1f} %" if _median(before) > 0 else ""
+    return [f"energy per launch back to back {_side(before)} to {_side(after)}{change}{without}"]
+
+
+def energy_table(cases: Mapping[str, tuple[Sequence[CaseResult], Sequence[CaseResult]]]) -> Table | None:
+    """The same of every case that has it, a line each; None where none has."""
+    rows = [(case, note) for case, sides in cases.items() for note in energy_notes(*sides)]
+    return Table("Energy, which judges nothing", ("case", "base to head"), rows) if rows else None
+
+
+def _median(side: Sequence[RecordedEnergy]) -> float:
+    return statistics.median(each.joules for each in side)
+
+
+def _side(side: Sequence[RecordedEnergy]) -> str:
+    middle = _median(side)
+    least, most = min(each.least_joules for each in side), max(each.most_joules for each in side)
+    scale, unit = next((scale, unit) for scale, unit in _UNITS if middle >= scale)
+    scale = scale or 1e-9
+    return f"{middle / scale:.3g} {unit} ({least / scale:.3g} to {most / scale:.3g})"

@@ -1,0 +1,85 @@
+"""Which files differ between two sides: what no function of a family reads otherwise need not be evaluated on both."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from peakgate.base import config
+from peakgate.base.errors import PeakgateError
+from peakgate.base.git import top_of, tree_of
+from peakgate.compare.ab.folders import SideFolder, git
+
+KERNEL_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".md")
+"""Of files that no function of a family reads."""
+
+MOST_BYTES, MOST_FILES = 256 << 20, 20_000
+"""Of a folder's files: where more would have to be compared, every function is called."""
+
+LEFT_BEHIND = frozenset({".git", "__pycache__", ".cache", ".benchmarks", ".peakgate"})
+"""Folders of what commands leave in a project."""
+
+
+def changed_files(base: SideFolder, head: SideFolder) -> list[str] | None:
+    """The files that differ between two sides, by their path in the repository, but for sources of kernels.
+
+    None where that is not known, as of what a project's own build makes, or where the sides' packages may differ too.
+    """
+    labels = {side.environment.label if side.environment else None for side in (base, head)}
+    if len(labels) > 1 or any(_builds(side.path) for side in (base, head)):
+        return None
+    try:
+        found = _by_git(base, head) if base.commit and head.commit else _by_content(base.path, head.path)
+    except (PeakgateError, OSError):
+        return None
+    return None if found is None else [name for name in found if not name.endswith(KERNEL_SUFFIXES)]
+
+
+def _builds(folder: Path) -> bool:
+    settings = config.settings_in(folder)
+    return settings is not None and settings.build is not None
+
+
+def _by_git(base: SideFolder, head: SideFolder) -> Iterable[str] | None:
+    at = ("-C", str(top_of(head.path)))
+    listed = git(*at, "diff", "--name-only", "--no-renames", "-z", str(base.commit), "--")
+    listed += git(*at, "ls-files", "--others", "--exclude-standard", "-z")
+    clean = not git("-C", str(base.path), "status", "--porcelain")
+    return filter(None, listed.split("\0")) if clean else None
+
+
+def _by_content(base: Path, head: Path) -> Iterable[str] | None:
+    """Of two folders, or of the work trees that they are in."""
+    before, after = tree_of(base), tree_of(head)
+    if base.resolve().relative_to(before) != head.resolve().relative_to(after):
+        return None
+    files, others = _files(before), _files(after)
+    both = files & others
+    many = max(len(files), len(others)) > MOST_FILES
+    if many or sum((before / name).lstat().st_size for name in both) > MOST_BYTES:
+        return None
+    return {*(files ^ others), *(name for name in both if not _alike(before, after, name))}
+
+
+def _files(tree: Path) -> set[str]:
+    """The files and links in a tree, by their path there."""
+    found: set[str] = set()
+    for folder, names, files in os.walk(tree):
+        names[:] = [name for name in names if name not in LEFT_BEHIND]
+        links = [name for name in names if Path(folder, name).is_symlink()]
+        found.update(os.path.relpath(Path(folder, name), tree) for name in (*files, *links))
+        if len(found) > MOST_FILES:
+            break
+    return found
+
+
+def _alike(before: Path, after: Path, name: str) -> bool:
+    """Whether a file has the same content in both trees; a link the same target, inside its tree."""
+    one, other = before / name, after / name
+    if not (one.is_symlink() or other.is_symlink()):
+        return filecmp.cmp(one, other, shallow=False)
+    if not (one.is_symlink() and other.is_symlink()) or one.readlink() != other.readlink():
+        return False
+    return one.resolve().is_relative_to(before) and other.resolve().is_relative_to(after)

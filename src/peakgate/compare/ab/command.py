@@ -1,0 +1,251 @@
+"""``peakgate ab``: measure two sides alternately, or list what would be measured."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import make_folder, refuse_links, remove_output, scratch_folder
+from peakgate.base.options import at_least, compute_capability, seconds_above_0
+from peakgate.base.report import Report, add_json_option, write_json
+from peakgate.base.text import Progress, counted, say, warn
+from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.compare.ab.folders import SideEnvironment, Wanted, folders, in_environments, made, resolve, usual
+from peakgate.compare.ab.means import AB_FOLDER, MANIFEST, SIDES, Budget, Means, Phases, import_beside
+from peakgate.compare.ab.plan import NO_GPU_HERE, environment_notes, plan, read_codes, reasons
+from peakgate.compare.ab.process import SideBroken, built_environment
+from peakgate.compare.ab.schedule import Side
+from peakgate.run.lock import add_lock_options, device_uuid, locked
+from peakgate.runfile.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
+from peakgate.spec.selection import add_selection
+
+OUTCOME = "peakgate.compare.ab.outcome"
+"""Imports pandas and SciPy, which take long: in the background while git and the driver answer and the sides start."""
+
+GPU = re.compile(r"gpu(:\d+(,\d+)*)?")
+OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Run ``ab`` and return the exit code."""
+    return _ab(_parser(verb).parse_args(arguments))
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = verb_parser(
+        verb,
+        "Measure two commits alternately on one GPU and decide what HEAD made slower. Each is a commit, a branch, a "
+        "tag, or `.` for the working tree as it is.",
+        f"{GATE_EXIT_CODES}, 130 interrupted",
+    )
+    parser.add_argument("sides", metavar="BASE [HEAD]", nargs="*", help="HEAD is `.` unless named")
+    parser.add_argument("--base-dir", metavar="DIR", help="the folder DIR, as it is, for BASE")
+    parser.add_argument("--head-dir", metavar="DIR", help="the folder DIR, as it is, for HEAD")
+    parser.add_argument(
+        "--base-env",
+        metavar="ENV",
+        help="run BASE in ENV: requirements or pylock.toml, which uv installs, a folder of wheels, or an environment; "
+        "one commit is then both sides",
+    )
+    parser.add_argument("--head-env", metavar="ENV", help="run HEAD in ENV (default of either: this environment)")
+    parser.add_argument(
+        "--from",
+        dest="earlier",
+        type=Path,
+        metavar="DIR",
+        help="measure nothing: decide again what an earlier `ab` left in its output folder DIR",
+    )
+    add_pairs_options(parser)
+    parser.add_argument(
+        "--sentinels", type=at_least(0), default=5, metavar="N", help="unchanged cases to measure too (default: 5)"
+    )
+    parser.add_argument(
+        "--measure-unchanged", action="store_true", help="measure and judge cases of unchanged machine code too"
+    )
+    parser.add_argument(
+        "--all-pairs", action="store_true", help="screen every case with all pairs, also one that a few pairs settle"
+    )
+    add_selection(parser, "parts", "; again for more", action="append", default=[])
+    parser.add_argument(
+        "--plan", action="store_true", help="print what would be measured and why; needs no GPU, measures nothing"
+    )
+    parser.add_argument("--capability", metavar="9.0", help="compute capability to plan for (default: of the GPU)")
+    parser.add_argument(
+        "--judged-by-base",
+        action="store_true",
+        help="judge HEAD by BASE's work, tolerance, reference and data, and import none of HEAD's families",
+    )
+    parser.add_argument(
+        "--energy", action="store_true", help="measure joules per launch in the first three pairs; judges nothing"
+    )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="explain why each slower case is slower: machine code, and hardware counters by ncu",
+    )
+    add_json_option(parser)
+    add_verdict_options(parser)
+    return parser
+
+
+def add_pairs_options(parser: argparse.ArgumentParser) -> None:
+    """Add what ``ab`` and ``bisect`` measure: pairs, budget, device, tier, and waiting for the GPU."""
+    parser.add_argument("--pairs", type=at_least(2), default=10, metavar="N", help="screening pairs (default: 10)")
+    parser.add_argument(
+        "--confirm-pairs",
+        type=at_least(2),
+        default=20,
+        metavar="N",
+        help="fresh pairs for suspects, twice as many for one that they leave open (default: 20)",
+    )
+    parser.add_argument("--budget", type=seconds_above_0, metavar="SECONDS", help="stop cleanly after so long")
+    parser.add_argument("--device", default="gpu:0", help="gpu, gpu:N or gpu:N,M (default: gpu:0)")
+    parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
+    add_lock_options(parser)
+
+
+def _ab(options: argparse.Namespace) -> ExitCode:
+    if options.earlier is not None:
+        if options.sides or options.plan or options.json:
+            raise PeakgateError("--from DIR decides what was measured; name no side, no --plan, no --json", Code.OPTION)
+        from peakgate.compare.ab.outcome import decided_again  # noqa: PLC0415  (pandas and SciPy take long)
+
+        return decided_again(options)
+    if not GPU.fullmatch(options.device):
+        raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N", Code.OPTION)
+    base, head = _wanted(options)
+    if options.capability is not None:
+        compute_capability(options.capability)  # the sides read it themselves
+    if options.plan and options.json:
+        raise PeakgateError("--json: a plan has no verdict; leave --plan or --json out", Code.OPTION)
+    if options.plan:
+        return _plan(options, base, head)
+    phases, budget = Phases(), Budget(options.budget)
+    import_beside(OUTCOME)
+    try:
+        raw = _empty(options.out)  # before anything can end this run without a verdict
+        for side in (base, head):
+            resolve(side)  # a mistake in a name shows without a GPU too
+        uuid = _answering(options.device)
+        with _environments(options) as made, locked(uuid, options.wait), ExitStack() as worktrees:
+            with phases.timed(SIDES):
+                there = worktrees.enter_context(folders(base, head))
+                from peakgate.compare.ab.outcome import measured, report  # noqa: PLC0415  (it was imported until here)
+
+            means = Means(raw, budget, Progress(sys.stderr), phases)
+            record, judged, explained = measured(in_environments(there, made), options, means)
+    except SideBroken as broken:
+        if broken.which == Side.BASE:
+            raise PeakgateError(f"{broken}; a base that runs is needed to compare with", Code.SIDE) from None
+        return _broken_head(broken, options.out)
+    code = report(record, options, phases, judged, explained)
+    return ExitCode.INTERRUPTED if record.interrupted else code
+
+
+def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
+    """Print each case that would be measured, and why; nothing is measured.
+
+    Exits 1 where a case builds in base alone, 3 where one builds nowhere or is not described: so would ``ab``.
+    """
+    import_beside(OUTCOME)
+    try:
+        with (
+            _environments(options) as made,
+            folders(base, head) as there,
+            scratch_folder("plan") as scratch,
+        ):
+            placed = in_environments(there, made)
+            environments = [
+                built_environment(which, folder, scratch / f"{which}-build.log")
+                for which, folder in zip(Side, placed, strict=True)
+            ]
+            codes = read_codes(placed, options.tier, environments, options.capability)
+    except SideBroken as broken:
+        raise PeakgateError.repeated(str(broken), Code.SIDE) from None
+    from peakgate.compare.ab.outcome import durations_us  # noqa: PLC0415  (it was imported while the sides listed)
+
+    planned = plan(
+        *codes,
+        sentinels=options.sentinels,
+        durations_us=durations_us(),
+        chosen=options.parts,
+        measure_unchanged=options.measure_unchanged,
+    )
+    for note in environment_notes(placed, codes):
+        say(note)
+    for case, reason in reasons(planned, *codes).items():
+        say(f"{case}: {reason}")
+    pairs = f"{options.pairs} pairs at most" if planned.timed else "nothing"
+    cases, sentinels = counted(len(planned.measured), "case"), counted(len(planned.sentinels), "sentinel")
+    say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
+    refused = [case for case in planned.head_only if not codes[1][case].described]
+    return ExitCode.REGRESSION if planned.lost else ExitCode.UNDECIDED if planned.broken or refused else ExitCode.OK
+
+
+def _broken_head(broken: SideBroken, out: Path) -> ExitCode:
+    """A head that cannot be measured is a regression: one line, and the verdict file."""
+    warn(" ".join(str(broken).split()))
+    found = Report("ab", ExitCode.REGRESSION, Verdict.WRONG, fields={"reason": str(broken), "rows": []})
+    write_json(found, out / "ab.json")
+    return found.exit_code
+
+
+def _answering(device: str) -> str:
+    """The uuid of the GPU, before anything is built for it; PeakgateError where none answers."""
+    uuid = device_uuid(device)
+    if uuid is None:
+        raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
+    return uuid
+
+
+@contextmanager
+def _environments(options: argparse.Namespace) -> Iterator[list[SideEnvironment]]:
+    """The environments of both sides; none where neither is named."""
+    named = [(Side.BASE, options.base_env), (Side.HEAD, options.head_env)]
+    if not any(given for _, given in named):
+        yield []
+        return
+    if options.explain:
+        raise PeakgateError("--explain compares in one environment; leave it out with --base-env", Code.OPTION)
+    with scratch_folder("environments") as scratch:
+        folder = Path(scratch).resolve()
+        yield [made(f"--{which}-env {given}", given, folder / which) if given else usual() for which, given in named]
+
+
+def _wanted(options: argparse.Namespace) -> tuple[Wanted, Wanted]:
+    """The two sides, each from its option or from what was named, in order."""
+    named = [Wanted(name) for name in options.sides]
+    if (options.base_env or options.head_env) and not (options.base_dir or options.head_dir) and len(named) < 2:
+        named = [*(named or [Wanted(".")])] * 2
+    sides = []
+    for folder, default in ((options.base_dir, None), (options.head_dir, Wanted("."))):
+        side = Wanted(folder, folder=True) if folder is not None else named.pop(0) if named else default
+        if side is None:
+            raise PeakgateError("ab needs a BASE: name a commit, or a folder with --base-dir", Code.OPTION)
+        sides.append(side)
+    if named:
+        raise PeakgateError(f"ab compares two sides; {named[0].name!r} is one too many", Code.OPTION)
+    return sides[0], sides[1]
+
+
+def _empty(out: Path) -> Path:
+    """The folder of the raw runs, without an earlier experiment's: its pairs must not mix with ours."""
+    raw = out / AB_FOLDER
+    try:
+        make_folder(raw)
+        refuse_links(raw)
+        if (raw / MANIFEST).exists():
+            for path in [*raw.glob("*.json"), *raw.glob("*.txt"), *raw.glob("*.log")]:
+                remove_output(path)
+        for name in OUTPUTS:
+            remove_output(out / name)
+    except OSError as error:
+        raise PeakgateError(
+            f"--out {out}: cannot be written ({error.strerror}); free it or name another", Code.UNWRITABLE
+        ) from None
+    return raw.resolve()

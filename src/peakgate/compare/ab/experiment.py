@@ -1,0 +1,250 @@
+"""The experiment: plan, prove, screen, confirm, within a budget; whatever stops it, what processes saved is kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from peakgate.base.files import scratch_folder
+from peakgate.base.processes import own_bytecode
+from peakgate.base.verdict import FAULTY, Verdict
+from peakgate.compare.ab.decide import EARLY_LOOK, CaseStatus, all_gross, next_look, unsettled
+from peakgate.compare.ab.folders import SideFolder
+from peakgate.compare.ab.means import CASES, SIDES, Means, Stopped
+from peakgate.compare.ab.pairs import Processes
+from peakgate.compare.ab.plan import Contracts, environment_notes, other_builds, plan, read_codes
+from peakgate.compare.ab.process import SideBroken, SideProcesses, built_environment, one_choice, side_environment
+from peakgate.compare.ab.record import (
+    INTERRUPTED,
+    AbRecord,
+    PairSettings,
+    Process,
+    decisions,
+    log_ratios,
+    log_times,
+    usable,
+    whole_pairs,
+)
+from peakgate.compare.ab.schedule import Phase, Side, looks
+from peakgate.compare.noise import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Side cases to measure: parts of their ids (none: all), how many sentinels, whether unchanged ones too.
+
+    ``judged_by_base``: head's cases keep base's terms where base has them, and none of its families is imported.
+    ``all_pairs``: every screening pair measures every case, also one that fewer settle. ``energy``: the first pairs
+    measure joules per launch too. ``durations_us`` of an earlier
+    run spread the sentinels.
+    """
+
+    parts: tuple[str, ...] = ()
+    sentinels: int = 5
+    measure_unchanged: bool = False
+    all_pairs: bool = False
+    judged_by_base: bool = False
+    energy: bool = False
+    durations_us: Mapping[str, float] = field(default_factory=dict)
+
+
+def run_experiment(
+    folders: tuple[SideFolder, SideFolder], settings: PairSettings, choice: Choice, means: Means
+) -> AbRecord:
+    """Measure both sides, base and head, alternately; the record says how far it got.
+
+    Run files and manifest go to ``means.out``. SideBroken when a side cannot even prove its kernels.
+    """
+    with means.phases.timed(SIDES):
+        environments = [
+            built_environment(which, folder, means.out / f"{which}-build.log", means.progress)
+            for which, folder in zip(Side, folders, strict=True)
+        ]
+    with _opened(folders, means, judged_by_base=choice.judged_by_base) as (sides, scratch):
+        means.progress.show("building both sides")
+        with means.phases.timed(CASES):
+            codes = read_codes(folders, settings.tier, environments)
+        planned = plan(
+            *codes,
+            sentinels=choice.sentinels,
+            durations_us=choice.durations_us,
+            chosen=choice.parts,
+            measure_unchanged=choice.measure_unchanged,
+        )
+        base, head = (folder.described() for folder in folders)
+        record = AbRecord(base, head, settings, planned, notes=environment_notes(folders, codes))
+        # The loops that measure energy are each side's own.
+        others = {} if choice.energy else _other_builds(record, codes)
+        processes = Processes(record, sides, means, scratch, others, energy=choice.energy)
+        experiment = _Experiment(record, processes, means)
+        try:
+            experiment.prove()
+            experiment.measure(all_pairs=choice.all_pairs)
+        except Stopped as reason:
+            record.stopped = str(reason)
+        except KeyboardInterrupt:
+            record.stopped = INTERRUPTED
+            processes.keep_interrupted()
+        finally:
+            record.save(means.out)
+    return record
+
+
+def add_pairs(record: AbRecord, codes: tuple[Contracts, Contracts], count: int, means: Means) -> None:
+    """Measure so many more screening pairs of a record's cases, which are proven first where they were not yet.
+
+    ``codes`` are both sides' cases. Both sides' own builds must have been run. Raises SideBroken as ``run_experiment``
+    does; whatever is raised, the record has each process that ended.
+    """
+    with _opened((record.base, record.head), means) as (sides, scratch):
+        processes = Processes(record, sides, means, scratch, _other_builds(record, codes))
+        experiment = _Experiment(record, processes, means)
+        if not record.of(Phase.PROOF):
+            experiment.prove()
+        experiment.screen(count)
+
+
+def _other_builds(record: AbRecord, codes: tuple[Contracts, Contracts]) -> dict[str, str]:
+    """Head's machine code by case, where base's processes sample both sides; a process has one environment."""
+    apart = record.base.environment or record.head.environment
+    return {} if apart else other_builds(record.plan, *codes)
+
+
+@contextmanager
+def _opened(
+    folders: tuple[SideFolder, SideFolder], means: Means, *, judged_by_base: bool = False
+) -> Iterator[tuple[dict[Side, SideProcesses], Path]]:
+    """The processes of both sides, and a folder for their temporary files."""
+    with ExitStack() as stack:
+        stack.callback(means.progress.clear)
+        scratch = stack.enter_context(scratch_folder("ab-runs"))
+        judges = (None, folders[0].path if judged_by_base else None)
+        temporary = {"TMPDIR": str(scratch)}  # what a process that is killed leaves goes with it
+        temporary |= own_bytecode(scratch) | one_choice(scratch, os.environ)
+        sides = {
+            which: stack.enter_context(
+                SideProcesses(
+                    which,
+                    folder.path,
+                    side_environment(folder.path, judge, folder.python) | temporary,
+                    means.out / f"{which}.log",
+                    folder.python,
+                )
+            )
+            for which, folder, judge in zip(Side, folders, judges, strict=True)
+        }
+        yield sides, scratch
+
+
+class _Experiment:
+    """One experiment in the making: what its processes are asked for."""
+
+    def __init__(self, record: AbRecord, processes: Processes, means: Means) -> None:
+        self._record, self._processes, self._phases = record, processes, means.phases
+
+    def prove(self) -> None:
+        """Run both sides once in full: results are proven, times do not count; what either cannot time is set aside.
+
+        Both at once: no time counts. Cases left open, for example for lack of memory, are checked alone.
+        """
+        planned = self._record.plan
+        with self._phases.timed(Phase.PROOF):
+            done = self._processes.prove({Side.BASE: planned.timed, Side.HEAD: planned.head_runs})
+            for process, (cases, _) in [(each, self._left_open(each)) for each in done]:
+                if cases:
+                    self._prove_alone(process.which, cases)
+
+    @property
+    def _timed(self) -> list[str]:
+        """The cases that both sides have timed."""
+        proven = [
+            {case for run in self._record.side_runs(which) for case in run.cases if usable(run, case)} for which in Side
+        ]
+        return [case for case in self._record.plan.timed if all(case in side for side in proven)]
+
+    def screen(self, count: int) -> None:
+        """Measure so many pairs beyond those there are; none where a side cannot time a case."""
+        done = whole_pairs(self._record, Phase.SCREEN)
+        self._processes.measure(Phase.SCREEN, done, done + count, self._timed)
+        self._processes.end()
+
+    def measure(self, *, all_pairs: bool) -> None:
+        """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""
+        try:
+            self._measure(all_pairs=all_pairs)
+            self._processes.end()
+        except SideBroken as broken:
+            raise Stopped(str(broken)) from None
+
+    def _measure(self, *, all_pairs: bool) -> None:
+        if all_pairs:
+            self._processes.measure(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
+        else:
+            self._screen()
+        done = 0
+        for look in looks(self._record.settings.confirm_pairs):
+            suspected = self._open()
+            if not suspected:
+                return
+            watched = [case for case in self._timed if case in self._record.plan.sentinels]
+            self._processes.measure(Phase.CONFIRM, done, look.pairs, [*suspected, *watched])
+            done = look.pairs
+
+    def _screen(self) -> None:
+        """Measure the screening pairs, after a few of them only what they leave unsettled, and the sentinels."""
+        planned, done, cases = self._record.settings.pairs, 0, self._timed
+        watched = [case in self._record.plan.sentinels for case in cases]
+        while done < planned and cases:
+            early = not self._processes.both_in_one and any(watched) and not all(watched)
+            last = next_look(done, planned, early=early)
+            self._processes.measure(Phase.SCREEN, done, last, cases)
+            done = last
+            if done > EARLY_LOOK:
+                cases = self._unsettled(cases)
+            elif all_gross(*self._screened(cases), watched):
+                cases = []
+
+    def _unsettled(self, cases: Sequence[str]) -> list[str]:
+        """Which of these are to be screened further; sentinels alone only where nothing else is measured at all."""
+        timed = self._timed
+        rows = unsettled(*self._screened(timed))
+        still_open = {timed[row] for row in rows}
+        watched = [case for case in cases if case in self._record.plan.sentinels]
+        needed = [case for case in cases if case in still_open and case not in watched]
+        return [*needed, *watched] if needed or len(watched) == len(timed) else []
+
+    def _screened(self, cases: Sequence[str]) -> tuple[Floats, Floats]:
+        """Log ratios of the screening pairs by case and pair, and the cases' log times."""
+        record = self._processes.so_far
+        return log_ratios(record, Phase.SCREEN, cases), log_times(record, cases)
+
+    def _open(self) -> list[str]:
+        decided = decisions(self._processes.so_far)
+        found: list[str] = decided.loc[decided["status"] == CaseStatus.OPEN, "case"].to_list()
+        return found
+
+    def _prove_alone(self, which: Side, cases: Sequence[str]) -> None:
+        """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
+        attempt, again = 1, True
+        while cases and again:
+            (proven,) = self._processes.prove({which: cases}, attempt)
+            cases, again = self._left_open(proven)
+            attempt += 1
+
+    def _left_open(self, process: Process) -> tuple[list[str], bool]:
+        """The cases that a process leaves open, and whether it met a wrong one, which may be why."""
+        reported = self._verdicts(process)
+        wrong = any(verdict in FAULTY for verdict in reported.values())
+        unbuilt = {*self._record.plan.broken, *self._record.plan.lost}
+        open_ones = [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE]
+        return [case for case in open_ones if case not in unbuilt], wrong
+
+    def _verdicts(self, process: Process) -> dict[str, Verdict]:
+        """Verdicts that a process reports for cases it could not time."""
+        reported = {case: verdict for case, (verdict, _) in process.refused.items()}
+        if process.file:
+            reported |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}
+        return reported

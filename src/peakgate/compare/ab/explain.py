@@ -1,0 +1,242 @@
+"""Explains cases of two folders of a project: machine code by NVRTC, hardware counters by ncu where it is there."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from peakgate.base import records
+from peakgate.base.errors import PeakgateError
+from peakgate.base.files import read_text, scratch_folder, write_whole
+from peakgate.base.git import ask
+from peakgate.base.processes import Asked, own_module
+from peakgate.base.report import Table
+from peakgate.base.text import counted
+from peakgate.compare.ab.causes import ExplainedSide, MachineCode, SideDifference, findings
+from peakgate.compare.ab.folders import SideFolder
+from peakgate.compare.ab.plan import CODES_LIMIT_S
+from peakgate.compare.ab.process import side_environment
+from peakgate.compile import sass
+from peakgate.compile.cubin import Resources
+from peakgate.run import ncu
+
+MOST_CASES, LIMIT_S = 12, 300.0
+SIDE_NAMES = ("base", "head")
+SHOWN = 3
+SIDES_FILE = "sides.json"
+"""Data of both sides of each case: enough to rank the findings again."""
+
+NO_DISASSEMBLER = (
+    "no nvdisasm or cuobjdump is installed: registers and spills are compared, instructions are not; "
+    "pip install nvidia-cuda-nvdisasm"
+)
+NO_NCU = "no ncu on PATH: no hardware counters"
+
+_COMMENT = re.compile(r"\s*(//|/\*|\*|$)")
+_FACTS = (
+    ("registers", "registers"),
+    ("spill_bytes", "spilled bytes"),
+    ("stack_bytes", "stack bytes"),
+    ("static_shared_bytes", "static shared bytes"),
+)
+
+
+class BuiltCase(Struct):
+    """What ``peakgate.run.identity --built`` prints of a case: its machine code, or the problem of getting it."""
+
+    problem: str | None = None
+    cubin: str = ""
+    entry: str = ""
+    source: str | None = None
+    fingerprint: str = ""
+    resources: Resources = Resources(0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSide:
+    """Data of a case on one side: ``side`` is None with a ``problem``; ``opcodes`` where disassembled."""
+
+    side: ExplainedSide | None
+    fingerprint: str = ""
+    opcodes: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one case changed: what the compiler made of it, the findings in order, and opcodes that differ.
+
+    ``file`` and ``line`` are where head's source differs, relative to its repository; None where that is not known.
+    """
+
+    case: str
+    code: tuple[str, ...]
+    findings: tuple[SideDifference, ...]
+    diff: tuple[str, ...] = ()
+    problem: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """Text for the reader: the first findings, then the code."""
+        if self.problem is not None:
+            return [self.problem]
+        return [*(finding.sentence for finding in self.findings[:SHOWN]), *self.code]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """All cases that were asked for, and what was missing to explain them better."""
+
+    cases: tuple[Explanation, ...]
+    notes: tuple[str, ...] = ()
+
+    def table(self) -> Table:
+        """The findings and the code of each case, a line each."""
+        rows = [(each.case, line) for each in self.cases for line in each.lines]
+        return Table("Why slower", ("case", "finding"), rows)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "notes": list(self.notes),
+            "cases": [
+                {
+                    "case": each.case,
+                    "problem": each.problem,
+                    "findings": [{"cause": found.cause, "sentence": found.sentence} for found in each.findings],
+                    "code": list(each.code),
+                    "diff": list(each.diff),
+                    "file": each.file,
+                    "line": each.line,
+                }
+                for each in self.cases
+            ],
+        }
+
+
+def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: Path, device: str) -> Explained:
+    """Explain the first MOST_CASES of the cases; what ncu prints of the GPU is left in ``out``."""
+    chosen, out = list(cases[:MOST_CASES]), out.resolve()
+    notes = [f"not explained: {counted(len(cases) - len(chosen), 'more case')}"] if len(cases) > len(chosen) else []
+    program = ncu.find()
+    if program is None:
+        notes.append(NO_NCU)
+    if sass.tool() is None:
+        notes.append(NO_DISASSEMBLER)
+    sides = []
+    for which, folder in zip(SIDE_NAMES, folders, strict=True):
+        environment = side_environment(folder.path)
+        facts = _described(folder.path, environment, chosen)
+        counters: dict[str, ncu.Counters] = {}
+        if program is not None and chosen:
+            counters, problem = ncu.profile(
+                program, chosen, folder.path, environment, out / which, device=device, limit_s=LIMIT_S
+            )
+            notes += [f"{which}: {problem}"] if problem else []
+        sides.append((facts, counters))
+    known = {case: [_known(facts.get(case), counters.get(case, {})) for facts, counters in sides] for case in chosen}
+    write_whole(
+        out / SIDES_FILE, json.dumps({case: [asdict(each) for each in both] for case, both in known.items()}) + "\n"
+    )
+    sources = {case: [facts[case].source if case in facts else None for facts, _ in sides] for case in chosen}
+    explained = []
+    for case, both in known.items():
+        file, line = place(folders[1].path, *sources[case])
+        explained.append(replace(compared(case, *both), file=file, line=line))
+    return Explained(tuple(explained), tuple(notes))
+
+
+def compared(case: str, base: KnownSide, head: KnownSide) -> Explanation:
+    """One case from what is known of both sides; pure."""
+    for which, known in zip(SIDE_NAMES, (base, head), strict=True):
+        if known.side is None:
+            return Explanation(case, (), (), problem=f"{which}: {known.problem}")
+    assert base.side is not None
+    assert head.side is not None
+    before, after = base.opcodes, head.opcodes
+    diff = tuple(sass.diff(before, after)) if before and after else ()
+    lines = _code_lines(base.side, head.side, same=base.fingerprint == head.fingerprint)
+    return Explanation(case, tuple(lines), tuple(findings(base.side, head.side)), diff)
+
+
+def _known(built: BuiltCase | None, counters: ncu.Counters) -> KnownSide:
+    if built is None or built.problem is not None:
+        return KnownSide(None, problem="no such kernel case" if built is None else str(built.problem))
+    code = sass.disassemble(Path(built.cubin), built.entry)
+    side = ExplainedSide(built.resources, MachineCode.of(code) if code else None, counters)
+    return KnownSide(side, built.fingerprint, tuple(each.opcode for each in code or ()))
+
+
+def _code_lines(base: ExplainedSide, head: ExplainedSide, *, same: bool) -> list[str]:
+    """Differences in the machine code, one line each for resources, instructions and loops."""
+    if same:
+        return ["Same machine code on both sides."]
+    changed = [
+        f"{name} {getattr(base.resources, field)} to {getattr(head.resources, field)}"
+        for field, name in _FACTS
+        if getattr(base.resources, field) != getattr(head.resources, field)
+    ]
+    lines = [f"Compiler: {', '.join(changed) or 'same registers, spills and shared memory'}."]
+    if base.code and head.code:
+        names = sorted(base.code.classes.keys() | head.code.classes.keys())
+        counts = [(name, base.code.classes.get(name, 0), head.code.classes.get(name, 0)) for name in names]
+        moved = [f"{name} {before} to {after}" for name, before, after in counts if before != after]
+        total = f"{base.code.instructions} to {head.code.instructions}"
+        lines.append(f"Instructions: {total}: {', '.join(moved) or 'as many of each class, in another order'}.")
+        if base.code.loops != head.code.loops:
+            sizes = [", ".join(map(str, code.loops[:4])) or "none" for code in (base.code, head.code)]
+            lines.append(f"Loop bodies in instructions: {sizes[0]}; now {sizes[1]}.")
+    return lines
+
+
+def _described(folder: Path, environment: Mapping[str, str], cases: Sequence[str]) -> dict[str, BuiltCase]:
+    """The cases as they are built in the folder; if that fails, every case has that problem."""
+    with scratch_folder("explain") as scratch:
+        listed = scratch / "cases.txt"
+        listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
+        command = own_module("peakgate.run.identity", "--built", str(listed))
+        with Asked(command, CODES_LIMIT_S, cwd=folder, env=environment) as asked:
+            done = asked.finish()
+    try:
+        return records.decode(done.output, dict[str, BuiltCase], Path("its answer"), "see its families")
+    except PeakgateError as error:
+        return dict.fromkeys(cases, BuiltCase(f"its machine code cannot be had: {done.problem or error.message}"))
+
+
+def place(folder: Path, base: str | None, head: str | None) -> tuple[str, int] | tuple[None, None]:
+    """Where head's source differs from base's; nowhere for a source outside head's project in ``folder``, or none."""
+    if head is None or not Path(head).is_relative_to(folder):
+        return None, None
+    inside = Path(head).relative_to(folder)
+    prefix = ""
+    with suppress(PeakgateError):  # outside git
+        prefix = ask(folder, "rev-parse", "--show-prefix").decode().strip()
+    texts = [_text(Path(name)) if name else "" for name in (base, head)]
+    return f"{prefix}{inside.as_posix()}", changed_line(*texts)
+
+
+def changed_line(before: str, after: str) -> int:
+    """The first changed line of code in ``after``, comments passed over; without one, the first kernel's line."""
+    old, new = before.splitlines(), after.splitlines()
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for tag, first, last, start, end in matcher.get_opcodes():
+        if tag != "equal" and not all(_COMMENT.match(line) for line in (*old[first:last], *new[start:end])):
+            code = next((at for at in range(start, end) if not _COMMENT.match(new[at])), start)
+            return max(1, min(code + 1, len(new)))
+    return next((number for number, line in enumerate(new, 1) if "__global__" in line), 1)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_text(path)
+    except PeakgateError:
+        return ""

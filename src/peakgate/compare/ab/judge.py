@@ -1,0 +1,319 @@
+"""From the record of an experiment to the comparison of its sides: a verdict for every case. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peakgate.base.text import counted, percent
+from peakgate.base.verdict import FAULTY, Judgement, Verdict
+from peakgate.compare import spread
+from peakgate.compare.ab.asides import energy_notes, tuner_notes
+from peakgate.compare.ab.decide import CaseStatus, Together, interval, moved_together
+from peakgate.compare.ab.folders import SideFolder
+from peakgate.compare.ab.record import (
+    AbRecord,
+    Times,
+    compared_us,
+    decisions,
+    log_ratios,
+    mentioned,
+    refusal,
+    timed,
+    times,
+    usable,
+    whole_pairs,
+)
+from peakgate.compare.ab.schedule import Phase, Side
+from peakgate.compare.evidence import causes
+from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE
+from peakgate.compare.result import (
+    BOTH_SIDES,
+    LABELS,
+    WORST_FIRST,
+    Comparison,
+    SpreadFinding,
+    SuiteShift,
+    change_text,
+    finished,
+    probability,
+)
+from peakgate.compare.spread import SideSpread
+from peakgate.runfile import find
+from peakgate.runfile.frame import differences, records, run_rows
+from peakgate.runfile.saved import Run
+
+CaseRow = dict[str, Any]
+"""A row of a comparison, by the names of its columns."""
+
+WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
+"""A case that could not even resolve this much is left open."""
+
+
+def comparison(record: AbRecord) -> Comparison:
+    """Every case of both sides with its verdict, the suite's shift, and what else there is to know."""
+    base, head = (_side(record, which) for which in Side)
+    rows = _rows(record)
+    measured = all(record.side_runs(which) for which in Side)
+    frame = finished(
+        pd.DataFrame(rows).set_index("case"),
+        suite=_suite(record),
+        without_floor=sum(row.get("measured_as") is Verdict.NO_FLOOR for row in rows),
+        differences=differences(run_rows(base.runs), run_rows(head.runs)) if measured else (),
+        notes=_notes(record),
+        spread=_grown(record),
+    )
+    return Comparison(base, head, frame)
+
+
+def _grown(record: AbRecord) -> list[SpreadFinding]:
+    """The measured cases whose processes, or their samples, scatter more in head than in base."""
+    cases = list(record.plan.measured)
+    base, head = (record.side_runs(which, proof=False) for which in Side)
+    if not cases or not base or not head:
+        return []
+    times_us = compared_us([timed(run) for run in (*base, *head)])
+    sides = (base, times_us[: len(base)]), (head, times_us[len(base) :])
+    return spread.grown(cases, *(_side_spread(*side, cases) for side in sides))
+
+
+def _side_spread(runs: Sequence[Run], times_us: Sequence[dict[str, float]], cases: Sequence[str]) -> SideSpread:
+    """What a side's processes, with these compared times, measured of the cases."""
+    found = np.full((3, len(cases), len(runs)), np.nan)
+    for column, (run, known_us) in enumerate(zip(runs, times_us, strict=True)):
+        for row, case in enumerate(cases):
+            if case in known_us and (result := usable(run, case)) is not None:
+                sd = math.nan if result.sample_sd is None else result.sample_sd
+                found[:, row, column] = math.log(known_us[case]), sd, result.samples
+    return SideSpread(*found)
+
+
+def _rows(record: AbRecord) -> list[CaseRow]:
+    plan = record.plan
+    decided = {each.case: each if each.status else None for each in records(decisions(record))}
+    refused = set(_run_nowhere(record))
+    unsteady = (watched := _sentinels(record)) is not None and watched.moved
+    rows = [_timed(record, case, decided[case], unsteady=unsteady) for case in plan.timed if case not in refused]
+    rows += [
+        _row(case, Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
+        for case, equal in (plan.unchanged or {}).items()
+    ]
+    rows += [_row(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
+    rows += [_head_alone(record, case, "not in base") for case in plan.head_only]
+    rows += [_head_alone(record, case, "does not build in base") for case in plan.mended]
+    rows += [_unbuilt(record, case, Judgement(Verdict.INCONCLUSIVE, "builds on neither side")) for case in plan.broken]
+    rows += [_unbuilt(record, case, Judgement(Verdict.MISSING, "builds in base, not in head")) for case in plan.lost]
+    return rows
+
+
+def _run_nowhere(record: AbRecord) -> list[str]:
+    """Cases that the device refused on both sides, as too large for it say: no run knows of them."""
+    if not _proven(record):
+        return []
+    return [case for case in record.plan.timed if not any(mentioned(record, which, case) for which in Side)]
+
+
+def _proven(record: AbRecord) -> bool:
+    """Whether both sides were run in full once."""
+    return {process.which for process in record.of(Phase.PROOF)} == set(Side)
+
+
+def _row(case: str, judgement: Judgement, base: Times | None = None, head: Times | None = None, **more: Any) -> CaseRow:
+    row: CaseRow = {"case": case, "verdict": judgement.verdict.value, "reason": judgement.reason, **more}
+    for name, side in (("base", base), ("new", head)):
+        if side is not None and side.results:
+            known = side.typical
+            row |= {label: getattr(known, label) for label in LABELS}
+            row |= {f"{name}_{column}": getattr(known, column) for column in BOTH_SIDES}
+            row |= {f"{name}_time_us": known.time_us, f"{name}_sessions": len(side.results)}
+            row |= {"floor": known.floor, "measured_as": known.verdict} if name == "new" else {}
+    return row
+
+
+def _timed(record: AbRecord, case: str, decision: SimpleNamespace | None, *, unsteady: bool) -> CaseRow:
+    base, head = (times(record, which, case) for which in Side)
+    judgement = _judge(record, case, decision, base, head, unsteady=unsteady)
+    notes = [*tuner_notes(base.results, head.results), *energy_notes(base.results, head.results)]
+    judgement = replace(judgement, reason="; ".join([judgement.reason, *notes]))
+    return _row(case, judgement, base, head, **({} if decision is None else _figures(decision)))
+
+
+def _screening(record: AbRecord, case: str) -> bool:
+    """Whether the experiment ended while the case was being screened: no later process left it out."""
+    if whole_pairs(record, Phase.SCREEN) >= record.settings.pairs or record.of(Phase.CONFIRM):
+        return False
+    latest = [record.runs[process.file] for process in record.of(Phase.SCREEN) if process.file][-1:]
+    return all(case in run.cases or case in run.unmeasured for run in latest)
+
+
+def _settled(record: AbRecord, case: str) -> Judgement | None:
+    """A verdict that needs no times; None where they have to be weighed."""
+    wrong = _faulty(record, Side.HEAD, case)
+    if wrong is not None:
+        return wrong
+    wrong_before = _faulty(record, Side.BASE, case)
+    if wrong_before is not None:
+        return Judgement(Verdict.NEW, f"wrong in base ({wrong_before.reason}), right in head")
+    if _proven(record) and not mentioned(record, Side.HEAD, case):
+        return Judgement(Verdict.MISSING, "runs in base; in head this GPU refuses it")
+    return None
+
+
+def _faulty(record: AbRecord, which: Side, case: str) -> Judgement | None:
+    """Fault that a side's processes found in the case itself; None if there is none."""
+    found = ((verdict, refusal(record, which, case, (verdict,))) for verdict in WORST_FIRST if verdict in FAULTY)
+    return next((Judgement(verdict, reason) for verdict, reason in found if reason is not None), None)
+
+
+def _judge(
+    record: AbRecord, case: str, decision: SimpleNamespace | None, base: Times, head: Times, *, unsteady: bool
+) -> Judgement:
+    settled = _settled(record, case)
+    if settled is not None:
+        return settled
+    if case in record.plan.sentinels:
+        measured = "not measured" if decision is None else f"as a sentinel {reported(decision)}"
+        if unsteady:
+            return Judgement(Verdict.INCONCLUSIVE, f"unchanged, and moved with the other sentinels; {measured}")
+        return Judgement(Verdict.SAME, f"unchanged; {measured}")
+    if record.stopped and _screening(record, case):
+        screened = whole_pairs(record, Phase.SCREEN)
+        return Judgement(Verdict.INCONCLUSIVE, f"{record.stopped} after {screened} of {record.settings.pairs} pairs")
+    if decision is None:
+        untimed = [(which, refusal(record, which, case, (Verdict.INCONCLUSIVE,))) for which in Side]
+        reasons = "; ".join(f"{which}: {reason}" for which, reason in untimed if reason)
+        return Judgement(Verdict.INCONCLUSIVE, reasons or "timed in too few pairs")
+    return _decided(record, decision, base, head)
+
+
+def _decided(record: AbRecord, decision: SimpleNamespace, base: Times, head: Times) -> Judgement:
+    figures, found = _figures(decision), reported(decision)
+    if decision.status == CaseStatus.FLAGGED:
+        also = causes(base.typical, head.typical)
+        assert decision.p_value is not None, "a case is flagged at a look, and a look gives it one"
+        certain = f"{change_text(figures['change_percent'])}, {found}, {probability(decision.p_value)}"
+        return Judgement(Verdict.SLOWER if decision.direction > 0 else Verdict.FASTER, "; ".join([certain, *also]))
+    if decision.status == CaseStatus.OPEN:
+        why = record.stopped or "more pairs would decide: raise --confirm-pairs"
+        return Judgement(
+            Verdict.INCONCLUSIVE, f"suspected {'slower' if decision.direction > 0 else 'faster'}, {found}; {why}"
+        )
+    if decision.resolvable > WIDEST_PAIRS_RESOLVABLE:
+        unseen = percent(figures["smallest_detectable_change_percent"])
+        return Judgement(Verdict.INCONCLUSIVE, f"{found}: too noisy, {unseen} would go unseen")
+    suspected = "was suspected; measured again " if decision.direction else ""
+    return Judgement(Verdict.SAME, f"{suspected}{found}")
+
+
+def _head_alone(record: AbRecord, case: str, why: str) -> CaseRow:
+    """A case without a partner in base: proven and timed once in head, or wrong."""
+    wrong = _faulty(record, Side.HEAD, case)
+    if wrong is not None:
+        return _row(case, wrong)
+    result = next((found for run in record.side_runs(Side.HEAD) if (found := usable(run, case))), None)
+    if result is None:
+        reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,)) or record.stopped or "not timed"
+        return _row(case, Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
+    return _row(case, Judgement(Verdict.NEW, f"{why}, right in head"), head=Times((result,)))
+
+
+def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> CaseRow:
+    """A case that head cannot run, judged so; its run in head says why."""
+    wrong = _faulty(record, Side.HEAD, case)  # in records of earlier versions
+    reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,))
+    return _row(
+        case, wrong or replace(judgement, reason=f"{judgement.reason}; {reason}" if reason else judgement.reason)
+    )
+
+
+def _figures(decision: SimpleNamespace) -> CaseRow:
+    """The columns of a comparison that a decision fills."""
+    low, high = (100 * math.expm1(bound) for bound in interval(decision))
+    return {
+        "change_percent": 100 * math.expm1(decision.log_ratio),
+        "low_percent": low,
+        "high_percent": high,
+        "smallest_detectable_change_percent": 100 * math.expm1(decision.resolvable),
+        "p_value": decision.p_value,
+    }
+
+
+def reported(estimate: SimpleNamespace) -> str:
+    """``+1.02 % over 14 pairs (99 % interval +0.91 to +1.13)``, of a row of ``estimates``."""
+    low, high = (100 * math.expm1(bound) for bound in interval(estimate))
+    shift = 100 * math.expm1(estimate.log_ratio)
+    return f"{shift:+.2f} % over {counted(estimate.pairs, 'pair')} (99 % interval {low:+.2f} to {high:+.2f})"
+
+
+def _suite(record: AbRecord) -> SuiteShift | None:
+    """Whether the changed cases moved as one; not subtracted from any of them."""
+    measured = record.plan.measured
+    together = moved_together(log_ratios(record, Phase.SCREEN, measured)) if measured else None
+    if together is None or together.cases < FEWEST_CASES_FOR_SUITE:
+        return None
+    slower = together.estimate.log_ratio > 0
+    verdict = (Verdict.SLOWER if slower else Verdict.FASTER) if together.moved else Verdict.SAME
+    reason = f"the median of {together.cases} cases {reported(together.estimate)}"
+    figures = (100 * math.expm1(each) for each in (together.estimate.log_ratio, together.resolvable))
+    return SuiteShift(verdict, reason, together.cases, *figures)
+
+
+def _notes(record: AbRecord) -> list[str]:
+    notes = list(record.notes)
+    plan = record.plan
+    if record.stopped:
+        notes.append(f"{record.stopped}: what was not decided by then is INCONCLUSIVE")
+    if refused := _run_nowhere(record):
+        left = counted(len(refused), "case")
+        notes.append(f"{left} left out: this GPU cannot run them on either side, {refused[0]} first")
+    if plan.unchanged:
+        same = counted(len(plan.unchanged), "case")
+        notes.append(f"{same} unchanged (machine code, launch, inputs, reference) and not measured")
+    watched = _sentinels(record)
+    if watched is not None:
+        notes.append(_environment(watched))
+    return notes
+
+
+def _sentinels(record: AbRecord) -> Together | None:
+    if not record.plan.sentinels:
+        return None
+    pairs = [log_ratios(record, stage, record.plan.sentinels) for stage in (Phase.SCREEN, Phase.CONFIRM)]
+    return moved_together(np.concatenate(pairs, axis=1))
+
+
+def _environment(watched: Together) -> str:
+    found = f"{counted(watched.cases, 'unchanged sentinel')}, {reported(watched.estimate)}"
+    if not watched.moved:
+        return f"environment steady: {found}"
+    return f"environment not steady, sentinels moved together: {found}; measure again on a quiet machine"
+
+
+def _side(record: AbRecord, which: Side) -> find.RunSide:
+    """The side's counted processes as its sessions; without any its proof, without that a run that was not made."""
+    folder = record.base if which is Side.BASE else record.head
+    runs = record.side_runs(which, proof=False) or record.side_runs(which) or [_no_run(folder)]
+    return find.RunSide(folder.label, tuple(runs))
+
+
+def _no_run(folder: SideFolder) -> Run:
+    return Run(
+        path=folder.path,
+        taken=datetime.now(UTC),
+        commit=folder.commit or "unknown",
+        dirty=folder.dirty,
+        benchmark_version="not run",
+        tier=None,
+        device=None,
+        whole=False,
+        gpu={"slug": "not run"},
+        cases={},
+        unmeasured={},
+    )

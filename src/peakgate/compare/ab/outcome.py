@@ -1,0 +1,112 @@
+"""What comes of two sides: the experiment, measured or, with ``--from``, read from its folder, and its report.
+
+Apart from the command, which starts before this is imported: pandas and SciPy take long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from peakgate.base.text import Progress, counted
+from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.compare.ab.asides import energy_table
+from peakgate.compare.ab.experiment import Choice, run_experiment
+from peakgate.compare.ab.explain import Explained, explain
+from peakgate.compare.ab.folders import SideFolder
+from peakgate.compare.ab.judge import comparison
+from peakgate.compare.ab.means import Means, Phases, import_beside
+from peakgate.compare.ab.record import AbRecord, PairSettings, load_record, times
+from peakgate.compare.ab.schedule import Side
+from peakgate.compare.command import report as compared
+from peakgate.compare.result import Comparison
+from peakgate.render import files
+from peakgate.runfile.find import Archive
+
+PICTURES = "peakgate.render.pictures"
+"""Imports matplotlib, which takes long and is needed only at the end: in the background while processes measure."""
+
+
+def measured(
+    placed: tuple[SideFolder, SideFolder], options: argparse.Namespace, means: Means
+) -> tuple[AbRecord, Comparison | None, Explained | None]:
+    """Measure both sides as the options of ``ab`` say; with ``--explain`` the comparison too, and why cases are slower.
+
+    SideBroken when a side cannot even prove its kernels.
+    """
+    import_beside(PICTURES, daemon=True)
+    settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
+    choice = Choice(
+        tuple(options.parts),
+        options.sentinels,
+        options.measure_unchanged,
+        options.all_pairs,
+        options.judged_by_base,
+        options.energy,
+        durations_us(),
+    )
+    record = run_experiment(placed, settings, choice, means)
+    judged = comparison(record) if options.explain and not record.interrupted else None
+    return record, judged, _explained(placed, judged, options) if judged else None
+
+
+def durations_us() -> Mapping[str, float]:
+    """Times in the newest saved run, for spreading sentinels over short and long kernels; empty without one."""
+    newest = Archive().newest(1)
+    return newest[0].times_us if newest else {}
+
+
+def _explained(
+    placed: tuple[SideFolder, SideFolder], judged: Comparison, options: argparse.Namespace
+) -> Explained | None:
+    """Why each case is slower that the comparison flags; None where none is."""
+    slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
+    if not slower:
+        return None
+    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
+    return explain(placed, slower, (options.out / "explain").resolve(), options.device)
+
+
+def decided_again(options: argparse.Namespace) -> ExitCode:
+    """Decide what an earlier ``ab`` left in its output folder, without measuring."""
+    return report(load_record(options.earlier), options)
+
+
+def report(
+    record: AbRecord,
+    options: argparse.Namespace,
+    phases: Phases | None = None,
+    judged: Comparison | None = None,
+    explained: Explained | None = None,
+) -> ExitCode:
+    """Write every output and print the findings, last the verdict's line; the exit code of the comparison."""
+    start = time.monotonic()
+    judged = judged or comparison(record)
+    found = compared(judged, command="ab", strict=options.strict)
+    fields: dict[str, Any] = {"stopped": record.stopped, "processes": len(record.processes)}
+    fields["intervals_percent"] = {
+        row.case: (row.low_percent, row.high_percent) for row in judged.records if row.low_percent is not None
+    }
+    tables, notes = list(found.tables), list(found.notes)
+    energies = energy_table(
+        {
+            case: (times(record, Side.BASE, case).results, times(record, Side.HEAD, case).results)
+            for case in record.plan.timed
+        }
+    )
+    tables[:0] = [energies] if energies else []
+    if explained is not None:
+        fields["explained"] = explained.document()
+        tables.insert(0, explained.table())
+        notes += explained.notes
+    if phases is not None:
+        fields["wall_s"] = phases.document()
+        tables.append(phases.table(time.monotonic() - start))
+    code = ExitCode.INTERRUPTED if record.interrupted else found.exit_code
+    whole = replace(found, exit_code=code, tables=tables, notes=notes, fields={**found.fields, **fields})
+    files.deliver(whole, options.out, files.FORMATS, everything=options.all, summary=True)
+    return found.exit_code

@@ -1,0 +1,322 @@
+"""The processes of an experiment: asked for cases, given their turns, kept in the record.
+
+A pair is a process of each side, or one of several that base's process samples in turns with head's machine code. Such
+a process waits on the GPU while what it has so far is looked at, until nothing further is wanted of it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from peakgate.base import records
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import remove_output, write_whole
+from peakgate.base.processes import last_words_in
+from peakgate.base.text import counted
+from peakgate.base.verdict import FAULTY, ExitCode, Verdict
+from peakgate.compare.ab.means import Means, Stopped
+from peakgate.compare.ab.process import FOREIGN, BenchProcess, FinishedRun, SideBroken, SideProcesses, refuse_foreign
+from peakgate.compare.ab.record import AbRecord, Process
+from peakgate.compare.ab.schedule import Phase, Side, order, seconds_left
+from peakgate.run.ab_process import LOOK_FILES, OtherBuilds
+from peakgate.run.run_file import OTHER_BUILDS_FILE
+from peakgate.runfile.saved import BenchVerdict, Run, Unmeasured, load_run
+
+PAIRS_OF_ALL_CASES = 1024
+"""So many pairs a process samples, over all its cases, some half a minute, until a budget is looked at."""
+
+ENERGY_PAIRS = 3
+"""So many of the first pairs measure energy, where that is asked for."""
+
+MEASURED_CODES = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
+
+
+Refused = tuple[Verdict, str]
+"""Why a process did not time a case."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A process that was asked to run: what for, how many pairs from which on, and where it writes."""
+
+    stage: Phase
+    pair: int
+    pairs: int
+    which: Side
+    run: BenchProcess
+    file: Path
+    log: Path
+    verdicts: Path
+
+    def file_of(self, which: Side) -> Path:
+        """The run file of one side, where the process measures both."""
+        return self.file.with_name(f"{_name(self.stage, self.pair, which)}.json")
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """A process that waits on the GPU while what it measured so far is looked at, as runs of both sides."""
+
+    asked: _Asked
+    runs: Mapping[Side, Run]
+
+
+class Processes:
+    """The processes of one experiment."""
+
+    def __init__(
+        self,
+        record: AbRecord,
+        sides: Mapping[Side, SideProcesses],
+        means: Means,
+        scratch: Path,
+        others: Mapping[str, str] | None = None,
+        *,
+        energy: bool = False,
+    ) -> None:
+        """``others`` is head's machine code by case, where base's processes sample both sides in turns."""
+        self._record, self._sides, self._scratch, self._energy = record, sides, scratch, energy
+        self._others = others or {}
+        self._out, self._budget, self._progress = means.out, means.budget, means.progress
+        self._phases = means.phases
+        self._seeds: dict[tuple[Phase, int], int] = {}
+        self._looked: _Looked | None = None
+
+    @property
+    def both_in_one(self) -> bool:
+        """Whether a pair is no two processes."""
+        return bool(self._others)
+
+    @property
+    def so_far(self) -> AbRecord:
+        """The record, with what a process that waits on the GPU has measured."""
+        if self._looked is None:
+            return self._record
+        record, asked, runs = self._record, self._looked.asked, self._looked.runs
+        files = {which: asked.file_of(which).name for which in runs}
+        measured = [
+            Process(asked.stage, asked.pair, which, name, 0, 0.0, {}, asked.pairs) for which, name in files.items()
+        ]
+        known = {files[which]: run for which, run in runs.items()}
+        return replace(record, processes=[*record.processes, *measured], runs=record.runs | known)
+
+    def prove(self, wanted: Mapping[Side, Sequence[str]], attempt: int = 0) -> list[Process]:
+        """Prove these cases, those of both sides at once, since no time counts."""
+        sides = {which: cases for which, cases in wanted.items() if cases}
+        shown = [f"{which}, {counted(len(cases), 'case')}" for which, cases in sides.items()]
+        if shown:
+            self._progress.show(f"proving {', and '.join(shown)}")
+        asked = [self._ask(Phase.PROOF, attempt, which, cases) for which, cases in sides.items()]
+        for each in asked:
+            each.run.begin()
+        for each in asked:
+            each.run.until_left()
+        return list(map(self._keep, asked))
+
+    def measure(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
+        """Measure pairs ``first`` up to ``last`` of a stage; SideBroken where a process reports no case."""
+        measured = self._in_turns if self.both_in_one else self._alternately
+        with self._phases.timed(stage):
+            if cases:
+                measured(stage, first, last, cases)
+
+    def end(self) -> None:
+        """Have a process that waits on the GPU leave it, and keep it."""
+        if self._looked is not None:
+            self._looked.asked.run.leave()
+            self._keep(self._looked.asked)
+            self._looked = None
+
+    def keep_interrupted(self) -> None:
+        """Keep what the process on the GPU had measured by its last look, before it is ended."""
+        self._keep_looked(FinishedRun(ExitCode.INTERRUPTED, 0.0, (), {}))
+
+    def _alternately(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
+        """Measure pairs by a process for each of their sides; one starts while the one before it measures."""
+        recent: list[float] = []
+        start = time.monotonic()
+        before: _Asked | None = None
+        turns = [(pair, which) for pair in range(first, last) for which in order(pair)]
+        for at, (pair, which) in enumerate(turns):
+            asked = self._ask(stage, pair, which, cases)
+            if before is not None:
+                before.run.until_left()
+            if at % 2 == 0:
+                recent += [time.monotonic() - start] if before else []
+                start = time.monotonic()
+                try:
+                    self._budget.spend(seconds_left(1, recent) or 0.0)
+                except Stopped:
+                    if before is not None:
+                        self._keep(before)
+                    raise
+            left = seconds_left(last - pair, recent)
+            self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {counted(len(cases), 'case')}", left)
+            asked.run.begin()
+            if before is not None:
+                self._keep(before)
+            before = asked
+        if before is not None:
+            before.run.until_left()
+            self._keep(before)
+
+    def _in_turns(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
+        """One process samples both sides of all pairs of a stage in turns, and waits on the GPU between two looks."""
+        step = max(1, min(last - first, PAIRS_OF_ALL_CASES // len(cases)))
+        recent: list[float] = []
+        for pair in range(first, last, step):
+            pairs = min(step, last - pair)
+            try:
+                self._budget.spend(seconds_left(pairs, recent) or 0.0)
+            except Stopped:
+                self.end()
+                raise
+            done = f"{pair + 1}" if pairs == 1 else f"{pair + 1} to {pair + pairs}"
+            left = seconds_left(last - pair, recent)
+            self._progress.show(f"{stage} {done} of {last}, both sides, {counted(len(cases), 'case')}", left)
+            start = time.monotonic()
+            self._look(self._going_on(stage, pair, pairs, cases))
+            recent.append((time.monotonic() - start) / pairs)
+
+    def _going_on(self, stage: Phase, pair: int, pairs: int, cases: Sequence[str]) -> _Asked:
+        """The stage's process, set to measure these pairs: the one that waits on the GPU, or a new one after it."""
+        if self._looked is not None and self._looked.asked.stage is stage:
+            asked = self._looked.asked
+            self._write_others(stage, asked.pair, cases, pairs)
+            asked.run.go_on()
+            return replace(asked, pairs=asked.pairs + pairs)
+        asked = self._ask(stage, pair, Side.BASE, cases, pairs)
+        if self._looked is not None:
+            self._looked.asked.run.leave()
+        asked.run.begin()
+        if self._looked is not None:
+            self._keep(self._looked.asked)
+            self._looked = None
+        return asked
+
+    def _look(self, asked: _Asked) -> None:
+        """Wait for what a process measures; one that cannot go on has left the GPU, and is kept."""
+        if asked.run.until_left():
+            self._keep(asked)
+            self._looked = None
+            return
+        runs = {which: load_run(asked.verdicts / name) for which, name in zip(Side, LOOK_FILES, strict=True)}
+        self._looked = _Looked(asked, runs)
+
+    def _ask(self, stage: Phase, pair: int, which: Side, cases: Sequence[str], pairs: int = 1) -> _Asked:
+        """Have one process start; it waits for its turn."""
+        name = _name(stage, pair, which)
+        file, log, verdicts = self._out / f"{name}.json", self._out / f"{name}.txt", self._scratch / name
+        arguments = [
+            f"--device={self._record.settings.device}",
+            f"--tier={self._record.settings.tier}",
+            f"--cases={self._listed(name, cases)}",
+            f"--benchmark-json={file}",
+            f"--benchmark-storage=file://{self._scratch / 'saved'}",
+            f"--out={verdicts}",
+            f"--seed={self._seeds.setdefault((stage, pair), secrets.randbits(32))}",
+            "--assert=plain",  # modules that are imported already cannot be rewritten
+        ]
+        if self.both_in_one and stage is not Phase.PROOF:
+            arguments.append(f"--other-builds={self._write_others(stage, pair, cases, pairs)}")
+        if self._energy and stage is Phase.SCREEN and pair < ENERGY_PAIRS:
+            arguments.append("--energy")
+        kind = {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}
+        run = self._sides[which].ask(arguments, kind, log)
+        return _Asked(stage, pair, pairs, which, run, file, log, verdicts)
+
+    def _write_others(self, stage: Phase, pair: int, cases: Sequence[str], pairs: int) -> Path:
+        """The file that says what a process is to sample in turns."""
+        path = self._scratch / f"{_name(stage, pair, Side.BASE)}.others"
+        codes = {case: self._others[case] for case in cases}
+        builds = OtherBuilds(pairs, codes, str(self._record.head.path), looks=True)
+        write_whole(path, msgspec.json.encode(builds))
+        return path
+
+    def _keep(self, asked: _Asked) -> Process:
+        """Wait for a process's end and keep what it measured; SideBroken if it reported no case."""
+        which, file, log, verdicts = asked.which, asked.file, asked.log, asked.verdicts
+        finished = asked.run.finish()
+        self._phases.turn(asked.stage, finished.busy, finished.steps_s)
+        refuse_foreign(which, verdicts / FOREIGN)
+        measured = finished.exit_code in MEASURED_CODES
+        verdict = _verdict(verdicts / "bench.json") if measured else BenchVerdict([])
+        refused = _refused(verdict.cases)
+        timed = measured and file.is_file() and file.stat().st_size > 0
+        if not timed:
+            remove_output(file)  # pytest-benchmark opens it before it knows whether there is anything to save
+            if not refused:
+                self._keep_looked(finished)
+                why = f"its run exits {finished.exit_code}: {last_words_in(log)} (all of it: {log})"
+                raise SideBroken(which, why)
+        if self.both_in_one and asked.stage is not Phase.PROOF:
+            other = asked.file_of(Side.HEAD)
+            if timed:
+                shutil.move(verdicts / OTHER_BUILDS_FILE, other)
+            self._add(asked, Side.HEAD, other if timed else None, finished, _refused(verdict.other_builds))
+        remove_output(log)
+        return self._add(asked, which, file if timed else None, finished, refused)
+
+    def _keep_looked(self, finished: FinishedRun) -> None:
+        """Keep what a process without a run file had measured by its last look."""
+        looked, self._looked = self._looked, None
+        if looked is None:
+            return
+        for which, run in looked.runs.items():
+            shutil.move(run.path, looked.asked.file_of(which))
+            self._add(looked.asked, which, looked.asked.file_of(which), finished, {})
+
+    def _add(
+        self, asked: _Asked, which: Side, file: Path | None, finished: FinishedRun, refused: Mapping[str, Refused]
+    ) -> Process:
+        """Add one side's part of a process to the record."""
+        process = Process(
+            asked.stage,
+            asked.pair,
+            which,
+            file.name if file else None,
+            finished.exit_code,
+            finished.seconds,
+            refused,
+            asked.pairs,
+        )
+        if file:
+            run = load_run(file)
+            if run.emulated:
+                raise PeakgateError(
+                    f"--device {self._record.settings.device}: emulated times are not judged; ab needs a GPU",
+                    Code.EMULATED,
+                )
+            self._record.runs[file.name] = run
+        self._record.processes.append(process)
+        self._record.save(self._out)
+        return process
+
+    def _listed(self, name: str, cases: Sequence[str]) -> Path:
+        """The cases in a file, one per line."""
+        path = self._scratch / f"{name}.cases"
+        path.write_text("\n".join(cases) + "\n", encoding="utf-8")
+        return path
+
+
+def _name(stage: Phase, pair: int, which: Side) -> str:
+    """Under which the files of one side of a pair stand."""
+    return f"{stage}-{pair + 1:02d}-{which}"
+
+
+def _verdict(path: Path) -> BenchVerdict:
+    """The small verdict file of a process; an empty one where it wrote none."""
+    return records.read(path, BenchVerdict, "run it again") if path.is_file() else BenchVerdict([])
+
+
+def _refused(reported: Sequence[Unmeasured]) -> dict[str, Refused]:
+    """Verdict and reason of the cases that a process found wrong or could not decide."""
+    untimed = FAULTY | {Verdict.INCONCLUSIVE}
+    return {each.case: (each.verdict, each.reason) for each in reported if each.verdict in untimed}

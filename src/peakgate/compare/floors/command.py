@@ -1,0 +1,258 @@
+"""Propose floors from saved sessions; people decide which they take.
+
+A floor is a coarse guard that must hold in every later session on every GPU of the model: ``margins`` says how far
+below the measured sessions it is. It is rounded down to 3 significant digits. A slowdown beyond a case's *room*, from
+its best session to its floor, is BELOW_FLOOR on every GPU measured; a smaller one is for ``ab`` to find. What a floor
+detects of a slowdown of NOTABLE_SLOWDOWN, in a session on any GPU of the model, is its *power*. Transfers between host
+and device depend on the host: they get no floor.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import read_text, write_whole
+from peakgate.base.text import counted, one_line, say
+from peakgate.base.verdict import FAULTY, ExitCode
+from peakgate.compare.floors import margins
+from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors
+from peakgate.runfile.find import FORMS, add_run_names, named_runs
+from peakgate.runfile.frame import is_library, records, to_frame, usable
+from peakgate.runfile.options import add_baselines, verb_parser
+from peakgate.spec.case import EMULATOR_SLUG
+
+FEWEST_FOR_FLOORS = 2
+SESSIONS_TO_TRUST = 5
+SIGNIFICANT_DIGITS = 3
+MOST_NAMED_FLOORS = 5
+NOTABLE_SLOWDOWN = 0.1
+"""The slowdown of which the power of a floor is reported: most floors are within it of the sessions measured."""
+
+NOT_GATED = "link"
+"""``bound`` of a transfer between host and device."""
+
+
+PROPOSED_COLUMNS = ("case", "floor", "present", "origin", "room", "duration", "power", "present_power")
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """The floors that sessions propose.
+
+    ``every`` has a row per case, those equal to today's floor too: ``case``, ``floor``; ``present``, the floor it has
+    today, missing when it has none; ``origin``, what it rests on in words; ``room``, the relative slowdown that is
+    below the proposed floor on every GPU measured; ``duration``, the case's class; ``power``, the chance that a session
+    on any GPU of the model is below the proposed floor when it is slower by NOTABLE_SLOWDOWN, and ``present_power``
+    below that of today. ``skipped`` are cases the sessions say too little about: wrong in
+    any of them, or decided, with a known fraction of peak, in fewer than two. ``transfers`` are between host and
+    device: they have no floor, ``dropped`` are those that have one today. ``gpus`` is how many GPUs were seen.
+    """
+
+    gpu: str
+    gpus: int
+    every: pd.DataFrame
+    skipped: tuple[str, ...]
+    transfers: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def raised(self) -> pd.DataFrame:
+        """New and higher floors."""
+        return self.every[self.every["present"].isna() | (self.every["floor"] > self.every["present"])]
+
+    @property
+    def lowered(self) -> pd.DataFrame:
+        """Those that would be lower than today's, which are kept apart; the one that would fall furthest first."""
+        found = self.every[self.every["floor"] < self.every["present"]]
+        return found.loc[(found["floor"] / found["present"]).sort_values(kind="stable").index]
+
+
+def rounded_down(exact: float) -> float:
+    """To 3 significant digits; 0 for what is not above 0."""
+    if exact <= 0:
+        return 0.0
+    decimals = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(exact))
+    scale = 10.0**decimals
+    return round(math.floor(exact * scale) / scale, decimals)
+
+
+def propose(runs: pd.DataFrame, present: Floors) -> Proposals:
+    """Floors for every case that at least two of the sessions decided; a frame of runs of one GPU model."""
+    gpu = _check(runs, present)
+    found = margins.bounds(evidence_of(runs))
+    found["floor"] = np.array([rounded_down(exact) for exact in found["floor"]], dtype=np.float64)
+    found = found[found["floor"] > 0]
+    today = np.array([present.by_case.get(str(case), np.nan) for case in found.index], dtype=np.float64)
+    found = found.assign(room=found["best"] / found["floor"] - 1, present=today)
+    for name, floors in (("power", found["floor"]), ("present_power", found["present"])):
+        found[name] = margins.power(found, floors, NOTABLE_SLOWDOWN)
+    drivers = ", ".join(sorted({one_line(str(each or "unknown")) for each in runs["gpu_driver"].unique()}))
+    date = f"{runs['taken'].max():%Y-%m-%d}"
+    found["origin"] = [
+        origin_comment(
+            Origin(row.sessions, row.gpus, row.median, 100 * row.spread, drivers, date, room_percent=100 * row.room)
+        )
+        for row in records(found)
+    ]
+    cases = set(runs["case"])
+    transfers = set(runs.loc[runs["bound"] == NOT_GATED, "case"])
+    return Proposals(
+        gpu=gpu,
+        gpus=runs["gpu_uuid"].nunique(dropna=False),
+        every=found.rename_axis("case").reset_index()[list(PROPOSED_COLUMNS)],
+        skipped=tuple(sorted(cases - transfers - set(found.index))),
+        transfers=tuple(sorted(transfers)),
+        dropped=tuple(sorted(transfers & set(present.by_case))),
+    )
+
+
+def evidence_of(runs: pd.DataFrame) -> pd.DataFrame:
+    """The sessions of each case that can have a floor, as ``margins.bounds`` takes them.
+
+    A run without a GPU's uuid counts as one more GPU. A case that any session found at fault has none.
+    """
+    rows = usable(runs)
+    rows = rows[~rows["case"].isin(runs.loc[runs["verdict"].isin(FAULTY), "case"])]
+    rows = rows[(rows["peak_fraction"] > 0) & ~rows["bound"].isin([NOT_GATED])]
+    rows = rows.assign(gpu=rows["gpu_uuid"].map(lambda uuid: uuid or "unknown"), library=is_library(rows))
+    rows = rows[rows.groupby("case")["case"].transform("size") >= FEWEST_FOR_FLOORS]
+    return rows[["case", "gpu", "time_us", "library", "peak_fraction"]]
+
+
+def revised(text: str, proposals: Proposals, *, lower: bool = False) -> str:
+    """The text of floors.toml with the raised floors, without those of transfers; lowered ones if asked for."""
+    taken = [*records(proposals.raised), *(records(proposals.lowered) if lower else ())]
+    if not taken and not proposals.dropped:
+        return text
+    floors = {each.case: (each.floor, each.origin) for each in taken}
+    return revise_floors(text, proposals.gpu, floors, proposals.dropped)
+
+
+def diff(before: str, after: str, path: Path) -> str:
+    """The change as a unified diff that ``git apply`` and ``patch`` take; empty when there is none."""
+    name = path.as_posix().lstrip("/")
+    names = f"a/{name}", f"b/{name}"
+    lines = difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), *names)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def summary(proposals: Proposals, sessions: int, *, lower: bool = False, everything: bool = False) -> str:
+    """Summary of the diff and of what it leaves out, one line each, each ending in a line break.
+
+    Of a long list the first few are named, those that would fall furthest first; all of them with ``everything``.
+    """
+    fresh, lowered = int(proposals.raised["present"].isna().sum()), records(proposals.lowered)
+    seen = f"{counted(sessions, 'session')} of {counted(proposals.gpus, 'GPU')}, {proposals.gpu}"
+    lines = [f"{counted(fresh, 'new floor')}, {len(proposals.raised) - fresh} raised, from {seen}"]
+    if sessions < SESSIONS_TO_TRUST:
+        few = f"warning: {counted(sessions, 'session')}, too few to know the spread"
+        lines.append(f"{few}; --write takes {SESSIONS_TO_TRUST} or more")
+    most = None if everything else MOST_NAMED_FLOORS
+    if lowered:
+        count = f"{counted(len(lowered), 'floor')} would be lower"
+        lines.append(f"{count}: lowered" if lower else f"{count}: left as they are without --lower")
+        lines += [f"  {each.case}: {each.present} to {each.floor}, {each.origin}" for each in lowered[:most]]
+        lines += _rest(len(lowered), most)
+    if proposals.skipped:
+        lines.append(f"no floor for {counted(len(proposals.skipped), 'case')}: {', '.join(proposals.skipped[:most])}")
+        lines += _rest(len(proposals.skipped), most)
+    if proposals.transfers:
+        transfers = counted(len(proposals.transfers), "transfer")
+        why = "between host and device: such times depend on the host"
+        lines.append(f"no floor for {transfers} {why}; {len(proposals.dropped)} dropped")
+    lines += _rooms(proposals, most)
+    return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def _rooms(proposals: Proposals, most: int | None) -> list[str]:
+    """How large a slowdown must be to be below the proposed floors, the widest first, and what they detect of one."""
+    cases = proposals.every.sort_values("room", ascending=False, kind="stable")
+    if cases.empty:
+        return []
+    typical, wide = (float(np.quantile(100 * cases["room"], share)) for share in (0.5, 0.9))
+    widest = 100 * cases["room"].iloc[0]
+    beyond = f"{typical:.1f} % (median case), {wide:.1f} % (90 % of the cases), {widest:.1f} % (the widest)"
+    lines = [f"room: a slowdown beyond {beyond} is BELOW_FLOOR; a smaller one is for `peakgate ab` to detect"]
+    slower = f"{100 * NOTABLE_SLOWDOWN:.0f} % slower, on any GPU of the model"
+    lines.append(f"power: so many sessions that are {slower}, are BELOW_FLOOR")
+    for duration, group in cases.groupby("duration"):
+        today = group["present_power"].dropna()
+        by_today = "" if today.empty else f", {100 * today.mean():.0f} % by today's floors"
+        lines.append(f"  {duration}: {100 * group['power'].mean():.0f} % ({counted(len(group), 'case')}){by_today}")
+    lines += [
+        f"  {each.case}: room {100 * each.room:.1f} %, power {100 * each.power:.0f} %"
+        for each in records(cases.iloc[:most])
+    ]
+    return lines + _rest(len(cases), most)
+
+
+def check_enough(sessions: int) -> None:
+    """Refuse to write floors from sessions too few to know the spread between them."""
+    if sessions < SESSIONS_TO_TRUST:
+        raise PeakgateError(
+            f"--write: {sessions} sessions are too few to estimate the spread between sessions; measure "
+            f"{SESSIONS_TO_TRUST - sessions} more with `peakgate bench` and give all of them",
+            Code.TOO_FEW,
+        )
+
+
+def _rest(count: int, most: int | None) -> list[str]:
+    return [] if most is None or count <= most else [f"  and {count - most} more; --all names them"]
+
+
+def _check(runs: pd.DataFrame, present: Floors) -> str:
+    """The GPU model of the runs; a PeakgateError says why they propose no floors."""
+    slugs, names = sorted(runs["gpu_slug"].unique()), runs["run"].unique()
+    if len(slugs) > 1:
+        raise PeakgateError(
+            f"runs of {' and '.join(slugs)}: floors belong to one GPU model; name the runs of one", Code.GPU_MODELS
+        )
+    if slugs[0] == EMULATOR_SLUG:
+        raise PeakgateError("emulated runs claim no fraction of peak: floors need runs of a GPU", Code.EMULATED)
+    if len(names) < FEWEST_FOR_FLOORS:
+        raise PeakgateError(
+            f"{names[0]}: one session cannot separate a floor from luck; give at least {FEWEST_FOR_FLOORS},"
+            f" better {SESSIONS_TO_TRUST}",
+            Code.TOO_FEW,
+        )
+    if present.gpu not in {None, slugs[0]}:
+        raise PeakgateError(
+            f"{present.path}: floors of {present.gpu}, runs of {slugs[0]}; name the right --baselines", Code.GPU_MODELS
+        )
+    return str(slugs[0])
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Propose floors from the named runs, and with ``--write`` change floors.toml."""
+    parser = verb_parser(
+        verb, f"Propose floors from 5 or more sessions, as a diff; 2 are enough for a look. Each RUN is {FORMS}."
+    )
+    add_run_names(parser)
+    add_baselines(parser)
+    parser.add_argument("--lower", action="store_true", help="take floors lower than today's too")
+    parser.add_argument("--write", action="store_true", help="change floors.toml, from 5 or more sessions")
+    parser.add_argument("--all", action="store_true", help="name every case that keeps or lacks a floor")
+    options = parser.parse_args(arguments)
+
+    runs = named_runs(options)
+    path = options.baselines / runs[0].slug / "floors.toml"
+    present = load_floors(path, gpu=runs[0].slug)
+    text = read_text(path) if present.present else ""
+    proposals = propose(to_frame(runs), present)
+    proposed = revised(text, proposals, lower=options.lower)
+    say(diff(text, proposed, path))
+    say(summary(proposals, len(runs), lower=options.lower, everything=options.all))
+    if options.write:
+        check_enough(len(runs))
+    if options.write and proposed != text:
+        write_whole(path, proposed)
+        say(f"written: {path}")
+    return ExitCode.OK

@@ -1,0 +1,77 @@
+"""``peakgate keep``: copy saved runs beside the floors as references, without their samples, packed by gzip."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from peakgate.base import records
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, write_whole
+from peakgate.base.text import say
+from peakgate.base.verdict import ExitCode
+from peakgate.runfile.find import FORMS, add_run_names, named_runs
+from peakgate.runfile.options import add_baselines, verb_parser
+from peakgate.runfile.saved import REMEDY, Run, load_run
+
+LARGEST_KEPT_BYTES = 4_000_000
+"""A repository holds many runs; one larger than this is not for it."""
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Keep the named runs and print where."""
+    parser = verb_parser(
+        verb,
+        f"Copy runs to baselines/<gpu>/runs, without samples and white space, packed by gzip. Each RUN is {FORMS}.",
+    )
+    add_run_names(parser)
+    add_baselines(parser)
+    options = parser.parse_args(arguments)
+    for path in keep(named_runs(options), options.baselines):
+        say(f"kept: {path}")
+    return ExitCode.OK
+
+
+def keep(runs: Sequence[Run], baselines: Path) -> list[Path]:
+    """Write each run to ``<baselines>/<gpu>/runs/<when>-<tier>.json.gz`` and give the paths.
+
+    Figures, statistics and provenance stay as they are, only samples and white space go. One that is kept there stays
+    as it is, also unpacked as ``.json``. A PeakgateError names a run of the emulator, one whose place is taken by
+    another run, and one that is too large; then nothing is written.
+    """
+    kept: list[Path] = []
+    new: dict[Path, bytes] = {}
+    for run in runs:
+        if run.emulated:
+            raise PeakgateError(f"{run.path}: emulated times are no reference; keep runs of a GPU", Code.EMULATED)
+        plain = baselines / run.slug / "runs" / f"{run.taken:%Y%m%dT%H%M%S}-{run.tier or 'run'}.json"
+        packed = plain.with_name(f"{plain.name}.gz")
+        content = trimmed(records.read(run.path, dict[str, Any], REMEDY)).encode()
+        if len(content) > LARGEST_KEPT_BYTES:
+            raise PeakgateError(
+                f"{run.path}: over {LARGEST_KEPT_BYTES} bytes even without samples; keep fewer cases", Code.UNREADABLE
+            )
+        there = next((path for path in (packed, plain) if path.exists()), None)
+        if there is None:
+            new[packed] = gzip.compress(content, mtime=0)
+        elif records.unpacked(read_limited(there, LARGEST_FILE_BYTES), there, REMEDY) != content:
+            raise PeakgateError(f"{there}: another run is kept there; saved runs are never overwritten", Code.TAKEN)
+        kept.append(there or packed)
+    for path, content in new.items():
+        write_whole(path, content)
+        load_run(path)
+    return kept
+
+
+def trimmed(document: dict[str, Any]) -> str:
+    """The run file as text: samples left out, each benchmark and each other section on a line of its own."""
+    benchmarks = [
+        benchmark | {"stats": {name: value for name, value in benchmark["stats"].items() if name != "data"}}
+        for benchmark in document["benchmarks"]
+    ]
+    sections = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in document.items() if name != "benchmarks"]
+    lines = ",\n  ".join(json.dumps(benchmark) for benchmark in benchmarks)
+    return "{\n " + ",\n ".join([*sections, f'"benchmarks": [\n  {lines}\n ]']) + "\n}\n"

@@ -1,0 +1,157 @@
+"""How far below its measured fraction of peak the floor of a case must be to hold on every GPU of the model.
+
+The fraction of peak of one session on one GPU is modelled, in logarithms, as
+
+    y = mean of the model + difference of this GPU + difference of this session
+
+with independent normal differences, of SD ``between`` and ``within``. From G GPUs with n sessions in all, the lower
+prediction bound of one new session on a GPU not yet seen is
+
+    mean of the GPUs' means - t(p, df) x sqrt(between^2 (1 + 1/G) + within^2 (1 + 1/n))
+
+(one-way random effects; Hahn and Meeker, Statistical Intervals, 1991, prediction intervals; df by Welch and
+Satterthwaite). p is 5e-5 per case, which is 1 % of runs of 200 cases. ``within`` is the largest of the case's own SD,
+the one moderated across cases and the one known for its duration. ``between`` is the case's own, moderated towards
+what cases of its duration have (empirical Bayes; Smyth 2004): two or three GPUs say little about one case, a dozen say
+that it differs more than others, or less. The floor is also at least LEAST_MARGIN / sqrt(G) below the worst session
+measured. A case under 100 µs has room on top of all that for a host that adds HOST_OFFSET_US to every sample.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
+
+from peakgate.compare import noise
+from peakgate.compare.noise import Floats
+
+FALSE_FAILURE_P = 5e-5
+LEAST_MARGIN = 0.05
+
+SHORT_US = 20.0
+MEDIUM_US = 100.0
+
+LIBRARY, SHORT, MEDIUM, LONG = "library call under 20 µs", "under 20 µs", "20 to 100 µs", "from 100 µs"
+
+BETWEEN_SD = {LIBRARY: 0.015, SHORT: 0.015, MEDIUM: 0.0095, LONG: 0.0095}
+"""Least prior SD between GPUs of one model, by duration. That of 15 H200s, pooled over 164 cases from 100 µs, is
+0.85 %; by that a fifteenth GPU was below a floor that fourteen set, not by a tenth more (lab/floors). Cases of 20 to
+100 µs differ by as much, and by what their hosts add, for which there is HOST_OFFSET_US."""
+
+BETWEEN_DF = 10.0
+"""Degrees of freedom of that prior. By the likelihood of the same cases 4 to 6, but their GPUs are the same and their
+kernels are akin. Floors of one GPU with 10 failed on none of the 14 others, and catch 82 % of sessions that are 10 %
+slower from 100 µs; with 6 it is 4 %, and without a prior per case 99 %, at 6 % of the GPUs that fail."""
+
+WITHIN_SD = {LIBRARY: 0.035, SHORT: 0.009, MEDIUM: 0.004, LONG: 0.001}
+"""Smallest SD between sessions of one GPU to reckon with (baselines/nvidia-h200/runs). A library's short calls have
+modes of their own per process (3.5 %). ``SHORT_KERNEL_SD`` adds to it below 7 µs."""
+
+SHORT_KERNEL_SD = ((5.0, 0.026), (7.0, 0.016), (20.0, 0.009))
+"""(below this many microseconds, SD between sessions); the medians of 24 processes on an H200 had 2.4-2.9, 1.0-1.7
+and 0.7 %. A kernel of 18 µs had 0.9 % in ten sessions each on three H200s, 0.3 to 1.4 % per GPU
+(baselines/nvidia-h200/runs)."""
+
+HOST_OFFSET_US = 1.5
+"""Time that another host may add to every sample of any kernel, on top of the noise. The four GPUs of two
+hosts with two NVLinked H200s each read 0.91 to 1.30 µs more (median of the cases under 60 µs) than those of one-GPU
+hosts: the gates below lab/floors/runs against those in baselines/nvidia-h200/runs; rounded up."""
+
+WITHIN_DF = 30.0
+"""Degrees of freedom of WITHIN_SD: the cases share GPUs and sessions, so they count less than their number."""
+
+
+def durations(time_us: pd.Series[float], library: pd.Series[bool]) -> pd.Series[str]:
+    """The duration class of each case, which decides what is expected of its noise."""
+    short = np.where(library, LIBRARY, SHORT)
+    found = np.select([time_us < SHORT_US, time_us < MEDIUM_US], [short, np.full(len(short), MEDIUM)], LONG)
+    return pd.Series(found, time_us.index)
+
+
+def bounds(sessions: pd.DataFrame) -> pd.DataFrame:
+    """The lowest fraction of peak that unchanged code should reach, a row per case in the order they come.
+
+    ``sessions`` has a row for each session of a case, oldest first: ``case``, ``gpu``, ``time_us``, ``library`` and
+    ``peak_fraction`` (above 0). Columns are ``floor`` before rounding, the relative SDs ``within_sd`` and
+    ``between_sd`` it rests on, ``duration``, of a session on a GPU not yet seen ``expected``, ``new_sd`` (relative) and
+    its ``df``, and of the sessions: ``sessions``, ``gpus``, ``time_us`` (median), ``median``, ``best``, ``worst``.
+    """
+    rows = sessions.assign(log=np.log(sessions["peak_fraction"]))
+    by_case = rows.groupby("case", sort=False)
+    found = by_case.agg(
+        sessions=("log", "size"),
+        gpus=("gpu", "nunique"),
+        time_us=("time_us", "median"),
+        library=("library", "last"),
+        median=("peak_fraction", "median"),
+        best=("peak_fraction", "max"),
+        worst=("peak_fraction", "min"),
+        spread=("log", "std"),
+    )
+    found["duration"] = durations(found["time_us"], found["library"])
+    means = rows.groupby(["case", "gpu"], sort=False)["log"].mean().groupby("case", sort=False)
+    within_df = _within(rows, found)
+    found["between_sd"], between_df = _between(found, means.var().fillna(0.0))
+    of_gpu = found["between_sd"] ** 2 * (1 + 1 / found["gpus"])
+    of_session = found["within_sd"] ** 2 * (1 + 1 / found["sessions"])
+    found["new_sd"] = np.sqrt(of_gpu + of_session)
+    found["df"] = found["new_sd"] ** 4 / (of_gpu**2 / between_df + of_session**2 / within_df)
+    found["expected"] = np.exp(means.mean())
+    distance = noise.upper_quantile(FALSE_FAILURE_P, found["df"].to_numpy(np.float64)) * found["new_sd"]
+    least = found["worst"] * (1 - LEAST_MARGIN / np.sqrt(found["gpus"]))
+    floor = np.minimum(found["expected"] * np.exp(-distance), least)
+    # From 100 µs the host's offset is at most 1.5 %, a third of the distance.
+    return found.assign(floor=floor.where(found["duration"] == LONG, with_host_offset(floor, found["time_us"])))
+
+
+def power(found: pd.DataFrame, floors: pd.Series[float], slowdown: float) -> pd.Series[float]:
+    """The chance that a session on any GPU of the model is below these floors with every launch slower by ``slowdown``.
+
+    ``found`` are rows of ``bounds``; ``slowdown`` is relative, 0.1 for 10 %.
+    """
+    expected, sd, df = (found[name].to_numpy(np.float64) for name in ("expected", "new_sd", "df"))
+    distance = np.log(expected / floors.to_numpy(np.float64)) - math.log1p(slowdown)
+    return pd.Series(noise.upper_tail(distance / sd, df), found.index)
+
+
+def short_kernel_sd(time_us: Floats) -> Floats:
+    """SD between sessions to expect of kernels this short; 0 for those the general rule covers."""
+    return np.select([time_us < below_us for below_us, _ in SHORT_KERNEL_SD], [sd for _, sd in SHORT_KERNEL_SD], 0.0)
+
+
+def with_host_offset(fraction: pd.Series[float], time_us: pd.Series[float]) -> pd.Series[float]:
+    """The fractions of peak that are left when a host adds HOST_OFFSET_US to ``time_us``."""
+    return fraction / (1 + HOST_OFFSET_US / time_us)
+
+
+def _within(rows: pd.DataFrame, found: pd.DataFrame) -> pd.Series[float]:
+    """Set ``within_sd`` of each case, the SD between sessions of one GPU, and return its degrees of freedom."""
+    of_gpu = rows.groupby(["case", "gpu"], sort=False)["log"]
+    squares = (rows["log"] - of_gpu.transform("mean")) ** 2
+    sums = squares.groupby(rows["case"], sort=False).sum().to_numpy()
+    freedom = (found["sessions"] - found["gpus"]).to_numpy(np.float64)
+    variance = sums / np.maximum(freedom, 1)
+    moderated, moderated_df = noise.squeeze(variance, freedom, np.log(found["time_us"].to_numpy()))
+    usual = np.array([WITHIN_SD[duration] for duration in found["duration"]])
+    expected = np.maximum(usual, short_kernel_sd(found["time_us"].to_numpy()))
+    measured = np.where(freedom > 0, np.sqrt(np.fmax(variance, moderated)), 0.0)
+    # The expected SD is known from many sessions, one measured here only from the case's own.
+    found["within_sd"] = np.maximum(expected, measured)
+    return pd.Series(np.where(measured <= expected, WITHIN_DF, moderated_df), found.index)
+
+
+def _between(found: pd.DataFrame, variance: pd.Series[float]) -> tuple[Floats, Floats]:
+    """SD between GPUs of each case and its degrees of freedom; ``variance`` of the means of its GPUs, 0 with one."""
+    df = (found["gpus"] - 1).to_numpy(np.float64)
+    prior = found["duration"].map(BETWEEN_SD).to_numpy(np.float64) ** 2
+    for duration, least_sd in BETWEEN_SD.items():
+        cases = (found["duration"] == duration).to_numpy() & (df > 0)
+        if cases.any():
+            # The median of F variables is what half of the cases' variances are below, whatever single ones are.
+            usual = np.median(variance[cases]) / special.fdtri(np.median(df[cases]), BETWEEN_DF, 0.5)
+            prior[found["duration"] == duration] = max(least_sd**2, usual)
+    found_variance = (BETWEEN_DF * prior + df * variance.to_numpy(np.float64)) / (BETWEEN_DF + df)
+    return np.sqrt(found_variance), BETWEEN_DF + df

@@ -1,0 +1,125 @@
+"""How far GPUs of one model differ by themselves, with the same machine code and driver; pure.
+
+All cases of a GPU share its bin, single ones depend on which of its parts are switched off, and short ones on the time
+that its host adds to every sample. What the GPUs of other saved runs show of a case is moderated by what is usual for
+its duration, which is all there is where no others are known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peakgate.base.text import counted, percent
+from peakgate.compare import noise
+from peakgate.compare.evidence import last_of_its_run, places, repeat_group
+from peakgate.compare.noise import Floats
+from peakgate.runfile.frame import is_usable
+
+SHIFT_ERROR = 0.01
+"""Nominal probability that GPUs alone move any case by more than the limit, on either side."""
+
+CASE_SD = 0.0085
+HOST_SD_US = 0.55
+USUAL_DF = 6.0
+"""SD between GPUs in a case, and of the time that their hosts add to every sample; cases differ in it as variances with
+so many degrees of freedom do. Without any two of 17 H200s, ten of whose hosts added about a microsecond, it is 0.80 to
+0.91 % and 0.51 to 0.69 µs (lab/compared)."""
+
+SHARING_CASES = 200
+"""At most so many cases share SHIFT_ERROR: beyond it cases are kernels alike, which differ between GPUs alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenGpus:
+    """The log shift that the sides' GPUs may cause by themselves in each case, 0 where they cannot; and a note."""
+
+    shift: Floats
+    notes: tuple[str, ...] = ()
+
+
+def between(
+    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None, cases: pd.Index[str], time_us: Floats
+) -> BetweenGpus:
+    """What the GPUs of both sides may differ by in each of ``cases``, of these times; nothing between two models."""
+    apart = _apart(base, new, cases)
+    if base["gpu_slug"].iloc[0] != new["gpu_slug"].iloc[0] or not apart.any():
+        return BetweenGpus(np.zeros(len(time_us)))
+    variance, df, known = known_gpus(cases, history)
+    shift = np.sqrt(apart) * limit(time_us, variance, df)
+    sure = all(rows["gpu_uuid"].notna().all() for rows in (base, new))
+    return BetweenGpus(shift, (_note(shift, known, sure=sure),))
+
+
+def limit(time_us: Floats, variance: Floats, df: Floats) -> Floats:
+    """The shift that one GPU causes in none of these cases, with probability 1 - SHIFT_ERROR.
+
+    ``variance`` is that of a case between known GPUs with its degrees of freedom, which are 0 where none are known.
+    """
+    quantile = noise.upper_quantile(SHIFT_ERROR / min(len(time_us), SHARING_CASES), USUAL_DF + df)
+    found: Floats = np.sqrt(moderated(time_us, variance, df)) * quantile
+    return found
+
+
+def moderated(time_us: Floats | float, variance: Floats | float, df: Floats | float) -> Any:
+    """The variance between GPUs, drawn toward what is usual for this time; of USUAL_DF + ``df`` degrees of freedom."""
+    usual = CASE_SD**2 + (HOST_SD_US / time_us) ** 2
+    return (USUAL_DF * usual + df * variance) / (USUAL_DF + df)
+
+
+def _apart(base: pd.DataFrame, new: pd.DataFrame, cases: pd.Index[str]) -> Floats:
+    """By case, the variance of the difference of the sides' means over that of one GPU.
+
+    A side's mean has each GPU by its share of the sessions: equal shares on both sides cancel out. Unknown GPUs are one
+    of its own on each side.
+    """
+    uuids = pd.Index(pd.concat([base["gpu_uuid"], new["gpu_uuid"]]).dropna().unique())
+    shares = []
+    for side, rows in enumerate((base, new)):
+        gpu = uuids.get_indexer(pd.Index(rows["gpu_uuid"]))
+        place, counts = places(rows, cases), np.zeros((len(cases), len(uuids) + 2))
+        timed = (place >= 0) & is_usable(rows)
+        np.add.at(counts, (place[timed], np.where(gpu < 0, len(uuids) + side, gpu)[timed]), 1)
+        shares.append(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
+    found: Floats = np.sum((shares[0] - shares[1]) ** 2, axis=1)
+    return found
+
+
+def known_gpus(cases: pd.Index[str], history: pd.DataFrame | None) -> tuple[Floats, Floats, int]:
+    """By case, the variance of the log time between GPUs of other runs and its degrees of freedom; and how many GPUs.
+
+    Compared are the means of the GPUs that ran the same code under the same driver.
+    """
+    if history is None:
+        return np.zeros(len(cases)), np.zeros(len(cases)), 0
+    rows = history[last_of_its_run(history) & is_usable(history) & history["gpu_uuid"].notna().to_numpy()]
+    found = pd.DataFrame(
+        {
+            "case": places(rows, cases),
+            "code": repeat_group(rows, "driver"),
+            "gpu": rows["gpu_uuid"].to_numpy(object),
+            "log_time": np.log(rows["time_us"].to_numpy()),
+        }
+    )
+    found = found[(found["case"] >= 0) & (found["code"] >= 0)]
+    means = found.groupby(["case", "code", "gpu"])["log_time"].mean().groupby(["case", "code"]).agg(["var", "count"])
+    means = means[means["count"] > 1]
+    of_code, case = (means["count"] - 1).to_numpy(np.float64), means.index.get_level_values("case").to_numpy()
+    df = np.bincount(case, of_code, len(cases)).astype(np.float64)
+    variance = np.bincount(case, of_code * means["var"].to_numpy(), len(cases)) / np.maximum(df, 1)
+    return variance, df, int(found["gpu"].nunique())
+
+
+def _note(shift: Floats, known: int, *, sure: bool) -> str:
+    """On sides of GPUs that are not (``sure``) or not known to be the same."""
+    typical, most = (percent(100 * math.expm1(each)) for each in (np.median(shift), shift.max()))
+    source = f"by {counted(known, 'other GPU')} of saved runs" if known > 1 else "as H200s do: no saved runs of others"
+    return (
+        f"the runs are not {'' if sure else 'known to be '}of one and the same GPU: GPUs of one model may differ by"
+        f" {typical} in the median case and {most} in the worst ({source}), so no smaller change is flagged; to detect"
+        " one, measure both sides on one GPU (`peakgate ab`)"
+    )

@@ -1,0 +1,1 @@
+"""What got slower over many saved runs, and between which commits."""

@@ -1,0 +1,188 @@
+"""``peakgate history``: what got slower over the saved runs of one GPU model, and between which commits.
+
+``trend`` and ``change_points`` give the same of a frame of runs as the frames that ``peakgate.reports`` offers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from peakgate.base import config
+from peakgate.base.files import write_whole
+from peakgate.base.text import nearest
+from peakgate.base.verdict import Verdict
+from peakgate.compare.history.changes import Cause
+from peakgate.compare.history.columns import RECENT
+from peakgate.compare.history.report import remarks, report, series_csv
+from peakgate.compare.history.series import WHOLE_SESSIONS_TO_RETIRE, History, first_parents, history
+from peakgate.compare.history.trend import Trend, find_trend
+from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, Accepted, load_regressions
+from peakgate.render import files, terminal
+from peakgate.runfile.find import Archive
+from peakgate.runfile.frame import NUMBER, TEXT, tidy
+from peakgate.runfile.options import GATE_EXIT_CODES, add_baselines, add_commit_url, add_out, add_runs, verb_parser
+
+MOST_NAMED_CASES = 3
+BAD = (Verdict.WRONG, Verdict.MISSING, Verdict.INCONCLUSIVE)
+SEARCHED = WHOLE_SESSIONS_TO_RETIRE
+"""The newest session and those before it, whose cases it must have."""
+
+
+CHANGE_COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("case", "gpu_uuid", "cause"), TEXT),
+    **dict.fromkeys(("change_percent", "low_percent", "high_percent", "older_time_us"), NUMBER),
+    **dict.fromkeys(("good", "bad", "sessions_since"), "int64"),
+    **dict.fromkeys(("good_commit", "bad_commit", "where", "facts", "command"), TEXT),
+    "open_percent": NUMBER,
+    "accepted": TEXT,
+}
+"""The columns of a frame of change points, in order, with their dtypes; docs/reference/reports.md explains them."""
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Judge the history and return the exit code of the verdict."""
+    parser = verb_parser(
+        verb,
+        "Report what got slower over the saved runs of one GPU model, in the order of their commits, or of time where "
+        "the repository does not know them: the change points "
+        "of each case over the whole history of all GPUs. A slower one is a regression, open until a later step mends "
+        "it or a person accepts it in baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last "
+        f"{RECENT} sessions. Name the runs of one branch with --runs where others are "
+        "saved.",
+        GATE_EXIT_CODES,
+    )
+    parser.add_argument(
+        "--gpu", metavar="SLUG", help="the GPU model, as its folder is named; needed if there are several"
+    )
+    add_runs(parser)
+    parser.add_argument(
+        "--case",
+        dest="parts",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="only cases with PART in their id; again for more",
+    )
+    parser.add_argument(
+        "--fail-on-open",
+        action="store_true",
+        help="exit 1 while a regression is open, 3 while a young step is unconfirmed; otherwise a warning",
+    )
+    add_baselines(parser)
+    add_commit_url(parser)
+    add_out(parser)
+    parser.add_argument("--all", action="store_true", help="list unchanged cases too")
+    options = parser.parse_args(arguments)
+
+    archive = Archive(options.runs)
+    places = first_parents(config.current().root)
+    found = history(archive.cases, options.gpu, options.parts, places)
+    missed = _untimed(archive.cases, [each.path for each in found.sessions[-SEARCHED:]])
+    archive.check_nothing_newer_is_broken(max(found.sessions, key=lambda each: each.taken).path)
+    accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
+    notes = (*filter(None, [_line(missed), "" if options.parts else _unknown(accepted, found)]), *archive.notes())
+    judged = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)
+    url = options.commit_url
+    record = report(
+        judged, origin=(lambda each: url(each.name) if each.cause is Cause.COMMITS else "") if url else None
+    )
+    terminal.show(record, everything=options.all)
+    table = options.out / "history.csv"
+    write_whole(table, series_csv(judged))
+    terminal.last_line(record, written=[*files.write(record, options.out, ("md", "json", "html")), table])
+    return record.exit_code
+
+
+def _untimed(cases: pd.DataFrame, paths: Sequence[str]) -> dict[Verdict, tuple[str, ...]]:
+    """The cases of each of the three verdicts, sorted; MISSING are those that a whole run of its tier before it has.
+
+    Of the few before that are searched: a case that is away for longer is no longer measured, and named as such.
+    """
+    tiers = cases["run_tier"].fillna("")
+    newest, earlier = cases["run"] == paths[-1], cases["run"].isin(paths[:-1]) & cases["whole"]
+    found = dict(zip(cases.loc[newest, "case"], cases.loc[newest, "verdict"].fillna(""), strict=True))
+    if cases.loc[newest, "whole"].all():
+        before = cases.loc[earlier & tiers.isin(tiers[newest]), "case"]
+        found |= dict.fromkeys(set(before) - found.keys(), Verdict.MISSING)
+    listed = {verdict: tuple(sorted(case for case, each in found.items() if each == verdict)) for verdict in BAD}
+    return {verdict: named for verdict, named in listed.items() if named}
+
+
+def _unknown(accepted: Sequence[Accepted], found: History) -> str:
+    """Accepted regressions of cases that the history does not have; empty where it has all."""
+    known = {*found.cases, *found.retired}
+    missing = sorted({each.case for each in accepted} - known)
+    named = [f"{case}{nearest(case, sorted(known))}" for case in missing]
+    return f"{ACKNOWLEDGED_FILE} accepts a regression of no case of this history: {', '.join(named)}" if named else ""
+
+
+def _line(found: Mapping[Verdict, Sequence[str]]) -> str:
+    """``newest session: 1 WRONG (sgemm.naive-128), 2 MISSING (...)``; empty where every case was timed."""
+    parts = []
+    for verdict, cases in found.items():
+        more = f" and {len(cases) - MOST_NAMED_CASES} more" if len(cases) > MOST_NAMED_CASES else ""
+        parts.append(f"{len(cases)} {verdict} ({', '.join(cases[:MOST_NAMED_CASES])}{more})")
+    return f"newest session: {', '.join(parts)}" if parts else ""
+
+
+def trend(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:
+    """Regressions over the runs, one row per case, worst first; as ``peakgate history`` reports them.
+
+    Columns are ``compare.history.trend.TREND_COLUMNS``; ``attrs`` has ``verdict``, ``exit_code`` and ``notes``.
+    ``gpu`` chooses a GPU model; ``good`` and ``bad`` count its runs in their order, copies apart. ``baselines`` is the
+    folder of accepted regressions; without it none is.
+    """
+    found = _judged(runs, gpu, baselines)
+    found.frame.attrs |= {"notes": remarks(found)}
+    return found.frame
+
+
+def change_points(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:
+    """Every change point of every case over the runs, newest first; arguments and ``attrs`` as of ``trend``.
+
+    Columns are ``CHANGE_COLUMNS``. An open regression is a row with ``open_percent``, what is left of it, and without
+    ``accepted``.
+    """
+    judged = _judged(runs, gpu, baselines)
+    regressions = {id(each.change): each for each in judged.regressions}
+    sessions = judged.history.sessions
+    rows = []
+    for change in judged.changes:
+        low, high = change.interval_percent
+        left = regressions.get(id(change))
+        rows.append(
+            {
+                "case": change.case,
+                "gpu_uuid": change.uuid,
+                "cause": change.cause.value,
+                "change_percent": change.change_percent,
+                "low_percent": low,
+                "high_percent": high,
+                "older_time_us": change.older_us,
+                "good": change.place.good,
+                "bad": change.place.bad,
+                "sessions_since": change.since,
+                "good_commit": sessions[change.place.good].commit,
+                "bad_commit": sessions[change.place.bad].commit,
+                "where": change.place.where,
+                "facts": "; ".join(change.place.facts),
+                "command": change.place.command,
+                "open_percent": None if left is None else left.remaining_percent,
+                "accepted": left.accepted.reason if left and left.accepted else None,
+            }
+        )
+    found = tidy(rows, CHANGE_COLUMNS)
+    found.attrs = {**judged.frame.attrs, "notes": remarks(judged)}
+    return found
+
+
+def _judged(runs: pd.DataFrame, gpu: str | None, baselines: str | Path | None) -> Trend:
+    found = history(runs, gpu, places=first_parents(config.current().root))
+    if baselines is None:
+        return find_trend(found)
+    file = Path(baselines) / found.slug / ACKNOWLEDGED_FILE
+    return find_trend(found, accepted=load_regressions(file, datetime.now(UTC).date()))

@@ -1,0 +1,356 @@
+"""Judge NEW against BASE, case by case and as a whole; pure, from runs to verdicts.
+
+Two rules decide whether a case's time changed:
+
+- Where sessions were repeated, on a side or in other saved runs of the same code on the same GPU: the difference of the
+  mean log times, less what one odd session may cause, against the spread between sessions, moderated across cases
+  (empirical Bayes), Holm-adjusted at 1 %, and more than 0.5 %. With less than 4 degrees of freedom per case (7 where a
+  side is a single session), or more than one GPU, the second rule has to agree.
+- One run against one: beyond 3.5 % (more for kernels under 35 µs or noisy samples). Below that is SAME *within what the
+  pair can resolve*, which the reason states. Where sessions were repeated, this rule holds beside the first: saved
+  sessions never lower the power of a comparison, unless they show that the case itself moves so far.
+
+Where the runs are not all known to be of one and the same GPU, the difference between GPUs of one model is added to
+either rule: no shift that the GPUs alone could cause is flagged, and the smallest detectable change includes it. It is
+that between the GPUs of other saved runs, moderated by what is usual for the duration.
+
+A case whose smallest detectable change exceeds 15 % is INCONCLUSIVE where the spread between its sessions is unknown,
+where GPUs may differ by so much, or where it moved further than it does by itself once in a hundred times; a case known
+to scatter that stays within its scatter is SAME, and the reason states its smallest detectable change. A transfer over
+the link to the host that moved is INCONCLUSIVE where a side is a single session: others use that link. The suite-wide
+shift is judged on its own and never subtracted from the cases: when everything slows down, every case is slower.
+
+A case has one verdict, the worst that holds: WRONG, then SLOWER, then BELOW_FLOOR as NEW's own run recorded it, then
+the outcome of the comparison. The first three fail the gate; SLOWER outranks BELOW_FLOOR because it is what comparing
+adds, and its reason names the floor too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from peakgate.base.verdict import Verdict
+from peakgate.compare import evidence, gpus, noise, spread
+from peakgate.compare.noise import Bools, Floats
+from peakgate.compare.result import BOTH_SIDES, LABELS, SpreadFinding, SuiteShift, change_text, finished, in_percent
+from peakgate.runfile.frame import FRAME_COLUMNS, differences, machine_code, records, require
+from peakgate.runfile.saved import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
+from peakgate.spec.case import EMULATOR_SLUG
+
+SESSIONS_ALPHA = 0.01
+"""Family-wise error rate in either direction: of comparisons of unchanged code at most this share flags any case."""
+
+SMALLEST_SHIFT = math.log1p(0.005)
+"""No smaller shift is flagged, however certain: half of the 1 % that is worth a look."""
+
+WIDEST_RESOLVABLE = math.log1p(0.15)
+"""A case that cannot resolve this much is not called the same: a policy, no statistic."""
+
+FEWEST_DF_ALONE = 4
+FEWEST_DF_OF_ONE = 7
+"""With fewer degrees of freedom a case, the spread between sessions alone gave false positives too often:
+in 8-15 % of simulated gates with 1 degree, in up to 7 % with 2; where a side is a single session, which has no
+spread of its own, in 2 % with 4 or 5."""
+
+SUITE_SINGLE_RUN = math.log1p(0.01)
+"""Smallest shift of the suite that one run against one resolves: three times what starts of a machine differ by
+(``noise.COMMON_SD_PRIOR``)."""
+
+FEWEST_CASES_FOR_SUITE = 10
+"""As many as ``noise.FEWEST_CASES_FOR_COMMON``, for the same reason."""
+
+
+CaseRuling = tuple[Any, Any, Any]
+"""For which cases it holds, the verdict and the reason; each a series by case or the same for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Conditions common to all cases of one comparison.
+
+    ``refusal`` says why times are not compared; None when they are. ``same_gpu`` is True where all runs of both sides
+    are known to be of one GPU.
+    """
+
+    refusal: str | None
+    other_model: bool
+    same_gpu: bool
+
+
+def compare(
+    base: pd.DataFrame, new: pd.DataFrame, history: pd.DataFrame | None = None, *, across_gpus: bool = False
+) -> pd.DataFrame:
+    """NEW against BASE, from frames of runs (``frame.FRAME_COLUMNS``) to a row per case (``result.ROW_COLUMNS``).
+
+    ``history`` holds other runs, of which those on the same GPU, driver and code give the spread between sessions, and
+    those of the same code on several GPUs the spread between GPUs; runs that are on a side do not count again.
+    Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are. The frame's ``attrs``
+    are of the whole comparison (``result.finished``). A PeakgateError names a side without a row.
+    """
+    base, new = evidence.in_order("base", base), evidence.in_order("new", new)
+    if history is not None:
+        require(history, FRAME_COLUMNS, "history")
+        history = history[~history["run"].isin({*base["run"], *new["run"]})]
+    rules = _rules(base, new, across_gpus=across_gpus)
+    ids = pd.Index(pd.concat([base["case"], new["case"]]).unique(), name="case")
+    before, after = evidence.summarize(base, ids), evidence.summarize(new, ids)
+    judged, scope = evidence.in_scope(before, after, gate_alone=bool(new["run_tier"].isin(["gate"]).all()))
+    before, after = before[judged], after[judged]
+    settled = _first(_settling(before, after, base, new, rules), before.index)
+    unsettled = settled["verdict"].isna().to_numpy()
+    sides = before[unsettled], after[unsettled]
+    cases = settled.index[unsettled]
+    repeats = evidence.repeated_sessions(cases, base, new, history)
+    sessions_noise, df = _spread(*sides, repeats)
+    between = gpus.between(base, new, history, cases, _shorter_us(*sides))
+    shifts = _shifts(*sides, sessions_noise, df, rules)
+    shifts = _across_gpus(shifts, between.shift)
+    weighed = _first(_judging(*sides, shifts), shifts.index)
+    verdicts = pd.concat([settled[~unsettled], weighed]).join(in_percent(shifts))
+    per_session = 1 / base["run"].nunique() + 1 / new["run"].nunique()
+    return finished(
+        pd.concat([_rows(before, after), verdicts.reindex(before.index)], axis=1),
+        suite=_suite(shifts["log_ratio"].to_numpy(), sessions_noise, rules, per_session),
+        without_floor=int(after["verdict"].isin([Verdict.NO_FLOOR]).sum()),
+        differences=differences(base, new),
+        notes=[*_notes(base, new, rules, repeats, df), *between.notes, *scope],
+        spread=_grown(*sides, base, new) if rules.same_gpu else (),
+    )
+
+
+def _grown(before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame) -> list[SpreadFinding]:
+    """The cases that became less steady; not transfers, whose link others use too."""
+    cases = before.index[~(before["link"] | after["link"]).to_numpy(bool)]
+    if cases.empty:
+        return []
+    return spread.grown(cases.to_list(), spread.of_rows(base, cases), spread.of_rows(new, cases))
+
+
+def _rules(base: pd.DataFrame, new: pd.DataFrame, *, across_gpus: bool) -> Rules:
+    slugs = base["gpu_slug"].iloc[0], new["gpu_slug"].iloc[0]
+    other_model = slugs[0] != slugs[1]
+    refusal = None
+    if other_model and not across_gpus:
+        refusal = f"{slugs[1]} against {slugs[0]}: times of two GPU models are not compared unless asked"
+    elif any(rows["gpu_slug"].eq(EMULATOR_SLUG).any() for rows in (base, new)):
+        refusal = "emulated times are not judged"
+    uuids = pd.concat([base["gpu_uuid"], new["gpu_uuid"]])
+    same_gpu = bool(uuids.notna().all()) and uuids.nunique() == 1
+    return Rules(refusal, other_model and not across_gpus, same_gpu)
+
+
+def _first(rulings: Sequence[CaseRuling], cases: pd.Index[str]) -> pd.DataFrame:
+    """``verdict`` and ``reason`` of the first ruling that holds for each case; missing where none does."""
+    found, left = np.full((len(cases), 2), None, dtype=object), np.ones(len(cases), bool)
+    for holds, *words in rulings:
+        where = left & np.asarray(holds)
+        left &= ~where
+        for column, word in enumerate(words):
+            found[where, column] = np.broadcast_to(np.asarray(word, dtype=object), len(cases))[where]
+    return pd.DataFrame(found, cases, ["verdict", "reason"], dtype="string")
+
+
+def _settling(
+    before: pd.DataFrame, after: pd.DataFrame, base: pd.DataFrame, new: pd.DataFrame, rules: Rules
+) -> list[CaseRuling]:
+    """Verdicts that need no comparison of times, in order: NEW has none, or BASE has none that compares with it."""
+    in_base, in_new = (side["known"].to_numpy() for side in (before, after))
+    untimed, not_now = ((side["sessions"] == 0).to_numpy() for side in (before, after))
+    few_in_base, few_in_new = (side["sampling_error"].isna().to_numpy() for side in (before, after))
+    wrong, below, open_ = (column.notna().to_numpy() for column in (after["wrong"], after["below"], before["open"]))
+    refused, alone = rules.refusal is not None, rules.other_model
+    not_in_new, not_in_base = not new["whole"].any(), not base["whole"].any()
+    incomplete = "which ran a selection of cases"
+    too_few = f"fewer than {FEWEST_SAMPLES} samples, their noise is unknown"
+    return [
+        (wrong, after["wrong_as"], after["wrong"]),
+        (alone & ~in_new, Verdict.INCOMPARABLE, f"only in base; {rules.refusal}"),
+        (alone & ~in_base, Verdict.INCOMPARABLE, f"only in new; {rules.refusal}"),
+        (not_in_new & ~in_new, Verdict.INCONCLUSIVE, f"in base, not measured in new, {incomplete}"),
+        (~in_new, Verdict.MISSING, "in base, not in new" + _tiers(base, new)),
+        (not_now, Verdict.INCONCLUSIVE, "new: " + after["open"]),
+        (below & (refused | untimed), Verdict.BELOW_FLOOR, after["below"]),
+        (untimed & open_, Verdict.INCONCLUSIVE, "base: " + before["open"]),
+        (not_in_base & ~in_base, Verdict.INCONCLUSIVE, f"not measured in base, {incomplete}"),
+        (untimed & before["wrong"].notna(), Verdict.NEW, "wrong in base (" + before["wrong"] + "), timed in new"),
+        (untimed, Verdict.NEW, "not in base"),
+        (refused, Verdict.INCOMPARABLE, rules.refusal),
+        (few_in_base & few_in_new, Verdict.INCONCLUSIVE, f"base and new: {too_few}"),
+        (few_in_base, Verdict.INCONCLUSIVE, f"base: {too_few}"),
+        (few_in_new, Verdict.INCONCLUSIVE, f"new: {too_few}"),
+    ]
+
+
+def _tiers(base: pd.DataFrame, new: pd.DataFrame) -> str:
+    ran = [sorted(rows["run_tier"].fillna("None").unique()) for rows in (base, new)]
+    if ran[0] == ran[1]:
+        return ""
+    return f"; base ran tier {' and '.join(ran[0])}, new {' and '.join(ran[1])}: compare runs of one tier"
+
+
+def _shifts(
+    before: pd.DataFrame, after: pd.DataFrame, spread: noise.SessionNoise | None, df: Floats, rules: Rules
+) -> pd.DataFrame:
+    """How far each case moved, by the rule that its evidence allows.
+
+    ``log_ratio`` is ln(new / base); ``resolvable`` the smallest such shift, either way, that would have been flagged;
+    ``flagged`` whether it counts as a change; ``p_value`` is Holm-adjusted and ``p_alone`` that of the case by itself,
+    both missing where no session was repeated; ``noisy`` whether too little can be resolved to call the case the same.
+    """
+    log_ratio, sessions = after["log_time"] - before["log_time"], 1 / before["sessions"] + 1 / after["sessions"]
+    moved, time_us = log_ratio.abs().to_numpy(), _shorter_us(before, after)
+    sampling = np.hypot(before["sampling_error"].to_numpy(), after["sampling_error"].to_numpy())
+    library = (before["library"].astype(bool) | after["library"].astype(bool)).to_numpy()
+    resolvable = noise.fixed_resolvable(time_us, sampling, sessions.to_numpy(), library)
+    flagged, p_value, p_alone = moved > resolvable, np.full(len(moved), np.nan), np.full(len(moved), np.nan)
+    if spread is not None:
+        tested = df > 0
+        errors = spread.standard_error(sessions.to_numpy(), _sampling_variance(before, after))
+        fewest = np.minimum(before["sessions"].to_numpy(), after["sessions"].to_numpy())
+        odd = noise.odd_session(time_us, fewest)
+        beyond = np.sqrt(np.maximum(moved**2 - odd**2, 0.0))
+        p_alone[tested] = noise.upper_tail(beyond / errors, spread.df)[tested]
+        p_value[tested] = noise.holm(p_alone[tested])
+        known_well = rules.same_gpu & (df >= np.where(fewest == 1, FEWEST_DF_OF_ONE, FEWEST_DF_ALONE))
+        least = np.where(known_well, SMALLEST_SHIFT, resolvable)
+        share = SESSIONS_ALPHA / np.count_nonzero(tested)
+        detected = np.maximum(least, np.hypot(odd, errors * noise.upper_quantile(share, spread.df)))
+        # One run against one needs no repeats, so having them must not cost what it detects: it holds beside them,
+        # but for cases that surely move so far by themselves.
+        single = noise.fixed_resolvable(time_us, sampling, noise.ONE_AGAINST_ONE, library)
+        moves = noise.surely(errors, spread.df) * noise.upper_quantile(share, math.inf)
+        single = np.where(moves <= single, single, math.inf)
+        resolvable = np.where(tested, np.minimum(detected, single), resolvable)
+        by_repeats = (p_value < SESSIONS_ALPHA) & (moved > least)
+        flagged = np.where(tested, by_repeats | (moved > single), flagged)
+        p_value[flagged & tested & ~by_repeats] = np.nan
+    noisy = _too_noisy(resolvable, p_alone)
+    figures = {"resolvable": resolvable, "flagged": flagged, "p_value": p_value, "p_alone": p_alone, "noisy": noisy}
+    return pd.DataFrame({"log_ratio": log_ratio, **figures}, index=before.index)
+
+
+def _shorter_us(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
+    """The shorter of both sides' times of each case."""
+    found: Floats = np.minimum(before["mean_us"].to_numpy(), after["mean_us"].to_numpy())
+    return found
+
+
+def _across_gpus(shifts: pd.DataFrame, between: Floats) -> pd.DataFrame:
+    """The same where the sides' GPUs may differ by so much in each case; 0 where they are the same.
+
+    What GPUs differ by and what sessions differ by have nothing to do with each other: they add by their squares.
+    """
+    apart, resolvable = between > 0, np.hypot(shifts["resolvable"], between)
+    flagged = shifts["flagged"] & (~apart | (shifts["log_ratio"].abs() > resolvable))
+    noisy = shifts["noisy"] | (apart & (resolvable > WIDEST_RESOLVABLE))
+    return shifts.assign(resolvable=resolvable, flagged=flagged, noisy=noisy)
+
+
+def _spread(
+    before: pd.DataFrame, after: pd.DataFrame, repeats: pd.DataFrame
+) -> tuple[noise.SessionNoise | None, Floats]:
+    """The noise between sessions of the cases, None where none was repeated, and each case's degrees of freedom."""
+    case, session = repeats["case"].to_numpy(), pd.factorize(repeats["session"])[0]
+    residuals = np.full((len(before), repeats["session"].nunique()), np.nan)
+    residuals[case, session] = repeats["residual"]
+    groups = np.bincount(case[~repeats["group"].duplicated()], minlength=len(before))
+    df = (np.bincount(case, minlength=len(before)) - groups).astype(np.float64)
+    log_time = (before["log_time"] + after["log_time"]).to_numpy() / 2
+    return noise.session_noise(residuals, df, log_time), df
+
+
+def _sampling_variance(before: pd.DataFrame, after: pd.DataFrame) -> Floats:
+    """The mean variance of a session's median from its own samples, over the sessions of both sides."""
+    sides = [(side["sampling_error"] * side["sessions"]) ** 2 for side in (before, after)]
+    mean: Floats = (sum(sides) / (before["sessions"] + after["sessions"])).to_numpy()
+    return mean
+
+
+def _too_noisy(resolvable: Floats, p_alone: Floats) -> Bools:
+    """Whether not even a change of WIDEST_RESOLVABLE is detectable on one GPU.
+
+    Not of a case that is known to scatter (``p_alone`` is no NaN) and stays within that.
+    """
+    found: Bools = (resolvable > WIDEST_RESOLVABLE) & ~(p_alone >= SESSIONS_ALPHA)
+    return found
+
+
+def _judging(before: pd.DataFrame, after: pd.DataFrame, shifts: pd.DataFrame) -> list[CaseRuling]:
+    """Rules for a case that both sides timed, the worst verdict first."""
+    figures, flagged = in_percent(shifts), shifts["flagged"].to_numpy()
+    changes = (figures[name] for name in ("change_percent", "smallest_detectable_change_percent"))
+    within = pd.Series(list(map(evidence.unmoved, *changes)), shifts.index, dtype="string")
+    words = np.full(len(shifts), None, dtype=object)  # pandas 3.0 takes no list where a mask holds
+    described = list(map(evidence.moved, *(records(table[flagged]) for table in (before, after, figures))))
+    words[flagged] = described
+    beyond = pd.Series(words, shifts.index, dtype="string")
+    alone = (before["link"] | after["link"]) & (np.minimum(before["sessions"], after["sessions"]) == 1)
+    return [
+        (flagged & alone, Verdict.INCONCLUSIVE, "the link to the host may have been busy, measure again; " + beyond),
+        (flagged & (shifts["log_ratio"] > 0), Verdict.SLOWER, beyond),
+        (after["below"].notna(), Verdict.BELOW_FLOOR, after["below"] + "; against base " + within),
+        (flagged, Verdict.FASTER, beyond),
+        (shifts["noisy"], Verdict.INCONCLUSIVE, within + ": too noisy, measure both sides again"),
+        (True, Verdict.SAME, within),
+    ]
+
+
+def _suite(ratios: Floats, spread: noise.SessionNoise | None, rules: Rules, per_session: float) -> SuiteShift | None:
+    """Judge the median of the cases' log ratios; None of too few cases.
+
+    Its error is what moves a whole session, and the scatter of the cases about it. ``per_session`` is the sum over the
+    sides of one over their sessions.
+    """
+    if len(ratios) < FEWEST_CASES_FOR_SUITE:
+        return None
+    median = float(np.median(ratios))
+    scatter = MEDIAN_ERROR_IN_SDS * noise.MAD_TO_SD * float(np.median(np.abs(ratios - median)))
+    session, session_df = noise.COMMON_SD_PRIOR**2, noise.COMMON_DF_PRIOR
+    if spread is not None and spread.common > 0:
+        session, session_df = spread.common, spread.common_df
+    error = math.hypot(math.sqrt(session * per_session), scatter / math.sqrt(len(ratios)))
+    least = SMALLEST_SHIFT if session_df >= noise.COMMON_DF_PRIOR + FEWEST_DF_ALONE else SUITE_SINGLE_RUN
+    if not rules.same_gpu:
+        least = noise.SINGLE_RUN_RESOLVABLE
+    resolvable = max(least, error * float(noise.upper_quantile(SESSIONS_ALPHA, session_df)))
+    change_percent, resolvable_percent = 100 * math.expm1(median), 100 * math.expm1(resolvable)
+    verdict, reason = Verdict.SAME, evidence.unmoved(change_percent, resolvable_percent)
+    if abs(median) > resolvable:
+        verdict = Verdict.SLOWER if median > 0 else Verdict.FASTER
+        reason = f"{change_text(change_percent)} in the median of {len(ratios)} cases"
+    return SuiteShift(verdict, reason, len(ratios), change_percent, resolvable_percent)
+
+
+def _rows(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Measurements of each case by both sides, in the columns of a comparison."""
+    labels = list(LABELS)
+    parts = [after[labels].fillna(before[labels]), after["floor"]]
+    for name, side in (("base", before), ("new", after)):
+        columns = [f"{name}_{column}" for column in ("time_us", "sessions", *BOTH_SIDES)]
+        parts.append(side[["mean_us", "sessions", *BOTH_SIDES]].set_axis(columns, axis=1))
+    return pd.concat(parts, axis=1)
+
+
+def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, repeats: pd.DataFrame, df: Floats) -> list[str]:
+    notes = evidence.changed_terms(base, new)
+    code = machine_code(base, new)
+    if code is not None:
+        notes.append(code)
+    if set.intersection(*({Path(run).resolve() for run in rows["run"].unique()} for rows in (base, new))):
+        notes.append("a run is on both sides: it cannot differ from itself")
+    if base["gpu_slug"].iloc[0] != new["gpu_slug"].iloc[0] and not rules.refusal:
+        notes.append("the sides are of two GPU models: they differ by more than the sessions of one")
+    if from_history := repeats.loc[repeats["side"] == "history", "session"].nunique():
+        notes.append(f"{from_history} other saved sessions give the spread between sessions")
+    if (df > 0).any() and not (df > 0).all():
+        never = np.count_nonzero(df == 0)
+        verb = "was" if never == 1 else "were"
+        notes.append(f"{never} of {len(df)} cases {verb} never repeated: the single-run rule applies")
+    return notes

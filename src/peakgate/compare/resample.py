@@ -1,0 +1,213 @@
+"""Sessions of unchanged code, resampled into the two sides of a comparison; pure.
+
+Each resample is judged by the rule of ``compare`` in both directions, base against new and new against base. Whatever
+is flagged is a false positive; the smallest shift that would have been flagged is what this runner can detect.
+A floor or threshold is too tight where it asks for more steadiness than sessions on this runner have.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pandas as pd
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
+
+from peakgate.base.verdict import Verdict
+from peakgate.compare import noise
+from peakgate.compare.judge import compare
+from peakgate.judge.floors import Floors
+from peakgate.runfile.frame import is_library, to_frame, usable
+from peakgate.runfile.saved import Run
+
+FEWEST_SESSIONS = 5
+"""Two sides, and three more to estimate the spread between sessions."""
+
+MOST_RESAMPLES = 45
+"""All pairs of ten sessions; of more sessions as many, resampled (seeded)."""
+
+CONFIDENCE = 0.95
+
+SDS = 3.0
+"""A limit this many SDs of a session away is crossed by chance in one session of several hundred."""
+
+
+class Design(StrEnum):
+    """How sessions are laid out when two sides are compared."""
+
+    SINGLE = "one session against one"
+    WITH_HISTORY = "one session against one, the others saved"
+    HALVES = "half of the sessions against the other half"
+
+
+@dataclass(frozen=True, slots=True)
+class DesignResult:
+    """Results of one design on unchanged code.
+
+    ``gates`` were judged, ``flagged`` of them false positives. The resamples share their sessions, so they count for
+    less than their number: ``at_most`` is the upper bound of the false-positive rate, with 95 % confidence
+    by as many gates as there are pairs of sessions that share none; None where there is but one such pair.
+    ``flagged_cases`` and ``flagged_sessions`` (by number) were in so many of them. ``detectable_percent`` is, for each
+    case, the smallest change that the median resample would have flagged.
+    """
+
+    design: Design
+    gates: int
+    flagged: int
+    at_most: float | None
+    flagged_cases: Mapping[str, int]
+    flagged_sessions: Mapping[int, int]
+    detectable_percent: Mapping[str, float]
+
+    @property
+    def rate(self) -> float:
+        return self.flagged / self.gates
+
+
+def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
+    """Judge unchanged sessions of one runner in this design; ``runs`` are at least FEWEST_SESSIONS."""
+    gates = flagged = 0
+    cases: Counter[str] = Counter()
+    sessions: Counter[int] = Counter()
+    detectable: list[pd.DataFrame] = []
+    rows = to_frame(runs)
+    number = pd.factorize(rows["run"])[0]
+    for base, new in _sides(design, len(runs), np.random.default_rng(seed)):
+        history = rows if design is Design.WITH_HISTORY else None  # a side's own runs do not count again
+        comparison = compare(rows[np.isin(number, base)], rows[np.isin(number, new)], history)
+        detectable.append(comparison[["case", "smallest_detectable_change_percent"]].dropna())
+        for verdict, both in ((Verdict.SLOWER, (*base, *new)), (Verdict.FASTER, (*new, *base))):
+            slower, suite = _called(comparison, verdict)
+            gates += 1
+            if slower or suite:
+                flagged += 1
+                cases.update(slower)
+                sessions.update(both)
+    apart = 1 if design is Design.HALVES else len(runs) // 2
+    return DesignResult(
+        design=design,
+        gates=gates,
+        flagged=flagged,
+        at_most=rate_at_most(flagged / gates, apart) if apart > 1 else None,
+        flagged_cases=dict(cases.most_common()),
+        flagged_sessions=dict(sessions.most_common()),
+        detectable_percent=_medians(pd.concat(detectable)),
+    )
+
+
+def _medians(detectable: pd.DataFrame) -> dict[str, float]:
+    """The median over the resamples, by case."""
+    found = detectable.groupby("case")["smallest_detectable_change_percent"].median()
+    return {str(case): float(percent) for case, percent in found.items()}
+
+
+def rate_at_most(rate: float, independent: int) -> float:
+    """The upper confidence bound of a rate seen in so many independent trials (Clopper and Pearson)."""
+    seen = rate * independent
+    return 1.0 if seen >= independent else float(special.betaincinv(seen + 1, independent - seen, CONFIDENCE))
+
+
+def _sides(
+    design: Design, sessions: int, random: np.random.Generator
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Sessions by number for both sides; each division once, whichever side is called base."""
+    if design is Design.HALVES:
+        half = sessions // 2
+        divided = {_divided(random.permutation(sessions).tolist(), half) for _ in range(MOST_RESAMPLES)}
+        yield from sorted(divided)
+        return
+    pairs = list(itertools.combinations(range(sessions), 2))
+    for chosen in sorted(random.permutation(len(pairs))[:MOST_RESAMPLES].tolist()):
+        yield (pairs[chosen][0],), (pairs[chosen][1],)
+
+
+def _divided(drawn: Sequence[int], half: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    first, second = sorted((tuple(sorted(drawn[:half])), tuple(sorted(drawn[half : 2 * half]))))
+    return first, second
+
+
+def _called(comparison: pd.DataFrame, verdict: Verdict) -> tuple[tuple[str, ...], bool]:
+    """Cases flagged SLOWER or FASTER, which is slower with the sides exchanged, and whether the suite was."""
+    flagged, suite = comparison["verdict"] == verdict, comparison.attrs["suite"]
+    if verdict is Verdict.FASTER:  # below a floor outranks it
+        beyond = -comparison["change_percent"] > comparison["smallest_detectable_change_percent"]
+        flagged |= (comparison["verdict"] == Verdict.BELOW_FLOOR) & beyond
+    return tuple(comparison.loc[flagged, "case"]), suite is not None and suite["verdict"] == verdict
+
+
+@dataclass(frozen=True, slots=True)
+class TightFloor:
+    """A floor less than three SDs under the median session; ``carried`` is the highest that it passes reliably."""
+
+    case: str
+    floor: float
+    median: float
+    carried: float
+    sessions_below: int
+
+
+@dataclass(frozen=True, slots=True)
+class TightThreshold:
+    """A case whose sessions differ more than one run against one other is trusted to resolve, in percent.
+
+    ``carried_percent`` is three SDs of the difference of two sessions.
+    """
+
+    case: str
+    threshold_percent: float
+    carried_percent: float
+
+
+def session_sds(runs: Sequence[Run]) -> Mapping[str, float]:
+    """SD of the log median between sessions of each case that two or more of them timed.
+
+    The larger of the case's own and the moderated (empirical-Bayes) one.
+    """
+    timed = _timed(runs).groupby("case")["log_time"].agg(["var", "mean", "size"])
+    own, mean, df = (timed[name].to_numpy(np.float64) for name in ("var", "mean", "size"))
+    moderated, _ = noise.squeeze(own, df - 1, mean)
+    return dict(zip(timed.index, np.sqrt(np.maximum(own, moderated)).tolist(), strict=True))
+
+
+def tight_floors(runs: Sequence[Run], sds: Mapping[str, float], floors: Floors) -> tuple[TightFloor, ...]:
+    """The floors in force that unchanged code on this runner will break by chance, the tightest first."""
+    found = []
+    for case, measured in _timed(runs).groupby("case"):
+        floor, fractions = floors.get(str(case)), measured["peak_fraction"]
+        if floor is None:
+            continue
+        median = float(fractions.median())
+        carried = median * (1 - SDS * sds[str(case)])
+        if floor > carried:
+            found.append(TightFloor(str(case), floor, median, carried, int((fractions < floor).sum())))
+    return tuple(sorted(found, key=lambda tight: (tight.carried - tight.floor, tight.case)))
+
+
+def tight_thresholds(runs: Sequence[Run], sds: Mapping[str, float]) -> tuple[TightThreshold, ...]:
+    """The cases that one run against one other claims to resolve better than this runner repeats, worst first."""
+    timed = _timed(runs)
+    by_case = timed.assign(sampling_error=timed["sampling_error"].fillna(0.0)).groupby("case")
+    errors, library = math.sqrt(2) * by_case["sampling_error"].median(), by_case["library"].any()
+    time_us = np.exp(by_case["log_time"].mean())
+    threshold = noise.fixed_resolvable(time_us.to_numpy(), errors.to_numpy(), 2.0, library.to_numpy())
+    carried = SDS * math.sqrt(2) * time_us.index.map(sds).to_numpy(np.float64)
+    found = [
+        TightThreshold(str(case), float(least), float(repeats))
+        for case, least, repeats in zip(
+            time_us.index, *(100 * np.expm1(each) for each in (threshold, carried)), strict=True
+        )
+        if repeats > least
+    ]
+    return tuple(sorted(found, key=lambda tight: (-tight.carried_percent, tight.case)))
+
+
+def _timed(runs: Sequence[Run]) -> pd.DataFrame:
+    """The usable times of the cases that two or more sessions timed, with their ``log_time`` and ``library``."""
+    rows = usable(to_frame(runs))
+    rows = rows.assign(log_time=np.log(rows["time_us"]), library=is_library(rows))
+    return rows[rows.groupby("case")["case"].transform("size") > 1]

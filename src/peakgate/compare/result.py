@@ -1,0 +1,219 @@
+"""Result of a comparison: one row per case, the suite-wide shift, the frame of both, and the exit code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+
+from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
+from peakgate.runfile.find import RunSide
+from peakgate.runfile.frame import Difference, records
+
+WORST_FIRST = (
+    *(Verdict.CRASHED, Verdict.TIMEOUT, Verdict.WRONG, Verdict.IMPOSSIBLE),
+    *(Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING),
+    *(Verdict.INCOMPARABLE, Verdict.UNCONFIRMED, Verdict.INCONCLUSIVE, Verdict.NO_FLOOR),
+    *(Verdict.FASTER, Verdict.NEW, Verdict.SAME, Verdict.PASS),
+)
+
+LABELS = ("family", "stage", "size", "block", "variant", "dtype")
+BOTH_SIDES = {
+    **dict.fromkeys(("gbs", "tflops", "peak_fraction", "roof_fraction"), "float64"),
+    **dict.fromkeys(("registers", "spill_bytes", "shared_bytes", "occupancy"), "float64"),
+    "fingerprint": "string",
+    "sm_clock_mhz": "float64",
+    "samples": "float64",
+    "discarded": "float64",
+}
+ROW_COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("case", *LABELS, "verdict", "reason"), "string"),
+    **dict.fromkeys(("change_percent", "low_percent", "high_percent"), "float64"),
+    **dict.fromkeys(("smallest_detectable_change_percent", "p_value"), "float64"),
+    **dict.fromkeys(("base_time_us", "new_time_us"), "float64"),
+    **dict.fromkeys(("base_sessions", "new_sessions"), "int64"),
+    "floor": "float64",
+    **{f"{side}_{name}": dtype for name, dtype in BOTH_SIDES.items() for side in ("base", "new")},
+}
+"""The columns of a comparison's frame, in order, with their dtypes; docs/reference/reports.md explains them."""
+
+LEAST_P = 1e-6
+"""Below it a p-value is given as a bound: the far tail of no distribution is known well enough for a figure."""
+
+
+def probability(p_value: float) -> str:
+    """``p = 0.003``; below ``LEAST_P`` it is ``p < 1e-06``."""
+    return f"p < {LEAST_P:g}" if p_value < LEAST_P else f"p = {p_value:.1g}"
+
+
+def change_text(change_percent: float) -> str:
+    """A change of the time: ``1.22x slower``; less than a hundredth as ``+0.42 %``."""
+    ratio = 1 + change_percent / 100
+    factor = max(ratio, 1 / ratio)
+    if f"{factor:.2f}" == "1.00":
+        return f"{change_percent:+.2f} %"
+    return f"{factor:.2f}x {'slower' if ratio > 1 else 'faster'}"
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteShift:
+    """The median shift over all cases timed on both sides: what moved everything at once; figures as of a row."""
+
+    verdict: Verdict
+    reason: str
+    cases: int
+    change_percent: float
+    smallest_detectable_change_percent: float
+    p_value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadFinding:
+    """A spread that grew: relative SDs in percent; ``p_value`` is Holm-adjusted; ``kind`` says of what."""
+
+    case: str
+    kind: str
+    base_percent: float
+    new_percent: float
+    p_value: float
+
+    @property
+    def growth(self) -> float:
+        """How many times as wide it is."""
+        return self.new_percent / self.base_percent
+
+    @property
+    def text(self) -> str:
+        """``0.31 to 2.15 % between sessions, 7.0 times as wide, p = 2e-05``."""
+        sds = f"{self.base_percent:.2f} to {self.new_percent:.2f} % {self.kind}"
+        return f"{sds}, {self.growth:.1f} times as wide, {probability(self.p_value)}"
+
+
+def in_percent(shifts: pd.DataFrame) -> pd.DataFrame:
+    """The columns of a comparison that ``log_ratio``, ``resolvable`` and ``p_value`` fill.
+
+    The interval reaches as far to either side of the change as cannot be resolved: where it excludes 0 the change would
+    have been flagged alone.
+    """
+    change, resolvable = shifts["log_ratio"], shifts["resolvable"]
+    bounds = {"low_percent": change - resolvable, "high_percent": change + resolvable}
+    columns = {"change_percent": change, **bounds, "smallest_detectable_change_percent": resolvable}
+    return pd.DataFrame(
+        {name: 100 * np.expm1(values) for name, values in columns.items()} | {"p_value": shifts["p_value"]}
+    )
+
+
+def finished(
+    rows: pd.DataFrame,
+    *,
+    suite: SuiteShift | None,
+    without_floor: int,
+    differences: Sequence[Difference],
+    notes: Sequence[str],
+    spread: Sequence[SpreadFinding] = (),
+) -> pd.DataFrame:
+    """A comparison: rows by case as they are judged, of ``ROW_COLUMNS``, the worst first; a missing column is empty.
+
+    Its ``attrs`` are of the whole comparison: ``verdict``, its worst; ``exit_code``; ``suite_wide``, verdict and reason
+    of the suite, with ``suite`` its figures; ``without_floor``, the cases NEW measured and had no floor for;
+    ``differences`` and ``notes``; ``spread``, the cases whose spread grew, which is no verdict.
+    """
+    found = rows.rename_axis("case").reset_index().reindex(columns=list(ROW_COLUMNS))
+    found = found.fillna({"base_sessions": 0, "new_sessions": 0})
+    for (name, dtype), present in zip(ROW_COLUMNS.items(), found.dtypes, strict=True):
+        if present != dtype:
+            found[name] = pd.Series(found[name], dtype=dtype)
+    changes = [found[name].to_numpy() / 100 for name in ("change_percent", "smallest_detectable_change_percent")]
+    sure = np.nan_to_num(np.log1p(changes[0]) - np.log1p(changes[1]))
+    rank = [WORST_FIRST.index(verdict) for verdict in found["verdict"]]
+    order = np.lexsort([found["case"].to_numpy(object), -sure, np.array(rank)])
+    found = found.take(order).reset_index(drop=True)
+    verdicts = _counting(found, suite, without_floor)
+    found.attrs = {
+        "verdict": str(_worst(verdicts)),
+        "exit_code": int(exit_code(verdicts)),
+        "suite_wide": f"{suite.verdict}: {suite.reason}" if suite else None,
+        "suite": asdict(suite) if suite else None,
+        "without_floor": without_floor,
+        "differences": [asdict(each) for each in differences],
+        "notes": list(dict.fromkeys(notes)),
+        "spread": [asdict(each) for each in spread],
+    }
+    return found
+
+
+def _counting(rows: pd.DataFrame, suite: SuiteShift | None, without_floor: int) -> set[Verdict]:
+    """Every verdict that counts towards the exit code."""
+    found = {Verdict(each) for each in rows["verdict"].unique()}
+    return found | ({suite.verdict} if suite else set()) | ({Verdict.NO_FLOOR} if without_floor else set())
+
+
+def _worst(verdicts: Collection[Verdict], *, strict: bool = False) -> Verdict:
+    """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
+    counted = REGRESSIONS | UNDECIDED | ({Verdict.NO_FLOOR} if strict else frozenset())
+    return next((verdict for verdict in WORST_FIRST if verdict in counted and verdict in verdicts), Verdict.PASS)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """NEW against BASE as a report shows it: ``frame`` is what ``compare.judge.compare`` gives."""
+
+    base: RunSide
+    new: RunSide
+    frame: pd.DataFrame
+    remarks: tuple[str, ...] = ()
+
+    @cached_property
+    def records(self) -> tuple[SimpleNamespace, ...]:
+        """The rows of the frame, None where a value is missing."""
+        return tuple(records(self.frame))
+
+    @property
+    def suite(self) -> SuiteShift | None:
+        """The median shift; None where too few cases were timed on both sides."""
+        found = self.frame.attrs["suite"]
+        return SuiteShift(**found) if found else None
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        return tuple(Difference(**each) for each in self.frame.attrs["differences"])
+
+    @property
+    def spread(self) -> tuple[SpreadFinding, ...]:
+        """The cases whose spread grew, the surest first."""
+        return tuple(SpreadFinding(**each) for each in self.frame.attrs["spread"])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Further notes, each once."""
+        notes = (*self.base.notes, *self.new.notes, *self.frame.attrs["notes"], *self.remarks)
+        return tuple(dict.fromkeys(notes))
+
+    @property
+    def counts(self) -> Mapping[Verdict, int]:
+        """Cases by verdict, worst first."""
+        found = Counter(self.frame["verdict"])
+        return {verdict: found[verdict] for verdict in WORST_FIRST if found[verdict]}
+
+    @property
+    def without_floor(self) -> int:
+        """Cases NEW measured and had no floor for."""
+        return int(self.frame.attrs["without_floor"])
+
+    @property
+    def detectable_percent(self) -> tuple[float, float] | None:
+        """The smallest detectable change in percent: of the median case and of the worst; None when none was timed."""
+        each = sorted(self.frame["smallest_detectable_change_percent"].dropna())
+        return (each[len(each) // 2], each[-1]) if each else None
+
+    def exit_code(self, *, strict: bool = False) -> ExitCode:
+        return exit_code(_counting(self.frame, self.suite, self.without_floor), strict=strict)
+
+    def verdict(self, *, strict: bool = False) -> Verdict:
+        """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
+        return _worst(_counting(self.frame, self.suite, self.without_floor), strict=strict)

@@ -1,0 +1,269 @@
+"""``peakgate selftest``: measure unchanged code again and again, a fresh process each time, then judge the sessions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import make_folder
+from peakgate.base.options import VerbParser, at_least
+from peakgate.base.report import CellValue, Report, Table, write_json
+from peakgate.base.text import counted, percent
+from peakgate.base.verdict import ExitCode, Verdict, exit_code
+from peakgate.compare import resample
+from peakgate.compare.command import SELFTEST_FILE
+from peakgate.judge.floors import load_floors
+from peakgate.render import terminal
+from peakgate.run.lock import device_uuid
+from peakgate.runfile.find import FORMS, add_run_names, named_runs
+from peakgate.runfile.options import add_baselines, add_out, verb_parser
+from peakgate.runfile.saved import Run, load_run
+
+RUNS = "runs"
+NEEDS_GPU = "emulated times are not judged: a selftest needs a GPU; see what `nvidia-smi` says"
+BENCH_COMMAND = (sys.executable, "-P", "-m", "peakgate", "bench")
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Run the sessions and return the exit code of their selftest, or of the session that left no run."""
+    if arguments and not arguments[0].startswith("-"):
+        return judge(arguments)
+    parser = VerbParser(prog=f"peakgate {verb}", description=__doc__, allow_abbrev=False)
+    parser.add_argument(
+        "--sessions", type=at_least(resample.FEWEST_SESSIONS), default=10, metavar="N", help="how many (default: 10)"
+    )
+    parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
+    parser.add_argument("--device", default="auto", help="the GPU: gpu or gpu:N (default: the first)")
+    add_out(parser)
+    options, for_bench = parser.parse_known_args(arguments)
+    if device_uuid(options.device) is None:
+        raise PeakgateError(NEEDS_GPU, Code.EMULATED)
+    folder = options.out / "selftest" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    run_sessions(folder, options.sessions, [f"--device={options.device}", *for_bench])
+    saving = ["--save"] if options.save else []
+    return judge([str(folder / RUNS), "--out", str(options.out), *saving])
+
+
+def run_sessions(folder: Path, sessions: int, for_bench: Sequence[str], bench: Sequence[str] | None = None) -> None:
+    """Leave one run file per session below ``folder``.
+
+    A session whose verdict is not a pass counts like any other. One that leaves no run is a PeakgateError, as is a
+    first session that is emulated.
+    """
+    make_folder(folder / RUNS)
+    for number in range(1, sessions + 1):
+        sys.stderr.write(f"session {number} of {sessions}\n")
+        run = folder / RUNS / f"session_{number:02d}.json"
+        done = subprocess.run(
+            [
+                *(bench or BENCH_COMMAND),
+                f"--benchmark-json={run}",
+                f"--benchmark-storage={folder / 'storage'}",
+                f"--out={folder}",
+                *for_bench,
+            ],
+            check=False,
+        )
+        if done.returncode == ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        if not run.is_file() or run.stat().st_size == 0:
+            raise PeakgateError(
+                f"session {number} of {sessions} left no run in {folder} (exit code {done.returncode}); see above why",
+                Code.PROCESS,
+            )
+        if number == 1 and load_run(run).emulated:
+            raise PeakgateError(NEEDS_GPU, Code.EMULATED)
+
+
+def judge(arguments: Sequence[str]) -> ExitCode:
+    """Judge saved sessions: ``RUN... [options]``."""
+    parser = verb_parser(
+        "selftest",
+        "Judge sessions of one commit on one runner against each other: how often the gate flags unchanged "
+        "code, what it can resolve, which floors are too tight. At least 5 sessions, better 10. Each RUN is "
+        f"{FORMS}.",
+        "exit codes: 0 the gate can be trusted here, 2 bad input, 3 it cannot",
+    )
+    add_run_names(parser)
+    parser.add_argument("--sessions", type=int, metavar="N", help="use the newest N of them")
+    add_baselines(parser)
+    add_out(parser)
+    parser.add_argument("--save", action="store_true", help="write baselines/<gpu>/selftest.json too")
+    options = parser.parse_args(arguments)
+
+    runs = sorted(named_runs(options), key=lambda run: run.taken)
+    if options.sessions is not None:
+        runs = runs[-max(options.sessions, 1) :]
+    if len(runs) < resample.FEWEST_SESSIONS:
+        raise PeakgateError(
+            f"selftest: {counted(len(runs), 'session')}, at least {resample.FEWEST_SESSIONS} are needed, better 10;"
+            " `peakgate selftest` measures them",
+            Code.TOO_FEW,
+        )
+    check_alike(runs)
+    folder = options.baselines / runs[-1].slug
+    sds = resample.session_sds(runs)
+    if not sds:
+        raise PeakgateError(
+            "selftest: no case was timed in two of the sessions; give sessions of the same cases", Code.NOT_ALIKE
+        )
+    record = report(
+        runs,
+        measured=[resample.measure(design, runs) for design in resample.Design],
+        floors=resample.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
+        thresholds=resample.tight_thresholds(runs, sds),
+    )
+    written = [options.out / SELFTEST_FILE, *([folder / SELFTEST_FILE] if options.save else [])]
+    for path in written:
+        write_json(record, path)
+    terminal.show(record)
+    terminal.last_line(record, written=written)
+    return record.exit_code
+
+
+def check_alike(runs: Sequence[Run]) -> None:
+    """Refuse sessions that are not one code on one runner: a difference between them would not be a false positive."""
+    first = runs[0]
+    if first.emulated:
+        raise PeakgateError(
+            f"{first.path}: emulated times are not judged; a selftest needs runs of a GPU", Code.EMULATED
+        )
+    for run in runs[1:]:
+        for what, one, other in (
+            ("GPU", first.uuid, run.uuid),
+            ("driver", first.driver, run.driver),
+            ("commit", first.commit, run.commit),
+            ("GPU model", first.slug, run.slug),
+        ):
+            if one != other:
+                raise PeakgateError(
+                    f"{run.path}: {what} {other}, but {first.path.name} has {one}; give sessions of one commit on one"
+                    " runner",
+                    Code.NOT_ALIKE,
+                )
+        for case, result in run.cases.items():
+            before = first.cases.get(case)
+            if before and before.fingerprint != result.fingerprint:
+                raise PeakgateError(
+                    f"{run.path}: {case} is not the machine code of {first.path.name}; give sessions of unchanged code",
+                    Code.NOT_ALIKE,
+                )
+
+
+MOST_FALSE_ALARMS = 0.05
+"""A gate that flags unchanged code more often than this is soon switched off."""
+
+
+def report(
+    runs: Sequence[Run],
+    measured: Sequence[resample.DesignResult],
+    floors: Sequence[resample.TightFloor],
+    thresholds: Sequence[resample.TightThreshold],
+) -> Report:
+    """Gates of unchanged sessions by design, and the floors and thresholds that are too tight; sessions by file.
+
+    INCONCLUSIVE where this runner cannot decide what is asked of it.
+    """
+    too_many = any(each.rate > MOST_FALSE_ALARMS for each in measured)
+    verdict = Verdict.INCONCLUSIVE if too_many or floors else Verdict.PASS
+    last = runs[-1]
+    cases = sorted({case for each in measured for case in each.detectable_percent})
+    facts = (
+        f"{len(runs)} sessions of {last.slug}",
+        f"driver {last.driver or 'unknown'}",
+        f"commit {last.commit[:12]}",
+    )
+    tables = [
+        Table("Gates of unchanged code", DESIGN_HEADINGS, [_design_row(each) for each in measured]),
+        Table("Falsely flagged as slower", ("design", "case or session", "gates"), _false_positives(runs, measured)),
+        Table(
+            "Floors tighter than this runner repeats (3 SDs below the median session)",
+            ("case", "floor", "median", "highest reliable", "sessions below"),
+            [
+                (each.case, *(f"{value:.3f}" for value in (each.floor, each.median, each.carried)), each.sessions_below)
+                for each in floors
+            ],
+        ),
+        Table(
+            "Cases with more noise than one run against one is trusted to resolve",
+            ("case", "resolves", "repeats within"),
+            [(each.case, percent(each.threshold_percent), percent(each.carried_percent)) for each in thresholds],
+        ),
+    ]
+    return Report(
+        command="selftest",
+        exit_code=exit_code({verdict}),
+        verdict=verdict,
+        about=(("selftest", ", ".join(facts)),),
+        tables=[table for table in tables if table.rows],
+        fields={
+            "gpu": last.slug,
+            **{name: getattr(last, name) for name in ("uuid", "driver", "commit")},
+            "taken": last.taken.isoformat(),
+            "sessions": [run.path.name for run in runs],
+            "designs": [_design(each, runs) for each in measured],
+            "floors_too_tight": [asdict(each) for each in floors],
+            "thresholds_too_tight": [asdict(each) for each in thresholds],
+            "smallest_detectable_change_percent": {
+                case: {each.design.name.lower(): _rounded(each.detectable_percent.get(case)) for each in measured}
+                for case in cases
+            },
+        },
+    )
+
+
+def _design(measured: resample.DesignResult, runs: Sequence[Run]) -> dict[str, Any]:
+    changes = sorted(measured.detectable_percent.values())
+    return {
+        "design": measured.design,
+        "gates": measured.gates,
+        "alarms": measured.flagged,
+        "false_alarm_rate": measured.rate,
+        "false_alarm_rate_at_most": measured.at_most,
+        "alarming_cases": dict(measured.flagged_cases),
+        "alarming_sessions": {runs[index].path.name: count for index, count in measured.flagged_sessions.items()},
+        "smallest_detectable_change_percent": {
+            "median": _rounded(median(changes)) if changes else None,
+            "worst": _rounded(changes[-1]) if changes else None,
+        },
+    }
+
+
+def _rounded(percent: float | None) -> float | None:
+    return None if percent is None else round(percent, 4)
+
+
+DESIGN_HEADINGS = ("design", "gates", "failed", "rate", "rate at most (95 %)", "detects, median case", "worst case")
+
+
+def _design_row(measured: resample.DesignResult) -> tuple[CellValue, ...]:
+    changes = sorted(measured.detectable_percent.values())
+    too_many = f", more than {100 * MOST_FALSE_ALARMS:.0f} %" if measured.rate > MOST_FALSE_ALARMS else ""
+    return (
+        measured.design,
+        measured.gates,
+        measured.flagged,
+        percent(100 * measured.rate, ".1f") + too_many,
+        None if measured.at_most is None else percent(100 * measured.at_most, ".0f"),
+        percent(changes[len(changes) // 2]) if changes else None,
+        percent(changes[-1]) if changes else None,
+    )
+
+
+def _false_positives(runs: Sequence[Run], measured: Sequence[resample.DesignResult]) -> list[tuple[CellValue, ...]]:
+    """By design the cases that were flagged, or the suite as a whole, and the session that is in most of the gates."""
+    rows: list[tuple[CellValue, ...]] = []
+    for each in measured:
+        if each.flagged:
+            cases = each.flagged_cases or {"the suite as a whole": each.flagged}
+            rows += [(each.design, case, count) for case, count in cases.items()]
+            session, count = next(iter(each.flagged_sessions.items()))
+            rows.append((each.design, runs[session].path.name, count))
+    return rows

@@ -1,0 +1,149 @@
+"""Whether a case became less steady, which its mean does not show; pure.
+
+Two spreads are compared, each between the sessions (of ``ab``: the processes) of one side and of the other:
+
+- of the times between sessions, by the ratio of their variances: an F test whose degrees of freedom Box and Andersen
+  (1955, Permutation theory in the derivation of robust criteria) correct for the kurtosis of the residuals, here of all
+  cases together. What one odd session adds to a variance is taken off first, as ``compare`` takes it off a shift;
+- of the samples within sessions, by the mean logarithm of their SD (Bartlett and Kendall, 1946), whose variance is that
+  between sessions, moderated across cases (empirical Bayes), and no less than the samples allow.
+
+Only growth is a finding: Holm-adjusted over all cases and both tests at 1 %, to at least twice of what it was, and to
+at least what ``compare`` would call a shift. It is no verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
+
+from peakgate.compare import noise
+from peakgate.compare.evidence import places
+from peakgate.compare.noise import Floats
+from peakgate.compare.result import SpreadFinding
+from peakgate.runfile.frame import is_usable
+from peakgate.runfile.saved import MEDIAN_ERROR_IN_SDS
+
+SPREAD_ALPHA = 0.01
+LEAST_GROWTH = 2.0
+SMALLEST_SPREAD = 0.005
+"""Smallest growth and relative SD that are reported, however certain."""
+
+FEWEST_OF_A_SIDE = 4
+"""Fewer sessions of a side say nothing of the variance between them."""
+
+BATCH = 6
+LOG_IQR_VARIANCE = 1.36
+"""Variance of the logarithm of an interquartile range of n normal values, times n (Kendall and Stuart, 10.12: the
+quartiles' asymptotic variances). Samples of one batch share their arrays' places: n is the number of batches."""
+
+NORMAL_KURTOSIS = 3.0
+BETWEEN_SESSIONS, WITHIN_SESSIONS = "between sessions", "of the samples of a session"
+
+
+@dataclass(frozen=True, slots=True)
+class SideSpread:
+    """What the sessions (columns) of a side measured of the cases (rows); NaN where a session did not time a case.
+
+    ``log_time`` is the logarithm of the time in microseconds, ``sample_sd`` the relative SD of a session's samples, of
+    which there are ``samples``.
+    """
+
+    log_time: Floats
+    sample_sd: Floats
+    samples: Floats
+
+
+def of_rows(rows: pd.DataFrame, cases: pd.Index[str]) -> SideSpread:
+    """What the sessions of a side, rows of a frame of runs with each case of a run once, measured of ``cases``."""
+    place, session = places(rows, cases), pd.factorize(rows["run"])[0]
+    timed = (place >= 0) & is_usable(rows)
+    samples = rows["samples"].to_numpy(np.float64)
+    sample_sd = rows["sampling_error"].to_numpy(np.float64) * np.sqrt(samples) / MEDIAN_ERROR_IN_SDS
+    found = np.full((3, len(cases), session.max() + 1), np.nan)
+    figures = np.log(rows["time_us"].to_numpy(np.float64, na_value=np.nan)), sample_sd, samples
+    found[:, place[timed], session[timed]] = [each[timed] for each in figures]
+    return SideSpread(*found)
+
+
+def grown(cases: Sequence[str], before: SideSpread, after: SideSpread) -> list[SpreadFinding]:
+    """The cases (rows of both sides) whose spread grew, the surest first."""
+    kinds = {
+        BETWEEN_SESSIONS: between_sessions(before.log_time, after.log_time),
+        WITHIN_SESSIONS: within_sessions(before, after),
+    }
+    sds = np.concatenate([found[:2] for found in kinds.values()], axis=1)
+    p_values = np.concatenate([found[2] for found in kinds.values()])
+    tested = np.flatnonzero(~np.isnan(p_values))
+    adjusted = noise.holm(p_values[tested])
+    named = [(case, kind) for kind in kinds for case in cases]
+    findings = []
+    for at, p_value in zip(tested, adjusted, strict=True):
+        (case, kind), (before_sd, after_sd) = named[at], sds[:, at].tolist()
+        if p_value < SPREAD_ALPHA and after_sd >= max(LEAST_GROWTH * before_sd, SMALLEST_SPREAD):
+            findings.append(SpreadFinding(case, kind, 100 * before_sd, 100 * after_sd, float(p_value)))
+    return sorted(findings, key=lambda each: (each.p_value, -each.growth))
+
+
+def between_sessions(before: Floats, after: Floats) -> Floats:
+    """Rows: the relative SDs between sessions of both sides, by case, and the p-value that the second is no larger.
+
+    The p-value is missing where a side has fewer than FEWEST_OF_A_SIDE.
+    """
+    counts = [np.isfinite(side).sum(axis=1) for side in (before, after)]
+    tested = np.minimum(*counts) >= FEWEST_OF_A_SIDE
+    found = np.full((3, len(tested)), np.nan)
+    if not tested.any():
+        return found
+    residuals = [side[tested] - np.nanmean(side[tested], axis=1, keepdims=True) for side in (before, after)]
+    sizes = [count[tested].astype(np.float64) for count in counts]
+    variances = [np.nansum(each**2, axis=1) / (size - 1) for each, size in zip(residuals, sizes, strict=True)]
+    least = [np.maximum(each, noise.CASE_SD_FLOOR**2) for each in variances]
+    time_us = np.exp(np.fmin(np.nanmean(before[tested], axis=1), np.nanmean(after[tested], axis=1)))
+    odd = noise.odd_session(time_us, np.ones(len(time_us)))
+    ratio = np.maximum(variances[1] - odd**2 / sizes[1], 0.0) / least[0]
+    standardised = np.hstack([each / np.sqrt(own)[:, None] for each, own in zip(residuals, least, strict=True)])
+    total = sizes[0] + sizes[1]
+    fourth, second = (np.nansum(standardised**power, axis=1) for power in (4, 2))
+    known = second > 0
+    kurtosis = float(np.mean(((total + 2) * fourth)[known] / second[known] ** 2)) if known.any() else NORMAL_KURTOSIS
+    corrected = 1 / (1 + max(kurtosis - NORMAL_KURTOSIS, 0.0) / 2)
+    p_value = special.fdtrc(corrected * (sizes[1] - 1), corrected * (sizes[0] - 1), ratio)
+    found[:, tested] = np.sqrt(least[0]), np.sqrt(least[1]), p_value
+    return found
+
+
+def within_sessions(before: SideSpread, after: SideSpread) -> Floats:
+    """Rows: the relative SDs of a session's samples on both sides, by case, and the p-value as of ``between_sessions``.
+
+    The p-value is missing where a side has no session.
+    """
+    sides = (before, after)
+    logs = [np.log(np.hypot(side.sample_sd, noise.CASE_SD_FLOOR)) for side in sides]
+    counts = [np.isfinite(each).sum(axis=1) for each in logs]
+    tested = np.minimum(*counts) > 0
+    found = np.full((3, len(tested)), np.nan)
+    if not tested.any():
+        return found
+    logs, sizes = [each[tested] for each in logs], [count[tested].astype(np.float64) for count in counts]
+    means = [np.nanmean(each, axis=1) for each in logs]
+    squares = [np.nansum((each - mean[:, None]) ** 2, axis=1) for each, mean in zip(logs, means, strict=True)]
+    batches = [np.nanmean(np.maximum(side.samples[tested] / BATCH, 1.0), axis=1) for side in sides]
+    df = sizes[0] + sizes[1] - 2
+    log_time = np.nanmean(np.hstack([side.log_time[tested] for side in sides]), axis=1)
+    between = np.zeros(len(df))
+    total_df = np.full(len(df), math.inf)
+    if (df > 0).any():
+        moderated, moderated_df = noise.squeeze((squares[0] + squares[1]) / np.maximum(df, 1), df, log_time)
+        between, total_df = np.where(df > 0, moderated, 0.0), np.where(df > 0, moderated_df, math.inf)
+    variance = sum(
+        np.maximum(between, LOG_IQR_VARIANCE / number) / size for number, size in zip(batches, sizes, strict=True)
+    )
+    p_value = noise.upper_tail((means[1] - means[0]) / np.sqrt(variance), total_df)
+    found[:, tested] = np.exp(means[0]), np.exp(means[1]), p_value
+    return found

@@ -1,0 +1,90 @@
+"""What kernels are compiled with on their way to a GPU: NVRTC's headers, options of a list, the project's limits.
+
+NVRTC has no headers of a host: what kernels include of them stands in ``stand_ins/``, beside those that the emulator's
+compiler is given too (``peakgate_emulator.headers``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from peakgate_emulator.headers import empty_names, texts_of, with_empty
+
+STAND_INS = Path(__file__).with_name("stand_ins")
+
+_FORWARDED = (
+    *("algorithm", "array", "bit", "complex", "concepts", "functional", "initializer_list", "iterator", "limits"),
+    *("numeric", "optional", "ratio", "span", "tuple", "type_traits", "utility", "variant"),
+)
+"""Headers of the C++ library that cuda::std has for device code."""
+
+
+def processor_limit_s() -> float:
+    """The processor time of one compilation, of the project's settings."""
+    from peakgate.base import config  # noqa: PLC0415  (a process of NVRTC does without)
+
+    return config.current().compile_timeout_s
+
+
+def working_folder() -> Path:
+    """Where compilers work: options may name folders from there."""
+    from peakgate.base import config  # noqa: PLC0415  (as above)
+
+    return config.here()
+
+
+@lru_cache
+def nvrtc_headers() -> dict[str, str]:
+    """Name to text of the prelude and of each stand-in, as NVRTC takes them."""
+    forward = "#include <cuda/std/{0}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
+    texts = {**{name: forward.format(name) for name in _FORWARDED}, **texts_of(STAND_INS)}
+    return with_empty(empty_names(), texts)
+
+
+ALLOWED_OPTIONS = re.compile(
+    r"""
+    (?:--define-macro=|-D\ ?)[A-Za-z_]\w*(?:\([\w,\ .]*\))?(?:=.*)?
+    | (?:--undefine-macro=|-U\ ?)[A-Za-z_]\w*
+    | (?:--std|-std)=c\+\+\d\d
+    | (?:--gpu-architecture|-arch)=(?:sm|compute)_\d{2,3}[af]?
+    | (?:--use_fast_math|-use_fast_math|--extra-device-vectorization|-extra-device-vectorization|--restrict|-restrict)
+    | (?:--(?:ftz|prec-sqrt|prec-div|fmad)|-(?:ftz|prec-sqrt|prec-div|fmad))=(?:true|false)
+    | (?:--maxrregcount|-maxrregcount)=\d{1,3}
+    | (?:--ptxas-options|-Xptxas)[=\ ](?:-v|-O[0-3]|-d[ls]cm=c[agsvw]|--warn-[a-z-]+|--register-usage-level=\d{1,2}
+        |--allow-expensive-optimizations=(?:true|false))
+    | --?(?:device-debug|generate-line-info|lineinfo|device-int128|device-float128|minimal|disable-warnings|Wreorder
+        |(?:no-)?display-error-number)
+    | -G | -w | --?modify-stack-limit=(?:true|false) | --?jump-table-density=\d{1,3}
+    | --?(?:builtin-move-forward|builtin-initializer-list)=(?:true|false)
+    | (?:--diag-(?:error|suppress|warn)|-diag-(?:error|suppress|warn))=[\d,]+
+    """,
+    re.VERBOSE,
+)
+_INCLUDE_FOLDER = re.compile(r"(?:--include-path=|-I ?)(?P<folder>.+)")
+_EXPECTED = (
+    "macros, -std, -arch, -I of a folder of the project, or one that `peakgate help compiler options` lists, as "
+    "--use_fast_math"
+)
+
+
+def objection_to(options: Sequence[str], source: Path) -> str | None:
+    """Why a kernel is not compiled with these options; None where all are on the list.
+
+    A list, because others write files (``--time=FILE``), read foreign ones (precompiled headers) or replace our own.
+    Folders of includes are those of the project around ``source``, without one those below its folder.
+    """
+    if not options:
+        return None
+    from peakgate.base import config  # noqa: PLC0415  (few kernels have options; a process of NVRTC does without)
+
+    project = config.find(source.parent.resolve())
+    root = (project.root if project is not None else source.parent).resolve()
+    for option in options:
+        folder = _INCLUDE_FOLDER.fullmatch(option)
+        inside = folder is not None and (root / folder["folder"]).resolve().is_relative_to(root)
+        if not inside and (folder is not None or ALLOWED_OPTIONS.fullmatch(option) is None):
+            return f"{source.name}: compiler option {option!r} is not allowed; expected {_EXPECTED}"
+    return None

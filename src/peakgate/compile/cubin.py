@@ -1,0 +1,366 @@
+"""From a .cu file to a cubin: NVRTC, no GPU and no CUDA toolkit needed, kept in a cache on disk.
+
+The options are those of a plain ``nvcc`` build; what they are and which NVRTC compiled is part of the cache key and
+of the run file, because the same source has taken 93 registers under one NVRTC and 106 under another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.json import encode
+
+from peakgate.base import records
+from peakgate.base.emulated import entry_of, read_sources
+from peakgate.base.errors import BuildError, Code, PeakgateError
+from peakgate.base.files import alone, cache_folder, write_whole
+from peakgate.compile import compilers
+from peakgate.compile.compilers import objection_to
+from peakgate.judge.occupancy import Occupancy, occupancy
+from peakgate.spec.case import Launch, Stage
+from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, PRELUDE, cuda_folders, cuda_version
+from peakgate_emulator.sources import (
+    PEAKGATE_MACRO,
+    SourceFile,
+    device_only,
+    missing_header,
+    no_such_kernel,
+    remedy,
+)
+
+Defines = tuple[tuple[str, str], ...]
+
+OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space", "--no-cache")
+"""NVRTC's own cache answers without the log that holds the resources, so ours is the only one."""
+
+_NOTES = 3
+"""The form of what is noted beside a cached cubin."""
+
+_USAGE = re.compile(
+    r"Compiling entry function '(?P<kernel>[^']+)'.*?"
+    r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?"
+    r"Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
+    re.DOTALL,
+)
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The resources that ptxas allots: registers, stack and spilled bytes per thread; static shared bytes per block."""
+
+    registers: int
+    stack_bytes: int
+    spill_bytes: int
+    static_shared_bytes: int
+
+    def occupancy(self, capability: tuple[int, int], launch: Launch) -> Occupancy:
+        """How full a launch keeps one SM; PeakgateError for a capability that is not in the table."""
+        threads, shared_bytes = launch.threads_per_block, launch.shared_bytes
+        return occupancy(capability, threads, self.registers, self.static_shared_bytes, shared_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Machine code of one stage for one architecture; ``fingerprint`` is equal when the code is.
+
+    ``entries`` are the names of the stage's kernels in the machine code, ``constants`` those of its constants there;
+    ``resources`` and ``entry`` are those of the first kernel.
+    """
+
+    path: Path
+    fingerprint: str
+    resources: Resources
+    entries: tuple[str, ...]
+    constants: tuple[str, ...] = ()
+    further: tuple[Resources, ...] = ()
+    """Of the kernels after the first."""
+    bounds: tuple[int | None, ...] = ()
+    """The most threads per block that each kernel's ``__launch_bounds__`` allow, None without."""
+
+    @property
+    def entry(self) -> str:
+        return self.entries[0]
+
+
+class _Notes(Struct):
+    """The notes beside a cached cubin."""
+
+    fingerprint: str
+    resources: Annotated[list[Resources], Meta(min_length=1)]
+    entries: tuple[str, ...]
+    constants: tuple[str, ...]
+    bounds: tuple[int | None, ...]
+    options: tuple[str, ...]
+
+
+def source_files(source: Path, include: Sequence[Path] = ()) -> list[Path]:
+    """The file and every file it includes from its own folder or an include folder, in the order of first mention."""
+    return [file.path for file in read_sources(source, include)]
+
+
+def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
+    """Compile a stage for a compute capability, or take it from the cache.
+
+    Raises BuildError with the compiler's first message when the source does not compile.
+    """
+    unit = _Unit.of(stage, defines, capability)
+    key = unit.key()
+    stem = cache_folder() / "cubin" / f"{stage.name}-{key}"
+    code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
+    if (saved := _saved(code, notes, stage.name, unit.file_name)) is not None:
+        return saved
+    with alone(
+        stem.with_name(f".lock-{key[:2]}")
+    ):  # the other side of an `ab` compiles the same kernels at the same time
+        return _saved(code, notes, stage.name, unit.file_name) or _built(unit, code, notes)
+
+
+def _built(unit: _Unit, code: Path, notes: Path) -> Cubin:
+    """Compile a unit into the cache."""
+    stage = unit.stage
+    machine_code, (first, *further), lowered, bounds = unit.compiled()
+    entries, constants = lowered[: len(stage.kernels)], lowered[len(stage.kernels) :]
+    fingerprint = _fingerprint(machine_code, entries, stage.name, unit.file_name)
+    write_whole(code, machine_code)
+    built = Cubin(code, fingerprint, first, entries, constants, tuple(further), bounds)
+    write_whole(notes, encode(_Notes(fingerprint, [first, *further], entries, constants, bounds, unit.options)))
+    return built
+
+
+def built_before(stage: Stage, fingerprint: str) -> Cubin:
+    """Machine code of a stage of that name, of any tree, by its fingerprint; PeakgateError if the cache has none."""
+    for notes in sorted((cache_folder() / "cubin").glob(f"{stage.name}-*.json")):
+        found = _saved(notes.with_suffix(".cubin"), notes, stage.name, f"{stage.name}.cu")
+        if found is not None and found.fingerprint == fingerprint and len(found.entries) == len(stage.kernels):
+            return found
+    raise PeakgateError(
+        f"{cache_folder()}: no build of {stage.name} with fingerprint {fingerprint}, which was made before; "
+        "something empties the cache while it is used: run it again",
+        Code.CHANGED,
+    )
+
+
+def _saved(code: Path, notes: Path, stage: str, file_name: str) -> Cubin | None:
+    """A build in the cache; None where there is none, or where its files are damaged: it is made again."""
+    try:
+        saved = records.read(notes, _Notes, "it is made again")
+        whole = saved.fingerprint == _fingerprint(code.read_bytes(), saved.entries, stage, file_name)
+    except (OSError, PeakgateError):
+        return None
+    first, *further = saved.resources
+    built = Cubin(code, saved.fingerprint, first, saved.entries, saved.constants, tuple(further), saved.bounds)
+    return built if whole else None
+
+
+def _fingerprint(machine_code: bytes, entries: tuple[str, ...], stage: str, file_name: str) -> str:
+    """A hash of the machine code, which is that of the whole file, and of which of its kernels are launched."""
+    launched = b"" if entries == (stage,) else b"\0".join(entry.encode() for entry in entries)
+    return hashlib.sha256(without_internal_names(machine_code, file_name) + launched).hexdigest()[:16]
+
+
+def without_internal_names(machine_code: bytes, file_name: str) -> bytes:
+    """The machine code with blanks for the names of internal linkage, which hold a hash of the whole source's text.
+
+    Otherwise a comment would change a fingerprint. A mangled name gives its length in front and names the file:
+    ``34_GLOBAL__N__00000000_9_my_k_1_cu_k``. Blanked in the tables of names alone, where they are nothing that runs,
+    and only names that follow this grammar with the very file and length.
+    """
+    mangled = re.sub(r"\W", "_", file_name).encode()
+    name = rb"_(?:INTERNAL|GLOBAL__N_)_[0-9a-f]{8}_%d_%s_\w*" % (len(mangled), re.escape(mangled))
+    grammar = re.compile(rb"(?<!\d)(\d{1,3})(?=(%s))" % name, re.ASCII)
+    if not grammar.search(machine_code):
+        return machine_code
+    from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # few kernels have such names
+
+    found = bytearray(machine_code)
+    for section in ELFFile(io.BytesIO(machine_code)).iter_sections("SHT_STRTAB"):
+        first, size = section["sh_offset"], section["sh_size"]
+        for match in grammar.finditer(machine_code, first, first + size):
+            length = int(match[1])
+            if len(mangled) < length <= len(match[2]):
+                found[match.end(1) : match.end(1) + length] = bytes(length)
+    return bytes(found)
+
+
+def compiled_anew(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Resources:
+    """A stage's resources by a new compilation; the cache is neither read nor changed.
+
+    NVRTC does not always give the same text the same code: what it does depends on where its own data happen to be.
+    Raises BuildError as ``cubin`` does.
+    """
+    return _Unit.of(stage, defines, capability).compiled()[1][0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """The input of NVRTC for a stage."""
+
+    stage: Stage
+    files: tuple[SourceFile, ...]
+    options: tuple[str, ...]
+
+    @staticmethod
+    def of(stage: Stage, defines: Defines, capability: tuple[int, int]) -> _Unit:
+        if stage.source is None:
+            raise ValueError(f"stage {stage.name} is an operation of the device; it has no source to build")
+        if objection := objection_to(stage.options, stage.source):
+            raise BuildError(objection)
+        defined = [f"--define-macro={name}={value}" for name, value in ((PEAKGATE_MACRO, "1"), *defines)]
+        options = (*OPTIONS, f"--gpu-architecture={stage.architecture(capability)}", *defined, *stage.options)
+        try:
+            return _Unit(stage, tuple(read_sources(stage.source, stage.include)), options)
+        except PeakgateError as error:
+            raise BuildError(error.message, error.code) from None
+
+    @property
+    def file_name(self) -> str:
+        """Under which NVRTC compiles it: the stage's, as it stands in symbols of internal linkage, so in the cubin."""
+        return f"{self.stage.name}.cu"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The kernels and the constants, as C++ names them."""
+        kernels = (entry_of(name, self.files).expression for name in self.stage.kernels)
+        return (*kernels, *(f"&{name}" for name, _ in self.stage.constants))
+
+    def key(self) -> str:
+        nvrtc = installed_nvrtc()
+        digest = hashlib.sha256()
+        for file in self.files:
+            digest.update(file.text.encode() + b"\0")
+        # Stand-ins and CUDA's own headers matter to those that include any.
+        foreign = (compilers.nvrtc_headers(), cuda_version(_major())) if self._includes_foreign else ""
+        prelude = compilers.nvrtc_headers()[PRELUDE]
+        built = (self.file_name, self.names, self.stage.constants, self.options)
+        digest.update(repr((_NOTES, built, nvrtc.version(), prelude, foreign)).encode())
+        return digest.hexdigest()[:20]
+
+    @property
+    def _includes_foreign(self) -> bool:
+        return any(file.foreign for file in self.files)
+
+    def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...], tuple[int | None, ...]]:
+        """Machine code, the resources of each kernel, the lowered names, and each kernel's bound of threads."""
+        nvrtc = installed_nvrtc()
+        source = self.files[0].path
+        own = {name for file in self.files for name in file.includes}
+        given = {name: text for name, text in compilers.nvrtc_headers().items() if name not in own}
+        folders = (source.parent, *self.stage.include, *cuda_folders(_major()))
+        options = (
+            *self.options,
+            f"--pre-include={PRELUDE}",
+            *(f"--include-path={folder}" for folder in folders),
+        )
+        refused = ""
+        for compiled_file in device_only(self.files, self.stage.functions, cache_folder() / "sources"):
+            text = self.files[0].text if compiled_file == source else compiled_file.read_text(encoding="utf-8")
+            try:
+                compiled = nvrtc.compile_to_cubin(text, self.file_name, options, given, self.names)
+                break
+            except nvrtc.CompilationFailed as failure:
+                refused = _first_error(str(failure), self.file_name, self.files, self.stage.kernels)
+        else:
+            raise BuildError(refused)
+        lowered = tuple(compiled.lowered[name] for name in self.names)
+        kernels = lowered[: len(self.stage.kernels)]
+        self._check_constants(compiled.machine_code, lowered[len(kernels) :])
+        resources = [parse_resources(compiled.log, kernel) for kernel in kernels]
+        return compiled.machine_code, resources, lowered, tuple(map(compiled.bounds.get, kernels))
+
+    def _check_constants(self, machine_code: bytes, lowered: Sequence[str]) -> None:
+        """BuildError where a constant is smaller than its data: copying it would overwrite its neighbour."""
+        if not lowered:
+            return
+        from elftools.elf.elffile import ELFFile  # noqa: PLC0415  # few kernels have constants
+        from elftools.elf.sections import SymbolTableSection  # noqa: PLC0415
+
+        table = ELFFile(io.BytesIO(machine_code)).get_section_by_name(".symtab")
+        for (name, buffer), symbol in zip(self.stage.constants, lowered, strict=True):
+            found = table.get_symbol_by_name(symbol) if isinstance(table, SymbolTableSection) else None
+            size = found[0]["st_size"] if found else 0
+            if size < buffer.nbytes:
+                raise BuildError(
+                    f"{self.files[0].path.name}: constant {name} has {size} bytes, its data {buffer.nbytes}; see the "
+                    f"constants of stage {self.stage.name}"
+                )
+
+
+def installed_nvrtc() -> ModuleType:
+    """NVRTC's interface; PeakgateError with how to install it if it is missing, as on machines without a GPU."""
+    try:
+        from peakgate.compile import nvrtc  # noqa: PLC0415
+
+        nvrtc.version()  # the bindings may be there without the library
+    except (ImportError, RuntimeError, OSError):
+        raise PeakgateError(
+            "NVRTC, which compiles kernels, is not installed: pip install 'peakgate[nvrtc]'", Code.INSTALLATION
+        ) from None
+    return nvrtc
+
+
+def _major() -> int:
+    return int(installed_nvrtc().version().split(".")[0])
+
+
+def parse_resources(log: str, kernel: str) -> Resources:
+    """Read one kernel's resources from what ``ptxas -v`` printed; spills are stores plus loads."""
+    for match in _USAGE.finditer(log):
+        if match["kernel"] == kernel:
+            shared = _SHARED.search(match["rest"])
+            return Resources(
+                registers=int(match["registers"]),
+                stack_bytes=int(match["stack"]),
+                spill_bytes=int(match["stores"]) + int(match["loads"]),
+                static_shared_bytes=int(shared[1]) if shared else 0,
+            )
+    raise BuildError(f"no entry point `{kernel}` was compiled: a stage's kernel carries its name, or is its `entry`")
+
+
+def _first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entries: Sequence[str]) -> str:
+    """The compiler's first error in one line, with what to do about it where that is known.
+
+    ``compiled_as`` is what the compiler calls the first of the files; it calls the others by their path.
+    """
+    source = files[0].path
+    for line in log.splitlines():
+        match = re.match(r"(?P<file>[^(]+)\((?P<line>\d+)\): (?:catastrophic )?error: (?P<text>.*)", line)
+        if match is None:
+            continue
+        if match["file"] == "__nv_name_map":
+            text = match["text"]
+            entry = next((each for each in entries if each.partition("<")[0].rpartition("::")[2] in text), entries[0])
+            return no_such_kernel(files, entry, f" ({text})")
+        name = source.name if match["file"] == compiled_as else Path(match["file"]).name
+        number = int(match["line"])
+        # An error in a stand-in is one of the line that includes it.
+        included = ((file.path.name, at) for file in files for at, header in file.foreign if header == match["file"])
+        name, number = next(included, (name, number))
+        place = f"{source.parent.name}/{name}:{number}"
+        return f"{place}: {match['text']}{advice(files, name, number, match['text'])}"
+    return f"{source.parent.name}/{source.name}: {' '.join(log.split())[:300] or 'NVRTC failed without a message'}"
+
+
+def _where_headers_are() -> str:
+    """The remedy for a header of CUDA that NVRTC does not find."""
+    if cuda_folders(_major()):
+        return " that its wheels do not have: set CUDA_HOME to a toolkit"
+    return f": {INSTALL}"
+
+
+def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
+    """The remedy for a compiler's error as "; do this"; empty if none is known."""
+    if header := missing_header(message):
+        if wheel := next((wheel for start, wheel in FURTHER_WHEELS.items() if header.startswith(start)), None):
+            return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"
+        if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma")):
+            return f"; a header of CUDA{_where_headers_are()}"
+    return remedy(files, name, line, message)

@@ -1,0 +1,250 @@
+"""NVIDIA's run-time compiler, called through NVIDIA's own bindings; works on a machine without a GPU.
+
+It runs in processes of its own, under limits of time and memory: inside ours it could neither be ended nor bounded.
+A process compiles one source after another and ends with the one that started it: ``python -m peakgate.compile.nvrtc``
+takes requests and gives answers as JSON, machine code beside it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import math
+import os
+import queue
+import re
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+from cuda.bindings import nvrtc as bindings
+
+from peakgate.base.files import cache_folder
+from peakgate.base.processes import limit_to
+from peakgate.compile import compilers
+from peakgate_emulator.bounded import MEMORY_BYTES, wall_limit_s, why
+
+MOST_IDLE = os.cpu_count() or 1
+"""As many as compile at once; ``end_all`` ends them when nothing is left to compile."""
+MOST_BEGUN = 8
+"""As many start before the process that measures has imported; more would take the processors from it."""
+
+NICE = 19
+"""The process that measures, and what is compiled because it is wanted now, come first."""
+
+_idle: list[_Worker] = []
+_exceeded: set[str] = set()
+_lock = threading.Lock()
+
+_ENTRY = re.compile(r"\.entry\s+(?P<kernel>[\w$]+)\s*(?:\([^)]*\))?(?P<directives>[^{]*)\{")
+_BOUND = re.compile(r"\.(?:maxntid|reqntid)\s+(\d+(?:\s*,\s*\d+)*)")
+
+
+class CompilationFailed(Exception):
+    """NVRTC rejected a source; the message is its log."""
+
+
+@cache
+def version() -> str:
+    """NVRTC's version, ``13.0``."""
+    major, minor = _checked(bindings.nvrtcVersion())
+    return f"{major}.{minor}"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Machine code, the compiler's log, and each name that was asked for as the machine code has it.
+
+    ``bounds`` are the most threads per block that a kernel's ``__launch_bounds__`` allow, by its name there; kernels
+    without are left out.
+    """
+
+    machine_code: bytes
+    log: str
+    lowered: dict[str, str]
+    bounds: dict[str, int]
+
+
+def _compiled(
+    source: str, name: str, options: Sequence[str], headers: Mapping[str, str], names: Sequence[str]
+) -> Compiled:
+    """Compile in this process, as ``compile_to_cubin`` does in another."""
+    spelled = [header.encode() for header in headers]
+    texts = [text.encode() for text in headers.values()]
+    program = _checked(
+        bindings.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts or None, spelled or None)
+    )
+    try:
+        for expression in names:
+            _checked(bindings.nvrtcAddNameExpression(program, expression.encode()))
+        (status,) = bindings.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        log = _text(program, bindings.nvrtcGetProgramLogSize, bindings.nvrtcGetProgramLog).decode(errors="replace")
+        if status != bindings.nvrtcResult.NVRTC_SUCCESS:
+            raise CompilationFailed(log or status.name)
+        lowered = {
+            expression: _checked(bindings.nvrtcGetLoweredName(program, expression.encode())).decode()
+            for expression in names
+        }
+        ptx = _text(program, bindings.nvrtcGetPTXSize, bindings.nvrtcGetPTX).decode(errors="replace")
+        return Compiled(_text(program, bindings.nvrtcGetCUBINSize, bindings.nvrtcGetCUBIN), log, lowered, _bounds(ptx))
+    finally:
+        bindings.nvrtcDestroyProgram(program)
+
+
+def _bounds(ptx: str) -> dict[str, int]:
+    """The product of each kernel's ``.maxntid`` or ``.reqntid``."""
+    bounds = {}
+    for entry in _ENTRY.finditer(ptx):
+        if directive := _BOUND.search(entry["directives"]):
+            bounds[entry["kernel"]] = math.prod(map(int, directive[1].split(",")))
+    return bounds
+
+
+def _text(program: Any, size_of: Any, fetch: Any) -> bytes:
+    size = _checked(size_of(program))
+    buffer = bytes(size)  # filled in place by the binding
+    _checked(fetch(program, buffer))
+    return buffer.rstrip(b"\0") if fetch is bindings.nvrtcGetProgramLog else buffer
+
+
+def _checked(answer: tuple[Any, ...]) -> Any:
+    status, *values = answer
+    if status != bindings.nvrtcResult.NVRTC_SUCCESS:
+        raise CompilationFailed(f"NVRTC: {status.name}")
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def compile_to_cubin(
+    source: str, name: str, options: Sequence[str], headers: Mapping[str, str], names: Sequence[str]
+) -> Compiled:
+    """Compile CUDA C++ for a real architecture.
+
+    ``headers`` are texts that an include of that name means; ``names`` are C++ expressions (``softmax<float, 256>``,
+    ``&coefficients``) that name kernels and variables, which are instantiated and whose lowered names are given.
+
+    In a process that may not exceed the limits of ``compilers``; a source that did is not compiled a second time. Any
+    number of threads may call this at once.
+    """
+    request = json.dumps([source, name, list(options), dict(headers), list(names)])
+    if request in _exceeded:
+        raise CompilationFailed(why(compilers.processor_limit_s()))
+    with _lock:
+        worker = _idle.pop() if _idle else None
+    worker = worker or _Worker()
+    answer = worker.ask(request.encode())
+    if answer is None:
+        _exceeded.add(request)
+        raise CompilationFailed(why(compilers.processor_limit_s()))
+    with _lock:
+        keep = len(_idle) < MOST_IDLE and answer["used_s"] < compilers.processor_limit_s() / 4
+        if keep:
+            _idle.append(worker)
+    if not keep:
+        worker.end()
+    if "failed" in answer:
+        raise CompilationFailed(answer["failed"])
+    return Compiled(answer["machine_code"], answer["log"], answer["lowered"], answer["bounds"])
+
+
+class _Worker:
+    """A process that compiles, and the connection to it."""
+
+    def __init__(self) -> None:
+        self._connection, theirs = Pipe()
+        self._limit_s = compilers.processor_limit_s()
+        with theirs:
+            limit = str(math.ceil(self._limit_s))
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "peakgate.compile.nvrtc", str(theirs.fileno()), limit],
+                stdin=subprocess.DEVNULL,
+                stdout=sys.__stderr__,  # what the compiler prints
+                pass_fds=(theirs.fileno(),),
+                cwd=compilers.working_folder(),
+            )
+        with contextlib.suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, NICE)
+
+    def ask(self, request: bytes) -> dict[str, Any] | None:
+        """The answer; None where the process exceeded a limit or crashed, after which it is gone."""
+        found: dict[str, Any] | None = None
+        try:
+            self._connection.send_bytes(request)
+            if self._connection.poll(wall_limit_s(self._limit_s)):
+                found = json.loads(self._connection.recv_bytes())
+                found["machine_code"] = self._connection.recv_bytes()
+        except (EOFError, OSError):
+            found = None
+        finally:
+            if found is None:
+                self.end()
+        return found
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._connection.close()
+
+
+def begin() -> None:
+    """Start some before it is known what to compile, where no kernel is in the cache yet."""
+    if not (cache_folder() / "cubin").exists():
+        with _lock:
+            _idle.extend(_Worker() for _ in range(min(MOST_BEGUN, MOST_IDLE) - len(_idle)))
+
+
+@atexit.register
+def end_all() -> None:
+    """End the processes that wait for work; the next source starts new ones."""
+    with _lock:
+        while _idle:
+            _idle.pop().end()
+
+
+def main(descriptor: int, cpu_s: int) -> None:
+    """Compile what is asked for until nobody asks any more, or our parent is gone."""
+    limit_to(resource.RLIMIT_AS, MEMORY_BYTES)
+    limit_to(resource.RLIMIT_CORE, 0)
+    # For all that it compiles. The hard limit too, since NVRTC lifts the soft one.
+    limit_to(resource.RLIMIT_CPU, cpu_s)
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    with Connection(descriptor) as connection:
+        threading.Thread(target=_receive, args=(connection, requests), daemon=True).start()
+        with contextlib.suppress(CompilationFailed):
+            version()  # loads the library, before there is anything to compile
+        while True:
+            found, machine_code = _answer(json.loads(requests.get()))
+            connection.send_bytes(json.dumps({**found, "used_s": time.process_time()}).encode())
+            connection.send_bytes(machine_code)
+
+
+def _receive(connection: Connection, requests: queue.SimpleQueue[bytes]) -> None:
+    """Take requests while another thread compiles; the end of the connection ends this process at once."""
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            requests.put(connection.recv_bytes())
+    os._exit(0)
+
+
+def _answer(request: Sequence[Any]) -> tuple[dict[str, Any], bytes]:
+    source, name, options, headers, names = request
+    try:
+        compiled = _compiled(source, name, options, headers, names)
+    except CompilationFailed as error:
+        return {"failed": str(error)}, b""
+    found = {"log": compiled.log, "lowered": compiled.lowered, "bounds": compiled.bounds}
+    return found, compiled.machine_code
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

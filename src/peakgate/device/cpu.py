@@ -1,0 +1,354 @@
+"""The CPU device: the same kernels through the emulator, checked, on small problems. It proves right, not fast."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+import peakgate_emulator as emulator
+from peakgate.base import config
+from peakgate.base.emulated import find_compiler, translated
+from peakgate.base.errors import BuildError, Code, PeakgateError
+from peakgate.compile.compilers import objection_to, working_folder
+from peakgate.compile.compilers import processor_limit_s as compile_limit_s
+from peakgate.compile.cubin import Resources
+from peakgate.device.interface import Device, DeviceKind, KernelCrash, KernelFault, KernelTimeout, TimedLaunch, Witness
+from peakgate.judge.peaks import Peaks
+from peakgate.measure import refill
+from peakgate.measure.data import input_array
+from peakgate.measure.limits import emulated_launch_us, processor_limit_s
+from peakgate.measure.sampling import Samples, SamplingPlan
+from peakgate.spec import dtypes
+from peakgate.spec.arguments import Surface, TensorMapArgument, TexelBuffer, value_of
+from peakgate.spec.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, Stage
+from peakgate_emulator.defects import DefectKind, Trace
+
+if TYPE_CHECKING:
+    from peakgate.measure.energy import Energy
+
+METHOD = "wall time of one emulated launch, checked"
+_SAMPLES = 3
+
+
+def not_emulated(case: Case) -> str | None:
+    """Why the emulator does not run a case; None where it does."""
+    blocks = math.prod(case.launch.grid)
+    if case.stage.cooperative and blocks * case.launch.threads_per_block > emulator.MAX_COOPERATIVE_THREADS:
+        return (
+            f"GPU only: a cooperative launch of {blocks * case.launch.threads_per_block} threads, the emulator runs "
+            f"{emulator.MAX_COOPERATIVE_THREADS} at once"
+        )
+    return None
+
+
+def _matrix_product(arguments: Sequence[Array]) -> None:
+    product, left, right = arguments[:3]
+    np.matmul(left, right, out=product)
+
+
+def _product_nt(arguments: Sequence[Array], *, of: str) -> None:
+    left, right = (dtypes.decoded(np, each, of) for each in arguments[1:3])
+    np.copyto(arguments[0], dtypes.encoded(np, left @ right.T, "bfloat16"))
+
+
+def _copy(arguments: Sequence[Array]) -> None:
+    np.copyto(arguments[0], arguments[1])
+
+
+_OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
+    "memcpy": _copy,
+    "h2d_pageable": _copy,
+    "h2d_pinned": _copy,
+    "d2h_pageable": _copy,
+    "d2h_pinned": _copy,
+    "cublas_sgemm": _matrix_product,
+    "cublas_bf16_nt": partial(_product_nt, of="bfloat16"),
+    "cublaslt_e4m3_nt": partial(_product_nt, of="float8_e4m3fn"),
+}
+"""NumPy twins of the GPU's own operations, so that their cases run everywhere."""
+
+
+def _build_options(stage: Stage) -> emulator.BuildOptions:
+    return {
+        "include": stage.include,
+        "options": stage.options,
+        "capability": max(emulator.DEFAULT_CAPABILITY, stage.min_capability),
+        "specific": stage.specific,
+        "limit_s": compile_limit_s(),
+        "folder": working_folder(),
+    }
+
+
+def seen_texels(argument: TexelBuffer) -> emulator.TexelView:
+    """An array of texels as the emulator shows it to a kernel."""
+    how, extent = argument.seen_as, argument.texels
+    size = {name: getattr(extent, name) for name in ("width", "height", "depth", "layers", "dimensions")}
+    if isinstance(how, Surface):
+        return emulator.TexelView(argument.shape, **size, channels=how.channels, is_surface=True)
+    return emulator.TexelView(
+        argument.shape,
+        **size,
+        channels=how.channels,
+        address=how.address,
+        linear=how.linear,
+        normalized_coordinates=how.normalized_coords,
+        normalized_values=how.normalized_read,
+        linear_memory=how.linear_memory,
+    )
+
+
+def seen_tiles(argument: TensorMapArgument, array: Array, dtype: str) -> emulator.TileView:
+    """An array of elements of a type as a tensor map shows it; PeakgateError where CUDA makes no such map of it."""
+    if objection := argument.objection(array.shape, dtype):
+        raise PeakgateError(f"a tensor map given {objection}", Code.ARGUMENTS)
+    extents, strides = argument.seen(array.shape, dtype)
+    return emulator.TileView(extents, strides, argument.box, argument.swizzle)
+
+
+@translated()
+def load(
+    source: Path, kernel: str, defines: tuple[tuple[str, str], ...] = (), **build: Unpack[emulator.BuildOptions]
+) -> emulator.EmulatedKernel:
+    """The emulator's ``load``, with options of NVRTC's list alone; BuildError where a kernel does not compile."""
+    if objection := objection_to(build.get("options", ()), source):
+        raise BuildError(objection)
+    return emulator.load(source, kernel, defines, **build)
+
+
+_FAILURES: dict[DefectKind, type[KernelFault]] = {
+    DefectKind.ENDLESS_LOOP: KernelTimeout,
+    DefectKind.FAULT: KernelCrash,
+    DefectKind.ASSERTION: KernelCrash,
+}
+"""Defects that on a GPU end the launch, or the context with it; a kernel with another one is wrong."""
+
+
+@cache
+def _noise(dtype: str) -> Array:
+    return refill.noise(np, dtype, secrets.randbelow(refill.SEEDS))
+
+
+class CpuLaunchable:
+    """One case in the emulator: its shared object loaded, its arguments in host memory.
+
+    ``access_budget`` bounds the memory accesses of a launch: one that needs more is taken for an endless loop. Its
+    processor time is bounded by the settings of the project.
+    ``nonfinite`` reports NaNs and infinities that the kernel writes. ``trace``, where one is set, receives the accesses
+    to shared memory of one block: of the last launch there was. ``load`` is the emulator's, or one that remembers what
+    it has loaded, where sources do not change.
+    """
+
+    resources: Resources | None = None
+    fingerprint: str | None = None
+
+    def __init__(
+        self,
+        case: Case,
+        access_budget: int | None = None,
+        *,
+        draw: Callable[[int], int] | None = None,
+        secret: int = 0,
+        nonfinite: bool = False,
+        load: Callable[..., emulator.EmulatedKernel] = load,
+    ) -> None:
+        self.case = case
+        self._nonfinite = nonfinite
+        self.trace: Trace | None = None
+        self._access_budget = access_budget
+        self._timeout_s = config.current().emulation_timeout_s
+        self._secret = secret
+        self._draw = draw or secrets.randbelow
+        self._values: list[Any] = []
+        self._pristine: dict[int, Array] = {}
+        for position, argument in enumerate(case.arguments):
+            if isinstance(argument, TensorMapArgument):
+                self._values.append(None)
+            elif not isinstance(argument, Buffer):
+                self._values.append(value_of(argument))
+            elif argument.role in (Role.OUT, Role.SCRATCH, Role.TEMP):
+                self._values.append(np.zeros(*argument.storage))
+            else:
+                self._pristine[position] = input_array(np, argument, position)
+                self._values.append(self._pristine[position].copy())
+        stage = case.stage
+        self._constants = {
+            name: input_array(np, buffer, len(case.arguments) + at) for at, (name, buffer) in enumerate(stage.constants)
+        }
+        self._kernels = {
+            kernel: load(stage.source, kernel, case.defines, **_build_options(stage))
+            for kernel in stage.kernels
+            if stage.source is not None
+        }
+
+    @property
+    def inputs(self) -> Sequence[Array]:
+        return [*self._pristine.values(), *self._constants.values()]
+
+    @property
+    def outputs(self) -> Sequence[Array]:
+        return [self._values[at] for at, buffer in self._buffers() if buffer.role in (Role.OUT, Role.INOUT)]
+
+    def _buffers(self) -> list[tuple[int, Buffer]]:
+        return [(at, argument) for at, argument in enumerate(self.case.arguments) if isinstance(argument, Buffer)]
+
+    def run(self, schedule: int = 0) -> None:
+        """As every device's; ``schedule`` is the order in which the emulator runs the threads of a block."""
+        for position, buffer in self._buffers():
+            if buffer.role in (Role.OUT, Role.TEMP):
+                refill.fill(self._values[position], _noise(buffer.dtype), self._draw(refill.SEEDS))
+            elif position in self._pristine:
+                np.copyto(self._values[position], self._pristine[position])
+        self.launch(schedule)
+
+    def give(self, inputs: Sequence[Array]) -> None:
+        self._pristine = dict(zip(self._pristine, inputs, strict=False))
+
+    def launch(self, schedule: int = 0) -> None:
+        """The case's launches on the arguments as they are.
+
+        KernelFault says what the emulator saw in the first that is not right; its cause has it as data. LaunchNotEnded
+        where one comes to its limit.
+        """
+        if not self._kernels:
+            operation = _OPERATIONS.get(self.case.stage.operation or "")
+            if operation is None:
+                known = ", ".join(_OPERATIONS)
+                raise PeakgateError(
+                    f"{self.case.id}: no operation is named {self.case.stage.operation!r}; expected one of {known}",
+                    Code.OPERATION,
+                )
+            operation(self._values)
+            return
+        taken = Counter(at for each in self.case.launches for at in {self._array(at) for at in each.takes})
+        buffers = dict(self._buffers()) if self._nonfinite else {}
+        # What several launches take, either may write; the noise shows what neither wrote.
+        outputs = {at for at, buffer in self._buffers() if buffer.role is Role.OUT and taken[at] == 1}
+        try:
+            for each in self.case.launches:
+                arrays = {place: self._array(at) for place, at in enumerate(each.takes)}
+                with translated():
+                    self._kernels[each.kernel].launch(
+                        each.launch.grid,
+                        each.launch.block,
+                        [self._given(at) for at in each.takes],
+                        shared_bytes=each.launch.shared_bytes,
+                        schedule=schedule,
+                        access_budget=self._access_budget,
+                        limit_s=processor_limit_s(each.launch, self._timeout_s),
+                        constants=self._constants,
+                        cooperative=self.case.stage.cooperative,
+                        nonfinite={place: buffers[at].dtype for place, at in arrays.items() if at in buffers},
+                        trace=self.trace,
+                        outputs=[place for place, at in arrays.items() if at in outputs],
+                    )
+        except emulator.KernelDefect as defect:
+            raise _FAILURES.get(defect.kind, KernelFault)(str(defect)) from defect
+
+    def _array(self, position: int) -> int:
+        """The argument whose array this one is, or is a tensor map of."""
+        argument = self.case.arguments[position]
+        return argument.of if isinstance(argument, TensorMapArgument) else position
+
+    def _given(self, position: int) -> emulator.GivenArgument:
+        argument, value = self.case.arguments[position], self._values[position]
+        if isinstance(argument, TensorMapArgument):
+            buffer, array = self.case.arguments[argument.of], self._values[argument.of].view()
+            assert isinstance(buffer, Buffer)
+            array.flags.writeable = buffer.role is not Role.IN
+            return emulator.TileArray(array, seen_tiles(argument, array, buffer.dtype))
+        return emulator.TexelArray(value, seen_texels(argument)) if isinstance(argument, TexelBuffer) else value
+
+    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
+        """A few wall times for the record; ``plan`` is for devices whose speed is judged.
+
+        Each launch finds contents of its own, as on a GPU, and is shown to the witness.
+        """
+        draw, buffers = witness.draw if witness else self._draw, dict(self._buffers())
+        arrays = {at: self._values[at] for at in buffers}
+        pools = refill.pools(self.case, _noise, lambda pool, at: input_array(np, pool, at + self._secret))
+        contents = refill.Contents(refill.HostRefiller(), buffers, pools, self._pristine, draw)
+        contents.begin(arrays)
+        least = min(_SAMPLES, plan.min_samples)
+        times_us: list[float] = []
+        launch_us = emulated_launch_us(self.case.work)  # not what it took: equal seeds give equal runs
+        while len(times_us) < least or (witness and witness.owed(launch_us)):
+            contents.next()
+            start = time.perf_counter()
+            self.launch()
+            times_us.append((time.perf_counter() - start) * 1e6)
+            if witness and witness.wanted(1, launch_us):
+                given = [*contents.given(len(times_us) - 1), *self._constants.values()]
+                copies = [output.copy() for output in self.outputs]
+                witness.judge(TimedLaunch(self.case, f"timed launch {len(times_us)}", given, copies))
+        return Samples(tuple(times_us), (None,) * len(times_us), 0, f"{METHOD}, {refill.replayed(contents)}")
+
+    def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (the emulator has no counter)
+        """None: an emulated launch takes none of a GPU's energy."""
+        return None
+
+
+class CpuDevice(Device):
+    """The emulator; ``xp`` is NumPy. No peak is claimed for it."""
+
+    kind: DeviceKind = "cpu"
+    slug = EMULATOR_SLUG
+    scale = Scale.SMALL
+    xp: Any = np
+    peaks: Peaks | None = None
+    capability: tuple[int, int] | None = None
+    lost: str | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compiler = find_compiler()
+        self._load = cache(load)  # a run measures the sources that it found
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": f"CPU emulator on {platform.machine()}",
+            "slug": self.slug,
+            "uuid": None,
+            "compute_capability": None,
+            "driver": None,
+            "compiler": f"{self.compiler.name} {self.compiler.version}",
+        }
+
+    def memory_bytes(self) -> tuple[int, int] | None:
+        pages, page_bytes = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+        return os.sysconf("SC_AVPHYS_PAGES") * page_bytes, pages * page_bytes
+
+    def refusal(self, case: Case) -> str | None:
+        return not_emulated(case)
+
+    def prebuild(
+        self,
+        cases: Sequence[Case],
+        *,
+        checked: bool = True,  # noqa: ARG002  (NumPy's references need no build)
+        meanwhile: Callable[[Case], None] | None = None,  # noqa: ARG002  (all processors compile)
+    ) -> None:
+        alike: dict[tuple[object, ...], list[Case]] = {}
+        for case in cases:
+            stage = case.stage
+            if stage.source is not None and not objection_to(stage.options, stage.source):
+                alike.setdefault(tuple(_build_options(stage).values()), []).append(case)
+        for group in alike.values():
+            wanted = {(case.stage.source, kernel, case.defines) for case in group for kernel in case.stage.kernels}
+            with translated():
+                emulator.prebuild(
+                    [(source, kernel, defines) for source, kernel, defines in wanted if source is not None],
+                    **_build_options(group[0].stage),
+                )
+
+    def prepare(self, case: Case) -> CpuLaunchable:
+        return CpuLaunchable(case, draw=self.draw, secret=self.secret, load=self._load)

@@ -1,0 +1,183 @@
+"""The expected outputs of a case: by its reference function, saved arrays, or another kernel on the same arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from peakgate.base.errors import NOT_OF_A_PROJECT, Code, PeakgateError, RefusedSize, defined_at, described, raised_at
+from peakgate.base.text import counted
+from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable, TimedLaunch
+from peakgate.judge.correctness import ExpectedOutputs
+from peakgate.judge.magnitudes import Rounded, estimated, of_row, with_rounding
+from peakgate.measure.data import input_array, saved_array
+from peakgate.spec import dtypes
+from peakgate.spec.case import Array, Buffer, Case, Reference
+from peakgate.spec.dtypes import unit_of_sums
+
+_WIDE = {"f": "float64", "c": "complex128"}
+
+
+class ReferenceFault(KernelFault):
+    """A reference kernel that did not end well; its cause is that kernel's own fault."""
+
+
+def expected(
+    xp: Any, launchable: Launchable | TimedLaunch, prepare: Callable[[Case], KernelLaunchable]
+) -> ExpectedOutputs:
+    """The OUT and INOUT buffers as they must be after a launch, and the magnitudes that their bounds need.
+
+    A reference function gets its inputs in float64 (complex128), where the case allows rounding; where it asks for
+    equal values, as they are. ``prepare`` puts a reference kernel's arguments in place; it is given the same inputs.
+    Raises ReferenceFault where that kernel fails, PeakgateError where there is no reference, a saved array does not
+    fit, or the function fails or gives anything but one array of the right shape for each output.
+    """
+    case = launchable.case
+    if case.reference is None:
+        raise PeakgateError(
+            f"{case.id}: no reference; expected a function, saved arrays or another kernel's case", Code.REFERENCE
+        )
+    if callable(case.reference):
+        return _of_function(xp, case, _values(xp, launchable.inputs, case.inputs), case.reference)
+    if isinstance(case.reference, tuple):
+        saved = [xp.asarray(array) for array in _saved(case, case.reference)]
+        return ExpectedOutputs(saved, _of_rows(xp, saved))
+    other = prepare(case.reference)
+    other.give(launchable.inputs)
+    try:
+        other.run()
+    except KernelFault as fault:
+        raise ReferenceFault(f"its reference kernel {case.reference.stage.kernel}: {fault}") from fault
+    outputs = computed(xp, other)
+    return ExpectedOutputs(outputs, _of_rows(xp, outputs))
+
+
+def computed(xp: Any, launchable: Launchable | TimedLaunch) -> list[Array]:
+    """The values of the OUT and INOUT buffers as the launch left them, in argument order, of truth values the bytes."""
+    values = _values(xp, launchable.outputs, launchable.case.outputs)
+    return [value.view("uint8") if value.dtype.kind == "b" else value for value in values]
+
+
+def _values(xp: Any, arrays: Sequence[Array], buffers: Sequence[Buffer]) -> list[Array]:
+    return [dtypes.decoded(xp, array, buffer.dtype) for array, buffer in zip(arrays, buffers, strict=True)]
+
+
+def exact_inputs(inputs: Sequence[Array]) -> list[Array]:
+    """Inputs as a reference function gets them where rounding is allowed: every real number in float64."""
+    return [array.astype(_WIDE[array.dtype.kind]) if array.dtype.kind in _WIDE else array for array in inputs]
+
+
+def _of_function(xp: Any, case: Case, inputs: Sequence[Array], reference: Reference) -> ExpectedOutputs:
+    def evaluated(given: Sequence[Array], function: Callable[..., Any] = reference) -> Any:
+        try:
+            with np.errstate(all="ignore"):  # numbers beyond what its operations bear are among its inputs
+                return function(xp, given)
+        except (PeakgateError, RefusedSize, KernelFault, MemoryError, *NOT_OF_A_PROJECT):
+            raise
+        except BaseException as error:
+            raise PeakgateError(_failing(case, function, given, error), Code.REFERENCE) from error
+
+    if case.exact:
+        return ExpectedOutputs(_fitting(case, evaluated(inputs)))
+    try:
+        values = _fitting(case, evaluated(exact_inputs(inputs)))
+    except MemoryError:  # in float64 they take up to four times the room
+        values = _fitting(case, evaluated(inputs))
+
+    if case.scale is not None:
+        scale = case.scale
+        return ExpectedOutputs(
+            values, [cache(lambda: _scaled(xp, case, evaluated(exact_inputs(inputs), scale), values))]
+        )
+    types = [buffer.dtype for buffer in case.outputs]
+    rounded = [Rounded(*each) for each in zip(case.tolerances(len(values)), map(unit_of_sums, types), strict=True)]
+    of_inputs = partial(reference, xp)
+
+    def redrawn(seed: int) -> Sequence[Array]:
+        buffers = [*case.inputs, *(buffer for _, buffer in case.stage.constants)]
+        return exact_inputs(_values(xp, [input_array(xp, each, seed + at) for at, each in enumerate(buffers)], buffers))
+
+    moved = cache(lambda: estimated(xp, of_inputs, exact_inputs(inputs), values, rounded))
+    in_float32 = cache(lambda: with_rounding(xp, of_inputs, exact_inputs(inputs), moved(), rounded, redrawn=redrawn))
+    return ExpectedOutputs(values, [moved, in_float32])
+
+
+def _of_rows(xp: Any, values: Sequence[Array]) -> Sequence[Callable[[], Sequence[Array | None]]]:
+    """Magnitudes where no function can be evaluated elsewhere: those of an element's row."""
+    return [cache(lambda: [of_row(xp, value) for value in values])]
+
+
+def _fitting(case: Case, found: Any) -> Sequence[Array]:
+    """The arrays of a reference function; PeakgateError unless it returned one of the right shape for each output."""
+    several = isinstance(found, tuple | list) or bool(getattr(found, "shape", ()))
+    given = [getattr(each, "shape", each) for each in found] if several else [found]
+    wanted = [buffer.shape for buffer in case.outputs]
+    if given == wanted:
+        return cast("Sequence[Array]", found)
+    place = Path(defined_at(cast("Callable[..., Any]", case.reference)))
+    raise PeakgateError(
+        f"{case.id}: its reference{f' ({place.name})' if place.name else ''} gives {_shapes(given)}, the outputs are "
+        f"{_shapes(wanted)}; correct the reference",
+        Code.REFERENCE,
+    )
+
+
+def _shapes(given: Sequence[object]) -> str:
+    """Shapes of arrays, or what stands in place of them, in one line."""
+    return ", ".join(f"an array {each}" if isinstance(each, tuple) else str(each)[:80] for each in given) or "nothing"
+
+
+def _scaled(xp: Any, case: Case, found: Any, values: Sequence[Array]) -> Sequence[Array | None]:
+    """The magnitudes of a scale function; PeakgateError unless each is None or fits its output, finite where that is.
+
+    An infinite one would make every element right.
+    """
+    several = isinstance(found, tuple | list) or bool(getattr(found, "shape", ()))
+    given = found if several else [found]
+    place = Path(defined_at(cast("Callable[..., Any]", case.scale)))
+    its = f"{case.id}: its scale{f' ({place.name})' if place.name else ''} gives "
+    if len(given) != len(values):
+        raise PeakgateError(f"{its}{counted(len(given), 'array')}; expected {len(values)}, or None", Code.REFERENCE)
+    for each, value in zip(given, values, strict=True):
+        if each is None:
+            continue
+        try:
+            array = xp.asarray(each)
+            fits = np.broadcast_shapes(array.shape, value.shape) == value.shape
+        except (ValueError, TypeError):
+            fits = False
+        if not fits or array.dtype.kind not in ("biufc" if value.dtype.kind == "c" else "biuf"):
+            wanted = f"expected numbers that broadcast to {value.shape}, or None"
+            raise PeakgateError(f"{its}{_shapes([getattr(each, 'shape', each)])}; {wanted}", Code.REFERENCE)
+        if bool(xp.isfinite(array.sum(dtype="float64"))):  # so each is: one pass, for it is done for each launch
+            continue
+        endless = xp.isfinite(value) & ~xp.isfinite(array)
+        if bool(endless.any()):
+            raise PeakgateError(
+                f"{its}{counted(int(endless.sum()), 'element')} infinite or NaN; expected finite numbers",
+                Code.REFERENCE,
+            )
+    return cast("Sequence[Array | None]", given)
+
+
+def _failing(case: Case, function: Callable[..., Any], inputs: Sequence[Array], error: BaseException) -> str:
+    """Where a reference function, or a scale, failed, and what it was given: the constants come last."""
+    folder = None if case.stage.source is None else case.stage.source.parent
+    place = Path(raised_at(error, folder) or defined_at(function))
+    what = "its scale fails" if function is case.scale else "its reference fails"
+    given = ", ".join(f"{array.dtype} {'x'.join(map(str, array.shape))}" for array in inputs)
+    return (
+        f"{case.id}: {what}{f' ({place.name})' if place.name else ''}: {described(error)}; it is called "
+        f"with the array module and {given or 'no input'}"
+    )
+
+
+def _saved(case: Case, paths: Sequence[Path]) -> list[Array]:
+    if len(paths) != len(case.outputs):
+        saved, written = counted(len(paths), "saved array"), counted(len(case.outputs), "output")
+        raise PeakgateError(f"{case.id}: {saved} given as the reference, the kernel has {written}", Code.REFERENCE)
+    return [saved_array(path, buffer.shape, buffer.dtype) for path, buffer in zip(paths, case.outputs, strict=True)]

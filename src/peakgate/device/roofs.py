@@ -1,0 +1,220 @@
+"""The roofs of a run: the rates that the GPU at hand reaches today, measured before any case is compared with them.
+
+Four kernels (copy, read, write, fma) and the driver's own device-to-device copy, in every run. A roof's name is its
+kind and the bytes of its largest array: ``copy_1GiB``, ``read_256MiB``, ``fma``. Tensor cores have one by type,
+``bf16``, which is measured where a case is compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peakgate.device.interface import Device
+from peakgate.judge.metrics import metrics
+from peakgate.measure.sampling import SamplingPlan
+from peakgate.spec.case import TENSOR_MATH, Argument, Array, Buffer, Case, Launch, Role, Scalar, Stage, Work
+from peakgate.spec.dtypes import storage
+
+ROOFS_FOLDER = Path(__file__).parent
+THREADS = 256
+SIZES = {"16MiB": 16 << 20, "64MiB": 64 << 20, "256MiB": 256 << 20, "1GiB": 1 << 30}
+"""Of the largest array. Copies of 4 GiB run no faster than those of 1 GiB and take four times as long."""
+
+QUADS_PER_THREAD, MAX_GRID_STRIDE_BLOCKS = 4, 16_384
+"""A thread of a grid-stride launch moves at least so many float4; so many blocks are 15 full waves of 132 SMs."""
+
+FMA_THREADS, FMA_ROUNDS, FMA_CHAINS, FMA_PAIRS = 1 << 24, 16, 8, 32
+"""16 rounds make the one store per thread vanish beside 16384 operations."""
+
+TENSOR_BLOCKS, TENSOR_PASSES, TENSOR_TILES = 8192, 320, 32
+"""62 blocks per SM of 132, and passes so many that a launch takes 5 ms of an H200 at its highest clock: the L2 flush
+between two launches is 1 % of the time. Blocks share so many tiles of A."""
+
+ROW_BYTES = 32
+"""Of a row of A or B in one step of k, whatever their type."""
+
+_PLAN = SamplingPlan(min_samples=6, max_samples=36, budget_us=4_000)
+_STEADY = SamplingPlan(min_samples=12, max_samples=24, budget_us=60_000, fair_us=60_000, warmup=12)
+"""Tensor cores draw more power than a GPU has: 60 ms of launches go by before the first sample, until the clock is the
+one that it can keep."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorKernel:
+    """A kernel that sustains the tensor cores: what it is called and needs, and the product of one tile and pass."""
+
+    name: str
+    needs: Mapping[str, tuple[int, int]]
+    specific: bool
+    rows: int
+    columns: int
+    steps: int
+    threads: int
+    tiles_per_block: int
+
+
+MMA = TensorKernel(
+    "mma_roof",
+    {"tf32": (8, 0), "bf16": (8, 0), "fp16": (8, 0), "fp8": (8, 9), "int8": (8, 0)},
+    specific=False,
+    rows=16,
+    columns=64,
+    steps=2,
+    threads=256,
+    tiles_per_block=8,
+)
+WGMMA = TensorKernel(
+    "wgmma_roof",
+    dict.fromkeys(TENSOR_MATH, (9, 0)),
+    specific=True,
+    rows=64,
+    columns=256,
+    steps=4,
+    threads=128,
+    tiles_per_block=1,
+)
+_WGMMA_ON, _TCGEN05_ON = (9, 0), ((10, 0), (10, 3))
+"""Where mma.sync is not what sustains the tensor cores; for tcgen05.mma there is no roof."""
+
+ELEMENTS = {"tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn", "int8": "int8"}
+
+
+def roof_cases() -> list[Case]:
+    """Every roof on each of its sizes. They are timed, not checked: tests of the tool prove them."""
+    found = [fma_case(FMA_THREADS)]
+    for size, nbytes in SIZES.items():
+        found += [copy_case(size, nbytes), memcpy_case(size, nbytes), read_case(size, nbytes), write_case(size, nbytes)]
+    return found
+
+
+def copy_case(size: str, nbytes: int) -> Case:
+    """Every float read once and written once."""
+    quads = nbytes // 16
+    arguments = (Buffer(Role.OUT, (quads, 4)), Buffer(Role.IN, (quads, 4)), Scalar(quads, "uint64"))
+    return _case("copy", size, -(-quads // THREADS), arguments, Work(2 * nbytes))
+
+
+def memcpy_case(size: str, nbytes: int) -> Case:
+    """As ``copy_case``, by the driver."""
+    arguments = (Buffer(Role.OUT, (nbytes // 4,)), Buffer(Role.IN, (nbytes // 4,)))
+    return _case("copy", size, 1, arguments, Work(2 * nbytes), operation="memcpy")
+
+
+def read_case(size: str, nbytes: int) -> Case:
+    """Every float read once; one sum written per warp."""
+    quads = nbytes // 16
+    blocks = _grid_stride(quads)
+    sums = blocks * THREADS // 32
+    arguments = (Buffer(Role.OUT, (sums,)), Buffer(Role.IN, (quads, 4)), Scalar(quads, "uint64"))
+    return _case("read", size, blocks, arguments, Work(nbytes + 4 * sums))
+
+
+def write_case(size: str, nbytes: int) -> Case:
+    """Every float written once."""
+    quads = nbytes // 16
+    return _case(
+        "write", size, _grid_stride(quads), (Buffer(Role.OUT, (quads, 4)), Scalar(quads, "uint64")), Work(nbytes)
+    )
+
+
+def fma_case(threads: int, rounds: int = FMA_ROUNDS) -> Case:
+    """One float written per thread; an FMA is two operations, a pair two FMAs, and each thread has eight chains."""
+    flops = 2 * 2 * FMA_PAIRS * rounds * FMA_CHAINS * threads
+    arguments = (Buffer(Role.OUT, (threads,)), Scalar(rounds))
+    return _case("fma", "", threads // THREADS, arguments, Work(4 * threads, flops))
+
+
+def tensor_roofs(maths: Iterable[str], capability: tuple[int, int] | None) -> list[Case]:
+    """The roofs of types of the tensor cores, of those that a GPU of this compute capability has instructions for."""
+    if capability is None or capability in _TCGEN05_ON:
+        return []
+    kernel = WGMMA if capability == _WGMMA_ON else MMA
+    return [tensor_case(math, kernel) for math in sorted(set(maths)) if capability >= kernel.needs[math]]
+
+
+def tensor_case(
+    math: str, kernel: TensorKernel, blocks: int = TENSOR_BLOCKS, passes: int = TENSOR_PASSES, tiles: int = TENSOR_TILES
+) -> Case:
+    """Products of tiles A.B^T, each ``passes`` times; of each row four sums come out, each of a quarter of the columns.
+
+    A has ``tiles`` tiles, which the blocks share. Inputs are normally distributed: on zeros tensor cores draw less
+    power and run 13 % faster.
+    """
+    count = blocks * kernel.tiles_per_block
+    depth = kernel.steps * ROW_BYTES // storage(ELEMENTS[math]).itemsize
+    data = None if math == "int8" else normal
+    left = Buffer(Role.IN, (tiles * kernel.rows, depth), ELEMENTS[math], data)
+    right = Buffer(Role.IN, (kernel.columns, depth), ELEMENTS[math], data)
+    sums = Buffer(Role.OUT, (count * kernel.rows, 4), "int32" if math == "int8" else "float32")
+    flops = 2 * kernel.rows * kernel.columns * depth * passes * count
+    work = Work(left.nbytes + right.nbytes + sums.nbytes, flops, math=math)
+    stage = Stage(
+        kernel.name,
+        "",
+        source=ROOFS_FOLDER / f"{kernel.name}.cu",
+        min_capability=kernel.needs[math],
+        specific=kernel.specific,
+    )
+    return Case(
+        family="roof",
+        stage=stage,
+        launch=Launch((blocks, 1, 1), (kernel.threads, 1, 1)),
+        arguments=(sums, left, right, Scalar(tiles), Scalar(passes)),
+        work=work,
+        reference=None,
+        variant=math,
+        defines=(("MATH", f"MATH_{math.upper()}"),),
+        roof=math,
+    )
+
+
+def normal(xp: Any, shape: tuple[int, ...]) -> Array:
+    """Normally distributed values that tf32 holds: the last 13 bits of a float32 are no part of it."""
+    drawn = np.random.default_rng(shape[0]).standard_normal(shape, np.float32)
+    return xp.asarray((drawn.view(np.uint32) & 0xFFFFE000).view(np.float32))
+
+
+def measure_roofs(device: Device, cases: Sequence[Case]) -> dict[str, float]:
+    """The best rate of each kind and size: GB/s, of arithmetic TFLOP/s.
+
+    Empty on a device without peaks: an emulated rate is no roof. Without a roof whose samples ran throttled.
+    """
+    if device.peaks is None:
+        return {}
+    roofs: dict[str, float] = {}
+    for case in cases:
+        if device.refusal(case):
+            continue
+        samples = device.prepare(case).sample(_STEADY if case.roof in TENSOR_MATH else _PLAN)
+        if not samples.conclusive:
+            continue
+        figures = metrics(case, samples, device.peaks, {})
+        name, rate = (case.roof, figures.tflops) if case.arithmetic_roof else (f"{case.roof}_{case.size}", figures.gbs)
+        roofs[name] = max(rate, roofs.get(name, 0.0))
+    return {name: round(rate, 3) for name, rate in sorted(roofs.items())}
+
+
+def _case(
+    roof: str, size: str, blocks: int, arguments: tuple[Argument, ...], work: Work, *, operation: str | None = None
+) -> Case:
+    name = operation or f"{roof}_roof"
+    stage = Stage(name, "", operation=operation, source=None if operation else ROOFS_FOLDER / f"{name}.cu")
+    return Case(
+        family="roof",
+        stage=stage,
+        launch=Launch((blocks, 1, 1), (THREADS, 1, 1)),
+        arguments=arguments,
+        work=work,
+        reference=None,
+        size=size,
+        roof=roof,
+    )
+
+
+def _grid_stride(quads: int) -> int:
+    return min(-(-quads // (QUADS_PER_THREAD * THREADS)), MAX_GRID_STRIDE_BLOCKS)

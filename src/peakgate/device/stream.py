@@ -1,0 +1,367 @@
+"""One batch of event-timed samples on a CUDA stream: flush, hold, release, read.
+
+The second clock of a GPU is CUPTI's activity records, where the package cupti-python is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+import numpy.typing as npt
+
+from peakgate.device import driver
+from peakgate.judge.activity import STAMP, Activity, second_clock
+from peakgate.measure.sampling import Batch, Samples, slowest
+
+Stamp = npt.NDArray[np.uint64]
+
+HOLD_LIMIT_NS = 5_000_000_000
+FLUSH_FACTOR = 4
+"""The flush writes this many times the L2, so that nothing of a launch's data survives into the next sample."""
+
+
+_CONTROL_LINKS = 240
+"""Dependent multiply-adds of the control kernel: some 3.5 µs on an H200."""
+
+_FILLING_THREADS = 512
+"""Threads per block of the kernel that fills the GPU: a divisor of what every multiprocessor holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHandle:
+    """A stream by its handle, in CUDA's stream protocol."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Launches queued behind a kernel that occupied the whole GPU, per launch.
+
+    ``waited``: a launch returned only after that kernel had given up. ``event_us`` is the time on the stream,
+    ``tail_us`` how long the device stayed busy after the stream was done, as the host saw it.
+    """
+
+    waited: bool
+    event_us: float
+    tail_us: float
+
+
+class _Place:
+    """One GPU's part in the samples: the current stream of the current GPU, its kernels, its flush, its events."""
+
+    def __init__(self, l2_bytes: int, largest_batch: int) -> None:
+        self.gpu = cupy.cuda.Device()
+        self.stream = cupy.cuda.get_current_stream()
+        module = cupy.RawModule(code=Path(__file__).with_name("timing.cu").read_text(encoding="utf-8"))
+        self.hold, self._stamp, self.control = (module.get_function(name) for name in ("hold", "stamp", "control"))
+        self._flush = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 1 << 26), cupy.uint8)
+        self.stamps = cupy.empty((largest_batch + 1, 3), cupy.uint64)
+        attributes = self.gpu.attributes
+        per_multiprocessor = attributes["MaxThreadsPerMultiProcessor"] // _FILLING_THREADS
+        self.filling: int = attributes["MultiProcessorCount"] * per_multiprocessor
+        self.reached = cupy.cuda.Event(disable_timing=True)
+        self.starts = [cupy.cuda.Event() for _ in range(largest_batch)]
+        self.stops = [cupy.cuda.Event() for _ in range(largest_batch)]
+
+    def stamp(self, index: int) -> None:
+        """Queue a stamp of the clock."""
+        self._stamp((1,), (1,), (self.stamps[index],))
+
+    def flush(self) -> None:
+        """Queue a flush of the L2."""
+        self._flush.data.memset_async(0, self._flush.nbytes, self.stream)
+
+    def taken(self, count: int) -> Batch:
+        """The times and clocks of a batch that is done."""
+        stamps = cupy.asnumpy(self.stamps[: count + 1])
+        return [
+            (cupy.cuda.get_elapsed_time(start, stop) * 1e3, sm_clock_mhz(stamps[index], stamps[index + 1]))
+            for index, (start, stop) in enumerate(zip(self.starts[:count], self.stops[:count], strict=True))
+        ]
+
+
+SECOND_CLOCK_SAMPLES, SECOND_CLOCK_US = 3, 100.0
+"""So many samples have a second reading: few, for each record is read by Python, and an odd one for their median. Of
+longer ones than that one has it, which both clocks time."""
+
+
+class SampleStream:
+    """Queues batches of samples behind a blocking kernel and reads their times and SM clocks.
+
+    Of several GPUs each has its own: a sample begins on all of them when the last is ready, its time is that of the
+    slowest, and none goes on before all are done. ``launch`` queues on the current stream of each.
+    """
+
+    def __init__(self, l2_bytes: int, largest_batch: int, gpus: Sequence[int] = ()) -> None:
+        """``gpus`` are their CUDA indices, the current one first; without them it is the current one alone."""
+        self.largest_batch = largest_batch
+        self._flag_memory = cupy.cuda.alloc_pinned_memory(64)
+        self._flag = np.frombuffer(self._flag_memory, np.int32, 1)
+        self._places = []
+        for gpu in gpus or (cupy.cuda.Device().id,):
+            with cupy.cuda.Device(gpu):
+                self._places.append(_Place(l2_bytes, largest_batch))
+
+    def method(self, *, held: bool, moved: bool) -> str:
+        """How a sample was taken, for the run file."""
+        several = f", {len(self._places)} GPUs started together, timed as the slowest" if len(self._places) > 1 else ""
+        return (
+            "CUDA events, L2 flushed before each sample"
+            + (", stream blocked until the batch is queued" if held else "")
+            + (", arrays at new random offsets for each batch" if moved else "")
+            + several
+        )
+
+    def synchronize(self) -> None:
+        """Wait for all that was queued, on every stream of the GPUs."""
+        for _ in self._each():
+            cupy.cuda.runtime.deviceSynchronize()
+
+    def _each(self) -> Iterator[_Place]:
+        """The GPUs' parts, each while its GPU and its stream are the current ones; one alone is current already."""
+        if len(self._places) == 1:
+            yield self._places[0]
+            return
+        for place in self._places:
+            with place.gpu, place.stream:
+                yield place
+
+    def _meet(self) -> None:
+        """Let no stream go on before all of them are here."""
+        if len(self._places) == 1:
+            return
+        for place in self._each():
+            place.reached.record(place.stream)
+        for place in self._each():
+            for other in self._places:
+                if other is not place:
+                    place.stream.wait_event(other.reached)
+
+    def _flush_all(self, index: int) -> None:
+        """Queue a stamp and a flush on each GPU."""
+        for place in self._each():
+            place.stamp(index)
+            place.flush()
+
+    def _start(self, index: int) -> None:
+        """Begin a sample on all GPUs when the last of them is ready."""
+        self._meet()
+        for place in self._each():
+            place.starts[index].record(place.stream)
+
+    def _stop(self, index: int) -> None:
+        """End a sample; nothing that follows on one GPU runs beside what another still does of it."""
+        for place in self._each():
+            place.stops[index].record(place.stream)
+        self._meet()
+
+    def batch(
+        self,
+        launch: Callable[[], None],
+        count: int,
+        *,
+        hold: bool,
+        before: Callable[[], None] | None = None,
+        after: Callable[[int], None] | None = None,
+        prime: Callable[[], None] | None = None,
+    ) -> Batch:
+        """Time ``count`` launches; give (microseconds, SM clock in MHz or None when it could not be read) of each.
+
+        ``hold`` must be False for a launch that waits for the host: the host would wait for itself. ``before`` is
+        queued ahead of each launch and of the flush, ``after``, which is given the launch's number from 0 up, right
+        behind it, ``prime`` between the flush and the launch; none is timed.
+        """
+        for place in self._each():
+            place.stream.synchronize()
+            driver.reset_persisting_l2()
+        self._flag[0] = 0
+        if hold:
+            for place in self._each():
+                place.hold((1,), (1,), (np.uint64(self._flag_memory.ptr), np.uint64(HOLD_LIMIT_NS)))
+        try:
+            for index in range(count):
+                if before is not None:
+                    before()
+                self._flush_all(index)
+                if prime is not None:
+                    prime()
+                self._start(index)
+                launch()
+                self._stop(index)
+                if after is not None:
+                    after(index)
+            for place in self._each():
+                place.stamp(count)
+        finally:
+            self._flag[0] = 1
+        for place in self._each():
+            place.stream.synchronize()
+        return slowest([place.taken(count) for place in self._each()])
+
+    def control(self) -> Batch:
+        """Time a batch of the control kernel, which takes as long in every process; of several GPUs on the first."""
+        place = self._places[0]
+
+        def launch() -> None:
+            place.control((1,), (32,), (np.int32(_CONTROL_LINKS), place.stamps))
+
+        launch()  # loads the code, which a blocked stream might wait for
+        return self.batch(launch, self.largest_batch, hold=True)
+
+    def with_second_clock(
+        self, samples: Samples, launch: Callable[[], None], count: int, before: Callable[[], None] | None = None
+    ) -> Samples:
+        """The samples with the second clock's reading of one more batch, where there is one for a single GPU.
+
+        The batch is shorter than one of ``count`` where SECOND_CLOCK_SAMPLES are fewer.
+        """
+        if len(self._places) > 1:
+            return samples
+        long = samples.times_us and samples.median_us > SECOND_CLOCK_US
+        count = 1 if long else min(count, SECOND_CLOCK_SAMPLES)
+
+        def end_of_sample(_: int) -> None:
+            self._places[0].stamp(count)
+
+        def batch() -> list[float]:
+            taken = self.batch(launch, count, hold=True, before=before, after=end_of_sample)
+            return [time_us for time_us, _ in taken]
+
+        found = recorded(batch)
+        if found is None:
+            return samples
+        other = second_clock(*found)
+        return replace(samples, activity_us=other.median_us, doubt=other.doubt)
+
+    def trial(self, launch: Callable[[], None], count: int, *, limit_ns: int | None) -> Trial:
+        """Queue ``count`` launches behind a kernel that fills the GPU until they are queued, ``limit_ns`` at most.
+
+        While that kernel runs no other can start, on any stream: what the launches do elsewhere comes to light after
+        it. None as the limit: nothing blocks the launches.
+        """
+        self.synchronize()
+        self._flag[0] = 0
+        for place in self._each():
+            if limit_ns is not None:
+                occupy = (np.uint64(self._flag_memory.ptr), np.uint64(limit_ns))
+                place.hold((place.filling,), (_FILLING_THREADS,), occupy)
+        for place in self._each():
+            place.reached.record(place.stream)
+            place.starts[0].record(place.stream)
+        try:
+            for _ in range(count):
+                launch()
+            waited = limit_ns is not None and any(place.reached.done for place in self._places)
+            for place in self._each():
+                place.stops[0].record(place.stream)
+        finally:
+            self._flag[0] = 1
+        for place in self._places:
+            place.stops[0].synchronize()
+        finished = time.perf_counter()
+        self.synchronize()
+        tail_us = (time.perf_counter() - finished) * 1e6
+        event_ms = max(cupy.cuda.get_elapsed_time(place.starts[0], place.stops[0]) for place in self._places)
+        return Trial(waited, event_ms * 1e3 / count, tail_us / count)
+
+    def leaves_work(self, launch: Callable[[], None], count: int) -> bool | None:
+        """Whether CUPTI records work that ends after the stream is done with all it was given.
+
+        None where it does not record when that is: without CUPTI, and of several GPUs, whose streams end apart.
+        """
+        if len(self._places) > 1:
+            return None
+
+        def launches() -> list[float]:
+            for _ in range(count):
+                launch()
+            self._places[0].stamp(0)
+            self.synchronize()
+            return []
+
+        found = recorded(launches)
+        done_ns = [each.start_ns for each in found[1] if each.name == STAMP] if found else []
+        if found is None or not done_ns:
+            return None
+        return any(each.end_ns > done_ns[-1] for each in found[1] if each.name != STAMP)
+
+    def clock_mhz(self) -> float | None:
+        """The SM clock over one flush, of several GPUs the lowest; None where it could not be read."""
+        self._flush_all(0)
+        for place in self._each():
+            place.stamp(1)
+        stamps = [cupy.asnumpy(place.stamps[:2]) for place in self._each()]
+        return min((sm_clock_mhz(*each) for each in stamps), key=lambda clock: clock or 0.0)
+
+
+def sm_clock_mhz(before: Stamp, after: Stamp) -> float | None:
+    """The clock between two stamps (cycles, nanoseconds, multiprocessor).
+
+    None when they come from different multiprocessors, whose cycle counters do not compare, or no time passed.
+    """
+    nanoseconds = int(after[1]) - int(before[1])
+    if before[2] != after[2] or nanoseconds <= 0:
+        return None
+    return (int(after[0]) - int(before[0])) / nanoseconds * 1e3
+
+
+_BUFFER_BYTES = 1 << 20
+
+
+@cache
+def _installed() -> Any:
+    """CUPTI; None where it is not installed."""
+    if importlib.util.find_spec("cupti") is None:
+        return None
+    try:
+        return importlib.import_module("cupti.cupti")
+    except Exception:  # its library is missing
+        return None
+
+
+def _cupti() -> Any:
+    """CUPTI with our callbacks, which a profiler of a framework may have replaced; None where it does not take them."""
+    cupti = _installed()
+    try:
+        if cupti is not None:
+            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _completed.extend)
+    except Exception:  # another tool holds CUPTI: there is no second clock
+        return None
+    return cupti
+
+
+_completed: list[Any] = []
+
+
+def recorded(run: Callable[[], Sequence[float]]) -> tuple[Sequence[float], list[Activity]] | None:
+    """The result of a batch and CUPTI's records of the work during it; None without cupti-python."""
+    cupti = _cupti()
+    if cupti is None:
+        return None
+    kinds = (cupti.ActivityKind.CONCURRENT_KERNEL, cupti.ActivityKind.MEMCPY, cupti.ActivityKind.MEMSET)
+    _completed.clear()
+    try:
+        for kind in kinds:
+            cupti.activity_enable(kind)
+        times_us = run()
+        cupti.activity_flush_all(1)
+    finally:
+        for kind in kinds:
+            cupti.activity_disable(kind)
+    # A framework's profiler may have enabled other kinds, such as events, and these twice, for the rest of the process.
+    work = (each for each in _completed if each.kind in kinds)
+    found = (Activity(getattr(each, "name", None) or "", each.start, each.end, each.stream_id) for each in work)
+    return times_us, list(dict.fromkeys(found))

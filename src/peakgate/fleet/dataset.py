@@ -1,0 +1,219 @@
+"""The results of fleets as one table: one row per GPU, pass and case, kept as Parquet.
+
+``DATASET_COLUMNS`` lists every column with its dtype. A fact of the GPU or of its gate repeats in each of its rows; a
+GPU that was not measured has one row without a case. Run files are read once and written batch by batch, so that ten
+thousand of them are never in memory together; reports read back the columns that they need (``REPORT_COLUMNS``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import open_output, unwritable
+from peakgate.base.records import Finite, short
+from peakgate.base.text import encodable
+from peakgate.fleet.place import GpuPlace
+from peakgate.fleet.store import Store
+from peakgate.runfile.saved import UNUSABLE, CaseResult, Unmeasured, load_run
+
+DATASET_FILE = "fleet.parquet"
+NOT_MEASURED = {"outcome": "lost", "reason": "not measured; --resume continues"}
+TEXT, NUMBER, FLAG = "category", "float64", "boolean"
+
+DATASET_GPU_COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("uuid", "serial", "node", "rack", "name", "slug", "driver", "vbios", "pci_bus_id"), TEXT),
+    "ecc": FLAG,
+    **dict.fromkeys(("ecc_corrected", "ecc_uncorrected"), NUMBER),
+    **dict.fromkeys(("remapped_rows_corrected", "remapped_rows_uncorrected"), NUMBER),
+    **dict.fromkeys(("pcie_generation", "pcie_lanes", "power_limit_w"), NUMBER),
+}
+GATE_COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("fleet", "mode", "started", "outcome", "reason"), TEXT),
+    "exit_code": NUMBER,
+    "emulated": FLAG,
+    **dict.fromkeys(("workers_lost", "wall_s", "temperature_before_c", "temperature_after_c"), NUMBER),
+    **dict.fromkeys(("power_before_w", "power_after_w"), NUMBER),
+}
+OF_GATE = ("mode", "started", "outcome", "reason", "exit_code", "workers_lost", "wall_s")
+
+DATASET_CASE_COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("case", "family", "bound", "verdict"), TEXT),
+    **dict.fromkeys(("time_us", "sampling_error", "gbs", "tflops", "peak_fraction", "floor", "sm_clock_mhz"), NUMBER),
+    "fingerprint": TEXT,
+}
+DATASET_COLUMNS: Mapping[str, str] = {**DATASET_GPU_COLUMNS, **GATE_COLUMNS, **DATASET_CASE_COLUMNS}
+REPORT_COLUMNS = (
+    *("uuid", "node", "rack", "slug", "driver", "vbios", "fleet", "mode", "started", "outcome", "reason", "exit_code"),
+    *("emulated", "workers_lost", "wall_s", "temperature_after_c"),
+    *("case", "bound", "verdict", "time_us", "peak_fraction", "fingerprint"),
+)
+"""The columns that reports use."""
+
+COLUMN_TYPES = {TEXT: str | None, NUMBER: Finite | None, FLAG: bool | None}
+ABOUT_COLUMNS = {**DATASET_GPU_COLUMNS, **GATE_COLUMNS}
+AboutGate = msgspec.defstruct("AboutGate", [(name, COLUMN_TYPES[kind], None) for name, kind in ABOUT_COLUMNS.items()])
+ARROW = {TEXT: pa.dictionary(pa.int32(), pa.string()), NUMBER: pa.float64(), FLAG: pa.bool_()}
+DATASET_SCHEMA = pa.schema([(name, ARROW[kind]) for name, kind in DATASET_COLUMNS.items()])
+GATES_OF_A_BATCH = 256
+MeasuredCase = CaseResult | Unmeasured
+
+
+def gather(store: Store) -> pd.DataFrame:
+    """Everything that a fleet has measured so far, as its Parquet file has it afterwards; a GPU without a gate is lost.
+
+    A gate that the store has in that file already (``store.gathered``) is not read again.
+    """
+    plan, places = store.read()
+    path, gates = store.folder / DATASET_FILE, store.gates()
+    missing = places.keys() - {gate["uuid"] for gate in gates}
+    lost = [{"uuid": uuid, "mode": plan.mode, **NOT_MEASURED} for uuid in sorted(missing)]
+    new = [gate for gate in gates if _name(gate) not in store.gathered]
+    _stream(path, _batches(store, places, [*new, *lost]), keep=bool(store.gathered))
+    # A GPU that is lost because it has no gate yet may have one when the store is gathered again.
+    store.gathered = set() if lost else {_name(gate) for gate in gates}
+    return read(path, REPORT_COLUMNS)
+
+
+def _name(gate: Mapping[str, Any]) -> str:
+    return f"{gate['uuid']}-{gate['mode']}"
+
+
+def _batches(store: Store, places: Mapping[str, GpuPlace], gates: Sequence[Mapping[str, Any]]) -> Iterator[pa.Table]:
+    """The rows of gates, some hundred gates at a time."""
+    for start in range(0, len(gates), GATES_OF_A_BATCH):
+        some = gates[start : start + GATES_OF_A_BATCH]
+        yield _table([_about(store, places, gate) for gate in some], [_cases(store, gate) for gate in some])
+
+
+def _table(abouts: Sequence[Mapping[str, Any]], cases: Sequence[Sequence[MeasuredCase]]) -> pa.Table:
+    """The rows of some gates: facts of each, repeated for each of its cases; one row where it has none."""
+    repeated = np.repeat(np.arange(len(abouts)), [max(len(found), 1) for found in cases])
+    flat = [case for found in cases for case in (found or (None,))]
+    columns = [
+        pa.array([about.get(name) for about in abouts], DATASET_SCHEMA.field(name).type).take(pa.array(repeated))
+        for name in ABOUT_COLUMNS
+    ]
+    for name, kind in DATASET_CASE_COLUMNS.items():
+        values = [getattr(case, name, None) for case in flat]
+        if kind == TEXT:
+            values = [value and _encodable(str(value)) for value in values]
+        columns.append(pa.array(values, DATASET_SCHEMA.field(name).type))
+    return pa.Table.from_arrays(columns, schema=DATASET_SCHEMA)
+
+
+_encodable = cache(encodable)  # names of cases repeat on every GPU
+
+
+def _stream(path: Path, batches: Iterable[pa.Table], *, keep: bool = False) -> None:
+    """Write a table as Parquet, whole or not at all; ``keep`` what the file has, in front of it."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with (
+            open_output(scratch, "wb") as stream,
+            parquet.ParquetWriter(stream, DATASET_SCHEMA, compression="zstd") as file,
+        ):
+            if keep:
+                old = parquet.ParquetFile(path)
+                for at in range(old.num_row_groups):
+                    file.write_table(old.read_row_group(at).cast(DATASET_SCHEMA))
+            for batch in batches:
+                file.write_table(batch)
+        with scratch.open("rb") as written:
+            os.fsync(written.fileno())
+        scratch.replace(path)
+    except OSError as error:
+        raise unwritable(path, error) from None
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows as the documented table; what a row lacks is missing."""
+    return pd.DataFrame.from_records(list(rows), columns=list(DATASET_COLUMNS)).astype(dict(DATASET_COLUMNS))
+
+
+def of_gpus(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of real GPUs, without the emulator's."""
+    return table[~table["emulated"].fillna(value=False).to_numpy(bool)]
+
+
+def log_times(table: pd.DataFrame) -> pd.DataFrame:
+    """The log of the times in microseconds, a row per uuid and a column per case; missing where there is no figure."""
+    usable = table[table["time_us"].gt(0) & ~table["verdict"].isin([each.value for each in UNUSABLE])]
+    uuids, cases = (usable[name].astype("category").cat.remove_unused_categories() for name in ("uuid", "case"))
+    times = np.full((len(uuids.cat.categories), len(cases.cat.categories)), np.nan)
+    times[uuids.cat.codes, cases.cat.codes] = np.log(usable["time_us"].to_numpy())
+    return pd.DataFrame(times, index=uuids.cat.categories.astype(str), columns=cases.cat.categories.astype(str))
+
+
+def groups(table: pd.DataFrame) -> pd.Series:
+    """The group of each case, by its limit: ``memory``, ``compute`` or ``link``; missing where no peak is claimed."""
+    return facts_by(table, "case", "bound")
+
+
+def facts_by(table: pd.DataFrame, key: str, column: str) -> pd.Series:
+    """The first value of a column of each ``uuid`` or each ``case`` (the key)."""
+    known = table.dropna(subset=[key]).drop_duplicates(key)
+    return pd.Series(known[column].astype(object).to_numpy(), index=known[key].astype(str))
+
+
+def write(table: pd.DataFrame, path: Path) -> None:
+    """Write the table as Parquet, whole or not at all."""
+    _stream(path, [pa.Table.from_pandas(table[list(DATASET_COLUMNS)], DATASET_SCHEMA, preserve_index=False)])
+
+
+def read(path: Path, columns: Sequence[str] = tuple(DATASET_COLUMNS)) -> pd.DataFrame:
+    """A table that was written; a PeakgateError if the file is not one."""
+    kinds = {name: DATASET_COLUMNS[name] for name in columns}
+    texts = [name for name, kind in kinds.items() if kind == TEXT]
+    try:
+        arrow = parquet.read_table(path, columns=list(columns), read_dictionary=texts)
+        return pd.DataFrame(arrow.to_pandas(split_blocks=True, self_destruct=True)[list(columns)]).astype(kinds)
+    except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise PeakgateError(f"{path}: no data set of a fleet ({reason}); name a {DATASET_FILE}", Code.NO_RUN) from None
+
+
+def _about(store: Store, places: Mapping[str, GpuPlace], gate: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a gate and of its GPU, checked."""
+    if gate["uuid"] not in places:
+        raise PeakgateError(
+            f"{store.folder}: has a gate of {short(gate['uuid'])}, which its plan has not; delete it", Code.NO_RUN
+        )
+    where = places[gate["uuid"]]
+    before, after = gate.get("before") or {}, gate.get("after") or {}
+    facts = {**where.facts, **{name: value for name, value in before.items() if value is not None}}
+    about = {name: facts.get(name) for name in DATASET_GPU_COLUMNS}
+    if where.emulated:
+        about |= {"name": "emulator", "slug": "cpu-emulator"}
+    about |= {"uuid": where.uuid, "node": where.node, "rack": where.rack, "emulated": where.emulated}
+    about |= {name: gate.get(name) for name in OF_GATE} | {"fleet": store.name}
+    for when, seen in (("before", before), ("after", after)):
+        about |= {f"temperature_{when}_c": seen.get("temperature_c"), f"power_{when}_w": seen.get("power_w")}
+    about = {name: encodable(value) if isinstance(value, str) else value for name, value in about.items()}
+    try:
+        msgspec.convert(about, AboutGate)
+    except msgspec.ValidationError as error:
+        raise PeakgateError(
+            f"{store.folder}: a gate or a place is damaged: {error}; measure again", Code.NO_RUN
+        ) from None
+    return about
+
+
+def _cases(store: Store, gate: Mapping[str, Any]) -> list[MeasuredCase]:
+    if gate["outcome"] != "measured":
+        return []
+    run = load_run(store.run_file(gate["uuid"], gate["mode"]))
+    found: dict[str, MeasuredCase] = {**run.unmeasured, **run.cases}
+    return list(found.values())

@@ -1,0 +1,261 @@
+"""One tier spread over GPUs: which GPU measures which case, and the whole judged as one run.
+
+Every GPU has a share of about the same expected time, and measures some common cases. A case is judged by the GPU that
+measured it; the common cases show whether it matters which one that was. Where GPUs differ in them by more than
+``EQUAL_WITHIN`` the tier is not decided. The emulator has no speed.
+
+``python -m peakgate.fleet.shard TIER SCALE`` prints the cases of the project at hand as JSON: per case its id,
+the peak that binds it (null for a benchmark test), and the least time it can take. Families and tests of the project
+are imported in that process, not in the command that spreads them over GPUs.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pandas as pd
+from msgspec import Struct, structs
+
+from peakgate.base import records
+from peakgate.base.config import Project
+from peakgate.base.errors import Code, PeakgateError, refused
+from peakgate.base.processes import Asked, own_module
+from peakgate.base.text import counted
+from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode
+from peakgate.fleet import dataset
+from peakgate.fleet.store import SHARD, Shares
+from peakgate.judge.peaks import Peaks
+from peakgate.runfile.saved import Run, load_run, run_files
+from peakgate.spec.case import Case, Scale, Tier
+
+COMMON, COMMON_SHARE = 24, 0.1
+"""About so many cases are measured on every GPU, of a small tier this share."""
+
+FEWEST_COMMON = 4
+"""Of each group, where it has as many."""
+
+LONGEST_COMMON_S = 0.2
+"""A case that takes longer is not measured on every GPU where there are enough others."""
+
+TIER_LISTING_LIMIT_S = 300.0
+TENSOR_TFLOPS = {"tf32": 535.0, "bf16": 1070.0, "fp16": 1070.0, "fp8": 2140.0, "int8": 2140.0}
+PEAKS = Peaks(4800.0, 67.0, "about an H200's", link_gbs=64.0, tensor_tflops=TENSOR_TFLOPS)
+"""They only weigh cases."""
+
+FRACTION = 0.3
+"""Of the peak a kernel that was never measured is taken to reach."""
+
+CASE_S, LAUNCHES = 0.035, 16
+"""The time of a case beside its launches, in seconds, and how many of those it needs: from full tiers of an H200."""
+
+EQUAL_WITHIN = 0.03
+"""The slowest and the fastest GPU may be so far apart in the median over a group's common cases: as far as unchanged
+code is from one H200 to another (``compare.noise``)."""
+
+FEWEST_COMMON_CASES = 3
+"""A group with fewer common cases that every GPU measured is not compared."""
+
+
+def split(cases: pd.DataFrame, uuids: Sequence[str]) -> Shares:
+    """Shares of about the same expected time (``expected``): the longest case first, each to the GPU with the least."""
+    common = _common(cases)
+    left = cases[~cases["case"].isin(common)].sort_values(["seconds", "case"], ascending=[False, True])
+    own: dict[str, list[str]] = {uuid: [] for uuid in uuids}
+    loads = [(0.0, at) for at in range(len(uuids))]
+    for case, case_s in zip(left["case"], left["seconds"], strict=True):
+        seconds, at = heapq.heappop(loads)
+        own[uuids[at]].append(case)
+        heapq.heappush(loads, (seconds + case_s, at))
+    return Shares(common, {uuid: tuple(chosen) for uuid, chosen in own.items()})
+
+
+def _common(cases: pd.DataFrame) -> tuple[str, ...]:
+    """Cases of every group (memory, compute, link), evenly over the names of its cheaper ones."""
+    wanted = min(COMMON, round(COMMON_SHARE * len(cases)))
+    chosen: list[str] = []
+    for _, members in cases.groupby(cases["bound"].fillna("None")):
+        cheap = members[members["seconds"] <= LONGEST_COMMON_S].sort_values("case")
+        names = (members if cheap.empty else cheap)["case"].to_list()
+        count = min(max(FEWEST_COMMON, round(wanted * len(members) / len(cases))), len(names))
+        chosen += [names[(2 * place + 1) * len(names) // (2 * count)] for place in range(count)]
+    return tuple(chosen)
+
+
+def listed(project: Project, tier: str, scale: Scale) -> pd.DataFrame:
+    """The cases of a tier as ``main`` prints them, a row each; a PeakgateError where they cannot be listed."""
+    with Asked(own_module(__name__, tier, scale.value), TIER_LISTING_LIMIT_S, cwd=project.root) as asked:
+        done = asked.finish()
+    if done.problem:
+        raise PeakgateError(f"{project.root}: its cases cannot be listed: {done.problem}", Code.FAMILY)
+    cases = records.decode(done.output, list[ListedCase], Path("its list of cases"), "see its families")
+    if not cases:
+        raise PeakgateError(f"{project.root}: no case in the tier {tier}; nothing to spread over GPUs", Code.SELECTION)
+    return pd.DataFrame(map(structs.asdict, cases))
+
+
+def expected(cases: pd.DataFrame, project: Project, tier: str, slug: str | None) -> pd.DataFrame:
+    """The same with the ``seconds`` that each should take, by the newest whole run of the tier on this GPU model.
+
+    A case that the run lacks is taken to reach a fraction of an H200's peak.
+    """
+    run = _newest(project, tier, slug)
+    time_us = cases["case"].map(run.times_us if run else {}).fillna(cases["time_us"])
+    return cases.assign(seconds=CASE_S + LAUNCHES * time_us / 1e6)
+
+
+def _newest(project: Project, tier: str, slug: str | None) -> Run | None:
+    """The newest whole run of a tier on a GPU model, saved or kept."""
+    if slug is None:
+        return None
+    files = [*run_files(project.runs / slug), *run_files(project.baselines / slug / "runs")]
+    for file in sorted(files, key=lambda path: path.name, reverse=True):
+        with suppress(PeakgateError):
+            found = load_run(file)
+            if found.whole and found.tier == tier:
+                return found
+    return None
+
+
+class ListedCase(Struct):
+    """A case as ``main`` prints it."""
+
+    case: str
+    bound: str | None = None
+    time_us: float = 0.0
+
+
+def _listed(case: Case) -> ListedCase:
+    least = PEAKS.least_time_us(case) if case.work.claimed else None
+    time_us, bound = (0.0, None) if least is None else least
+    return ListedCase(case.id, bound, time_us / FRACTION)
+
+
+@dataclass(frozen=True, slots=True)
+class Sharded:
+    """A sharded tier judged.
+
+    ``cases`` has a row per case: ``uuids`` that measured it, ``common``, ``verdict`` (the worst of theirs; missing
+    where no GPU measured it), ``time_us`` (median of theirs) and ``peak_fraction``. ``gpus`` has a row per uuid:
+    ``node``, ``outcome``, ``reason``, ``exit_code``, ``wall_s``, ``cases``, and in percent how far it is from the
+    median GPU in each group of common cases. ``apart`` is by group how far the slowest is from the fastest, in
+    percent. ``problems`` are why the tier is not decided; empty where it was measured whole, on equal GPUs.
+    """
+
+    fleet: str
+    cases: pd.DataFrame
+    gpus: pd.DataFrame
+    apart: Mapping[str, float]
+    problems: tuple[str, ...]
+
+    @property
+    def failing(self) -> pd.DataFrame:
+        """The cases that fail or could not be decided, worst first."""
+        words = [each.value for each in (*sorted(REGRESSIONS), *sorted(UNDECIDED))]
+        bad = self.cases[self.cases["verdict"].isin(words)]
+        return bad.sort_values("verdict", key=lambda column: column.map(words.index), kind="stable")
+
+    @property
+    def exit_code(self) -> ExitCode:
+        codes = set(self.gpus["exit_code"])
+        if ExitCode.REGRESSION in codes or self.cases["verdict"].isin([each.value for each in REGRESSIONS]).any():
+            return ExitCode.REGRESSION
+        return ExitCode.OK if codes == {ExitCode.OK} and not self.problems else ExitCode.UNDECIDED
+
+
+def judge(table: pd.DataFrame, shares: Shares) -> Sharded:
+    """Judge the ``shard`` pass of a fleet: ``table`` as ``DATASET_COLUMNS``."""
+    mine = table[table["mode"] == SHARD]
+    rows = mine[mine["case"].notna()]
+    real = dataset.of_gpus(rows)
+    deviations, groups = _deviations(real[real["case"].isin(shares.common)])
+    effects = deviations.T.groupby(groups).median().T
+    apart = {str(name): 100 * float(np.expm1(column.max() - column.min())) for name, column in effects.items()}
+    gpus, cases = _gpus(shares, mine).join(100 * effects.map(math.expm1)), _cases(shares, rows)
+    gone = gpus[gpus["outcome"] != "measured"]
+    problems = [f"{uuid}: {row['outcome']}: {row['reason']}" for uuid, row in gone.iterrows()]
+    if len(missing := cases.index[cases["verdict"].isna()]):
+        left = f"{len(missing)} of {counted(len(cases), 'case')} not measured, {missing[0]} the first"
+        problems.append(f"{left}; --resume measures them")
+    if real["uuid"].nunique() > 1:
+        problems += _unequal(apart, groups, real)
+    fleet = str(table["fleet"].iloc[0]) if len(table) else ""
+    return Sharded(fleet, cases, gpus, apart, tuple(problems))
+
+
+def _deviations(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.Series]:
+    """Log times of the common cases that every GPU measured beside their medians, and the group of each."""
+    log_us = dataset.log_times(rows).dropna(axis="columns") if len(rows) else pd.DataFrame()
+    groups = dataset.groups(rows).reindex(log_us.columns).fillna("no peak").astype(str)
+    return log_us - log_us.median(), groups
+
+
+def _gpus(shares: Shares, rows: pd.DataFrame) -> pd.DataFrame:
+    """A row per GPU that has a share; one that is not in the table was not measured."""
+    names = ["node", "outcome", "reason", "exit_code", "wall_s"]
+    known = rows.assign(uuid=rows["uuid"].astype(str)).drop_duplicates("uuid").set_index("uuid")[names].astype(object)
+    known["exit_code"] = known["exit_code"].astype("Int64").astype(object)
+    known["cases"] = rows.groupby(rows["uuid"].astype(str))["case"].count()
+    found = known.reindex(pd.Index(list(shares.own), name="uuid"))
+    return found.fillna({**dataset.NOT_MEASURED, "cases": 0}).astype({"cases": int})
+
+
+def _cases(shares: Shares, rows: pd.DataFrame) -> pd.DataFrame:
+    worst = {each.value: rank for rank, each in enumerate((*sorted(UNDECIDED), *sorted(REGRESSIONS)), 1)}
+    verdicts = rows["verdict"].astype(object)
+    ordered = rows.assign(verdict=verdicts, rank=verdicts.map(worst).fillna(0)).sort_values("rank", kind="stable")
+    by_case = ordered.groupby(ordered["case"].astype(str))
+    found = by_case.agg(
+        uuids=("uuid", lambda uuids: ", ".join(sorted(uuids))),
+        verdict=("verdict", "last"),
+        time_us=("time_us", "median"),
+        peak_fraction=("peak_fraction", "median"),
+    ).reindex(pd.Index(shares.cases, name="case"))
+    return found.assign(common=found.index.isin(shares.common))
+
+
+def _unequal(apart: Mapping[str, float], groups: pd.Series, rows: pd.DataFrame) -> list[str]:
+    """The reasons not to take the GPUs as one."""
+    limit = 100 * EQUAL_WITHIN
+    found = [
+        f"the GPUs are not equal: up to {percent:.1f} % apart in the common cases of {name}, at most {limit:.0f} %"
+        for name, percent in apart.items()
+        if percent > limit
+    ]
+    counts = groups.value_counts()
+    measured = {str(bound) for bound in rows["bound"].dropna()}
+    unknown = sorted(name for name in measured if counts.get(name, 0) < FEWEST_COMMON_CASES)
+    if unknown or not apart:
+        found.append(f"too few common cases to show that the GPUs are equal: {', '.join(unknown) or 'no figure'}")
+    kinds = rows.drop_duplicates("uuid")[["slug", "driver"]].astype(str).drop_duplicates()
+    if len(kinds) > 1:
+        found.append(f"the GPUs are of {len(kinds)} models and drivers: {'; '.join(map(', '.join, kinds.to_numpy()))}")
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the cases; exit 2 on bad input."""
+    from peakgate.base import config  # noqa: PLC0415  (the command that spreads them does without)
+    from peakgate.run import benchmark_tests  # noqa: PLC0415
+    from peakgate.spec import catalogue  # noqa: PLC0415  (the command that spreads them does without)
+
+    tier, scale = Tier(arguments[0]), Scale(arguments[1])
+    try:
+        project = config.required()
+        cases = catalogue.cases(scale, tier)
+        tests = benchmark_tests.collected(project, {case.id for case in cases})
+    except PeakgateError as error:
+        return refused(error)
+    sys.stdout.write(msgspec.json.encode([*map(_listed, cases), *map(ListedCase, tests)]).decode())
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

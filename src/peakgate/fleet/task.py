@@ -1,0 +1,261 @@
+"""The part of a fleet that runs on Dask workers: a worker offers its GPUs, a task is one gate on one GPU.
+
+The gate is a subprocess, so that a fault or a full memory costs it alone. Everything of a gate is in a folder of its
+own on the node: a task that runs again, after its worker or the scheduler was lost, finds the finished result there, or
+the journal of finished cases, with which ``bench`` continues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import fcntl
+import gzip
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import distributed
+
+from peakgate.base import records
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import CACHE_VARIABLE, CUPY_VARIABLE, remove_tree, write_whole
+from peakgate.base.processes import end_group, end_of, last_words, own_module
+from peakgate.base.verdict import ExitCode
+from peakgate.compare.floors.keep import trimmed
+from peakgate.fleet import archive, place
+from peakgate.fleet.place import Worker
+from peakgate.fleet.store import FleetPlan
+from peakgate.run import journal
+from peakgate.run.run_file import VERDICT_FILE
+
+CASE_MARK = f'"{journal.CASE}": '.encode()
+"""Occurs in the journal's record of a finished case."""
+
+GATE_POLL_S = 0.1
+FRESH_S = 10.0
+"""The facts of a GPU that are no older are its state before a gate."""
+
+SETTLE_S = 30.0
+"""A gate that was killed holds its GPU a little longer: so long another process on it may take to go."""
+
+LAST_WORDS = 2000
+RESULT = "result.json"
+CLOSING = frozenset({"closing", "closing_gracefully", "closed", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One gate of a fleet: which GPU and which of the store's passes.
+
+    ``work`` is a folder on the node, ``~`` for the worker's home; ``cases`` a share of the tier, empty for all of it.
+    """
+
+    plan: FleetPlan
+    uuid: str
+    mode: str
+    emulated: bool
+    work: str
+    wait_s: float
+    cases: tuple[str, ...] = ()
+
+    @property
+    def gate(self) -> str:
+        return f"{self.uuid}-{self.mode}"
+
+
+_seen: dict[str, tuple[float, Mapping[str, Any]]] = {}
+"""By uuid the facts of each GPU of this worker when it was asked last, and when that was."""
+
+
+def has_archive(work: str, digest: str) -> bool:
+    """Whether this worker's node has the archive unpacked."""
+    return archive.unpacked(_work(work) / "projects", digest) is not None
+
+
+async def offer(
+    work: str,
+    digest: str,
+    data: bytes | None,
+    harness: str,
+    inventory: Mapping[str, Any] | None,
+    *,
+    dask_worker: distributed.Worker,
+) -> Worker:
+    """Unpack the archive on this worker's node, where it is given, and offer Dask the worker's GPUs.
+
+    ``inventory`` is the worker's where it is known. Runs on the worker's event loop, which goes on meanwhile.
+    """
+    await asyncio.to_thread(archive.unpacked, _work(work) / "projects", digest, data)
+    answered = await asyncio.to_thread(place.answer, dask_worker.state.nthreads, harness, inventory)
+    _seen.update({str(facts["uuid"]): (time.monotonic(), facts) for facts in answered.gpus})
+    if answered.resources:
+        await dask_worker.set_resources(**answered.resources)
+    return answered
+
+
+def gate(job: Job) -> dict[str, Any]:
+    """Measure; its result is the record that ``Store.add_gate`` keeps. Runs on the worker.
+
+    ``outcome`` is ``measured``, ``unfit``, ``crashed`` (no run file) or ``refused`` (bad input); ``run`` the run file
+    without samples, compressed. Where the worker is closing Dask moves the gate to another one.
+    """
+    folder = _work(job.work) / "gates" / job.plan.fleet / job.gate
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "task.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a task that the scheduler believes lost may still be at work
+        finished = folder / RESULT
+        if finished.is_file():
+            return records.read(finished, dict[str, Any], "delete it: its gate runs again")
+        result = _measure(job, folder)
+        write_whole(finished, json.dumps(result))
+        _remove_older(folder)
+    return result
+
+
+def _measure(job: Job, folder: Path) -> dict[str, Any]:
+    plan = job.plan
+    project = archive.unpacked(_work(job.work) / "projects", plan.digest)
+    if project is None:
+        raise PeakgateError(
+            f"archive {plan.digest[:12]}: not on this node; start the fleet again with --resume", Code.UPSTREAM
+        )
+    begun, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
+    before = {} if job.emulated else _settled_facts(job)
+    phases = {"before": time.monotonic() - begun}
+    common: dict[str, Any] = {"uuid": job.uuid, "mode": job.mode, "started": started, "before": before}
+    if before.get("unfit"):
+        return common | {"outcome": "unfit", "reason": "; ".join(before["unfit"]), "wall_s": 0.0}
+    archive.build(project / plan.inside, folder / "build.log")
+    phases["build"] = time.monotonic() - begun - sum(phases.values())
+    code = _bench(job, project / plan.inside, folder, phases, resume=_may_resume(job, folder))
+    if code == ExitCode.BAD_INPUT and _may_resume(job, folder):
+        (folder / journal.NAME).unlink()  # of another driver or harness, for example: measured again
+        code = _bench(job, project / plan.inside, folder, phases, resume=False)
+    after = {} if job.emulated else _facts(job.uuid)
+    wall_s = time.monotonic() - begun
+    phases["after"] = wall_s - sum(phases.values())
+    rounded = {name: round(seconds, 3) for name, seconds in phases.items()}
+    common |= {"after": after, "exit_code": code, "wall_s": round(wall_s, 3), "phases": rounded}
+    log = end_of(folder / "log.txt")
+    run, verdict = folder / "run.json", folder / VERDICT_FILE
+    if not (run.is_file() and verdict.is_file()):
+        outcome = "refused" if code in (ExitCode.BAD_INPUT, ExitCode.DEFECT) else "crashed"
+        reason = f"{last_words(log)} (exit code {code})"
+        return common | {"outcome": outcome, "reason": reason, "log": log[-LAST_WORDS:]}
+    document = records.read(run, dict[str, Any], "begin a new fleet")
+    document["commit_info"]["dirty"] = plan.dirty
+    packed = gzip.compress(trimmed(document).encode(), mtime=0)
+    judged = records.read(verdict, dict[str, Any], "begin a new fleet")
+    return common | {
+        "outcome": "measured",
+        "reason": "",
+        "verdicts": judged["verdicts"],
+        "restarts": judged["restarts"],
+        "run": base64.b64encode(packed).decode(),
+    }
+
+
+def _bench(job: Job, project: Path, folder: Path, phases: dict[str, float], *, resume: bool) -> int:
+    """Run ``peakgate bench`` to its end; its exit code.
+
+    To ``phases`` its seconds are added: until the first case is finished, from there to the last, and to its end.
+    """
+    environment = dict(os.environ) | {
+        CACHE_VARIABLE: str(_work(job.work) / "cache"),
+        CUPY_VARIABLE: str(_work(job.work) / "cache" / "cupy"),
+        "GIT_CEILING_DIRECTORIES": str(_work(job.work)),
+    }
+    if not job.emulated:
+        environment["CUDA_VISIBLE_DEVICES"] = job.uuid
+    command = own_module("peakgate", "bench", f"--device={'cpu' if job.emulated else 'gpu:0'}", f"--out={folder}")
+    command += [f"--benchmark-json={folder / 'run.json'}", f"--benchmark-storage={folder / 'storage'}"]
+    if job.cases:
+        listed = folder / "cases.txt"
+        write_whole(listed, "\n".join(job.cases))
+        command.append(f"--cases={listed}")
+    command += [
+        f"--commit={job.plan.commit}",
+        f"--wait={job.wait_s:g}",
+        *(["--resume"] if resume else []),
+        *job.plan.arguments,
+    ]
+    worker = distributed.get_worker()
+    with (folder / "log.txt").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=project,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        read, marks = 0, [time.monotonic()]
+        while process.poll() is None:
+            time.sleep(GATE_POLL_S)
+            lines = _lines(folder / journal.NAME, read)
+            read += len(lines)
+            if CASE_MARK in lines:
+                marks.append(time.monotonic())
+            if worker.status.name in CLOSING:
+                end_group(process)
+                raise distributed.Reschedule
+    first, now = marks[min(1, len(marks) - 1)], time.monotonic()
+    for name, seconds in (("start", first - marks[0]), ("cases", marks[-1] - first), ("end", now - marks[-1])):
+        phases[name] = phases.get(name, 0.0) + seconds
+    return process.returncode
+
+
+def _lines(path: Path, offset: int) -> bytes:
+    """The whole lines of a journal from a byte offset on; nothing where there is no journal."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            found = file.read()
+    except OSError:
+        return b""
+    return found[: found.rfind(b"\n") + 1]
+
+
+def _may_resume(job: Job, folder: Path) -> bool:
+    path = folder / journal.NAME
+    return path.is_file() and path.stat().st_size > 0 and not {"--strict-gate", "--resume"} & set(job.plan.arguments)
+
+
+def _settled_facts(job: Job) -> dict[str, Any]:
+    """The GPU's facts once it is idle, or as they are after the limit."""
+    until = time.monotonic() + SETTLE_S
+    asked_s, facts = _seen.get(job.uuid, (float("-inf"), {}))
+    if time.monotonic() - asked_s > FRESH_S:
+        facts = _facts(job.uuid)
+    while True:
+        others = (facts.get("preflight") or {}).get("other_processes")
+        if not others or time.monotonic() >= until:
+            return dict(facts)
+        time.sleep(1.0)
+        facts = _facts(job.uuid)
+
+
+def _facts(uuid: str) -> dict[str, Any]:
+    found = place.inventory(uuid)
+    mine = [dict(facts) for facts in found["gpus"] if facts["uuid"] == uuid]
+    gone = found["problem"] or "the driver does not offer this GPU any more; see dmesg for an Xid"
+    return mine[0] if mine else {"unfit": [gone]}
+
+
+def _remove_older(folder: Path) -> None:
+    """Remove what earlier fleets left of this gate: their drivers have it."""
+    for other in folder.parent.parent.glob(f"*/{folder.name}"):
+        if other != folder and (other / RESULT).is_file():
+            remove_tree(other)
+
+
+def _work(work: str) -> Path:
+    return Path(work).expanduser()

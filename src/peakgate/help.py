@@ -1,0 +1,108 @@
+"""``peakgate help``: the pages that the wheel brings, whole, by section, or the remedy behind an error's code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from textwrap import dedent
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.options import VerbParser
+from peakgate.base.text import nearest, say
+from peakgate.base.verdict import ExitCode
+
+FOLDERS = ("", "how-to", "reference", "explanation")
+"""Folders of the documentation, in the order in which topics are listed and sections looked for."""
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Print the page, section or code that is named; without one the list of topics."""
+    parser = VerbParser(
+        prog=f"peakgate {verb}",
+        description="Print a page, a section of one by the words of its heading, or what an error's code means.",
+    )
+    parser.add_argument("topic", nargs="*", help="a topic of the list, words of a heading, or a code such as PG203")
+    words = " ".join(parser.parse_args(arguments).topic)
+    if words:
+        _show(text_of(words))
+    else:
+        titles = {name: page(name).partition("\n")[0].removeprefix("# ") for name in topics()}
+        width = max(map(len, titles))
+        say("\n".join(f"{name:<{width}}  {title}" for name, title in titles.items()))
+    return ExitCode.OK
+
+
+def text_of(words: str) -> str:
+    """The Markdown of a topic, of a code, or of the first section whose heading has these words in this order.
+
+    A topic is found in the singular too, before a section of that name.
+    """
+    if code := next((each for each in Code if each == words.strip("[]").upper()), None):
+        rows = (line for line in page("errors").splitlines() if line.startswith(f"| {code} |"))
+        problem, remedy = next(rows).strip("| ").split(" | ")[1:]
+        return f"{code}: {problem}\n\nNext: {remedy}. Messages of all kinds: `peakgate help troubleshooting`.\n"
+    if topic := next((each for each in (words, f"{words}s") if each in topics()), None):
+        return page(topic)
+    wanted = words.lower().replace("-", " ")
+    sections = [section for name in topics() for section in _sections(page(name))]
+    for alike in (str.__eq__, str.__contains__):
+        for heading, text in sections:
+            if alike(heading, wanted):
+                return text
+    known = [*topics(), *(heading for heading, _ in sections)]
+    raise PeakgateError(
+        f"peakgate help {words}: no such topic{nearest(words, known)}; `peakgate help` lists them", Code.OPTION
+    )
+
+
+@cache
+def topics() -> dict[str, Path]:
+    """Each topic with its page, by the file's name; no two pages have one."""
+    package = Path(__file__).parent  # a wheel has the pages in the package, a checkout beside src
+    docs = next(folder / "docs" for folder in (package, package.parents[1]) if (folder / "docs").is_dir())
+    found: dict[str, Path] = {}
+    for folder in FOLDERS:
+        found |= {path.stem: path for path in sorted((docs / folder).glob("*.md"))}
+    found.pop("index")  # of the site
+    return found
+
+
+def page(topic: str) -> str:
+    """A page's Markdown; that of settings has the module that reads them."""
+    text = topics()[topic].read_text(encoding="utf-8")
+    settings = _markdown(import_module("peakgate.base.config").__doc__ or "")
+    return re.sub(r"<!-- generated: (\S+) -->", lambda found: settings if found[1] == "settings" else "", text)
+
+
+def _markdown(docstring: str) -> str:
+    """A module's docstring with its examples and names as Markdown has them."""
+    text = re.sub(r"``([^`]+)``", r"`\1`", docstring)
+    return re.sub(r"\n::\n\n((?: {4}.*\n)+)", lambda found: f"\n```toml\n{dedent(found[1])}```\n", text)
+
+
+def _sections(text: str) -> Iterator[tuple[str, str]]:
+    """Each heading in small letters, with its text up to the next one of its level or above."""
+    lines, code = text.splitlines(), False
+    levels: list[int] = []
+    for line in lines:
+        code ^= line.startswith("```")
+        found = None if code else re.match(r"(#+) ", line)
+        levels.append(len(found[1]) if found else 0)
+    for start, level in enumerate(levels):
+        if level:
+            end = next((at for at in range(start + 1, len(lines)) if 0 < levels[at] <= level), len(lines))
+            yield re.sub(r"[^\w ]", "", lines[start].lower().replace("-", " ")).strip(), "\n".join(lines[start:end])
+
+
+def _show(text: str) -> None:
+    if not sys.stdout.isatty():
+        say(text)
+        return
+    from rich.console import Console  # noqa: PLC0415  (slow, and for terminals alone)
+    from rich.markdown import Markdown  # noqa: PLC0415
+
+    Console().print(Markdown(text))

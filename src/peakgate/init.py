@@ -1,0 +1,155 @@
+"""``peakgate init``: make a repository a project, with examples and, on request, a workflow. Overwrites nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+
+from peakgate.base import config, git
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import read_text, write_whole
+from peakgate.base.options import VerbParser
+from peakgate.base.text import say
+from peakgate.base.verdict import ExitCode
+
+PROJECT_TEMPLATES = Path(__file__).with_name("templates")
+KERNEL = ("scale/family.py", "scale/scale.cu")
+BENCHMARK = "bench_scale.py"
+SETTINGS_TEXT = """[tool.peakgate]
+kernels = "kernels"            # a folder per family
+benchmarks = ["{benchmarks}"]    # pytest files that use the fixture gpu_benchmark
+baselines = "baselines"        # floors and reference runs
+"""
+PINS = {f"requirements/peakgate-{name}.txt": f"requirements-{name}.txt" for name in ("reports", "cuda13")}
+NO_GPU_PINS = {"requirements/peakgate-nvrtc.txt": "requirements-nvrtc.txt"}
+WORKFLOWS = {
+    "github": {
+        ".github/workflows/peakgate.yml": "github.yml",
+        ".github/workflows/peakgate-judge.yml": "github-judge.yml",
+        ".github/workflows/peakgate-no-gpu.yml": "github-no-gpu.yml",
+        ".github/workflows/peakgate-history.yml": "github-history.yml",
+        **PINS,
+        **NO_GPU_PINS,
+    },
+    "gitlab": {"peakgate.gitlab-ci.yml": "gitlab.yml", **PINS},
+}
+"""By option the files that it writes, and the template of each."""
+REMOTE = re.compile(r"[:/](?P<repository>[\w.-]+/[\w.-]+?)(?:\.git)?/?$")
+PINNED = re.compile(r"""git\+[^\s"'`$\\]+@[0-9a-f]{40}|https?://[^\s"'`$\\]+#sha256=[0-9a-f]{64}""")
+"""Requirement that a workflow may install: a commit by its full hash, or a file by its digest."""
+IGNORED = (".peakgate/", ".benchmarks/", ".cache/")
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
+    """Write the missing files, print which, and the next step."""
+    parser = VerbParser(
+        prog="peakgate init",
+        description="Make the working directory a project: [tool.peakgate] in its pyproject.toml, and as examples "
+        "one kernel with its family.py and one benchmark test, where there are none yet. Nothing is overwritten.",
+    )
+    for name, files in WORKFLOWS.items():
+        parser.add_argument(
+            f"--{name}", action="store_true", help=f"also write the gate of a change, and its pins: {', '.join(files)}"
+        )
+    parser.add_argument(
+        "--peakgate",
+        metavar="ADDRESS",
+        help="what the workflow installs: git+URL@COMMIT or URL#sha256=HASH (default: where this one came from)",
+    )
+    options = parser.parse_args(arguments)
+    wanted = [name for name in WORKFLOWS if getattr(options, name)]
+    address = _pinned(options.peakgate) if wanted else ""
+    root = Path.cwd()
+    above = config.find(root)
+    if above is not None and above.root != root:
+        raise PeakgateError(
+            f"{root}: is inside the project {above.root}; run `peakgate init` in a separate repository", Code.PROJECT
+        )
+    written = [*_settings(root, above), *_ignored(root), *_examples(root)]
+    written += [made for name in wanted for made in _workflow(root, WORKFLOWS[name], address)]
+    for path in written:
+        say(f"written: {path}")
+    if "github" in wanted:
+        say("then: peakgate resources --update, and commit baselines/resources.json: the hosted job compares with it")
+    done = "" if written else "nothing to write: this is a project already; "
+    say(f"{done}next: peakgate bench, or peakgate help tutorial")
+    return ExitCode.OK
+
+
+def _settings(root: Path, present: config.Project | None) -> list[str]:
+    if present is not None:
+        return []
+    path = root / config.PYPROJECT
+    before = read_text(path) if path.exists() else ""
+    settings = SETTINGS_TEXT.format(benchmarks="gpu_benchmarks" if (root / "benchmarks").exists() else "benchmarks")
+    write_whole(path, before + ("\n" if before and not before.endswith("\n\n") else "") + settings)
+    return [config.PYPROJECT]
+
+
+def _ignored(root: Path) -> list[str]:
+    path = root / ".gitignore"
+    before = read_text(path) if path.exists() else ""
+    missing = [line for line in IGNORED if line not in before.splitlines()]
+    if not missing:
+        return []
+    write_whole(path, before + ("\n" if before and not before.endswith("\n") else "") + "\n".join(missing) + "\n")
+    return [path.name]
+
+
+def _examples(root: Path) -> list[str]:
+    project = config.current()
+    wanted = {} if project.kernels.exists() else {project.kernels / name: name for name in KERNEL}
+    if project.benchmarks and not project.benchmarks[0].exists():
+        wanted[project.benchmarks[0] / BENCHMARK] = BENCHMARK
+    for path, name in wanted.items():
+        write_whole(path, (PROJECT_TEMPLATES / Path(name).name).read_text(encoding="utf-8"))
+    return [str(path.relative_to(root)) for path in wanted]
+
+
+def _workflow(root: Path, files: Mapping[str, str], address: str) -> list[str]:
+    missing = [path for path in files if not (root / path).exists()]
+    values = {"@PEAKGATE@": address, "@REPOSITORY@": _repository(root), "@BRANCH@": "main"}
+    for path in missing:
+        text = (PROJECT_TEMPLATES / files[path]).read_text(encoding="utf-8")
+        for name, value in values.items():
+            text = text.replace(name, value)
+        write_whole(root / path, text)
+    return missing
+
+
+def _repository(root: Path) -> str:
+    """OWNER/REPOSITORY of the remote origin; these words where it has none."""
+    with suppress(PeakgateError):
+        if found := REMOTE.search(git.ask(root, "remote", "get-url", "origin").decode().strip()):
+            return found["repository"]
+    return "OWNER/REPOSITORY"
+
+
+def _pinned(address: str | None) -> str:
+    """The address a workflow installs from, which must name a commit or a hash."""
+    found = address if address is not None else _origin()
+    if found is None:
+        raise PeakgateError(
+            "--github, --gitlab: this peakgate was not installed from a commit or a hashed file; name what a workflow "
+            "installs: --peakgate git+URL@COMMIT or URL#sha256=HASH",
+            Code.OPTION,
+        )
+    if not PINNED.fullmatch(found):
+        raise PeakgateError(
+            f"--peakgate {found}: expected git+URL@ and 40 hex digits, or URL#sha256= and 64", Code.OPTION
+        )
+    return found
+
+
+def _origin() -> str | None:
+    """Where the installed package came from, as pip recorded it (PEP 610): a commit, a hashed file, or None."""
+    recorded = json.loads(metadata.distribution("peakgate").read_text("direct_url.json") or "{}")
+    address = str(recorded.get("url", ""))
+    if commit := recorded.get("vcs_info", {}).get("commit_id"):
+        return f"git+{address}@{commit}"
+    digest = recorded.get("archive_info", {}).get("hashes", {}).get("sha256")
+    return f"{address}#sha256={digest}" if digest and address.startswith("http") else None

@@ -1,0 +1,1 @@
+"""What needs no timing: ``check`` and ``mutants`` in the emulator, ``resources``, ``sanitize``."""

@@ -1,0 +1,356 @@
+"""One build of a kernel through the checked emulator: each of its problems, in several orders of threads.
+
+Where a family leaves the sizes of its edge-size problems open, more are chosen (``peakgate.spec.edges``) and run in the
+first order alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache, partial
+from itertools import takewhile
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+import peakgate_emulator as emulator
+from peakgate.base import config
+from peakgate.base.emulated import LaunchNotEnded, read_sources
+from peakgate.base.errors import NOT_OF_A_PROJECT, BuildError, Code, PeakgateError, RefusedSize, described, raised_at
+from peakgate.base.processes import exit_raises
+from peakgate.device.cpu import CpuLaunchable, load, not_emulated
+from peakgate.device.expected import ReferenceFault, computed, expected
+from peakgate.device.interface import KernelFault
+from peakgate.inspect.workers import TaskProgress
+from peakgate.judge.correctness import ExpectedOutputs, NothingCompared, WrongElement, check
+from peakgate.measure.patterns import PATTERNS, patterned
+from peakgate.spec import catalogue
+from peakgate.spec.case import Case, RefusedCase, Scale, Sized
+from peakgate.spec.catalogue import kernel_name
+from peakgate.spec.edges import Chosen, chosen, searched
+from peakgate.spec.selection import selector
+from peakgate_emulator import KernelDefect
+from peakgate_emulator.defects import RaceStep
+
+WRONG_RESULT = "wrong result"
+DIED = "died"
+NOT_ENDED = "not ended"
+
+CHOSEN_LIMIT_S = 10.0
+"""Of processor time, for the chosen sizes of one build; what is left out then is reported."""
+
+_ASCENDING, _FIRST_SEED = 0, 2  # the emulator's numbers: 0 ascending, 1 descending, from 2 on seeds of a shuffle
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFinding:
+    """Finding of one launch: the defect in one line with file, line, thread and block, or the first wrong element.
+
+    ``where`` is ``file.cu:12``, None where a result is wrong; ``schedule`` the order of threads it was seen in.
+    ``order`` are the fewest steps of threads that show it, ``values`` the worst element of a wrong result.
+    """
+
+    case: str
+    schedule: int
+    kind: str
+    where: str | None
+    what: str
+    order: tuple[RaceStep, ...] = ()
+    values: WrongElement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildKey:
+    """A build of a stage, so that any process finds it: the records themselves need not be picklable."""
+
+    family: str
+    stage: str
+    defines: tuple[tuple[str, str], ...]
+
+    @property
+    def kernel(self) -> str:
+        return f"{self.family}.{self.stage}"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """Result of checking one build.
+
+    ``skipped`` says why the emulator is not for it, ``broken`` what could not be run, and why. ``sizes`` has the size
+    of each problem that ran, by case id; ``numbers`` is what the family calls a size's numbers. ``refused`` has the
+    chosen sizes that the family does not take, with its reason, ``not_reached`` how many there was no time for.
+    ``unended``: a launch came to its limit of time, and none was begun after it.
+    """
+
+    kernel: str
+    problems: int
+    launches: int = 0
+    findings: tuple[LaunchFinding, ...] = ()
+    skipped: str | None = None
+    broken: str | None = None
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    numbers: str = "size"
+    refused: Mapping[str, str] = field(default_factory=dict)
+    not_reached: int = 0
+    unended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """The problems that a family gives, how to make others, and those that were chosen."""
+
+    given: tuple[Case, ...]
+    sized: Sized | None = None
+    chosen: Chosen = field(default_factory=lambda: Chosen({}, {}))
+
+
+def schedules(count: int) -> tuple[int, ...]:
+    """The first ``count`` orders of threads: ascending, then shuffles with seeds that never change."""
+    return (_ASCENDING, *range(_FIRST_SEED, _FIRST_SEED + count))[:count]
+
+
+def builds(text: str = "", family_file: Path | None = None) -> dict[BuildKey, tuple[Case, ...]]:
+    """The problems of every build of which ``-k text`` selects a small case: of one family file, or of the project.
+
+    Those that a family gives come first, then those that were chosen, whose references may raise RefusedSize. What is
+    not described is left to ``refused``.
+    """
+    every, _ = _builds(text, family_file, config.current().root)
+    return {key: (*build.given, *build.chosen.cases.values()) for key, build in every.items()}
+
+
+def refused(text: str = "", family_file: Path | None = None) -> Sequence[RefusedCase]:
+    """Small problems selected by ``builds`` that the families do not describe."""
+    return _builds(text, family_file, config.current().root)[1]
+
+
+@lru_cache(maxsize=1)
+def _builds(
+    text: str,
+    family_file: Path | None,
+    root: Path,  # noqa: ARG001  (a key)
+) -> tuple[dict[BuildKey, _Build], list[RefusedCase]]:
+    found = catalogue.described_problems(text, family_file)
+    grouped: dict[BuildKey, list[Case]] = {}
+    for case in found.cases:
+        grouped.setdefault(BuildKey(case.family, case.stage.name, case.defines), []).append(case)
+    made: dict[BuildKey, _Build] = {}
+    not_described = list(found.refused)
+    for key, cases in grouped.items():
+        made[key] = _Build(tuple(cases))
+        try:
+            with exit_raises():
+                made[key] = _with_chosen(tuple(cases), catalogue.sized(cases[0], found.families))
+        except NOT_OF_A_PROJECT:
+            raise
+        except BaseException as error:  # the family's own functions, at sizes that it did not choose
+            reason = f"no sizes can be chosen: {_of_family(cases[0], error)}; give it edges"
+            not_described.append(catalogue.refused_as(cases[0], reason))
+    return made, not_described
+
+
+def _of_family(case: Case, error: BaseException) -> str:
+    """An error of a family's function in one line, with its place."""
+    if isinstance(error, PeakgateError):
+        return error.message
+    where = raised_at(error, case.stage.source.parent if case.stage.source else None)
+    return f"{where}: {described(error)}" if where else described(error)
+
+
+def _with_chosen(given: tuple[Case, ...], sized: Sized | None) -> _Build:
+    if sized is None or not_emulated(given[0]):
+        return _Build(given)
+    more, known = chosen(sized), {case.size for case in given}
+    new = {numbers: case for numbers, case in more.cases.items() if case.size not in known}
+    return _Build(given, sized, replace(more, cases=new))
+
+
+def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport]:
+    """A report of each case that is not described, at either scale, and of each kernel that has nothing small to run.
+
+    None of the latter where ``text`` selects among those that have.
+    """
+    selects, measured = selector(text), catalogue.described(Scale.BENCH, file=family_file)
+    missing = [*refused(text, family_file), *(each for each in measured.refused if selects(each.case.id))]
+    reports = {each.case.id: BuildReport(kernel_name(each.case), 0, broken=each.reason) for each in missing}
+    small = catalogue.described(Scale.SMALL, file=family_file)
+    without = [] if text or small.refused else catalogue.without_problems(small.cases, measured.cases)
+    reason = "no small problem: give it small_sizes, or edges"
+    return [*reports.values(), *(BuildReport(name, 0, skipped=reason) for name in without)]
+
+
+def text_at(text: str, family_file: Path | None, kernel: str, place: str) -> str:
+    """The text of ``file.cu:12`` among a kernel's sources, or its reference kernel's; empty where it has no such."""
+    name, _, number = place.rpartition(":")
+    for key, cases in builds(text, family_file).items():
+        if key.kernel != kernel:
+            continue
+        references = [case.reference.stage for case in cases if isinstance(case.reference, Case)]
+        for stage in (cases[0].stage, *references[:1]):
+            for file in read_sources(stage.source, stage.include) if stage.source else ():
+                lines = file.text.splitlines()
+                if file.path.name == name and number.isdigit() and int(number) <= len(lines):
+                    return lines[int(number) - 1].strip()
+    return ""
+
+
+def check_build(
+    text: str,
+    family_file: Path | None,
+    key: BuildKey,
+    orders: Sequence[int],
+    report: TaskProgress,
+    *,
+    nonfinite: bool = False,
+    search_s: float = 0.0,
+) -> BuildReport:
+    """Check a build that ``builds`` lists; a task for a worker. ``search_s``: how long other sizes are tried."""
+    build = _builds(text, family_file, config.current().root)[0][key]
+    found = check_cases(build.given, orders, report, nonfinite=nonfinite)
+    further = partial(_continued, orders=orders[:1], report=report, nonfinite=nonfinite)
+    if not (found.skipped or found.broken or found.findings):
+        found = further(found, patterned(build.given), inf)
+    if build.sized is None or found.skipped or found.broken:
+        return found
+    try:
+        refused = {"x".join(map(str, size)): why for size, why in build.chosen.refused.items()}
+        whole = replace(found, numbers=" x ".join(build.sized.names), refused=refused)
+        whole = further(whole, build.chosen.cases.values(), CHOSEN_LIMIT_S)
+        if search_s:
+            known, ends = {*whole.sizes.values(), *whole.refused}, time.monotonic() + search_s
+            others = (case for case in searched(build.sized, seed=0) if case.size not in known)
+            whole = further(whole, takewhile(lambda _: time.monotonic() < ends, others), inf)
+    except NOT_OF_A_PROJECT:
+        raise
+    except BaseException as error:  # as for the sizes that are chosen
+        return replace(found, broken=f"no sizes can be chosen: {_of_family(build.given[0], error)}")
+    return whole
+
+
+def _continued(
+    before: BuildReport,
+    cases: Iterable[Case],
+    limit_s: float,
+    orders: Sequence[int],
+    report: TaskProgress,
+    *,
+    nonfinite: bool,
+) -> BuildReport:
+    """The report with more problems, as many as the time allows; a size that a reference refuses is no problem."""
+    ends = time.process_time() + limit_s
+    for case in cases:
+        if before.unended:
+            break
+        if time.process_time() > ends:
+            before = replace(before, not_reached=before.not_reached + 1)
+            continue
+        try:
+            more = check_cases([case], orders, report, nonfinite=nonfinite)
+        except RefusedSize as error:
+            before = replace(before, refused={**before.refused, case.size: str(error)})
+            continue
+        before = replace(
+            before,
+            problems=before.problems + more.problems,
+            launches=before.launches + more.launches,
+            findings=before.findings + more.findings,
+            broken=before.broken or more.broken,
+            sizes={**before.sizes, **more.sizes},
+            unended=more.unended,
+        )
+    return before
+
+
+def check_cases(
+    cases: Sequence[Case], orders: Sequence[int], report: TaskProgress, *, nonfinite: bool = False
+) -> BuildReport:
+    """Launch the problems of one build in each order; ``nonfinite`` reports NaNs and infinities that are written."""
+    kernel = kernel_name(cases[0])
+    if reason := not_emulated(cases[0]):
+        return BuildReport(kernel, len(cases), skipped=reason)
+    found: list[LaunchFinding] = []
+    launches = 0
+    broken: str | None = None
+    blank: str | None = None
+    unended = False
+    remembered = cache(load)
+    for case in cases:
+        report(case.id)
+        try:
+            launched = check_case(case, orders, nonfinite=nonfinite, load=remembered)
+        except BuildError as error:
+            return BuildReport(kernel, len(cases), broken=str(error))
+        except MemoryError as error:
+            return BuildReport(
+                kernel, len(cases), broken=f"{case.id}: no room in memory ({error}); check smaller sizes"
+            )
+        except LaunchNotEnded as error:
+            broken, unended = broken or f"{case.id}: {error}", True
+            break  # the others would most likely take as long
+        except PeakgateError as error:
+            patterned_data = case.variant.endswith(PATTERNS) and error.code is Code.REFERENCE
+            if isinstance(error, NothingCompared) or patterned_data:
+                blank = str(error)  # data that the operation cannot bear; another problem must have others
+            else:
+                broken = broken or str(error)
+            continue
+        launches += len(launched)
+        found += [finding for findings in launched for finding in findings]
+    sizes = {case.id: case.size for case in cases}
+    if not launches and not all(case.variant.endswith(PATTERNS) for case in cases):
+        broken = broken or blank
+    return BuildReport(kernel, len(cases), launches, tuple(found), broken=broken, sizes=sizes, unended=unended)
+
+
+def check_case(
+    case: Case,
+    orders: Sequence[int],
+    *,
+    access_budget: int | None = None,
+    nonfinite: bool = False,
+    load: Callable[..., emulator.EmulatedKernel] = load,
+) -> list[list[LaunchFinding]]:
+    """The findings of each launch, up to the first that has any: what it leaves behind may make the next one fail.
+
+    BuildError when the kernel does not compile, PeakgateError when the case is not described so that it can run,
+    LaunchNotEnded when a launch comes to its limit of time.
+    """
+    launchable = CpuLaunchable(case, access_budget, nonfinite=nonfinite, load=load)
+    launched: list[list[LaunchFinding]] = []
+    wanted: ExpectedOutputs | None = None
+    undecided: PeakgateError | None = None
+    try:
+        wanted = expected(np, launchable, CpuLaunchable)
+    except ReferenceFault as fault:
+        return [_findings(case, orders[0], fault.__cause__, "its reference kernel: ")]
+    except PeakgateError as error:
+        undecided = error  # a defect shows without a reference too
+    for order in orders:
+        try:
+            launchable.run(order)
+        except KernelFault as fault:
+            launched.append(_findings(case, order, fault))
+            break
+        result = None if wanted is None else check(np, case, computed(np, launchable), wanted)
+        if result is not None and result.mismatch is not None:
+            said = f"{WRONG_RESULT}: {result.mismatch}"
+            launched.append([LaunchFinding(case.id, order, WRONG_RESULT, None, said, values=result.worst)])
+            break
+        launched.append([])
+    if undecided is not None and not any(launched):
+        raise undecided
+    return launched
+
+
+def _findings(case: Case, order: int, fault: BaseException | None, whose: str = "") -> list[LaunchFinding]:
+    """One finding per defect that the emulator saw."""
+    cause = fault.__cause__ if fault else None
+    if not isinstance(cause, KernelDefect):
+        raise fault or AssertionError("a fault without a cause")
+    return [
+        LaunchFinding(case.id, order, defect.kind.words, defect.location, f"{whose}{defect}", defect.order)
+        for defect in cause.defects
+    ]

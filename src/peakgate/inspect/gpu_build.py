@@ -1,0 +1,114 @@
+"""Each build that is checked, compiled as for a GPU, and its launches held to what CUDA takes; needs no GPU.
+
+The emulator compiles with the host's compiler and runs small sizes: what NVRTC refuses, and what CUDA does not launch
+at the sizes that are measured, show only here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from peakgate.base.errors import BuildError, PeakgateError
+from peakgate.compile.cubin import Cubin, Defines, cubin, installed_nvrtc
+from peakgate.inspect.emulate import BuildKey, BuildReport, LaunchFinding
+from peakgate.judge.occupancy import launch_refusal
+from peakgate.spec import catalogue
+from peakgate.spec.case import Case, Scale, Stage, Tier
+from peakgate.spec.catalogue import kernel_name
+from peakgate.spec.selection import selector
+
+LAUNCH_REFUSED = "launch refused"
+"""The kind of a finding: a launch that CUDA does not take."""
+
+LEAST_CAPABILITY = (9, 0)
+"""Architectures compiled for by default, where a stage requires no newer one."""
+
+Building = Mapping[tuple[Stage, Defines], Future[Cubin]]
+
+
+def missing_nvrtc() -> str | None:
+    """Why nothing can be compiled for a GPU here; None where it can."""
+    try:
+        installed_nvrtc()
+    except PeakgateError as error:
+        return f"not compiled for a GPU: {error}"
+    return None
+
+
+def measured(keys: Collection[BuildKey], text: str, family_file: Path | None) -> list[Case]:
+    """The measured and the small cases of builds that are checked, and of those that ``-k text`` selects."""
+    selects = selector(text)
+    found = [case for scale in Scale for case in catalogue.described(scale, file=family_file).cases]
+    return [
+        case
+        for case in found
+        if case.stage.source is not None
+        and (BuildKey(case.family, case.stage.name, case.defines) in keys or selects(case.id))
+    ]
+
+
+@contextmanager
+def compiled(cases: Sequence[Case], keys: Collection[BuildKey], jobs: int) -> Iterator[Building]:
+    """Compile what is checked or in the gate, and its reference kernels, while the caller does something else.
+
+    Each build is compiled by the path of the GPU device: the same options, cache, processes and limits.
+    """
+    wanted = {
+        (each.stage, each.defines): each
+        for case in cases
+        if case.tier is Tier.GATE or BuildKey(case.family, case.stage.name, case.defines) in keys
+        for each in (case, *([case.reference] if isinstance(case.reference, Case) else []))
+    }
+    pool = ThreadPoolExecutor(max_workers=min(jobs, os.cpu_count() or 1))
+    try:
+        yield {key: pool.submit(cubin, *key, capability_of(case)) for key, case in wanted.items()}
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def reports(cases: Iterable[Case], building: Building) -> list[BuildReport]:
+    """Builds that do not compile and launches that CUDA rejects; waits for pending compilations."""
+    found: dict[str, BuildReport] = {}
+    for case in cases:
+        name, sm = kernel_name(case), case.stage.architecture(capability_of(case))
+        built: Cubin | None = None
+        try:
+            if begun := building.get((case.stage, case.defines)):
+                built = begun.result()
+            if isinstance(case.reference, Case) and (begun := building.get((case.reference.stage, case.defines))):
+                begun.result()
+        except BuildError as error:
+            found.setdefault(name, BuildReport(name, 0, broken=f"does not build for {sm}: {error}"))
+        findings = tuple(
+            LaunchFinding(case.id, 0, LAUNCH_REFUSED, None, f"never launches on {sm}: {why}")
+            for why in refusals(case, built)
+        )
+        if findings:
+            known = found.get(name, BuildReport(name, 0))
+            found[name] = BuildReport(name, 0, findings=(*known.findings, *findings), broken=known.broken)
+    return list(found.values())
+
+
+def refusals(case: Case, built: Cubin | None) -> list[str]:
+    """Why CUDA refuses launches of a case; without machine code by what it takes of any kernel."""
+    found = []
+    for each in case.launches:
+        at = case.stage.kernels.index(each.kernel)
+        compiler = {}
+        if built is not None:
+            resources = (built.resources, *built.further)[at]
+            compiler = {"registers": resources.registers, "static_shared_bytes": resources.static_shared_bytes}
+        bound = None if built is None else built.bounds[at]
+        with suppress(PeakgateError):  # a capability newer than the table: nothing is known of its limits
+            if why := launch_refusal(capability_of(case), each.launch, bound=bound, **compiler):
+                found.append(f"{each.kernel}: {why}" if case.stage.more else why)
+    return found
+
+
+def capability_of(case: Case) -> tuple[int, int]:
+    """The architecture a case is compiled for."""
+    return max(LEAST_CAPABILITY, case.stage.min_capability)

@@ -1,0 +1,184 @@
+"""Runs mutants through the check: each must be caught by some problem of some stage that includes its file."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from peakgate.base import config
+from peakgate.base.emulated import LaunchNotEnded, read_sources, source_text
+from peakgate.base.errors import BuildError, Code, PeakgateError, RefusedSize
+from peakgate.base.files import scratch_folder
+from peakgate.compile.cubin import source_files
+from peakgate.device.cpu import not_emulated
+from peakgate.inspect.emulate import DIED, NOT_ENDED, LaunchFinding, builds, check_case, refused
+from peakgate.inspect.mutants import Mutant, mutants
+from peakgate.inspect.workers import Died, TaskProgress
+from peakgate.judge import waivers
+from peakgate.judge.waivers import SurvivorKey
+from peakgate.spec.case import Case, Stage
+from peakgate_emulator.sources import device_texts
+
+MUTANT_ACCESS_BUDGET = 500_000_000
+"""Memory accesses of a launch before a mutant counts as endless: the largest small problem needs 30 to 100 million of
+them with g++ and 100 to 200 with clang, which keeps more in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class MutantResult:
+    """A mutant and what caught it; None when it survived.
+
+    ``invalid`` is why it is no program, ``undecided`` why neither is known: its run was ended from outside.
+    """
+
+    mutant: Mutant
+    caught_by: LaunchFinding | None = None
+    invalid: str | None = None
+    undecided: str | None = None
+
+    @property
+    def survived(self) -> bool:
+        return self.caught_by is None and self.invalid is None and self.undecided is None
+
+
+def targets(text: str = "") -> tuple[list[Mutant], list[str]]:
+    """The mutants of all files of the stages that ``-k text`` selects; the kernels' files of no stage.
+
+    Host code, and kernels that no such stage launches, are left alone.
+    PeakgateError where a family does not describe its cases: what they would catch is not known.
+    """
+    for each in refused(text):
+        raise PeakgateError.repeated(each.reason)
+    run = _builds_and_sources(text, config.current().root)
+    used = {path for _, sources in run for path in sources}
+    ran: dict[Path, set[str]] = {}
+    for problems, _ in run:
+        for path, device_text in _device_texts(problems[0].stage).items():
+            ran.setdefault(path, set()).add(device_text)
+    files = sorted(path for path in config.current().kernels.rglob("*.cu*") if path.is_file())
+    found = [
+        mutant
+        for path in files
+        if path in used
+        for mutant in mutants(_relative(path), source_text(path))
+        if any(device_text[mutant.start : mutant.stop].strip() for device_text in ran[path])
+    ]
+    return found, [] if text else [_relative(path) for path in files if path not in used]
+
+
+def run_mutant(mutant: Mutant, orders: Sequence[int], report: TaskProgress) -> MutantResult:
+    """Run all builds that include the mutated file, small problems first, up to the first finding; a task.
+
+    PeakgateError when the file has been changed since it was searched for mutants.
+    """
+    own = config.current().kernels
+    original = own / mutant.file
+    text = source_text(original)
+    if mutant not in mutants(mutant.file, text):
+        raise PeakgateError(f"{original} was changed while its mutants ran; run them again", Code.CHANGED)
+    with scratch_folder("mutant") as folder:
+        kernels = folder / own.name
+        shutil.copytree(own, kernels, ignore=shutil.ignore_patterns("*.md", "*.svg", "*.py", "__pycache__"))
+        (kernels / mutant.file).write_text(mutant.applied(text), encoding="utf-8")
+        for problems, sources in _builds_and_sources("", config.current().root):
+            if original not in sources:
+                continue
+            for problem in problems:
+                report(problem.id)
+                try:
+                    launched = check_case(_within(kernels, problem), orders, access_budget=MUTANT_ACCESS_BUDGET)
+                except RefusedSize:
+                    continue
+                except BuildError as error:
+                    return MutantResult(mutant, invalid=str(error))
+                except LaunchNotEnded as error:  # a check would not pass it
+                    found = LaunchFinding(problem.id, orders[0], NOT_ENDED, None, str(error))
+                    return MutantResult(mutant, caught_by=found)
+                for findings in launched:
+                    if findings:
+                        return MutantResult(mutant, caught_by=findings[0])
+    return MutantResult(mutant)
+
+
+def died(mutant: Mutant, how: Died) -> MutantResult:
+    """A mutant that took its process with it, and is caught, or whose process was ended."""
+    if how.ended:
+        return MutantResult(mutant, undecided=f"{how.at}: {how.how}")
+    return MutantResult(mutant, caught_by=LaunchFinding(how.at, 0, DIED, None, how.how))
+
+
+def entry(mutant: Mutant) -> str:
+    """A survivor as an entry of the waivers whose reason is still to be found."""
+    file, line, change, occurrence = mutant.key
+    texts = {"file": file, "line": line, "change": change}
+    lines = [f"{name} = {waivers.quoted(text)}" for name, text in texts.items()]
+    lines += [f"occurrence = {occurrence}"] if occurrence > 1 else []
+    return "\n".join(("[[survivor]]", *lines, 'reason = ""'))
+
+
+def complaints(survived: Iterable[Mutant], caught: Iterable[Mutant], reasons: Mapping[SurvivorKey, str]) -> list[str]:
+    """Mismatches between the listed survivors and all mutants that were run.
+
+    Strict both ways: a survivor that is not listed is wrong, and so is an entry whose mutant is caught or gone.
+    """
+    alive, dead = {mutant.key: mutant for mutant in survived}, {mutant.key: mutant for mutant in caught}
+    said = [f"{mutant}: survives, and no reason is listed" for key, mutant in alive.items() if key not in reasons]
+    for key in reasons:
+        if key in dead:
+            said.append(f"{dead[key]}: listed as a survivor, but it is caught; take it off the list")
+        elif key not in alive:
+            said.append(f"{key[0]}: {key[2]} in `{key[1]}`: listed as a survivor, but there is no such mutant")
+    return said
+
+
+def described(results: Sequence[MutantResult], reasons: Mapping[SurvivorKey, str], wall_s: float) -> dict[str, Any]:
+    """The results as they go into the verdict file."""
+    in_order = sorted(results, key=lambda result: (result.mutant.file, result.mutant.start, result.mutant.change))
+    return {
+        "wall_s": round(wall_s, 1),
+        "mutants": [
+            {
+                "file": result.mutant.file,
+                "line": result.mutant.line,
+                "change": result.mutant.change,
+                "caught_by": result.caught_by and f"{result.caught_by.case}: {result.caught_by.what}",
+                "survives_because": reasons.get(result.mutant.key) if result.survived else None,
+            }
+            for result in in_order
+        ],
+    }
+
+
+@lru_cache(maxsize=1)
+def _builds_and_sources(text: str, root: Path) -> list[tuple[list[Case], frozenset[Path]]]:  # noqa: ARG001  (a key)
+    """The problems of each build that the emulator can run, those with small arguments first, and its files."""
+    found = []
+    for cases in builds(text).values():
+        if not_emulated(cases[0]) is None:
+            stage = cases[0].stage
+            sources = frozenset(source_files(stage.source, stage.include) if stage.source else ())
+            found.append((sorted(cases, key=lambda case: case.buffer_bytes), sources))
+    return found
+
+
+def _device_texts(stage: Stage) -> dict[Path, str]:
+    """Each file of a stage, with blanks for host code and the kernels that it does not launch."""
+    if stage.source is None:
+        return {}
+    files = read_sources(stage.source, stage.include)
+    return {file.path: text for file, text in zip(files, device_texts(files, stage.functions), strict=True)}
+
+
+def _within(kernels: Path, problem: Case) -> Case:
+    """The problem with its stage's source taken from a copy of kernels/."""
+    stage = problem.stage
+    assert stage.source is not None
+    return replace(problem, stage=replace(stage, source=kernels / stage.source.relative_to(config.current().kernels)))
+
+
+def _relative(path: Path) -> str:
+    return path.relative_to(config.current().kernels).as_posix()

@@ -1,0 +1,224 @@
+"""The report of a check: one line a defect, however many launches show it, and a record of it all."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from peakgate.base.report import Report, Row
+from peakgate.base.text import counted
+from peakgate.base.verdict import ExitCode
+from peakgate.inspect.emulate import BuildReport, LaunchFinding
+from peakgate.judge.correctness import WrongElement
+from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
+
+COMMAND = "check"
+SOME = 6
+"""Sizes that a line names."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """All builds of a kernel together."""
+
+    kernel: str
+    problems: int
+    launches: int
+    defects: tuple[Defect, ...]
+    skipped: str | None
+    broken: str | None
+    refused: Mapping[str, str] = field(default_factory=dict)
+    not_reached: int = 0
+
+
+def by_kernel(
+    reports: Iterable[BuildReport], text_at: Callable[[str, str], str], family_file: str = ""
+) -> list[KernelReport]:
+    """One report a kernel, in order of name; ``text_at(kernel, place)`` is the text of a line, as waivers name it.
+
+    ``family_file`` is what the command was given, as it takes to repeat a defect.
+    """
+    builds: dict[str, list[BuildReport]] = {}
+    for report in reports:
+        builds.setdefault(report.kernel, []).append(report)
+    return [_together(kernel, builds[kernel], text_at, family_file) for kernel in sorted(builds)]
+
+
+def report(
+    kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequence[int], wall_s: float, offer: str = ""
+) -> Report:
+    """A line for each defect and for each kernel that was not checked, then one for all.
+
+    A defect, or a waiver of none, outranks a kernel that the emulator could not compile, that outranks a pass.
+    """
+    rows = ruling.rows()
+    rows += _not_checked(kernels)
+    rows += [Row(each.kernel, reason=f"skipped: {each.skipped}") for each in kernels if each.skipped]
+    rows += [Row(each.kernel, reason=_refused(each.refused)) for each in kernels if each.refused]
+    rows += [
+        Row(each.kernel, reason=f"no time for {counted(each.not_reached, 'chosen size')}; give it edges, smaller ones")
+        for each in kernels
+        if each.not_reached
+    ]
+    broken = sum(bool(each.broken) for each in kernels)
+    code = ExitCode.REGRESSION if ruling.failing else ExitCode.UNDECIDED if broken else ExitCode.OK
+    return Report(
+        command=COMMAND,
+        exit_code=code,
+        rows=rows,
+        sentences=[text for text in (*ruling.complaints, offer, _summary(kernels, ruling, orders, wall_s)) if text],
+        fields={
+            "schedules": list(orders),
+            "wall_s": round(wall_s, 1),
+            "kernels": [_described(each, ruling) for each in kernels],
+            "complaints": list(ruling.complaints),
+        },
+        unit="defect",
+    )
+
+
+def _not_checked(kernels: Sequence[KernelReport]) -> list[Row]:
+    """A row for each reason, with the number of cases where several of a family share it."""
+    alike: dict[tuple[str, str], list[KernelReport]] = {}
+    for each in kernels:
+        if each.broken:
+            alike.setdefault((each.kernel.partition(".")[0], each.broken), []).append(each)
+    return [
+        Row(same[0].kernel, reason=f"not checked: {why}")
+        if len(same) == 1
+        else Row(family, reason=f"not checked: {why} ({counted(len(same), 'case')}, first {same[0].kernel})")
+        for (family, why), same in alike.items()
+    ]
+
+
+def _summary(kernels: Sequence[KernelReport], ruling: DefectRuling, orders: Sequence[int], wall_s: float) -> str:
+    problems, launches = (sum(getattr(each, what) for each in kernels) for what in ("problems", "launches"))
+    verdict = counted(len(ruling.left), "defect") if ruling.left else "no defect"
+    verdict += f", {len(ruling.waived)} waived" if ruling.waived else ""
+    broken = sum(bool(each.broken) for each in kernels)
+    verdict += f", {broken} not checked" if broken else ""
+    tried = f"{counted(problems, 'problem')} in {counted(len(orders), 'order')} of threads"
+    counts = f"{counted(len(kernels), 'kernel')}, {tried}, {counted(launches, 'launch')}"
+    return f"{counts}: {verdict} ({wall_s:.0f} s)"
+
+
+def _refused(refused: Mapping[str, str]) -> str:
+    size, why = next(iter(refused.items()))
+    return f"its family refuses {counted(len(refused), 'chosen size')}, such as {size} ({why})"
+
+
+def _described(kernel: KernelReport, ruling: DefectRuling) -> dict[str, Any]:
+    return {
+        "kernel": kernel.kernel,
+        "problems": kernel.problems,
+        "launches": kernel.launches,
+        "skipped": kernel.skipped,
+        "not_checked": kernel.broken,
+        "refused": dict(kernel.refused),
+        "not_reached": kernel.not_reached,
+        **ruling.fields(lambda key: key.kernel == kernel.kernel),
+    }
+
+
+def _defect(kernel: str, findings: Sequence[LaunchFinding], line: str, sizes: str, family_file: str) -> Defect:
+    """The same complaint at the same line of a kernel; ``line`` is its text, ``sizes`` with which ones it shows."""
+    first = findings[0]
+    file, number = _place(first.where)
+    repeat = [
+        "peakgate",
+        "check",
+        *([family_file] if family_file else []),
+        "-k",
+        kernel if first.case.startswith(kernel) else first.case,
+        "--seed",
+        str(first.schedule),
+    ]
+    facts = {
+        **asdict(first),
+        "order": [
+            {**asdict(step), **dict(zip(("file", "line"), _place(step.location), strict=True))} for step in first.order
+        ],
+        "values": _values(first.values),
+        "file": file,
+        "line": number,
+        "text": line or None,
+        "seed": first.schedule,
+        "repeat": repeat,
+        "launches": len(findings),
+        "sizes": sizes,
+    }
+    order = f", threads in shuffled order {first.schedule}" if first.schedule else ""
+    often = f" (in {len(findings)} launches)" if len(findings) > 1 else ""
+    return Defect(
+        key=DefectKey(COMMAND, kernel, first.kind, (first.where or "").rpartition(":")[0], line),
+        where=f"{first.case}{order}",
+        what=f"{first.what}{often}{f'; {sizes}' if sizes else ''}",
+        facts=facts,
+        count=len(findings),
+    )
+
+
+def _values(worst: WrongElement | None) -> dict[str, Any] | None:
+    """The worst element as JSON has it, in which NaN and infinities are words."""
+    if worst is None:
+        return None
+    numbers = {"found": worst.found, "expected": worst.expected}
+    return {**asdict(worst), **{name: x if math.isfinite(x) else str(x) for name, x in numbers.items()}}
+
+
+def _place(where: str | None) -> tuple[str | None, int | None]:
+    """``file.cu:12`` as file and line."""
+    file, _, number = (where or "").rpartition(":")
+    return (file, int(number)) if number.isdigit() else (None, None)
+
+
+def _together(
+    kernel: str, builds: Sequence[BuildReport], text_at: Callable[[str, str], str], family_file: str
+) -> KernelReport:
+    found: dict[tuple[str, str | None], list[LaunchFinding]] = {}
+    for build in builds:
+        for finding in sorted(build.findings, key=lambda each: _numbers(build.sizes.get(each.case, ""))):
+            found.setdefault((finding.kind, finding.where), []).append(finding)
+    return KernelReport(
+        kernel,
+        problems=sum(build.problems for build in builds),
+        launches=sum(build.launches for build in builds),
+        defects=tuple(
+            _defect(
+                kernel,
+                findings,
+                text_at(kernel, where) if where else "",
+                _sizes(builds, {finding.case for finding in findings}),
+                family_file,
+            )
+            for (_, where), findings in found.items()
+        ),
+        skipped=next((build.skipped for build in builds if build.skipped), None),
+        broken=next((build.broken for build in builds if build.broken), None),
+        refused={size: why for build in builds for size, why in build.refused.items()},
+        not_reached=sum(build.not_reached for build in builds),
+    )
+
+
+def _sizes(builds: Sequence[BuildReport], shown_by: Set[str]) -> str:
+    """Which sizes show a defect and which do not, of builds that it shows in."""
+    ran = {case: size for build in builds if shown_by & build.sizes.keys() for case, size in build.sizes.items()}
+    bad = dict.fromkeys(size for case, size in ran.items() if case in shown_by)
+    good = dict.fromkeys(size for case, size in ran.items() if case not in shown_by and size not in bad)
+    if len(bad) + len(good) < 2:
+        return ""
+    numbers = next(build.numbers for build in builds if build.sizes)
+    return f"with {numbers} = {_some(bad)}" + (f", not with {_some(good)}" if good else ", every one tried")
+
+
+def _some(sizes: Iterable[str]) -> str:
+    """The smallest few."""
+    ordered = sorted(sizes, key=_numbers)
+    return ", ".join(ordered[:SOME]) + (f" and {len(ordered) - SOME} more" if len(ordered) > SOME else "")
+
+
+def _numbers(size: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", size)]

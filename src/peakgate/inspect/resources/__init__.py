@@ -1,0 +1,1 @@
+"""``resources``: registers, spills and occupancy of every kernel against their baseline."""

@@ -1,0 +1,288 @@
+"""Resource usage of kernels: its records, the baseline file, and the differences between a baseline and a survey.
+
+The file is JSON in a fixed order, for diffs. Judging what differs is pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta, Struct
+
+from peakgate.base import records
+from peakgate.base.files import write_whole
+from peakgate.base.records import Finite, Whole
+from peakgate.base.report import Row
+from peakgate.base.verdict import ExitCode
+from peakgate.compile.cubin import Resources
+
+
+def read(path: Path) -> Survey:
+    """Read a baseline; PeakgateError names a file that is missing, broken or of another schema."""
+    found = records.read(path, Baseline, f"write it again with `peakgate resources --baseline {path} --update`")
+    usage = {
+        BuildTarget(kernel, int(name.removeprefix("sm_"))): line.usage
+        for kernel, by_architecture in found.kernels.items()
+        for name, line in by_architecture.items()
+    }
+    return Survey(found.nvrtc, found.options, usage, {}, found.architectures)
+
+
+def render(survey: Survey) -> str:
+    """A survey as the text of a baseline; equal surveys give equal texts. Builds that do not compile are left out."""
+    kernels = []
+    for kernel, targets in groupby(sorted(survey.usage), key=lambda target: target.kernel):
+        rows = [f'   "sm_{target.sm}": {json.dumps(_line(survey.usage[target]))}' for target in targets]
+        kernels.append(f"  {json.dumps(kernel)}: {{\n" + ",\n".join(rows) + "\n  }")
+    header = {"schema": 1, "nvrtc": survey.nvrtc, "options": list(survey.options)}
+    header |= {"architectures": list(survey.architectures)} if survey.architectures else {}
+    head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in header.items())
+    body = "{\n" + ",\n".join(kernels) + "\n }" if kernels else "{}"
+    return f'{{\n{head} "kernels": {body}\n}}\n'
+
+
+def write(path: Path, survey: Survey) -> None:
+    """Write a baseline whole or not at all."""
+    write_whole(path, render(survey))
+
+
+def _line(usage: Usage) -> dict[str, Any]:
+    occupancy = {block: [filled.fraction, filled.limiter] for block, filled in sorted(usage.occupancy.items())}
+    return asdict(usage.resources) | {"occupancy": occupancy}
+
+
+class BuildTarget(NamedTuple):
+    """One kernel build, ``family.stage`` or ``family.stage+NAME=VALUE+...``, for one architecture.
+
+    ``sm`` is the compute capability as compilers write it: 90 for 9.0, 120 for 12.0.
+    """
+
+    kernel: str
+    sm: int
+
+
+@dataclass(frozen=True, slots=True)
+class TheoreticalOccupancy:
+    """Theoretical occupancy, 0 to 1, to four digits, and the limits that allow no further block, ``warps+shared``."""
+
+    fraction: float
+    limiter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Resource usage of one build on one architecture; ``occupancy`` by block, ``256`` or ``32x8``."""
+
+    resources: Resources
+    occupancy: Mapping[str, TheoreticalOccupancy]
+
+
+class BaselineLine(Struct):
+    """One build on one architecture as the file has it."""
+
+    registers: Whole
+    stack_bytes: Whole
+    spill_bytes: Whole
+    static_shared_bytes: Whole
+    occupancy: dict[str, tuple[Finite, str]]
+
+    @property
+    def usage(self) -> Usage:
+        resources = Resources(self.registers, self.stack_bytes, self.spill_bytes, self.static_shared_bytes)
+        return Usage(resources, {block: TheoreticalOccupancy(*filled) for block, filled in self.occupancy.items()})
+
+
+class Baseline(Struct, kw_only=True):
+    """The file."""
+
+    schema: Literal[1]
+    nvrtc: str
+    options: tuple[str, ...]
+    architectures: tuple[Whole, ...] | None = None
+    kernels: dict[str, dict[Annotated[str, Meta(pattern=r"^sm_[0-9]{1,4}\Z")], BaselineLine]]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Resource usage of every build under one NVRTC version and one set of options.
+
+    ``broken`` holds the compiler's message for builds that do not compile; a baseline has none. ``architectures`` are
+    those that a baseline covers where they are not all.
+    """
+
+    nvrtc: str
+    options: tuple[str, ...]
+    usage: Mapping[BuildTarget, Usage]
+    broken: Mapping[BuildTarget, str]
+    architectures: tuple[int, ...] | None = None
+
+    def without(self, kernels: Collection[str], architectures: Collection[int] = ()) -> Survey:
+        """The survey less these kernel builds and these architectures."""
+
+        def stays(target: BuildTarget) -> bool:
+            return target.kernel not in kernels and target.sm not in architectures
+
+        usage = {target: usage for target, usage in self.usage.items() if stays(target)}
+        broken = {target: message for target, message in self.broken.items() if stays(target)}
+        return Survey(self.nvrtc, self.options, usage, broken, self.architectures)
+
+
+class ResourceChange(StrEnum):
+    """Kinds of findings, the most severe first."""
+
+    NOT_COMPILING = "NOT_COMPILING"
+    NEW_SPILLS = "NEW_SPILLS"
+    LOST_OCCUPANCY = "LOST_OCCUPANCY"
+    CHANGED = "CHANGED"
+    VARIES = "VARIES"
+    NEW = "NEW"
+    REMOVED = "REMOVED"
+
+
+RESOURCE_REGRESSIONS = frozenset(
+    {ResourceChange.NOT_COMPILING, ResourceChange.NEW_SPILLS, ResourceChange.LOST_OCCUPANCY}
+)
+
+_ORDER = list(ResourceChange)
+_NAMES = {
+    "registers": "registers",
+    "spill_bytes": "spilled bytes",
+    "stack_bytes": "stack bytes",
+    "static_shared_bytes": "static shared bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFinding:
+    """One thing to say of one kernel build, on every architecture it is equally true of."""
+
+    kind: ResourceChange
+    kernel: str
+    architectures: tuple[int, ...]
+    text: str
+
+    @property
+    def row(self) -> Row:
+        """The finding as reports have it."""
+        where = ", ".join(f"sm_{sm}" for sm in self.architectures)
+        return Row(f"{self.kernel} on {where}", reason=f"{self.kind.value}, {self.text}")
+
+
+def compare(baseline: Survey, current: Survey) -> list[ResourceFinding]:
+    """Every difference, the gravest first.
+
+    A build that does not compile is a regression whether or not the baseline knows it; so are spilled bytes above the
+    baseline's (a new build's are 0) and occupancy below it at any block. Other differences
+    are reported and never fail.
+    """
+    found = [(ResourceChange.NOT_COMPILING, target, message) for target, message in current.broken.items()]
+    for target, usage in current.usage.items():
+        before = baseline.usage.get(target)
+        reported = _new(usage) if before is None else _moved(before, usage)
+        if reported is not None:
+            found.append((reported[0], target, reported[1]))
+    gone = baseline.usage.keys() - current.usage.keys() - current.broken.keys()
+    found += [(ResourceChange.REMOVED, target, "in the baseline, no longer built") for target in gone]
+    return _merged(found)
+
+
+def differing(baseline: Survey, current: Survey) -> list[BuildTarget]:
+    """Builds that compile on both sides and differ in resource usage."""
+    return [target for target, usage in current.usage.items() if baseline.usage.get(target, usage) != usage]
+
+
+def varying(seen: Mapping[BuildTarget, tuple[Usage, Usage]]) -> list[ResourceFinding]:
+    """Usage that the compiler varies from call to call, (the baseline's, the other): reported and never failed."""
+    found = []
+    for target, (before, other) in seen.items():
+        moved = _moved(before, other)
+        if moved is not None:
+            text = f"the compiler gives the same source what the baseline has in one build, in another {moved[1]}"
+            found.append((ResourceChange.VARIES, target, text))
+    return _merged(found)
+
+
+def incomparable(baseline: Survey, current: Survey) -> str | None:
+    """Why the kernels cannot be blamed for differences: another compiler or other options; None where they can."""
+    if baseline.nvrtc != current.nvrtc:
+        return (
+            f"the baseline was made with NVRTC {baseline.nvrtc}, this is NVRTC {current.nvrtc}: "
+            "the differences may come from the compiler"
+        )
+    if baseline.options != current.options:
+        return (
+            f"the baseline was made with the options {' '.join(baseline.options)}, "
+            f"these are {' '.join(current.options)}: the differences may come from them"
+        )
+    return None
+
+
+def exit_code(baseline: Survey, current: Survey, findings: Iterable[ResourceFinding]) -> ExitCode:
+    """UNDECIDED when the two cannot be compared, else REGRESSION when a finding is one."""
+    if incomparable(baseline, current):
+        return ExitCode.UNDECIDED
+    return ExitCode.REGRESSION if any(finding.kind in RESOURCE_REGRESSIONS for finding in findings) else ExitCode.OK
+
+
+def _new(usage: Usage) -> tuple[ResourceChange, str]:
+    if usage.resources.spill_bytes:
+        return (
+            ResourceChange.NEW_SPILLS,
+            f"not in the baseline and spills {usage.resources.spill_bytes} bytes per thread",
+        )
+    return ResourceChange.NEW, "not in the baseline"
+
+
+def _moved(before: Usage, after: Usage) -> tuple[ResourceChange, str] | None:
+    """The most severe kind of difference and a text of all; None if there is none."""
+    kinds, parts = [ResourceChange.CHANGED], []
+    for field in fields(Resources):
+        old, new = getattr(before.resources, field.name), getattr(after.resources, field.name)
+        if old != new:
+            parts.append(f"{_NAMES[field.name]} {old} -> {new}")
+    if after.resources.spill_bytes > before.resources.spill_bytes:
+        kinds.append(ResourceChange.NEW_SPILLS)
+    occupancy, lost = _occupancy_moved(before.occupancy, after.occupancy)
+    if lost:
+        kinds.append(ResourceChange.LOST_OCCUPANCY)
+    parts = occupancy + parts
+    return (min(kinds, key=_ORDER.index), "; ".join(parts)) if parts else None
+
+
+def _occupancy_moved(
+    before: Mapping[str, TheoreticalOccupancy], after: Mapping[str, TheoreticalOccupancy]
+) -> tuple[list[str], bool]:
+    """Differences by block, and whether occupancy fell at any; new and dropped blocks do not count as a loss."""
+    parts, lost = [], False
+    for block in sorted(before.keys() | after.keys()):
+        old, new = before.get(block), after.get(block)
+        if old is None:
+            parts.append(f"block {block} is new")
+        elif new is None:
+            parts.append(f"block {block} is no longer launched")
+        elif new.fraction != old.fraction:
+            limit = f"limited by {new.limiter}" if new.fraction else f"no block fits, {new.limiter}"
+            parts.append(
+                f"occupancy {100 * old.fraction:.1f} % -> {100 * new.fraction:.1f} % at block {block} ({limit})"
+            )
+            lost = lost or new.fraction < old.fraction
+        elif new.limiter != old.limiter:
+            parts.append(f"occupancy at block {block} is now limited by {new.limiter}, was by {old.limiter}")
+    return parts, lost
+
+
+def _merged(found: Sequence[tuple[ResourceChange, BuildTarget, str]]) -> list[ResourceFinding]:
+    """One finding for architectures that share kind, kernel and text, ordered by gravity, then name."""
+    together: dict[tuple[ResourceChange, str, str], list[int]] = {}
+    for kind, target, text in found:
+        together.setdefault((kind, target.kernel, text), []).append(target.sm)
+    findings = [
+        ResourceFinding(kind, kernel, tuple(sorted(sms)), text) for (kind, kernel, text), sms in together.items()
+    ]
+    return sorted(findings, key=lambda finding: (_ORDER.index(finding.kind), finding.kernel, finding.architectures))

@@ -1,0 +1,324 @@
+"""``peakgate resources``: what the compiler gives every kernel on every architecture, against a baseline.
+
+Of every kernel the builds of the gate tier, with ``--tier full`` all of them. Exits 0 when nothing got worse, 1 on new
+spills, lost occupancy or a kernel that does not compile, 2 on bad input, 3 when the baseline is of another compiler and
+nothing can be blamed on the kernels. ``--update`` rewrites the baseline of all builds, with ``-k`` or
+``--architectures`` only the entries of the chosen ones; of a new baseline these are all. The findings are left in
+``resources.json`` as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from peakgate.base import config
+from peakgate.base.errors import BuildError, Code, PeakgateError
+from peakgate.base.options import VerbParser
+from peakgate.base.report import Report, clear_verdict, leave_verdict
+from peakgate.base.text import counted, say
+from peakgate.base.verdict import ExitCode
+from peakgate.compile import cubin as build
+from peakgate.compile.cubin import Defines
+from peakgate.inspect.resources import baseline
+from peakgate.inspect.resources.baseline import (
+    RESOURCE_REGRESSIONS,
+    BuildTarget,
+    ResourceFinding,
+    Survey,
+    TheoreticalOccupancy,
+    Usage,
+    compare,
+    differing,
+    exit_code,
+    incomparable,
+    varying,
+)
+from peakgate.render import terminal
+from peakgate.spec import catalogue
+from peakgate.spec.case import Case, Launch, Scale, Stage, Tier
+from peakgate.spec.selection import add_selection, selector
+
+BASELINE = "resources.json"
+RESOURCES_FILE = "resources.json"
+COMPILATIONS = 5
+MOST_BY_LUCK = 12
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Compile everything, then compare with the baseline or rewrite it."""
+    chosen = _parser().parse_args(arguments)
+    project = config.current()
+    chosen.baseline = chosen.baseline or config.near(project.baselines / BASELINE)
+    chosen.out = chosen.out or config.near(project.out)
+    clear_verdict(chosen.out / RESOURCES_FILE)
+    cases = [case for scale in Scale for case in catalogue.cases(scale)]
+    every = builds(cases)
+    if not every:
+        raise PeakgateError(
+            f"{config.near(config.required().kernels)}: no family with a kernel to compile there", Code.FAMILY
+        )
+    if not chosen.update and Tier(chosen.tier) is Tier.GATE:
+        cases = catalogue.cases(Scale.BENCH, Tier.GATE)
+    wanted = _run_by(cases, chosen.text, every)
+    part = bool(chosen.text or chosen.architectures)
+    known = _baseline(chosen.baseline, update=chosen.update, part=part)
+    covered = (known and known.architectures) or ARCHITECTURES
+    architectures = tuple(chosen.architectures or covered)
+    start = time.perf_counter()
+    current = survey(wanted, architectures, jobs=chosen.jobs)
+    wall_s = time.perf_counter() - start
+    known = known or Survey(current.nvrtc, current.options, {}, {}, tuple(chosen.architectures or ARCHITECTURES))
+    compared = {made.kernel for made in wanted}
+    elsewhere = {made.kernel for made in every}
+    if chosen.text:  # the cases of a removed build are unknown
+        elsewhere |= {target.kernel for target in known.usage}
+    before = known.without(elsewhere - compared, set(ARCHITECTURES) - set(architectures))
+    reason = incomparable(before, current)
+    luck = {} if reason or chosen.update else as_before(before, current, wanted)
+    current = replace(current, usage={**current.usage, **{target: usage for target, (usage, _) in luck.items()}})
+    findings = [*compare(before, current), *varying(luck)]
+    if chosen.update:
+        code, advice = _update(chosen.baseline, known, current, reason, part=part)
+    else:
+        code = exit_code(before, current, findings)
+        advice = _advice(code, chosen.baseline)
+    found = Report(
+        command=verb,
+        exit_code=code,
+        rows=[finding.row for finding in findings],
+        sentences=[
+            *([f"{chosen.baseline}: {reason}"] if reason else []),
+            summary(current, findings, wall_s),
+            advice,
+        ],
+        fields={
+            "nvrtc": current.nvrtc,
+            "options": list(current.options),
+            "incomparable": reason,
+            "findings": [asdict(finding) for finding in findings],
+        },
+        unit="kernel build",
+    )
+    terminal.show(found)
+    return leave_verdict(found, chosen.out / RESOURCES_FILE)
+
+
+def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[BuildTarget, tuple[Usage, Usage]]:
+    """Differences from the baseline that are compiler nondeterminism: the baseline's usage, and the other one.
+
+    What differs is compiled again until it comes out as the baseline has it, ATTEMPTS times at most. Where very much
+    differs it is no luck, and nothing is compiled again.
+    """
+    differ = differing(before, current)
+    if len(differ) > MOST_BY_LUCK:
+        return {}
+    made = {each.kernel: each for each in wanted}
+    return {
+        target: (before.usage[target], current.usage[target])
+        for target in differ
+        if any(usage_anew(made[target.kernel], target.sm) == before.usage[target] for _ in range(COMPILATIONS))
+    }
+
+
+def _run_by(cases: Sequence[Case], text: str, every: Sequence[Build]) -> list[Build]:
+    """The builds that those of the cases run that ``-k text`` selects, with all of their launches."""
+    selects = selector(text)
+    chosen = [case for case in cases if case.stage.source is not None and selects(case.id)]
+    if text and not chosen:
+        raise PeakgateError(
+            f"-k {text!r}: no case with a kernel has such an id; try a family's name, or --tier full", Code.SELECTION
+        )
+    kernels = {kernel for case in chosen for kernel in build_keys(case)}
+    return [made for made in every if made.kernel in kernels]
+
+
+def summary(current: Survey, findings: Sequence[ResourceFinding], wall_s: float) -> str:
+    """One line: how much was compiled and what came of it."""
+    kernels = {target.kernel for target in (*current.usage, *current.broken)}
+    regressions = sum(finding.kind in RESOURCE_REGRESSIONS for finding in findings)
+    builds, count = counted(len(kernels), "kernel build"), len(current.usage) + len(current.broken)
+    return (
+        f"{builds}, {count} with their architectures, NVRTC {current.nvrtc}, {wall_s:.0f} s: "
+        f"{counted(regressions, 'regression')}, {counted(len(findings) - regressions, 'other difference')}"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = VerbParser(
+        prog="peakgate resources",
+        description="Compare registers, spills, shared memory and occupancy of every kernel with a baseline; no GPU.",
+    )
+    add_selection(parser, default="")
+    tiers = [tier.value for tier in Tier]
+    parser.add_argument("--tier", default=Tier.GATE.value, choices=tiers, help="whose builds (default: gate)")
+    parser.add_argument(
+        "--architectures",
+        nargs="+",
+        type=int,
+        choices=ARCHITECTURES,
+        metavar="SM",
+        help=f"compile for these alone (default: the baseline's; of a new one {' '.join(map(str, ARCHITECTURES))})",
+    )
+    parser.add_argument("--update", action="store_true", help="write the baseline again, and report what differs")
+    parser.add_argument(
+        "--baseline", type=Path, help=f"the baseline file (default: {BASELINE} of the project's baselines)"
+    )
+    parser.add_argument("--jobs", type=int, default=None, help="compilations at a time (default: one per core)")
+    parser.add_argument("--out", type=Path, help="folder for the verdict (default: the project's)")
+    return parser
+
+
+def _baseline(path: Path, *, update: bool, part: bool) -> Survey | None:
+    """The baseline to compare with; None when a new one is asked for, and the old one is missing or of no use."""
+    if not path.exists():
+        if update:
+            return None
+        raise PeakgateError(
+            f"{path}: no baseline there yet; `peakgate resources --update` makes the first", Code.UNREADABLE
+        )
+    if not update:
+        return baseline.read(path)
+    try:
+        return baseline.read(path)
+    except PeakgateError as error:
+        if part:
+            raise
+        say(f"replacing a baseline that cannot be compared with: {error}")
+        return None
+
+
+def _update(path: Path, known: Survey, current: Survey, reason: str | None, *, part: bool) -> tuple[ExitCode, str]:
+    """Write the baseline: what compiles now, what it had of builds that do not, and, of a ``part``, all others.
+
+    Not where it would be of two compilers, for which ``reason`` stands.
+    """
+    made = current.usage.keys() | current.broken.keys()
+    kernels, architectures = {target.kernel for target in made}, {target.sm for target in made}
+    stay = {
+        target: usage
+        for target, usage in known.usage.items()
+        if target in current.broken or (part and not (target.kernel in kernels and target.sm in architectures))
+    }
+    if reason and part:
+        return ExitCode.UNDECIDED, f"{path} is unchanged: rewrite all of it, --update without -k and --architectures"
+    written = {**({} if reason else stay), **current.usage}
+    if not written:
+        return ExitCode.REGRESSION, f"{path} is not written: nothing compiles"
+    covered = sorted({*architectures, *(known.architectures or ARCHITECTURES)})
+    limited = tuple(covered) if covered != sorted(ARCHITECTURES) else None
+    baseline.write(path, replace(current, usage=written, architectures=limited))
+    if current.broken:
+        return ExitCode.REGRESSION, f"wrote {path} without the builds that do not compile; what it had of them stays"
+    return ExitCode.OK, f"wrote {path}"
+
+
+def _advice(code: ExitCode, path: Path) -> str:
+    if code is ExitCode.OK:
+        return f"nothing got worse than {path}"
+    if code is ExitCode.UNDECIDED:
+        return f"could not decide: compare under the baseline's compiler and options, or rewrite {path}: --update"
+    return f"worse than {path}: mend the kernels, or accept it with --update and have the diff reviewed"
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """One compilation: a stage with its defines, and the launches its occupancy is worked out for."""
+
+    kernel: str
+    stage: Stage
+    defines: Defines
+    launches: tuple[Launch, ...]
+
+
+def builds(cases: Iterable[Case]) -> list[Build]:
+    """The distinct builds behind the cases, in order of name; operations of the device have none.
+
+    Of several launches with the same block, the one with the least dynamic shared memory represents all.
+    Each kernel of a stage that launches several is a build of its own.
+    """
+    stages: dict[str, tuple[Stage, Defines]] = {}
+    launches: dict[str, dict[str, Launch]] = {}
+    for case in cases:
+        if case.stage.source is None:
+            continue
+        for kernel, each in zip(build_keys(case), case.launches, strict=True):
+            alone = case.stage if not case.stage.more else replace(case.stage, entry=each.kernel, more=())
+            stages.setdefault(kernel, (alone, case.defines))
+            of_block = launches.setdefault(kernel, {})
+            known = of_block.get(block_label(each.launch))
+            if known is None or each.launch.shared_bytes < known.shared_bytes:
+                of_block[block_label(each.launch)] = each.launch
+    return [
+        Build(kernel, stage, defines, tuple(launch for _, launch in sorted(launches[kernel].items())))
+        for kernel, (stage, defines) in sorted(stages.items())
+    ]
+
+
+def build_keys(case: Case) -> list[str]:
+    """Of each launch: ``family.stage``, ``:kernel`` where the stage has several, then ``+NAME=VALUE`` per define."""
+    defines = "".join(f"+{name}={value}" for name, value in case.defines)
+    return [
+        f"{case.family}.{case.stage.name}{f':{each.kernel}' if case.stage.more else ''}{defines}"
+        for each in case.launches
+    ]
+
+
+def block_label(launch: Launch) -> str:
+    """A block's extents, trailing ones left out: ``256``, ``32x8``."""
+    extents = list(launch.block)
+    while len(extents) > 1 and extents[-1] == 1:
+        extents.pop()
+    return "x".join(map(str, extents))
+
+
+def capability(sm: int) -> tuple[int, int]:
+    """90 is compute capability (9, 0), 120 is (12, 0)."""
+    return sm // 10, sm % 10
+
+
+def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES, jobs: int | None = None) -> Survey:
+    """Compile each build for each architecture that has its instructions, ``jobs`` at a time (default: every core).
+
+    NVRTC compiles outside the interpreter's lock, so threads use all cores. A build that does not compile is part of
+    the survey; PeakgateError where NVRTC is not installed.
+    """
+    nvrtc = build.installed_nvrtc()
+    todo = [(made, sm) for made in wanted for sm in sorted(architectures) if made.stage.runs_on(capability(sm))]
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
+        found = list(pool.map(lambda item: _compile(*item), todo))
+    results = {BuildTarget(made.kernel, sm): result for (made, sm), result in zip(todo, found, strict=True)}
+    return Survey(
+        nvrtc=nvrtc.version(),
+        options=build.OPTIONS,
+        usage={target: result for target, result in results.items() if isinstance(result, Usage)},
+        broken={target: result for target, result in results.items() if isinstance(result, str)},
+    )
+
+
+def usage_anew(made: Build, sm: int) -> Usage:
+    """Resource usage of the build when recompiled, bypassing the cache. BuildError when it does not compile."""
+    return _usage(made, sm, build.compiled_anew(made.stage, made.defines, capability(sm)))
+
+
+def _compile(made: Build, sm: int) -> Usage | str:
+    """Resource usage of the build, or the compiler's message when it does not compile."""
+    try:
+        return _usage(made, sm, build.cubin(made.stage, made.defines, capability(sm)).resources)
+    except BuildError as error:
+        return str(error)
+
+
+def _usage(made: Build, sm: int, resources: build.Resources) -> Usage:
+    by_block: dict[str, TheoreticalOccupancy] = {}
+    for launch in made.launches:
+        filled = resources.occupancy(capability(sm), launch)
+        by_block[block_label(launch)] = TheoreticalOccupancy(round(filled.fraction, 4), "+".join(filled.limiters))
+    return Usage(resources, by_block)

@@ -1,0 +1,1 @@
+"""``sanitize``: every kernel under compute-sanitizer."""

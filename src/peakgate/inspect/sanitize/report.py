@@ -1,0 +1,269 @@
+"""Outputs of a sanitizer run (XML records, text log, journal of launches) and their report."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from msgspec import Struct
+
+from peakgate.base import records
+from peakgate.base.errors import PeakgateError
+from peakgate.base.report import Report
+from peakgate.base.text import counted
+from peakgate.base.verdict import ExitCode
+from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
+
+NO_KERNEL = "no kernel"
+"""Where a record names no kernel: an error of a copy or another call of the host."""
+
+MACHINE = ("name", "slug", "uuid", "compute_capability", "driver", "cuda_driver", "nvrtc", "cupy")
+
+_UNPRINTED = re.compile(r"(\d+) (?:errors?|hazards?) (?:was|were) not (?:printed|displayed)")
+_PREFIX = re.compile(r"^=+ ?")
+
+
+@dataclass(frozen=True, slots=True)
+class SanitizerDefect:
+    """One thing a tool holds against a kernel; ``count`` is how often it saw the same at the same instruction."""
+
+    kernel: str
+    what: str
+    where: str
+    count: int = 1
+    warning: bool = False
+
+
+class LaunchLogEntry(Struct):
+    """A line of the journal."""
+
+    machine: dict[str, Any] | None = None
+    fault: str | None = None
+    case: str = ""
+    kernel: str = ""
+    functions: list[str] = []
+    done: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchLog:
+    """The launches: machine, (case id, kernel) of every launch, (case id, kernel, message) of every fault.
+
+    ``functions`` are the kernels, ``family.stage``, that launch a function of this name.
+    """
+
+    machine: dict[str, Any]
+    launched: tuple[tuple[str, str], ...]
+    faults: tuple[tuple[str, str, str], ...]
+    done: bool
+    functions: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReport:
+    """One tool over all problems, as far as the journal goes.
+
+    ``unlisted`` errors were seen but not recorded, because the tool stops recording at a limit. ``unfinished`` is
+    the reason why not everything was checked; None when it was.
+    """
+
+    tool: str
+    journal: LaunchLog
+    defects: tuple[SanitizerDefect, ...]
+    unlisted: int
+    unfinished: str | None
+
+    @property
+    def kernels(self) -> int:
+        """How many kernels were launched."""
+        return len({kernel for _, kernel in self.journal.launched})
+
+    @property
+    def found(self) -> list[Defect]:
+        """The defects as commands report them."""
+        return [_found(self.tool, defect) for defect in self.defects]
+
+
+def _found(tool: str, defect: SanitizerDefect) -> Defect:
+    """The place of its waiver is the instruction."""
+    severity = "warning, " if defect.warning else ""
+    where = f" at {defect.where}" if defect.where else ""
+    times = f", {defect.count} times" if defect.count > 1 else ""
+    return Defect(
+        key=DefectKey(tool, defect.kernel, defect.what, "", defect.where.partition(", ")[0]),
+        where=f"{tool}: {defect.kernel}",
+        what=f"{severity}{defect.what}{where}{times}",
+        facts=asdict(defect),
+        count=defect.count,
+        warning=defect.warning,
+    )
+
+
+def errors(tool: ToolReport, left: Iterable[Defect]) -> int:
+    """How many errors a tool saw that nothing accepts; warnings do not count."""
+    return sum(each.count for each in left if each.key.command == tool.tool and not each.warning) + tool.unlisted
+
+
+def report(tools: Sequence[ToolReport], ruling: DefectRuling, offer: str = "") -> Report:
+    """A line for each defect, then one for each tool.
+
+    An error of any tool, or a waiver of none, outranks a check that did not finish, that outranks a pass.
+    """
+    failed = ruling.failing or any(tool.unlisted for tool in tools)
+    unfinished = [f"{tool.tool}: not finished: {tool.unfinished}" for tool in tools if tool.unfinished]
+    machine = next((tool.journal.machine for tool in tools if tool.journal.machine), {})
+    cases = dict.fromkeys(case for tool in tools for case, _ in tool.journal.launched)
+    return Report(
+        command="sanitize",
+        exit_code=ExitCode.REGRESSION if failed else ExitCode.UNDECIDED if unfinished else ExitCode.OK,
+        rows=ruling.rows(),
+        sentences=[text for text in (*ruling.complaints, offer, *(_summary(each, ruling) for each in tools)) if text]
+        + unfinished,
+        fields={
+            "machine": {key: machine.get(key) for key in MACHINE},
+            "tools": [_described(tool, ruling) for tool in tools],
+            "cases": list(cases),
+            "complaints": list(ruling.complaints),
+        },
+        unit="defect",
+    )
+
+
+def _summary(tool: ToolReport, ruling: DefectRuling) -> str:
+    count = errors(tool, ruling.left)
+    unlisted = f", {tool.unlisted} of them not listed" if tool.unlisted else ""
+    launches = f"{counted(len(tool.journal.launched), 'launch')} of {counted(tool.kernels, 'kernel')}"
+    return f"{tool.tool}: {launches}, {counted(count, 'error') if count else 'no error'}{unlisted}"
+
+
+def _described(tool: ToolReport, ruling: DefectRuling) -> dict[str, Any]:
+    return {
+        "tool": tool.tool,
+        "launches": len(tool.journal.launched),
+        "kernels": tool.kernels,
+        "errors": errors(tool, ruling.left),
+        "unlisted": tool.unlisted,
+        "unfinished": tool.unfinished,
+        **ruling.fields(lambda key: key.command == tool.tool),
+    }
+
+
+def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolReport:
+    """Put together what one tool's run left; missing or broken files make the report unfinished, never clean."""
+    reported = read_journal(journal)
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    unfinished = None if reported.done else _why_stopped(reported, text)
+    defects: list[SanitizerDefect] = []
+    try:
+        defects += read_records(records.read_bytes(), reported.functions)
+    except FileNotFoundError:
+        unfinished = unfinished or f"{tool} wrote no records: {_last_words(text)}"
+    except ET.ParseError as error:
+        unfinished = unfinished or f"{tool} wrote records that cannot be read: {error}"
+    defects += [SanitizerDefect(kernel, f"launch failed: {fault}", case) for case, kernel, fault in reported.faults]
+    return ToolReport(
+        tool=tool,
+        journal=reported,
+        defects=tuple(defects),
+        unlisted=sum(int(count) for count in _UNPRINTED.findall(text)),
+        unfinished=unfinished,
+    )
+
+
+def read_journal(path: Path) -> LaunchLog:
+    """Read a journal as far as it goes; a line cut short by a crash is the last one and says nothing."""
+    machine: dict[str, Any] = {}
+    launched: list[tuple[str, str]] = []
+    faults: list[tuple[str, str, str]] = []
+    functions: dict[str, set[str]] = {}
+    done = False
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            entry = records.decode(line.encode(), LaunchLogEntry, path, "run the tool again")
+        except PeakgateError:
+            break
+        if entry.machine is not None:
+            machine = entry.machine
+        elif entry.fault is not None:
+            faults.append((entry.case, entry.kernel, " ".join(entry.fault.split())))
+        elif entry.case:
+            launched.append((entry.case, entry.kernel))
+            for name in entry.functions:
+                functions.setdefault(name, set()).add(entry.kernel)
+        done = done or entry.done is not None
+    return LaunchLog(machine, tuple(launched), tuple(faults), done, functions)
+
+
+def read_records(xml: bytes, functions: Mapping[str, Collection[str]]) -> list[SanitizerDefect]:
+    """The defects in a tool's XML; ``functions`` are the kernels, ``family.stage``, by the function they launch.
+
+    Records of the same instruction and the same complaint become one defect with their count, placed where the first
+    one was. Raises xml.etree.ElementTree.ParseError on what is no XML.
+    """
+    first: dict[Any, SanitizerDefect] = {}
+    counts: Counter[Any] = Counter()
+    # The file is the output of a tool this process started, so the standard library's parser is safe for it.
+    for record in ET.fromstring(xml).iter("record"):  # noqa: S314
+        defect, instruction = _defect(record, functions)
+        key = (defect.kernel, defect.what, instruction, defect.warning)
+        first.setdefault(key, defect)
+        counts[key] += 1
+    return [replace(defect, count=counts[key]) for key, defect in first.items()]
+
+
+def _defect(record: ET.Element, functions: Mapping[str, Collection[str]]) -> tuple[SanitizerDefect, str]:
+    function = record.findtext("where/func") or record.findtext("what/source/where/func") or ""
+    what = record.findtext("what/text") or record.findtext("kind") or "error without a description"
+    instruction = _instruction(record.find("where"))
+    if record.find("what/source") is not None:
+        what = f"{what}: {', '.join(_accesses(record))}"
+    thread, block = _index(record.find("who/threadIdx")), _index(record.find("who/blockIdx"))
+    where = [instruction, f"thread {thread}" if thread else "", f"block {block}" if block else ""]
+    kernel = " or ".join(sorted(_launching(function, functions))) or function or NO_KERNEL
+    warning = (record.findtext("level") or "Error").lower() in {"warning", "warn", "info"}
+    return SanitizerDefect(kernel, what, ", ".join(part for part in where if part), warning=warning), instruction
+
+
+def _launching(function: str, functions: Mapping[str, Collection[str]]) -> Collection[str]:
+    """The kernels that launch a function, whose name may be plain, mangled or with template arguments."""
+    plain = re.split(r"[<(]", function, maxsplit=1)[0].split()
+    name = plain[-1].rpartition("::")[2] if plain else ""
+    mangled = (known for known in functions if function.startswith("_Z") and f"{len(known)}{known}" in function)
+    return functions.get(name) or functions.get(next(mangled, ""), ())
+
+
+def _accesses(record: ET.Element) -> Iterator[str]:
+    """Both ends of a race, ``write at tiled+0xe0``."""
+    for end in (*record.findall("what/source"), *record.findall("what/destination")):
+        yield f"{(end.findtext('direction') or 'access').lower()} at {_instruction(end.find('where'))}"
+
+
+def _instruction(where: ET.Element | None) -> str:
+    """``file:line`` where the code has line information, else ``kernel+0xb0``."""
+    if where is None:
+        return ""
+    path, line = where.findtext("path"), where.findtext("line")
+    return f"{path}:{line}" if path and line else f"{where.findtext('func')}+{where.findtext('pc')}"
+
+
+def _index(element: ET.Element | None) -> str:
+    return "" if element is None else f"({','.join(part.text or '?' for part in element)})"
+
+
+def _why_stopped(journal: LaunchLog, log: str) -> str:
+    if not journal.launched:
+        return f"nothing was launched: {_last_words(log)}"
+    case, _ = journal.launched[-1]
+    return f"stopped at {case}, the launch number {len(journal.launched)}: {_last_words(log)}"
+
+
+def _last_words(log: str) -> str:
+    """The last line that says something about an error, else the last line."""
+    lines = [line for line in (_PREFIX.sub("", line).strip() for line in log.splitlines()) if line]
+    errors = [line for line in lines if "error" in line.lower() and "SUMMARY" not in line]
+    return next(iter((errors or lines)[-1:]), "it left no message")

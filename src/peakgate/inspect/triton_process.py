@@ -1,0 +1,309 @@
+"""``python -m peakgate.inspect.triton_process FILE``: run a project's benchmark tests with every Triton kernel watched.
+
+Each launch of a ``triton.jit`` function goes through triton-viz: first its sanitizer, which looks for accesses out of
+bounds without touching memory; where it finds none, the interpreter runs the launch and what its programs load and
+store is recorded. ``torch.empty`` gives floats that are NaNs of one pattern, by which an element that nobody wrote is
+known when it is read, or when it is left in a wrong result. What was found goes to FILE as JSON.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton_viz
+from msgspec import field
+from msgspec.json import encode
+from triton_viz.clients import Sanitizer
+from triton_viz.core.callbacks import ForLoopCallbacks, OpCallbacks
+from triton_viz.core.client import Client
+from triton_viz.core.data import AtomicCas, AtomicRMW, Load, Op, Store
+
+from peakgate.base import config
+from peakgate.base.verdict import ExitCode
+from peakgate.inspect.triton_tests import ProgramAccess, ProgramStep, TritonFinding, WatchedTest, races
+from peakgate.run.benchmark_tests import prepend, pytest_arguments
+from peakgate.run.results import case_of
+from peakgate.spec.selection import selector
+
+MOST_ACCESSES = 1 << 22
+"""Of a launch; a larger one is checked for bounds alone."""
+
+
+class OutOfBounds(Exception):
+    """A launch that was not run, because it would access memory out of bounds."""
+
+
+class Watched(WatchedTest):
+    """A test that runs; ``paths`` has the file behind each place."""
+
+    last_store: str = ""
+    paths: dict[str, str] = field(default_factory=dict)
+
+    def found(self, kernel: str, kind: str, place: str, what: str, order: Sequence[tuple[str, Any]] = ()) -> None:
+        """Note a finding once per kind and line."""
+        if all((each.kind, each.where) != (kind, place) for each in self.findings):
+            steps = tuple(ProgramStep(location, program) for location, program in order)
+            text = linecache.getline(self.paths.get(place, ""), int(place.rpartition(":")[2] or 0)).strip()
+            self.findings.append(TritonFinding(kernel, kind, place, what, steps, text))
+
+    def limit(self, reason: str) -> None:
+        """Note once what was not looked at."""
+        if reason not in self.limits:
+            self.limits.append(reason)
+
+
+current = Watched()
+
+
+def place_of(filename: str, line: int) -> str:
+    """``file.py:12``, whose path is remembered."""
+    place = f"{Path(filename).name}:{line}"
+    current.paths[place] = filename
+    return place
+
+
+class Recorder(Client):  # type: ignore[misc]  # triton-viz has no types
+    """Records loads and stores of every program, and whether atomics may order them."""
+
+    NAME = "peakgate"
+
+    def __init__(self, kernel: str, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.kernel, self.file = kernel, function.__code__.co_filename
+        self.accesses: list[ProgramAccess] = []
+        self.atomics = False
+        self.elements = 0
+        self._program: tuple[int, ...] = ()
+
+    def pre_run_callback(self, _fn: Callable[..., Any]) -> bool:
+        return True
+
+    def post_run_callback(self, _fn: Callable[..., Any]) -> bool:
+        return True
+
+    def pre_warmup_callback(self, *_: Any, **__: Any) -> bool:
+        return False
+
+    def post_warmup_callback(self, *_: Any) -> None:
+        """Nothing is compiled."""
+
+    def arg_callback(self, name: str, arg: Any, arg_cvt: Any) -> None:
+        """Addresses are absolute: arguments need not be known."""
+
+    def grid_callback(self, grid: tuple[int, ...]) -> None:
+        """Nothing depends on the whole grid."""
+
+    def grid_idx_callback(self, grid_idx: tuple[int, ...]) -> None:
+        self._program = tuple(map(int, grid_idx))
+
+    def register_for_loop_callback(self) -> ForLoopCallbacks:
+        return ForLoopCallbacks()
+
+    def finalize(self) -> list[Any]:
+        return []
+
+    def register_op_callback(self, op_type: type[Op], *_: Any, **__: Any) -> OpCallbacks:
+        if op_type is Load:
+            return OpCallbacks(after_callback=self._loaded)
+        if op_type is Store:
+            return OpCallbacks(before_callback=self._stored)
+        if op_type in (AtomicCas, AtomicRMW):
+            return OpCallbacks(before_callback=self._atomic)
+        return OpCallbacks()
+
+    def _atomic(self, *_: Any, **__: Any) -> None:
+        self.atomics = True
+
+    def _stored(self, ptr: Any, mask: Any, *_: Any) -> None:
+        current.last_store = self._note(ptr, mask, stores=True)
+
+    def _loaded(self, ret: Any, ptr: Any, mask: Any, *_: Any) -> None:
+        place = self._note(ptr, mask, stores=False)
+        unwritten = _unwritten(np.asarray(ret.data)) & np.broadcast_to(_mask(mask, ptr), np.shape(ret.data))
+        if unwritten.any():
+            text = f"{int(unwritten.sum())} elements are read that nobody wrote, by program {self._program}"
+            current.found(self.kernel, "uninitialised read", place, text, [(place, self._program)])
+
+    def _note(self, ptr: Any, mask: Any, *, stores: bool) -> str:
+        frames = [frame for frame in traceback.extract_stack() if frame.filename == self.file]
+        place = place_of(self.file, frames[-1].lineno or 0) if frames else self.kernel
+        addresses = np.asarray(ptr.data).astype(np.int64)[_mask(mask, ptr)].ravel()
+        self.elements += addresses.size
+        if self.elements <= MOST_ACCESSES:
+            self.accesses.append(ProgramAccess(self._program, place, stores, addresses))
+        return place
+
+
+def _mask(mask: Any, ptr: Any) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    shape = np.shape(ptr.data)
+    return np.ones(shape, bool) if mask is None else np.broadcast_to(np.asarray(mask.data, bool), shape)
+
+
+def _unwritten(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which floats have the pattern that ``torch.empty`` leaves: all bits are ones."""
+    if values.dtype.kind != "f":
+        return np.zeros(values.shape, bool)
+    bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+    return np.asarray(bits == np.iinfo(bits.dtype).max)
+
+
+class WatchedKernel:
+    """A ``triton.jit`` function whose launches are looked at."""
+
+    def __init__(self, jitted: Any) -> None:
+        self._jitted, self.fn = jitted, jitted.fn
+        functools.update_wrapper(self, jitted.fn)
+        self.arg_names = jitted.arg_names
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._jitted, name)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return lambda *arguments, **named: self.run(*arguments, grid=grid, warmup=False, **named)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """A call from another kernel."""
+        return self._traced(Recorder(self.fn.__name__, self.fn))(*arguments, **named)
+
+    def run(self, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:  # noqa: ARG002  (Triton's)
+        """Look for accesses out of bounds; where there are none, run the launch and look at what it did."""
+        kernel = self.fn.__name__
+        current.launches[kernel] = current.launches.get(kernel, 0) + 1
+        sanitizer = Sanitizer(abort_on_error=False)
+        try:
+            self._traced(sanitizer)[grid](*arguments, **named)
+        except Exception as error:  # an operation that it does not know; what it knows was looked at
+            current.limit(f"{kernel}: the sanitizer ends with {type(error).__name__}: {str(error)[:100]}")
+        for record in sanitizer.records:
+            frame = record.user_code_tracebacks[-1]
+            place, tensor = place_of(frame.filename, frame.lineno), record.tensor
+            what = "store" if issubclass(record.op_type, Store) else "load"
+            offset = record.violation_address - tensor.data_ptr()
+            size = tensor.numel() * tensor.element_size()
+            current.found(kernel, "out of bounds", place, f"{what} at byte {offset} of a tensor of {size}")
+        if sanitizer.records:
+            raise OutOfBounds(f"{kernel} was not run: it accesses memory out of bounds")
+        recorder = Recorder(kernel, self.fn)
+        answer = self._traced(recorder)[grid](*arguments, **named)
+        if recorder.elements > MOST_ACCESSES:
+            current.limit(
+                f"{kernel}: {recorder.elements} accesses in a launch, more than {MOST_ACCESSES}: no races looked for"
+            )
+        elif recorder.atomics:
+            current.limit(f"{kernel}: atomics may order its programs: no races looked for")
+        else:
+            _note_races(kernel, recorder.accesses)
+        return answer
+
+    def _traced(self, client: Client) -> Any:
+        return triton_viz.trace(client=client)(self._jitted)
+
+
+def _note_races(kernel: str, accesses: Sequence[ProgramAccess]) -> None:
+    for race in races(accesses):
+        kind = "write after write" if race.other.stores else "read and write"
+        text = (
+            f"{kind} of the same element by programs {race.stored.program} and {race.other.program}, and nothing "
+            f"orders the two ({race.addresses} elements; the other access at {race.other.place})"
+        )
+        steps = [(race.other.place, race.other.program), (race.stored.place, race.stored.program)]
+        current.found(kernel, "race between programs", race.stored.place, text, steps)
+
+
+def watch() -> None:
+    """Have kernels that are defined from now on watched, tuned ones with their first configuration alone."""
+    jit, autotune = triton.jit, triton.autotune
+
+    def watched_jit(fn: Any = None, **options: Any) -> Any:
+        return WatchedKernel(jit(fn)) if fn is not None else lambda function: WatchedKernel(jit(**options)(function))
+
+    def first_configuration(configs: Sequence[Any], *_: Any, **__: Any) -> Callable[[WatchedKernel], Any]:
+        def chosen(kernel: WatchedKernel) -> WatchedKernel:
+            run, fixed = kernel.run, configs[0].kwargs
+
+            def tuned(*arguments: Any, **named: Any) -> Any:
+                if len(configs) > 1:
+                    current.limit(f"{kernel.fn.__name__}: {len(configs) - 1} further configurations")
+                return run(*arguments, **{**fixed, **named})
+
+            kernel.run = tuned  # type: ignore[method-assign]
+            return kernel
+
+        return chosen
+
+    assert autotune is not None
+    triton.jit, triton.autotune = watched_jit, first_configuration
+    for name in ("empty", "empty_like", "empty_strided"):
+        setattr(torch, name, _noisy(getattr(torch, name)))
+
+
+def _noisy(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(*arguments: Any, **named: Any) -> Any:
+        tensor = make(*arguments, **named)
+        if tensor.is_floating_point() and tensor.device.type == "cpu" and tensor.numel():
+            tensor.untyped_storage().fill_(255)
+        return tensor
+
+    return made
+
+
+class Plugin:  # its methods are pytest's hooks
+    """Notes what became of each test."""
+
+    def __init__(self, text: str) -> None:
+        self.tests: dict[str, Watched] = {}
+        self._selects = selector(text)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if self._selects(case_of(item.nodeid).id)]
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        global current  # noqa: PLW0603  (launches do not know their test)
+        current = self.tests[item.nodeid] = Watched()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome == "passed":
+            return
+        watched = self.tests[report.nodeid]
+        said = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        watched.outcome = watched.outcome or f"{report.outcome}: {said.strip().splitlines()[-1] if said else ''}"
+        if "WRONG, " not in said or not watched.launches:
+            return
+        kernel, wrong = list(watched.launches)[-1], said.partition("WRONG, ")[2].splitlines()[0]
+        if watched.last_store and " is nan" in wrong:
+            text = f"a result keeps elements that nobody wrote ({wrong}); this is the last store"
+            watched.found(kernel, "uninitialised result", watched.last_store, text)
+        elif not watched.findings:
+            watched.found(kernel, "wrong result", f"{kernel}:0", wrong)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.outcome != "passed":
+            said = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+            self.tests[report.nodeid] = Watched(outcome=f"{report.outcome}: {str(said).strip().splitlines()[-1]}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the tests and write what was found."""
+    out, text = arguments
+    project = config.required()
+    prepend(project)
+    watch()
+    plugin = Plugin(text)
+    options = [*pytest_arguments(project), "-q", "-p", "no:cacheprovider", "--benchmark-disable-gc"]
+    pytest.main(options, plugins=[plugin])
+    Path(out).write_bytes(encode(plugin.tests))
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

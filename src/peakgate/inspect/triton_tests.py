@@ -1,0 +1,196 @@
+"""Triton kernels of benchmark tests, checked without a GPU by triton-viz: ``triton_process`` runs, this reports.
+
+A kernel that a test launches is a kernel of the report. What was not looked at is said: tests that were skipped,
+launches with atomics or too many accesses, further configurations of a tuned kernel.
+
+Programs of one launch run in any order and side by side, and nothing but atomics orders them: an address that one of
+them stores to, and another loads from or stores to, is a race, found from the addresses that each reads and writes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from peakgate.base import config, records
+from peakgate.base.files import scratch_folder
+from peakgate.base.processes import Asked, own_module
+from peakgate.base.text import counted
+from peakgate.inspect.emulate import WRONG_RESULT, BuildReport, LaunchFinding
+from peakgate_emulator.defects import RaceStep
+
+TESTS_LIMIT_S = 600.0
+MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
+MOST_NOTES = 6
+
+MOST_LOOKED_AT = 10_000
+"""Addresses at which programs clash, the lowest ones: the same lines clash at the others."""
+
+Addresses = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class ProgramStep(Struct):
+    """What one program does."""
+
+    location: str
+    program: tuple[int, ...]
+
+
+class TritonFinding(Struct):
+    """One finding of a test; ``text`` is the line at ``where``."""
+
+    kernel: str
+    kind: str
+    where: str
+    what: str
+    order: tuple[ProgramStep, ...]
+    text: str
+
+
+class WatchedTest(Struct):
+    """What became of one test: its findings, its launches by kernel, what was not looked at.
+
+    ``outcome`` is empty where it passed.
+    """
+
+    findings: list[TritonFinding] = []
+    launches: dict[str, int] = {}
+    limits: list[str] = []
+    outcome: str = ""
+
+
+@dataclass
+class TritonCheck:
+    """Kernels of a project's benchmark tests: their reports, what was not looked at, and the texts of lines named."""
+
+    reports: list[BuildReport] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    texts: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+@contextmanager
+def begun(text: str) -> Iterator[TritonCheck]:
+    """Run the tests that ``-k text`` selects beside the block; the check is filled when it ends."""
+    found = TritonCheck()
+    if not _uses_triton():
+        yield found
+        return
+    if importlib.util.find_spec("triton_viz") is None:
+        found.notes.append(MISSING)
+        yield found
+        return
+    with scratch_folder("triton") as scratch:
+        out = scratch / "found.json"
+        command = own_module("peakgate.inspect.triton_process", str(out), text)
+        with Asked(command, TESTS_LIMIT_S, env=os.environ | {"TRITON_INTERPRET": "1"}) as asked:
+            yield found
+            done = asked.finish()
+        if out.exists():
+            filled(found, records.read(out, dict[str, WatchedTest], "run it again"))
+        else:
+            found.notes.append(f"Triton kernels are not checked: {done.problem or 'no answer'}")
+            found.reports.append(BuildReport("triton", 0, broken=done.problem or "no answer of triton-viz"))
+
+
+def _uses_triton() -> bool:
+    project = config.current()
+    files = [path for folder in project.benchmarks for path in (folder.rglob("*.py") if folder.is_dir() else [folder])]
+    return any(b"triton" in path.read_bytes() for path in files if path.is_file())
+
+
+def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
+    """Report each kernel of the tests, and what was not looked at; pure but for ``found``."""
+    from peakgate.run.results import case_of  # noqa: PLC0415  (pytest takes long to import)
+
+    skipped: list[str] = []
+    for nodeid, test in tests.items():
+        case = case_of(nodeid)
+        by_kernel: dict[str, list[LaunchFinding]] = {name: [] for name in test.launches}
+        for each in test.findings:
+            steps = tuple(RaceStep(step.location, None, _three(step.program)) for step in each.order)
+            what = (
+                f"{each.where}: {each.kind}: {each.what}" if each.kind != WRONG_RESULT else f"{each.kind}: {each.what}"
+            )
+            where = None if each.kind == WRONG_RESULT else each.where
+            finding = LaunchFinding(case.id, 0, each.kind, where, what, steps)
+            by_kernel.setdefault(each.kernel, []).append(finding)
+            found.texts[f"{case.family}.{each.kernel}", each.where] = each.text
+        for name, findings in by_kernel.items():
+            kernel = f"{case.family}.{name}"
+            found.reports.append(BuildReport(kernel, 1, test.launches.get(name, 0), tuple(findings)))
+        if test.outcome.startswith("skipped"):
+            skipped.append(f"{case.id} ({test.outcome})")
+        elif test.outcome and not test.findings:
+            found.reports.append(BuildReport(case.id, 1, broken=test.outcome))
+        found.notes += [f"not covered, {case.id}: {limit}" for limit in test.limits]
+    if len(found.notes) > MOST_NOTES:
+        found.notes[MOST_NOTES:] = [
+            f"not covered: {counted(len(found.notes) - MOST_NOTES, 'more limit')} in check.json"
+        ]
+    if skipped:
+        found.notes.append(f"{counted(len(skipped), 'benchmark test')} not looked at, first {skipped[0]}")
+
+
+def _three(program: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*program, 0, 0, 0)[:3]
+    return x, y, z
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramAccess:
+    """What one line of one program does: ``place`` is ``file.py:12``, ``program`` its index in the grid."""
+
+    program: tuple[int, ...]
+    place: str
+    stores: bool
+    addresses: Addresses
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRace:
+    """Two programs at one address: ``stored`` is the store, ``other`` the access that clashes with it.
+
+    ``addresses`` counts those at which the two lines clash, ``first`` is the lowest.
+    """
+
+    stored: ProgramAccess
+    other: ProgramAccess
+    first: int
+    addresses: int
+
+
+def races(accesses: Sequence[ProgramAccess]) -> list[ProgramRace]:
+    """One race for each pair of lines that clash, at their lowest address, in order of address."""
+    if not accesses:
+        return []
+    where = np.concatenate([each.addresses for each in accesses])
+    who = np.repeat(np.arange(len(accesses)), [each.addresses.size for each in accesses])
+    programs = {program: number for number, program in enumerate(dict.fromkeys(each.program for each in accesses))}
+    program = np.array([programs[each.program] for each in accesses])[who]
+    stores = np.array([each.stores for each in accesses])[who]
+    order = np.lexsort((who, where))
+    where, who, program, stores = where[order], who[order], program[order], stores[order]
+    starts = np.flatnonzero(np.r_[True, where[1:] != where[:-1]]) if where.size else np.zeros(0, int)
+    several = np.minimum.reduceat(program, starts) != np.maximum.reduceat(program, starts)
+    stored = np.logical_or.reduceat(stores, starts)
+    found: dict[tuple[str, str], ProgramRace] = {}
+    ends = np.r_[starts[1:], where.size]
+    clashing = np.flatnonzero(several & stored)[:MOST_LOOKED_AT]
+    for start, end in zip(starts[clashing], ends[clashing], strict=True):
+        group = [accesses[at] for at in who[start:end]]
+        store = next(each for each in group if each.stores)
+        other = next(each for each in group if each.program != store.program)
+        key = (store.place, other.place)
+        known = found.get(key)
+        if known is None:
+            found[key] = ProgramRace(store, other, int(where[start]), 1)
+        else:
+            found[key] = ProgramRace(known.stored, known.other, known.first, known.addresses + 1)
+    return list(found.values())

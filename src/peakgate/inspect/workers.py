@@ -1,0 +1,227 @@
+"""Spreads tasks over processes of which any may die: a kernel that takes its process along is a finding, not the end.
+
+A worker that died is replaced, and the task it was at is answered with how it died. So is one that was ended, at a
+limit of processor time: wall time says how busy the machine is. The executors of the standard library give up every
+task that is left in that event. While this process has a single thread, workers are forked, which costs them no
+imports; later, as threads may hold locks, they are spawned.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkContext, SpawnContext
+from multiprocessing.process import BaseProcess
+from threading import Thread
+from typing import Any, Generic, TypeVar
+
+from peakgate.base.processes import (
+    FROM_OUTSIDE,
+    SAFE_PATH,
+    WALL_PER_PROCESSOR_S,
+    one_blas_thread,
+    processor_s,
+    single_threaded,
+    variables,
+)
+from peakgate.base.text import say, warn
+
+Answer = TypeVar("Answer")
+
+MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 1 << 16
+"""Limits of what is copied from a worker's output, in total and per line."""
+_LAST_OUTPUT_S = 1.0
+"""How long to wait for what a worker printed before its end: another process may have its output open."""
+
+_LOOK_EVERY_S, _SAY_EVERY_S = 1.0, 30.0
+"""How often limits are looked at, and after how much processor time it is said what a task is at."""
+
+_AT, _RETURNED, _RAISED = "at", "returned", "raised"
+"""A worker's message: its task's progress or end, with the text, result or error."""
+
+TaskProgress = Callable[[str], None]
+"""By which a task says what it is at, for the case that it does not come back."""
+Task = Callable[[TaskProgress], Answer]
+"""Picklable, as is its result: a ``functools.partial`` of a module's function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """A task whose process ended under it: ``at`` is what it said last, ``how`` the signal, exit code or limit.
+
+    ``ended`` where we did that, at a limit, or another program, as the system does where memory is short: that tells
+    nothing about what the process ran.
+    """
+
+    at: str
+    how: str
+    ended: bool = False
+
+
+@dataclass
+class _Worker(Generic[Answer]):
+    """A process and what it is at: the number of its task, what that said last, and when, by both clocks."""
+
+    process: BaseProcess
+    connection: Connection
+    copying: Thread
+    number: int = -1
+    at: str = ""
+    heard_s: float = 0.0
+    heard_processor_s: float = 0.0
+    said_s: float = 0.0
+
+    def give(self, number: int, task: Task[Answer]) -> None:
+        self.number = number
+        self._heard("")
+        self.connection.send(task)
+
+    def _heard(self, at: str) -> None:
+        self.at, self.said_s = at, 0.0
+        self.heard_s, self.heard_processor_s = time.monotonic(), processor_s(self.process.pid or 0)
+
+    def overdue(self, limit_s: float) -> Died | None:
+        """Why the task is ended: for too long it has said nothing."""
+        spent_s = processor_s(self.process.pid or 0) - self.heard_processor_s
+        if spent_s > limit_s:
+            return Died(self.at, f"no end in {limit_s:g} s of processor time", ended=True)
+        if time.monotonic() - self.heard_s > WALL_PER_PROCESSOR_S * limit_s:
+            return Died(self.at, f"no end in {WALL_PER_PROCESSOR_S * limit_s:g} s", ended=True)
+        if self.at and spent_s - self.said_s > _SAY_EVERY_S:
+            self.said_s = spent_s
+            warn(f"{self.at}: {spent_s:.0f} s of processor time so far, ended after {limit_s:.0f}")
+        return None
+
+    def answer(self) -> Answer | Died | None:
+        """The result of the task; None while there is none yet."""
+        try:
+            message: tuple[str, Any] = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            return _last_words(self.process, self.at)
+        what, value = message
+        if what == _RAISED:
+            raise value
+        if what == _RETURNED:
+            return value  # type: ignore[no-any-return]
+        self._heard(value)
+        return None
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.copying.join(_LAST_OUTPUT_S)
+        self.connection.close()
+
+
+def run(tasks: Sequence[Task[Answer]], jobs: int, *, limit_s: float = 300) -> Iterator[tuple[int, Answer | Died]]:
+    """Run tasks in up to ``jobs`` processes; each task's number with its result, in the order in which they end.
+
+    A task that takes ``limit_s`` of processor time without saying what it is at is ended and answered like one whose
+    process died, and so is one that sleeps for WALL_PER_PROCESSOR_S times that. What a task raises is raised here.
+    Processes that can be forked start at the call, tasks with the first answer that is asked for.
+    """
+    forked: list[_Worker[Answer]] = _started(min(jobs, len(tasks)), get_context("fork")) if single_threaded() else []
+    return _answers(tasks, jobs, limit_s, forked)
+
+
+def _answers(
+    tasks: Sequence[Task[Answer]], jobs: int, limit_s: float, idle: list[_Worker[Answer]]
+) -> Iterator[tuple[int, Answer | Died]]:
+    waiting = list(enumerate(tasks))[::-1]
+    busy: dict[Connection, _Worker[Answer]] = {}
+    try:
+        while waiting or busy:
+            while waiting and len(busy) < jobs:
+                worker: _Worker[Answer] = idle.pop() if idle else _started(1, get_context("spawn"))[0]
+                worker.give(*waiting.pop())
+                busy[worker.connection] = worker
+            ready = wait(list(busy), min(_LOOK_EVERY_S, limit_s))
+            for worker in list(busy.values()):
+                answer = worker.answer() if worker.connection in ready else worker.overdue(limit_s)
+                if answer is None:
+                    continue
+                del busy[worker.connection]
+                if isinstance(answer, Died):
+                    worker.stop()
+                else:
+                    idle.append(worker)
+                yield worker.number, answer
+    finally:
+        for worker in (*idle, *busy.values()):
+            worker.stop()
+
+
+def _started(count: int, context: ForkContext | SpawnContext) -> list[_Worker[Answer]]:
+    made, ends = [], list[Connection]()
+    for _ in range(count):
+        ours, theirs = context.Pipe()
+        printed, output = context.Pipe(duplex=False)
+        ends += [ours, printed]
+        inherited = ends if isinstance(context, ForkContext) else []
+        process = context.Process(target=_serve, args=(theirs, output, inherited), daemon=True)
+        # Python would import its own modules from the working directory, which may be the tree of a change.
+        with variables(**one_blas_thread(), **{SAFE_PATH: os.environ.get(SAFE_PATH) or "1"}):
+            process.start()
+        theirs.close()  # so that our end closes when theirs is gone
+        output.close()
+        made.append((process, ours, printed))
+    workers = []
+    for process, ours, printed in made:
+        copying = Thread(target=_copy, args=(printed,), daemon=True)
+        copying.start()
+        workers.append(_Worker[Answer](process, ours, copying))
+    return workers
+
+
+def _copy(printed: Connection) -> None:
+    """Print what a worker, and the kernels in it, print: as harmless lines, and not without end."""
+    with printed, open(printed.fileno(), "rb", closefd=False) as lines:
+        left_bytes = MOST_PRINTED_BYTES
+        while line := lines.readline(_LONGEST_LINE_BYTES):
+            if left_bytes > 0:
+                with suppress(OSError):  # the command that prints the verdict reports it
+                    say(line.decode(errors="replace"))
+                left_bytes -= len(line)
+                if left_bytes <= 0:
+                    warn(f"more than {MOST_PRINTED_BYTES >> 10} KiB printed by kernels: the rest is left out")
+
+
+def _serve(connection: Connection, output: Connection, inherited: Sequence[Connection]) -> None:
+    for end in inherited:  # the parent's: an open copy here would hide its end
+        end.close()
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    output.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too and ends us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    room = room if most == resource.RLIM_INFINITY else min(room, most)
+    resource.setrlimit(resource.RLIMIT_AS, (room, most))  # a MemoryError for the task, not the end of the machine
+
+    def report(at: str) -> None:
+        connection.send((_AT, at))
+
+    with suppress(EOFError):  # the parent is gone
+        while True:
+            task = connection.recv()
+            try:
+                message: tuple[str, object] = _RETURNED, task(report)
+            except Exception as error:  # the parent raises it again
+                message = _RAISED, error
+            connection.send(message)
+
+
+def _last_words(process: BaseProcess, at: str) -> Died:
+    process.join()
+    code = process.exitcode or 0
+    if code >= 0:
+        return Died(at, f"its process exited with {code}")
+    return Died(at, f"its process ended by {signal.Signals(-code).name}", ended=-code in FROM_OUTSIDE)

@@ -1,0 +1,1 @@
+"""Figures in, verdict out, with no device: correctness, metrics, occupancy, floors, waivers, acknowledgements."""

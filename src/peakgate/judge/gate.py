@@ -1,0 +1,65 @@
+"""Judge one measured case against its floor. Pure: figures in, judgement out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from peakgate.base.verdict import OVER_PEAK, Judgement, Verdict
+
+if TYPE_CHECKING:  # a supervisor does without numpy
+    from peakgate.judge.metrics import Metrics
+    from peakgate.measure.sampling import Samples
+
+UNCHECKED = "; result not checked, no reference is given"
+"""Ends the reason of a callable without a reference."""
+
+
+def judge(samples: Samples, metrics: Metrics | None, floor: float | None, disturbance: str | None = None) -> Judgement:
+    """Judge a case that gave the right result.
+
+    ``disturbance`` is what made the samples doubtful, None where nothing did.
+    ``metrics`` is None when too few samples ran undisturbed to take figures from. The reason is one line without
+    the case's name: the caller knows it. A transfer between host and device depends on the host and passes without a
+    floor. A fraction of peak over 1.02 is IMPOSSIBLE: the case claims work that it does not do.
+    """
+    if metrics is None:
+        taken = len(samples.times_us) + samples.discarded
+        return Judgement(
+            Verdict.INCONCLUSIVE,
+            f"{samples.discarded} of {taken} samples ran throttled or disturbed and were discarded",
+        )
+    fraction = metrics.peak_fraction
+    disturbance = samples.doubt or disturbance
+    if disturbance is not None and (fraction is None or fraction <= OVER_PEAK):
+        return Judgement(Verdict.INCONCLUSIVE, disturbance)
+    if fraction is None and samples.first_us is not None:
+        peak = "bytes may come from the L2, and no flops are given: no peak is claimed"
+        if floor is not None:
+            return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {floor:.3g}, but {peak}")
+        return Judgement(Verdict.NO_FLOOR, f"{peak}, `peakgate ab` alone judges it")
+    if fraction is None:
+        clock = f" ({samples.clock})" if samples.power_bound else ""
+        return Judgement(Verdict.NO_FLOOR, f"right; speed not judged, no peak is claimed on this device{clock}")
+    how = f"{len(samples.times_us)} samples" + (f", {samples.clock}" if samples.clock else "")
+    return by_floor(fraction, floor, how, transfer=metrics.bound == "link")
+
+
+def by_floor(peak_fraction: float, floor: float | None, how: str, *, transfer: bool = False) -> Judgement:
+    """Judge a fraction of peak; ``how`` it was measured ends the reason. A transfer between host and device passes."""
+    if peak_fraction > OVER_PEAK:
+        return Judgement(
+            Verdict.IMPOSSIBLE,
+            f"{peak_fraction:.3g} of peak, and nothing exceeds the peak: the case claims more bytes or floating-point "
+            "operations than its launch needs, or does not say their type; correct its work, or give its math",
+        )
+    if floor is not None:
+        return held_to(peak_fraction, floor, how)
+    if transfer:
+        return Judgement(Verdict.PASS, f"{peak_fraction:.3g} of peak, a transfer has no floor ({how})")
+    return Judgement(Verdict.NO_FLOOR, f"{peak_fraction:.3g} of peak, no floor set ({how})")
+
+
+def held_to(peak_fraction: float, floor: float, how: str) -> Judgement:
+    """Compare a fraction of peak with a floor; ``how`` it was measured ends the reason."""
+    verdict = Verdict.BELOW_FLOOR if peak_fraction < floor else Verdict.PASS
+    return Judgement(verdict, f"{peak_fraction:.3g} of peak, floor {floor:.3g} ({how})")

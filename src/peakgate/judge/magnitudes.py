@@ -1,0 +1,209 @@
+"""The size of what is summed into each element of an output, where a family does not give it: an estimate.
+
+A kernel that rounds its inputs' products and sums gives the exact result of slightly different inputs. So the reference
+is evaluated again on inputs that differ by a small random share, and an element's magnitude is how far it moves, per
+share: four standard deviations. Of ``sum(a * b)`` that is about ``4 * sqrt(sum((a * b)**2))``, which such a sum seldom
+exceeds, whatever cancels; of ``exp(x)`` ``4 * |x| * exp(x)``. Stochastic arithmetic (CESTAC) estimates rounding errors
+in the same way.
+
+Where that does not make an element right either, the reference is evaluated in float32: its own error there is that of
+a kernel which takes the same steps, whatever the element's neighbours are. Of ``1 - cos(x)`` near 0 it is all of the
+result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from peakgate.measure.data import random_bits
+from peakgate.spec.case import Array
+
+SHARE = 2.0**-20
+"""How far an input moves at most, relative to itself: small enough for the reference to be nearly linear, and far
+above float64's own rounding."""
+
+_DEVIATIONS = 4.0
+_EVALUATIONS = 3
+_NEIGHBOURS = 64
+_BOUND_BY_NEIGHBOURS = 2.0**-4
+_MOST_BY_NEIGHBOURS = 64.0
+_UNITS_BY_NEIGHBOURS = 8.0
+"""An element may hardly move by chance, or because the reference is steadier than a right kernel: ``1 + tanh(x)`` loses
+digits that ``1 - tanh(-x)`` in float64 still has. So neighbours in memory count too, by the root mean square of so
+many. They raise an element's bound to eight roundings of their own size, and its magnitude further only to a bound of
+1/16 of the element: a quiet row stays quiet among loud ones."""
+
+_ROUNDED_EVALUATIONS, _ROUNDINGS = 5, 4.0
+"""The largest error of so many evaluations in float32, times this factor, is allowed: one may be exact by chance."""
+
+_FAR_SMALLER = 2.0**-40
+
+_SHARES_RMS = math.sqrt(7 / 12)
+"""Of shares between a half and all of ``SHARE``, so that no input stays where it is."""
+
+_WIDE, _NARROW = {"f": "float64", "c": "complex128"}, {"f": "float32", "c": "complex64"}
+_UNIT_OF_FLOAT32 = 2.0**-24
+_SEED = 0x5EED
+_ROW = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """How an output rounds: its tolerance, and the unit roundoff of the sums that make it."""
+
+    tolerance: float
+    unit: float
+
+
+def estimated(
+    xp: Any,
+    reference: Callable[[Sequence[Array]], Sequence[Array]],
+    inputs: Sequence[Array],
+    values: Sequence[Array],
+    rounded: Sequence[Rounded],
+) -> list[Array | None]:
+    """The magnitudes of the outputs ``values`` that ``reference`` gives for ``inputs``, which are in float64.
+
+    ``rounded`` says how each output rounds. Integer inputs stay as they are. The root mean square of an element's row
+    stands in where no input rounds, or the reference does not take other values: it raises an error, or gives other
+    shapes.
+    """
+
+    def moved(seed: int) -> Sequence[Array]:
+        if not any(array.dtype.kind in "fc" for array in inputs):
+            raise ValueError("no input rounds")
+        return reference([_moved(xp, array, seed + at) for at, array in enumerate(inputs)])
+
+    return by_evaluations(xp, values, rounded, moved, SHARE)
+
+
+def with_rounding(
+    xp: Any,
+    reference: Callable[[Sequence[Array]], Sequence[Array]],
+    inputs: Sequence[Array],
+    known: Sequence[Array | None],
+    rounded: Sequence[Rounded],
+    *,
+    redrawn: Callable[[int], Sequence[Array]],
+) -> list[Array | None]:
+    """The ``known`` magnitudes, raised to the error of the reference in float32 on inputs that move a little.
+
+    An output of few elements has no neighbours: one rounding of its elements for other inputs, ``redrawn(seed)``,
+    counts as such an error. Of an output in float64 it is the error times the ratio of the two types' roundoffs.
+    Infinite where only the reference in float32 overflows: a kernel that takes its steps has no number there. NaN where
+    the reference does in float64, and would not for far smaller inputs, as ``1 / 0`` would: there nothing is known.
+    Magnitudes stay as they are where the reference raises an error.
+    """
+    errors: list[Any] = [0.0] * len(known)
+    unknown = [xp.zeros((), "bool")] * len(known)  # CuPy takes no truth value of Python's for a condition
+    few = [value is not None and value.size < _NEIGHBOURS for value in known]
+    for evaluation in range(_ROUNDED_EVALUATIONS):
+        moved = [_moved(xp, array, _SEED * evaluation + at) for at, array in enumerate(inputs)]
+        narrow = [array.astype(_NARROW.get(array.dtype.kind, array.dtype)) for array in moved]
+        wide = [array.astype(_WIDE.get(array.dtype.kind, array.dtype)) for array in narrow]
+        try:
+            with np.errstate(all="ignore"):
+                exact = reference(wide)
+                for at, (one, other) in enumerate(zip(reference(narrow), exact, strict=True)):
+                    error = _distance(xp, one, other)
+                    overflow = xp.where(xp.isfinite(other), math.inf, 0.0)
+                    errors[at] = xp.fmax(errors[at], xp.where(xp.isfinite(error), error, overflow))
+                if not evaluation and not all(bool(xp.isfinite(value).all()) for value in exact):
+                    smaller = reference([array * _FAR_SMALLER if array.dtype.kind in "fc" else array for array in wide])
+                    for at, (value, other) in enumerate(zip(exact, smaller, strict=True)):
+                        unknown[at] = ~xp.isfinite(value) & xp.isfinite(other)
+                for at, value in enumerate(reference(redrawn(evaluation)) if any(few) else ()):
+                    if few[at]:
+                        sizes = xp.abs(value)
+                        errors[at] = xp.fmax(
+                            errors[at], _UNIT_OF_FLOAT32 * xp.where(xp.isfinite(sizes), sizes, 0.0).max()
+                        )
+        except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError):
+            return list(known)
+    factors = [_ROUNDINGS * how.unit / _UNIT_OF_FLOAT32 / (how.tolerance or 1.0) for how in rounded]
+    return [
+        None if magnitude is None else xp.where(unsure, math.nan, xp.fmax(magnitude, factor * error))
+        for magnitude, factor, error, unsure in zip(known, factors, errors, unknown, strict=True)
+    ]
+
+
+def by_evaluations(
+    xp: Any,
+    values: Sequence[Array],
+    rounded: Sequence[Rounded],
+    moved: Callable[[int], Sequence[Array]],
+    share: float,
+) -> list[Array | None]:
+    """The magnitudes of ``values``, given what they become where every input moves by up to ``share``, by seed.
+
+    Where ``moved`` raises an error, since no input can be moved or the reference takes no others, `of_row` stands in.
+    """
+    squares: list[Any] = [0.0] * len(values)
+    for evaluation in range(_EVALUATIONS):
+        try:
+            with np.errstate(all="ignore"):
+                others = moved(_SEED * evaluation)
+                for at, (other, value) in enumerate(zip(others, values, strict=True)):
+                    squares[at] = squares[at] + _distance(xp, other, value) ** 2
+        except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError):
+            return [of_row(xp, value) for value in values]
+    scale = _DEVIATIONS / (share * _SHARES_RMS * math.sqrt(_EVALUATIONS))
+    return [
+        _with_neighbours(xp, xp.sqrt(each) * scale, xp.abs(value), how) if each.size else None
+        for each, value, how in zip(squares, values, rounded, strict=True)
+    ]
+
+
+def _distance(xp: Any, other: Array, value: Array) -> Array:
+    if other.shape != value.shape:
+        raise ValueError(f"shape {other.shape}, expected {value.shape}")
+    wide = "complex128" if value.dtype.kind == "c" else "float64"
+    return xp.abs(xp.asarray(other, wide) - xp.asarray(value, wide))
+
+
+def _moved(xp: Any, array: Array, seed: int) -> Array:
+    if array.dtype.kind not in "fc":
+        return array
+    return array * (1.0 + SHARE * shares(xp, array.shape, seed).astype("float64"))
+
+
+def shares(xp: Any, shape: tuple[int, ...], seed: int) -> Array:
+    """Random numbers of either sign with magnitudes from a half to one, in float32."""
+    bits = random_bits(xp, math.prod(shape), seed).reshape(shape)
+    sizes = (bits >> np.uint32(9)).astype(np.float32) * np.float32(2.0**-24) + np.float32(0.5)
+    return xp.where(bits & np.uint32(1) != 0, sizes, -sizes)
+
+
+def of_row(xp: Any, value: Array) -> Array | None:
+    """The root mean square of each element's row, or of 1024 elements beside it; None for one that does not round."""
+    if value.dtype.kind not in "fc" or not value.size:
+        return None
+    with np.errstate(all="ignore"):
+        squares = xp.abs(value.astype("complex128" if value.dtype.kind == "c" else "float64")) ** 2
+    return xp.sqrt(_neighbours(xp, squares, min([_ROW, *value.shape[-1:]]))).reshape(value.shape)
+
+
+def _with_neighbours(xp: Any, moves: Array, sizes: Array, rounded: Rounded) -> Array | None:
+    """Magnitudes from what each element moves, and its neighbours do."""
+    if not rounded.tolerance:
+        return None
+    own = xp.fmax(xp.where(xp.isfinite(moves), moves, 0.0), sizes)
+    around = xp.sqrt(_neighbours(xp, moves**2, _NEIGHBOURS)).reshape(moves.shape)
+    most = min(max(_BOUND_BY_NEIGHBOURS / rounded.tolerance, 1.0), _MOST_BY_NEIGHBOURS)
+    least = _UNITS_BY_NEIGHBOURS * rounded.unit / rounded.tolerance / _DEVIATIONS
+    return xp.fmax(own, xp.fmax(xp.fmin(around, most * own), least * around))
+
+
+def _neighbours(xp: Any, values: Array, width: int) -> Array:
+    """The mean of each ``width`` elements in memory order, for each of them; what is not finite counts as zero."""
+    flat = xp.where(xp.isfinite(values), values, 0.0).reshape(-1)
+    width = min(width, flat.size)
+    whole = flat.size // width * width
+    means = flat[:whole].reshape(-1, width) @ xp.full(width, 1 / width)  # CuPy compiles a reduction for seconds
+    shared = xp.repeat(means, width)
+    return shared if whole == flat.size else xp.concatenate([shared, xp.full(flat.size - whole, flat[-width:].mean())])

@@ -1,0 +1,243 @@
+"""Whether CUDA takes a launch, how many blocks fit on one SM and which limit stops the next one; needs no GPU.
+
+The limits per compute capability are those of the CUDA C++ Programming Guide, table "Technical Specifications per
+Compute Capability"; the allocation rules (granularity of registers and shared memory, four register partitions a SM)
+are those by which the driver answers ``cuOccupancyMaxActiveBlocksPerMultiprocessor``, with the largest shared-memory
+carve-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.spec.case import Launch
+
+Capability = tuple[int, int]
+"""Compute capability as (major, minor)."""
+
+SharedBytes = int | Callable[[int], int]
+"""Dynamic shared memory of a block in bytes: fixed, or as a function of the threads in the block."""
+
+KIB = 1024
+WARP_THREADS = 32
+THREADS_PER_BLOCK_MAX = 1024
+GRID_MAX = (2**31 - 1, 65535, 65535)
+BLOCK_MAX = (1024, 1024, 64)
+REGISTERS_PER_THREAD_MAX = 255
+REGISTER_UNIT = 256
+"""Registers are handed to a warp in multiples of this."""
+
+SM_PARTITIONS = 4
+REGISTERS_PER_PARTITION = 16 * KIB
+"""A warp lives in one of four partitions of the SM and takes its registers from that partition alone. All registers of
+an SM may belong to one block."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmLimits:
+    """The limits of one SM of a compute capability.
+
+    ``shared_per_block_bytes`` is the most a block may ask for after opting in, ``shared_unit_bytes`` the granularity
+    of its allocation and ``shared_reserved_bytes`` what the system takes of each block's allocation.
+    """
+
+    fp32_lanes_per_sm: int
+    warps_per_sm: int
+    blocks_per_sm: int
+    shared_per_sm_bytes: int
+    shared_per_block_bytes: int
+    shared_unit_bytes: int
+    shared_reserved_bytes: int
+
+
+_HOPPER_ON = (128, 64, 32, 228, 227, 128, 1024)
+_ADA_ON = (128, 48, 24, 100, 99, 128, 1024)
+
+# FP32 lanes, warps, blocks, shared KiB per SM, shared KiB per block, shared unit, shared reserved.
+_TABLE: dict[Capability, tuple[int, int, int, int, int, int, int]] = {
+    (7, 0): (64, 64, 32, 96, 96, 256, 0),
+    (7, 5): (64, 32, 16, 64, 64, 256, 0),
+    (8, 0): (64, 64, 32, 164, 163, 128, 1024),
+    (8, 6): (128, 48, 16, 100, 99, 128, 1024),
+    (8, 7): (128, 48, 16, 164, 163, 128, 1024),
+    (8, 9): _ADA_ON,
+    (9, 0): _HOPPER_ON,
+    (10, 0): _HOPPER_ON,
+    (10, 3): _HOPPER_ON,
+    (12, 0): _ADA_ON,
+    (12, 1): _ADA_ON,
+}
+
+LIMITS: dict[Capability, SmLimits] = {
+    capability: SmLimits(lanes, warps, blocks, sm_kib * KIB, block_kib * KIB, unit, reserved)
+    for capability, (lanes, warps, blocks, sm_kib, block_kib, unit, reserved) in _TABLE.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How full a kernel keeps one SM.
+
+    ``fraction`` is resident warps over the warps the SM could hold, 0 to 1. ``limiters`` names every limit that
+    allows no further block, out of "warps", "blocks", "registers" and "shared". With ``blocks_per_sm`` 0 the launch
+    is impossible and the limiters say why.
+    """
+
+    blocks_per_sm: int
+    warps_per_sm: int
+    fraction: float
+    limiters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockProposal:
+    """The block size that fills a SM best; ``shared_bytes`` is the dynamic shared memory it comes with."""
+
+    threads_per_block: int
+    shared_bytes: int
+    occupancy: Occupancy
+
+
+def limits_of(capability: Capability) -> SmLimits:
+    """The limits of a compute capability; PeakgateError names the known ones if it is not among them."""
+    try:
+        return LIMITS[capability]
+    except KeyError:
+        known = ", ".join(f"{major}.{minor}" for major, minor in LIMITS)
+        given = ".".join(map(str, capability))
+        raise PeakgateError(
+            f"compute capability {given} is unknown: expected one of {known}; "
+            "add its row to the table of peakgate/judge/occupancy.py",
+            Code.NO_GPU,
+        ) from None
+
+
+def occupancy(
+    capability: Capability,
+    threads_per_block: int,
+    registers: int,
+    static_shared: int = 0,
+    dynamic_shared: int = 0,
+) -> Occupancy:
+    """Blocks of this shape that fit on one SM.
+
+    ``registers`` are per thread, ``static_shared`` and ``dynamic_shared`` bytes per block. Shared memory above the
+    48 KiB default counts as opted in. A block no SM can hold gives 0 blocks; negative figures, or a block without
+    threads, raise PeakgateError.
+    """
+    limits = limits_of(capability)
+    if threads_per_block < 1 or min(registers, static_shared, dynamic_shared) < 0:
+        raise PeakgateError(
+            f"no such block: {threads_per_block} threads, {registers} registers per thread, "
+            f"{static_shared} + {dynamic_shared} bytes of shared memory; "
+            "expected at least one thread and no negative figure; check the launch",
+            Code.LAUNCH,
+        )
+    warps = _ceil_div(threads_per_block, WARP_THREADS)
+    fit = {
+        "warps": limits.warps_per_sm // warps if threads_per_block <= THREADS_PER_BLOCK_MAX else 0,
+        "blocks": limits.blocks_per_sm,
+    }
+    if registers:
+        fit["registers"] = _blocks_by_registers(warps, registers)
+    if static_shared + dynamic_shared:
+        fit["shared"] = _blocks_by_shared(static_shared + dynamic_shared, limits)
+    blocks = min(fit.values())
+    return Occupancy(
+        blocks_per_sm=blocks,
+        warps_per_sm=blocks * warps,
+        fraction=blocks * warps / limits.warps_per_sm,
+        limiters=tuple(name for name, count in fit.items() if count == blocks),
+    )
+
+
+def max_potential_block_size(
+    capability: Capability,
+    registers: int,
+    static_shared: int = 0,
+    dynamic_shared: SharedBytes = 0,
+    block_limit: int = THREADS_PER_BLOCK_MAX,
+) -> BlockProposal:
+    """The block size that keeps most threads on a SM, as cuOccupancyMaxPotentialBlockSize chooses it.
+
+    Sizes are tried from the largest down in whole warps, and the first with strictly more threads per SM is kept: of
+    equals the largest wins. ``dynamic_shared`` may depend on the block size, for kernels whose shared memory grows
+    with their threads. ``block_limit`` is the kernel's own maximum (``__launch_bounds__``). A kernel no block size
+    can launch raises PeakgateError.
+    """
+    best: BlockProposal | None = None
+    limit = min(block_limit, THREADS_PER_BLOCK_MAX)
+    for whole_warps in range(_round_up(limit, WARP_THREADS), 0, -WARP_THREADS):
+        threads = min(whole_warps, limit)
+        shared = dynamic_shared(threads) if callable(dynamic_shared) else dynamic_shared
+        found = occupancy(capability, threads, registers, static_shared, shared)
+        if threads * found.blocks_per_sm > (best.threads_per_block * best.occupancy.blocks_per_sm if best else 0):
+            best = BlockProposal(threads, shared, found)
+    if best is None:
+        raise PeakgateError(
+            f"no block size up to {block_limit} threads fits a SM of compute capability "
+            f"{capability[0]}.{capability[1]} with {registers} registers per thread "
+            f"and {static_shared} bytes of static shared memory; lower the registers or the shared memory",
+            Code.LAUNCH,
+        )
+    return best
+
+
+def launch_refusal(
+    capability: Capability,
+    launch: Launch,
+    *,
+    registers: int = 0,
+    static_shared_bytes: int = 0,
+    bound: int | None = None,
+) -> str | None:
+    """Why a GPU of this compute capability refuses a launch; None where it takes it.
+
+    ``registers`` per thread, ``static_shared_bytes`` per block and ``bound``, the most threads that the kernel's
+    ``__launch_bounds__`` allow, are the compiler's; without them only the launch itself is judged. PeakgateError for a
+    capability that is not in the table.
+    """
+    threads = launch.threads_per_block
+    for name, extents, most in (("grid", launch.grid, GRID_MAX), ("block", launch.block, BLOCK_MAX)):
+        if any(extent > limit for extent, limit in zip(extents, most, strict=True)):
+            return f"a {name} of {_times(extents)}, at most {_times(most)} are allowed"
+    if threads > THREADS_PER_BLOCK_MAX:
+        return f"{threads} threads per block, at most {THREADS_PER_BLOCK_MAX} are allowed"
+    if bound is not None and threads > bound:
+        return f"{threads} threads per block, its __launch_bounds__ allow {bound}"
+    shared_bytes, most_bytes = static_shared_bytes + launch.shared_bytes, limits_of(capability).shared_per_block_bytes
+    if shared_bytes > most_bytes:
+        return (
+            f"{static_shared_bytes} bytes of static and {launch.shared_bytes} of dynamic shared memory per block, "
+            f"at most {most_bytes} are allowed"
+        )
+    if not occupancy(capability, threads, registers, static_shared_bytes, launch.shared_bytes).blocks_per_sm:
+        return f"{threads} threads per block with {registers} registers each, an SM has too few registers"
+    return None
+
+
+def _blocks_by_registers(warps: int, registers: int) -> int:
+    if registers > REGISTERS_PER_THREAD_MAX:
+        return 0
+    warps_per_partition = REGISTERS_PER_PARTITION // _round_up(registers * WARP_THREADS, REGISTER_UNIT)
+    return warps_per_partition * SM_PARTITIONS // warps
+
+
+def _blocks_by_shared(shared: int, limits: SmLimits) -> int:
+    """None where a block asks for more than it may: with what is reserved, a block may have all that an SM has."""
+    allocated = _round_up(shared + limits.shared_reserved_bytes, limits.shared_unit_bytes)
+    return limits.shared_per_sm_bytes // allocated
+
+
+def _ceil_div(value: int, divisor: int) -> int:
+    return -(-value // divisor)
+
+
+def _round_up(value: int, unit: int) -> int:
+    return _ceil_div(value, unit) * unit
+
+
+def _times(extents: tuple[int, ...]) -> str:
+    return " x ".join(map(str, extents))

@@ -1,0 +1,136 @@
+"""Peaks of a GPU by its own attributes: memory, the host link, NVLinks, FP32 and the tensor cores by type.
+
+One clock for all: the highest that the SMs have. NVIDIA's data sheets give tensor cores at a lower one: 989 TFLOP/s of
+an H200 in bf16 are at 1830 MHz, at its highest, 1980 MHz, they are 1070.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from peakgate.judge.occupancy import LIMITS, Capability
+from peakgate.spec.case import Case
+
+Bottleneck = Literal["memory", "compute", "link", "nvlink"]
+PCIE_GBS_PER_LANE = {
+    1: 0.25,
+    2: 0.5,
+    3: 8 / 8 * 128 / 130,
+    4: 16 / 8 * 128 / 130,
+    5: 32 / 8 * 128 / 130,
+    6: 64 / 8 * 242 / 256,
+}
+"""One direction of one PCI Express lane in GB/s by generation: transfer rate / 8 x code (6: flit) efficiency."""
+
+TENSOR_OPERATIONS: Mapping[Capability, Mapping[str, int]] = {
+    (7, 5): {"int8": 2048},
+    (8, 0): {"tf32": 1024, "bf16": 2048, "fp16": 2048, "int8": 4096},
+    (8, 6): {"int8": 2048},
+    (8, 9): {"int8": 2048},
+    (9, 0): {"tf32": 2048, "bf16": 4096, "fp16": 4096, "fp8": 8192, "int8": 8192},
+    (10, 0): {"tf32": 4096, "bf16": 8192, "fp16": 8192, "fp8": 16384, "int8": 16384},
+    (12, 0): {"int8": 2048},
+}
+"""Dense operations per SM and clock by type, a multiply-add counted as two, floats summed in float32.
+
+A type is absent where the capability has no such instructions, or does not settle it: GeForce of 7.5, 8.6, 8.9 and 12.0
+sum floats in float32 at half the rate of the other products. From the tables of NVIDIA's whitepapers, TFLOP/s over SMs
+and boost clock:
+
+- 7.5 "NVIDIA Turing GPU Architecture": T4, 130 TOP/s int8 / 40 SM / 1.59 GHz = 2048.
+- 8.0 "NVIDIA A100 Tensor Core GPU Architecture": 1024 FMAs in fp16 per SM and clock; tf32 half of that, int8 twice.
+- 8.6 "NVIDIA Ampere GA102 GPU Architecture", 8.9 "NVIDIA Ada GPU Architecture", 12.0 "NVIDIA RTX Blackwell GPU
+  Architecture": int8 284 / 82 / 1.695, 661 / 128 / 2.52 and 838 / 170 / 2.407, GeForce and professional ones alike.
+- 9.0 "NVIDIA H100 Tensor Core GPU Architecture": 989.4 TFLOP/s bf16 / 132 SM / 1.83 GHz = 4096.
+- 10.0 CUTLASS, "Blackwell SM100 GEMMs": tcgen05.mma has twice the rate of Hopper in each of these types.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """Theoretical peaks: memory in GB/s (1e9 bytes), FP32 in TFLOP/s; ``derivation`` shows the sums.
+
+    ``link_gbs`` is one direction of the host link, ``nvlink_gbs`` of all active NVLinks together; None when the driver
+    does not report it. ``tensor_tflops`` is by type, of those that are known of this GPU; int8 operations count as the
+    others do.
+    """
+
+    memory_gbs: float
+    fp32_tflops: float
+    derivation: str
+    link_gbs: float | None = None
+    tensor_tflops: Mapping[str, float] = field(default_factory=dict)
+    nvlink_gbs: float | None = None
+
+    def arithmetic_tflops(self, case: Case) -> float | None:
+        """The peak of a case's operations; None where it is given for a type whose peak is not known.
+
+        A type that only its inputs suggest, and whose peak is not known, leaves FP32's.
+        """
+        if case.work.peak_tflops:
+            return case.work.peak_tflops
+        known = {"fp32": self.fp32_tflops, **self.tensor_tflops}
+        return known.get(case.math, None if case.work.math else self.fp32_tflops)
+
+    def least_time_us(self, case: Case) -> tuple[float, Bottleneck] | None:
+        """The shortest time a case's work can take and the peak that sets it (the roofline model).
+
+        A case whose roof is a link, to the host or between GPUs, is bound by that alone. Bytes of a repeated launch may
+        come from the L2, of which no peak is known: operations alone bind it. None when the rate that it needs is
+        unknown.
+        """
+        work = case.work
+        if case.roof == "link":
+            return (work.bytes / self.link_gbs / 1e3, "link") if self.link_gbs else None
+        if case.roof == "nvlink":
+            return (work.bytes / self.nvlink_gbs / 1e3, "nvlink") if self.nvlink_gbs else None
+        memory_us = 0.0 if case.repeated else work.bytes / self.memory_gbs / 1e3
+        tflops = self.arithmetic_tflops(case)
+        if (work.flops and tflops is None) or (case.repeated and not work.flops):
+            return None
+        compute_us = work.flops / tflops / 1e6 if tflops else 0.0
+        return (memory_us, "memory") if memory_us >= compute_us else (compute_us, "compute")
+
+
+def theoretical_peaks(
+    *,
+    memory_clock_mhz: float,
+    bus_width_bits: int,
+    sm_count: int,
+    sm_clock_mhz: float,
+    capability: Capability,
+    link_gbs: float | None = None,
+    nvlinks_mbs: Sequence[int] = (),
+) -> Peaks | None:
+    """Derive the peaks from device attributes; None when the architecture is not in the table.
+
+    Memory: clock x 2 (double data rate) x bus width / 8. FP32: multiprocessors x lanes x 2 (a fused multiply-add
+    counts two) x the highest SM clock. Tensor cores: multiprocessors x TENSOR_OPERATIONS x that clock. NVLinks: the sum
+    of their line rates, ``nvlinks_mbs``, one direction in MB/s each.
+    """
+    limits = LIMITS.get(capability)
+    if limits is None:
+        return None
+    lanes = limits.fp32_lanes_per_sm
+    memory_gbs = memory_clock_mhz * 2 * bus_width_bits / 8 / 1e3
+    fp32_tflops = sm_count * lanes * 2 * sm_clock_mhz / 1e6
+    operations = TENSOR_OPERATIONS.get(capability, {})
+    tensor_tflops = {math: sm_count * each * sm_clock_mhz / 1e6 for math, each in operations.items()}
+    tensor = "".join(f", {math} {operations[math]} = {rate:.1f}" for math, rate in tensor_tflops.items())
+    derivation = (
+        f"{memory_clock_mhz:.0f} MHz x 2 x {bus_width_bits} bit / 8 = {memory_gbs:.0f} GB/s; "
+        f"{sm_count} SM x {lanes} lanes x 2 x {sm_clock_mhz:.0f} MHz = {fp32_tflops:.1f} TFLOP/s"
+        + (f"; tensor cores, operations per SM and clock{tensor[1:]} TFLOP/s" if tensor else "")
+    )
+    nvlink_gbs = sum(nvlinks_mbs) / 1e3 or None
+    if nvlink_gbs:
+        derivation += f"; {len(nvlinks_mbs)} NVLinks, together {nvlink_gbs:.0f} GB/s"
+    return Peaks(memory_gbs, fp32_tflops, derivation, link_gbs, tensor_tflops, nvlink_gbs)
+
+
+def pcie_gbs(generation: int, lanes: int) -> float | None:
+    """One direction of the link in GB/s; None for a generation the table does not have."""
+    rate = PCIE_GBS_PER_LANE.get(generation)
+    return None if rate is None else rate * lanes

@@ -1,0 +1,233 @@
+"""Defects of kernels beside those that a project accepts: ``waivers.toml`` in its baselines.
+
+::
+
+    [[defect]]                       # of check, or of a tool of sanitize
+    command = "check"                # or memcheck, racecheck, initcheck, synccheck
+    kernel = "norms.softmax"
+    kind = "shared race"
+    file = "softmax.cu"              # absent where the defect has no place in a file
+    line = "parts[thread] = sum;"    # its text without indentation; of sanitize the instruction
+    reason = "both threads write the same value"
+    expires = 2026-12-31             # the last day
+
+    [[survivor]]                     # of mutants
+    file = "norms/softmax.cu"
+    line = "__syncthreads();"
+    change = "without __syncthreads()"
+    occurrence = 2                   # where the file has several that read the same
+    reason = "a thread reads what it wrote itself"
+
+The commands print the entry to fill in. Strict both ways: what is not listed fails, and so does an entry that matches
+nothing any more or whose last day has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta, Struct
+
+from peakgate.base import records
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.records import Filled
+from peakgate.base.report import Row
+
+WAIVERS_FILE = "waivers.toml"
+
+SurvivorKey = tuple[str, str, str, int]
+"""File under kernels/, text of the line, the change, and which of the changes that read the same."""
+
+
+class DefectKey(NamedTuple):
+    """One defect as its entry names it; ``file`` and ``line`` are empty where it has no place."""
+
+    command: str
+    kernel: str
+    kind: str
+    file: str = ""
+    line: str = ""
+
+    def __str__(self) -> str:
+        place = f" at `{self.line}`" if self.line else ""
+        return f"{self.command}: {self.kernel}: {self.kind}{place}{f' in {self.file}' if self.file else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """Why a defect is accepted, and the last day on which it is."""
+
+    reason: str
+    expires: date
+
+
+class DefectEntry(Struct, forbid_unknown_fields=True):
+    """An entry under ``[[defect]]``."""
+
+    command: Literal["check", "memcheck", "racecheck", "initcheck", "synccheck"]
+    kernel: Filled
+    kind: Filled
+    reason: Filled
+    expires: Annotated[date, Meta(description="a date without quotation marks, e.g. 2026-12-31")]
+    file: Filled | None = None
+    line: Filled | None = None
+
+    @property
+    def key(self) -> DefectKey:
+        return DefectKey(self.command, self.kernel, self.kind, self.file or "", (self.line or "").strip())
+
+
+class SurvivorEntry(Struct, forbid_unknown_fields=True):
+    """An entry under ``[[survivor]]``."""
+
+    file: Filled
+    line: Filled
+    change: Filled
+    reason: Filled
+    occurrence: Annotated[int, Meta(ge=1, description="a whole number from 1 on")] = 1
+
+    @property
+    def key(self) -> SurvivorKey:
+        return self.file, self.line, self.change, self.occurrence
+
+
+class WaiversFile(Struct, forbid_unknown_fields=True):
+    """``waivers.toml``."""
+
+    defect: list[DefectEntry] = []
+    survivor: list[SurvivorEntry] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Waivers:
+    """The entries of a project."""
+
+    defects: Mapping[DefectKey, Waiver] = field(default_factory=dict)
+    survivors: Mapping[SurvivorKey, str] = field(default_factory=dict)
+
+
+def read(path: Path) -> Waivers:
+    """A project's entries, none where there is no file; PeakgateError names the entry and the key that is wrong."""
+    remedy = "correct the entry; the commands print one to fill in"
+    found = records.read(path, WaiversFile, remedy, absent=WaiversFile())
+    keys: Mapping[str, list[Any]] = {
+        "defect": [each.key for each in found.defect],
+        "survivor": [each.key for each in found.survivor],
+    }
+    for name, own in keys.items():
+        for number, key in enumerate(own):
+            if key in own[:number]:
+                where = records.place(path, name, number)
+                raise PeakgateError(
+                    f"{where}: {name} {number + 1}, {key}, is listed twice; keep one entry", Code.RECORD
+                )
+    return Waivers(
+        {each.key: Waiver(each.reason, each.expires) for each in found.defect},
+        {each.key: each.reason for each in found.survivor},
+    )
+
+
+def listed_under(how: str, entries: Sequence[str]) -> str:
+    """Entries to copy, below a line with instructions and before an empty line; empty if there are none."""
+    return "\n\n".join((f"\n{how}", *entries)) + "\n\n" if entries else ""
+
+
+def entry(key: DefectKey) -> str:
+    """A defect as an entry whose reason and last day are still to be found."""
+    texts = {name: text for name, text in key._asdict().items() if text}
+    lines = (f"{name} = {quoted(text)}" for name, text in texts.items())
+    return "\n".join(["[[defect]]", *lines, 'reason = ""', 'expires = ""'])
+
+
+def quoted(text: str) -> str:
+    """A text as TOML writes it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """One thing that is wrong with a kernel, at one place, however often it was seen.
+
+    ``where`` is the case, or the tool and the kernel, that its line begins with; ``what`` the complaint with its place
+    in the file. ``facts`` are its fields in the JSON document. A ``warning`` is reported and never fails.
+    """
+
+    key: DefectKey
+    where: str
+    what: str
+    facts: Mapping[str, Any]
+    count: int = 1
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DefectRuling:
+    """The defects that nothing accepts today, those that a waiver accepts, and what is wrong with the waivers."""
+
+    left: tuple[Defect, ...]
+    waived: tuple[tuple[Defect, Waiver], ...]
+    complaints: tuple[str, ...]
+
+    @property
+    def failing(self) -> bool:
+        """Whether a defect is left, or a waiver is wrong."""
+        return bool(self.complaints) or any(not each.warning for each in self.left)
+
+    def rows(self) -> list[Row]:
+        """A line for each defect."""
+        accepted = [
+            Row(each.where, reason=f"{each.what}: waived until {waiver.expires}: {waiver.reason}")
+            for each, waiver in self.waived
+        ]
+        return [*(Row(each.where, reason=each.what) for each in self.left), *accepted]
+
+    def fields(self, belongs: Callable[[DefectKey], bool]) -> dict[str, Any]:
+        """Those of one kernel or tool, as the JSON document has them."""
+        return {
+            "defects": [dict(each.facts) for each in self.left if belongs(each.key)],
+            "waived": [
+                {**each.facts, "reason": waiver.reason, "expires": waiver.expires.isoformat()}
+                for each, waiver in self.waived
+                if belongs(each.key)
+            ],
+        }
+
+    def offer(self, accepted: Mapping[DefectKey, Waiver], file: Path) -> str:
+        """How to accept the defects that are left: what to do, then an entry for each; empty where there is none."""
+        keys = dict.fromkeys(each.key for each in self.left if not each.warning and each.key not in accepted)
+        how = f"to accept a defect, copy its entry to {file} and fill in `reason` and `expires`, e.g. 2026-12-31:"
+        return listed_under(how, list(map(entry, keys)))
+
+
+def rule(
+    found: Sequence[Defect], accepted: Mapping[DefectKey, Waiver], looked_at: Callable[[DefectKey], bool], today: date
+) -> DefectRuling:
+    """Set apart what is accepted today; a complaint for each entry that has expired or matches nothing.
+
+    ``looked_at``: whether the command would have found an entry's defect.
+    """
+    left: list[Defect] = []
+    waived: list[tuple[Defect, Waiver]] = []
+    for each in found:
+        waiver = accepted.get(each.key)
+        if waiver is not None and today <= waiver.expires:
+            waived.append((each, waiver))
+        else:
+            left.append(each)
+    known = {each.key for each in found}
+    wrong = []
+    for key, waiver in accepted.items():
+        if not looked_at(key):
+            continue
+        if key not in known:
+            wrong.append(f"{WAIVERS_FILE}: {key}: accepted, but the defect no longer occurs; delete the entry")
+        elif today > waiver.expires:
+            wrong.append(
+                f"{WAIVERS_FILE}: {key}: was accepted until {waiver.expires}; mend it, or give it another last day"
+            )
+    return DefectRuling(tuple(left), tuple(waived), tuple(wrong))

@@ -1,0 +1,1 @@
+"""When sampling stops and what buffers hold: sizes, placement, drawn data and patterns. No device."""

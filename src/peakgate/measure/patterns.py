@@ -1,0 +1,291 @@
+"""Input data that shows mistakes which uniform random numbers hide.
+
+Patterns: mixed magnitudes, cancellation, ties, large numbers, limits. Each stands in for the random data of an input
+that a family leaves open (``data=None``), or gives a range for, which it keeps to. It is made on the host, for small
+problems.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from peakgate.measure.data import COMPLEX_PARTS, mixed, random_array, random_bits
+from peakgate.spec import dtypes
+from peakgate.spec.case import Array, Buffer, Case, Data, Role
+
+PATTERNS = ("mixed", "cancelling", "powers", "large")
+"""Of reals: rows and columns of mixed magnitude, up to 16; neighbours that nearly cancel; powers of two up to 1 and
+zeros of either sign, so that many are equal, in runs too; rows of numbers up to 256, or far above, some of one sign,
+where outputs are real.
+Of integers: all bit lengths; neighbours that cancel; powers of two and zeros; the limits.
+Of a range: numbers ever nearer to zero, where it has one; its ends and a few between, in place of powers; and numbers
+near its one end, of the next input near the other, in place of large ones."""
+
+_OTHER_PART = 1 << 16
+"""Added to the seed of the imaginary part of a pattern."""
+
+_SEGMENT, _ROWS_ALIKE = 64, 8
+"""Elements of one dimension that are like a row, and rows of a pattern that are alike, at most."""
+
+_LONGEST_RUN = 32
+"""Of numbers of a real range: half of those whose size bounds the error of one among them (``judge.magnitudes``)."""
+
+_LOUD = 4
+"""Exponent of the loudest rows of mixed magnitude: no exponential of them overflows, steps between them are large."""
+
+_QUIETEST_OF_A_RANGE = 10
+"""Of ``1 - cos(x)`` a number smaller by 2**-14, with the loudest exponent, leaves float64 half of its digits."""
+
+_LARGE = 2.0**31
+"""Beyond what stands for infinity in many kernels (1e4, 1e6, 1e9); fourth powers and their sums are float32's still."""
+
+_ENOUGH_ELEMENTS, _ENOUGH_ROWS = 1000, 16
+"""What an input of one dimension has at least, and how many rows, of twice as many elements, one of several."""
+
+
+def patterned(problems: Sequence[Case], patterns: Sequence[str] = PATTERNS) -> list[Case]:
+    """One of a build's problems once with each of the patterns in its open inputs, named as its variant.
+
+    It is the smallest with room for a pattern, or else the largest; empty where no problem has an open input, or all
+    have saved results.
+    """
+    free = [problem for problem in problems if _takes_patterns(problem)]
+    chosen = min(filter(_enough, free), key=_size, default=None) or max(free, key=_size, default=None)
+    return [] if chosen is None else [each for pattern in patterns if (each := _filled(chosen, pattern)) is not chosen]
+
+
+def varied(problems: Sequence[Case]) -> list[Case]:
+    """A build's problems, those with room for one with a pattern each in turn, and further ones for what is left.
+
+    So a run meets every pattern for the price of the problems that it has anyway.
+    """
+    left = list(PATTERNS)
+    found = []
+    for problem in problems:
+        pattern = next((each for each in left if _filled(problem, each) is not problem), None)
+        if pattern is None or not _takes_patterns(problem) or not _enough(problem):
+            found.append(problem)
+            continue
+        left.remove(pattern)
+        found.append(_filled(problem, pattern))
+    return [*found, *patterned(problems, left)]
+
+
+_size = attrgetter("buffer_bytes")
+
+
+def _enough(problem: Case) -> bool:
+    """Whether the rows of some input have room for what a pattern has in several of them."""
+    return any(
+        shape[0] >= _ENOUGH_ELEMENTS
+        if len(shape) == 1
+        else math.prod(shape) >= 2 * _ENOUGH_ELEMENTS and math.prod(shape[:-1]) >= _ENOUGH_ROWS
+        for shape in (buffer.shape for buffer in problem.inputs)
+    )
+
+
+def _takes_patterns(problem: Case) -> bool:
+    return not isinstance(problem.reference, tuple) and any(map(_open, problem.inputs))
+
+
+def _open(buffer: Buffer) -> bool:
+    return buffer.data is None or (isinstance(buffer.data, tuple) and buffer.data[0] < buffer.data[1])
+
+
+def _filled(case: Case, pattern: str) -> Case:
+    """The case with this pattern in its open inputs; the case itself, unchanged, where none of them takes it.
+
+    Large numbers of no range become no integers: what is quantized or an index is meant to be in that of random data.
+    """
+    whole = pattern == "large" and not all(dtypes.limits(buffer.dtype).unit_roundoff for buffer in case.outputs)
+    arguments = list(case.arguments)
+    filled = 0
+    for at, each in enumerate(case.arguments):
+        if not isinstance(each, Buffer) or each.role not in (Role.IN, Role.INOUT) or not _open(each):
+            continue
+        if whole and each.data is None and dtypes.limits(each.dtype).unit_roundoff:
+            continue
+        data = _data(pattern, each.dtype, each.data, at, low_end=filled % 2 > 0)
+        if data:
+            arguments[at] = replace(each, data=data)
+            filled += 1
+    if not filled:
+        return case
+    reference = case.reference
+    if isinstance(reference, Case):  # another kernel on the same arguments
+        reference = replace(reference, arguments=tuple(arguments))
+    return replace(case, arguments=tuple(arguments), reference=reference, variant=f"{case.variant}{pattern}")
+
+
+@cache
+def _data(pattern: str, dtype: str, given: Data, seed: int, *, low_end: bool) -> Data:
+    """A pattern for one argument, None where its range has none: the same function for equal arguments."""
+    real = dtypes.limits(dtype).kind in ("float", "complex")
+    make: Callable[[tuple[int, ...], int], np.ndarray[Any, Any]]
+    if not isinstance(given, tuple):
+        make = partial((_REALS if real else _INTEGERS)[pattern], dtype)
+    elif pattern == "powers":
+        make = partial(_ends, dtype, *given)
+    elif pattern == "large":
+        make = partial(_near_an_end, dtype, *given, low_end=low_end)
+    elif pattern == "mixed" and real and given[0] <= 0 < given[1]:
+        make = partial(_near_zero, dtype, *given)
+    else:
+        return None
+
+    def data(xp: Any, shape: tuple[int, ...]) -> Array:
+        values = make(shape, seed)
+        return xp.asarray(values + 1j * make(shape, seed + _OTHER_PART) if dtype in COMPLEX_PARTS else values)
+
+    return data
+
+
+def _bounds(dtype: str, low: float, high: float) -> tuple[float, float, np.dtype[Any]]:
+    """The first and the last number of a type in a range up to but not including ``high``, and what holds them."""
+    if dtypes.limits(dtype).unit_roundoff:
+        return low, dtypes.below(dtype, high), np.dtype("float64")
+    return int(low), int(high) - 1, dtypes.value_type(dtype)
+
+
+def _near_zero(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Numbers of a range that has zero, of mixed magnitude, none so small that a reference in float64 loses it."""
+    sizes = _mixed(dtype, shape, seed, _QUIETEST_OF_A_RANGE) / 2.0**_LOUD
+    first, last, _ = _bounds(dtype, low, high)
+    values: np.ndarray[Any, Any] = np.abs(sizes) * np.where(sizes < 0, first, last)
+    return values
+
+
+def _near_an_end(
+    dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int, *, low_end: bool
+) -> np.ndarray[Any, Any]:
+    """Numbers of the quarter of a range at one of its ends."""
+    first, last, kind = _bounds(dtype, low, high)
+    away = (np.abs(_uniform(shape, seed)) * ((last - first) / 4)).astype(kind)
+    values: np.ndarray[Any, Any] = kind.type(first) + away if low_end else kind.type(last) - away
+    return values
+
+
+def _ends(dtype: str, low: float, high: float, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """The ends of a range, and a few numbers between them: many are equal."""
+    first, last, kind = _bounds(dtype, low, high)
+    if kind.kind == "f":
+        few = [first, last, *([0.0] if first < 0 < last else []), *(low + (last - low) * at / 8 for at in range(1, 7))]
+        return _drawn(np.array(few, kind), shape, seed, _LONGEST_RUN)
+    return _drawn(np.array([first, last, (first + last) // 2, min(first + 1, last)], kind), shape, seed)
+
+
+def _drawn(few: np.ndarray[Any, Any], shape: tuple[int, ...], seed: int, longest: int = 0) -> np.ndarray[Any, Any]:
+    """Elements drawn from a few; every second block of rows has one of them in turn behind its first column.
+
+    With a ``longest`` run others come between. One dimension is taken for four rows.
+    """
+    values: np.ndarray[Any, Any] = few[random_bits(np, math.prod(shape), seed) % few.size].reshape(shape)
+    rows = values.reshape(-1, shape[-1]) if len(shape) > 1 else values[: values.size // 4 * 4].reshape(4, -1)
+    alike = min(max(len(rows) // _ROWS_ALIKE, 1), _ROWS_ALIKE)
+    columns = np.arange(rows.shape[1])
+    in_runs = (columns > 0) & (columns // (longest or columns.size or 1) % 2 == 0)
+    for turn, first in enumerate(range(alike, len(rows), 2 * alike) if rows.size else ()):
+        rows[first : first + alike, in_runs] = few[turn % few.size]
+    return values
+
+
+def _uniform(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    values: np.ndarray[Any, Any] = random_array(np, shape, "float64", seed)
+    return values
+
+
+def _mixed(_dtype: str, shape: tuple[int, ...], seed: int, quietest: int = 24) -> np.ndarray[Any, Any]:
+    values = _uniform(shape, seed)
+    at = np.indices(shape[-2:], sparse=True)
+    rows, columns = at if len(at) > 1 else (at[0] // _SEGMENT, at[0])
+    small = np.array([0, 2, 4, -_LOUD, 8, 12, quietest])
+    values *= 2.0 ** -(small[rows % small.size] + columns % 5.0)
+    return values
+
+
+def _cancelling(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    flat = _uniform(shape, seed).reshape(-1)
+    pairs = flat.size // 2
+    flat[1 : 2 * pairs : 2] = -flat[: 2 * pairs : 2] * (1 - 2.0**-6)
+    return flat.reshape(shape)
+
+
+def _powers(_dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    sizes = 0.5 ** np.arange(7)
+    return _drawn(np.concatenate([sizes, -sizes, [0.0, -0.0]]), shape, seed)
+
+
+def _large(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Numbers whose exponential no float32 holds, and whose square no half, though these types hold themselves.
+
+    Rows come in four kinds, up to four of a kind together: up to 256, far larger, and from half of that on negative and
+    positive ones: no number that a kernel takes for the least or the largest is either there.
+    """
+    values = _uniform(shape, seed)
+    at = np.indices(shape[-2:], sparse=True)
+    rows, count = (at[0], shape[-2]) if len(at) > 1 else (at[0] // _SEGMENT, shape[-1] // _SEGMENT)
+    kind = rows // max(min(count // 4, 4), 1) % 4
+    largest = dtypes.limits(dtype).largest
+    larger = min(_LARGE, max(largest / 4, min(largest, 512.0)))
+    both_signs = np.array([True, True, False, False])[kind]
+    values = np.where(both_signs, values, (np.abs(values) + 1) / 2)
+    values *= np.array([256.0, larger, -larger, larger])[kind]
+    return values
+
+
+def _lengths(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Integers of every bit length, equally likely."""
+    kind = dtypes.value_type(dtype)
+    if kind.kind == "b":
+        return _limits(dtype, shape, seed)
+    values = random_array(np, shape, kind.name, seed)
+    shifts = mixed(random_bits(np, math.prod(shape), seed) + np.uint32(3)).reshape(shape) % (8 * kind.itemsize)
+    held = dtypes.limits(dtype)
+    found: np.ndarray[Any, Any] = values >> shifts.astype(kind)
+    return found if dtype not in dtypes.PACKED else np.clip(found, int(held.lowest), int(held.largest))
+
+
+def _opposites(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Pairs of neighbours whose sum is zero, of unsigned integers modulo their range."""
+    flat = _lengths(dtype, shape, seed).reshape(-1)
+    if flat.dtype.kind != "b":
+        pairs, held = flat.size // 2, dtypes.limits(dtype)
+        opposite = np.subtract(flat.dtype.type(0), flat[: 2 * pairs : 2])
+        flat[1 : 2 * pairs : 2] = (
+            np.clip(opposite, int(held.lowest), int(held.largest)) if dtype in dtypes.PACKED else opposite
+        )
+    return flat.reshape(shape)
+
+
+def _few(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Powers of two, of signed integers of either sign, and zeros."""
+    kind, held = dtypes.value_type(dtype), dtypes.limits(dtype)
+    exponents = range(8 * kind.itemsize)
+    numbers = [0, *(sign << each for each in exponents for sign in (1, -1))]
+    few = np.array([each for each in numbers if int(held.lowest) <= each <= _largest(dtype)], kind)
+    return _drawn(few, shape, seed)
+
+
+def _limits(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
+    """Integers at and beside the limits of their type, and 0 and 1."""
+    lowest, largest = int(dtypes.limits(dtype).lowest), _largest(dtype)
+    special = np.array([lowest, largest, lowest + 1, largest - 1, 0, 1], dtypes.value_type(dtype))
+    return _drawn(special, shape, seed)
+
+
+def _largest(dtype: str) -> int:
+    """The largest integer of a type; no float holds that of 64 bits."""
+    kind = dtypes.value_type(dtype)
+    return int(np.iinfo(kind).max) if kind.itemsize == 8 else int(dtypes.limits(dtype).largest)
+
+
+_Make = Callable[[str, tuple[int, ...], int], np.ndarray[Any, Any]]
+_REALS: dict[str, _Make] = dict(zip(PATTERNS, (_mixed, _cancelling, _powers, _large), strict=True))
+_INTEGERS: dict[str, _Make] = dict(zip(PATTERNS, (_lengths, _opposites, _few, _limits), strict=True))

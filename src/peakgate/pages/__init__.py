@@ -1,0 +1,1 @@
+"""What people look at: one run, and all runs of a project."""

@@ -1,0 +1,204 @@
+"""``peakgate site``: all GPU models and runs of a project as one folder of static pages.
+
+A ledger names the pages that an earlier call has already written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from msgspec import Struct, to_builtins
+from msgspec import field as struct_field
+
+from peakgate.base import config, records
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import remove_output, write_whole
+from peakgate.base.text import counted, say
+from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.compare.history.report import report
+from peakgate.compare.history.series import SessionFacts, first_parents, history
+from peakgate.compare.history.trend import Trend, find_trend
+from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
+from peakgate.pages import show, views
+from peakgate.pages.views import page_name
+from peakgate.render.page import TEMPLATES, PageLink, page
+from peakgate.runfile.find import Archive
+from peakgate.runfile.options import add_baselines, add_commit_url, add_out, add_runs, verb_parser
+from peakgate.runfile.saved import load_run
+from peakgate.spec.case import EMULATOR_SLUG
+
+INDEX = "index.html"
+LEDGER_FILE = "site.json"
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Write the pages and return the exit code."""
+    parser = verb_parser(
+        verb,
+        "Write all saved runs of a project as static pages into OUT/site: an index, per GPU model its history, and a "
+        "page for each run, each case and each commit. They refer to each other alone and need no server. A second "
+        "call writes only the runs that are new. It does not judge.",
+        "exit codes: 0 written, 2 bad input",
+    )
+    add_runs(parser)
+    add_baselines(parser)
+    add_commit_url(parser)
+    add_out(parser)
+    options = parser.parse_args(arguments)
+    archive, folder = Archive(options.runs), options.out / "site"
+    slugs = sorted({*archive.sessions["gpu_slug"]} - {EMULATOR_SLUG})
+    if not slugs:
+        raise PeakgateError(f"no saved run of a GPU below {archive.where()}; measure, or give --runs", Code.WHICH_RUN)
+    ledger = open_ledger(folder)
+    notes = list(archive.notes())
+    written: list[tuple[Trend, str]] = []
+    count = 0
+    places = first_parents(config.current().root)
+    for slug in slugs:
+        try:
+            found = history(archive.cases, slug, places=places)
+        except PeakgateError as error:
+            notes.append(str(error))
+            continue
+        accepted = load_regressions(options.baselines / slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
+        trend = find_trend(found, accepted=accepted)
+        count += _model(ledger, views.Model(trend, options.commit_url), notes)
+        written.append((trend, f"{page_name(slug)}/{INDEX}"))
+    write_whole(folder / INDEX, views.index_page(written, notes))
+    gone = ledger.close()
+    cases = sum(len(trend.history.cases) for trend, _ in written)
+    shown = sum(len(trend.history.sessions) for trend, _ in written)
+    parts = [counted(len(written), "GPU model"), counted(cases, "case"), counted(shown, "run")]
+    say(f"{', '.join(parts)} ({count} written, {counted(gone, 'page')} deleted): {folder / INDEX}")
+    return ExitCode.OK
+
+
+def _model(ledger: Ledger, model: views.Model, notes: list[str]) -> int:
+    """Write the pages of one GPU model; returns how many runs were written."""
+    home, folder = page_name(model.slug), ledger.folder / page_name(model.slug)
+    below = [(name, f"../{address}") for name, address in (views.HOME, (model.slug, INDEX), ("Runs", "runs.html"))]
+    verdicts: dict[int, Verdict] = {}
+    count = 0
+    for number, session in enumerate(model.trend.history.sessions):
+        try:
+            verdicts[number], anew = _run(ledger, model, session, f"{home}/{model.runs[number]}", below)
+        except PeakgateError as error:
+            notes.append(f"passed over: {error}")
+            continue
+        count += anew
+    pages = {"runs.html": views.runs_page(model, verdicts), "changes.html": views.changes_page(model)}
+    trail = [views.HOME, *((name.title(), f"{name}.html") for name in ("runs", "changes"))]
+    pages[INDEX] = page(report(model.trend, model.cases, lambda each: model.origin(each.name)), trail, model.slug)
+    for name, text in pages.items():
+        write_whole(folder / name, text)
+    sessions = views.session_rows(model, verdicts)
+    for number, address in enumerate(model.cases.values()):
+        ledger.write(f"{home}/{address}", views.case_page(model, number, sessions, below))
+    for address, text in views.origin_pages(model, below, verdicts).items():
+        ledger.write(f"{home}/{address}", text)
+    return count
+
+
+def _run(
+    ledger: Ledger, model: views.Model, session: SessionFacts, name: str, trail: Sequence[PageLink]
+) -> tuple[Verdict, bool]:
+    """Write the page of one run unless it stands; its verdict, and whether it was written.
+
+    It has no pictures, so that a thousand of them stay small.
+    """
+    file = Path(session.path)
+    try:
+        made_from = source_state(file, model.cases)
+    except OSError as error:
+        raise PeakgateError(f"{file}: {error.strerror}", Code.UNREADABLE) from None
+    if verdict := ledger.current(name, made_from):
+        return verdict, False
+    # Where the file is on the machine that writes the site says nothing to its readers.
+    found = show.report(replace(load_run(file), path=Path(file.name)), pictures=False)
+    links = {case: f"../{address}" for case, address in model.cases.items()}
+    rows = [replace(row, address=links.get(row.name, "")) for row in found.rows]
+    verdict = Verdict(found.verdict)
+    commit = model.commit(session, "../")
+    text = page(replace(found, rows=rows), [*trail, (commit, commit.address)], f"Run of {session.taken:%Y-%m-%d %H:%M}")
+    ledger.write(name, text, made_from, verdict)
+    return verdict, True
+
+
+class Written(Struct):
+    """Source of a page, and its verdict."""
+
+    made_from: str = struct_field(name="from")
+    verdict: Verdict | None = None
+
+
+class Pages(Struct):
+    """The ledger's file."""
+
+    version: str
+    pages: dict[str, Written]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The pages that stand in the folder, and what each was made from.
+
+    Only what it names is ever deleted.
+    """
+
+    folder: Path
+    known: Mapping[str, Written | None] = field(default_factory=dict)
+    kept: dict[str, Written] = field(default_factory=dict)
+
+    def current(self, page: str, made_from: str) -> Verdict | None:
+        """The verdict on this page, where it stands and was made from the same."""
+        entry = self.known.get(page)
+        if entry is None or entry.made_from != made_from or not (self.folder / page).is_file():
+            return None
+        if entry.verdict is not None:
+            self.kept[page] = entry
+        return entry.verdict
+
+    def write(self, page: str, text: str, made_from: str = "", verdict: Verdict | None = None) -> None:
+        """Write a page and note what it was made from, and the verdict on it."""
+        write_whole(self.folder / page, text)
+        self.kept[page] = Written(made_from, verdict)
+
+    def close(self) -> int:
+        """Delete the pages whose run is gone, save what stands now, and return how many were deleted."""
+        gone = [name for name in self.known if name not in self.kept and _below(self.folder, name)]
+        for name in gone:
+            remove_output(self.folder / name)
+        write_whole(self.folder / LEDGER_FILE, json.dumps(to_builtins(Pages(_version(), self.kept)), indent=1) + "\n")
+        return len(gone)
+
+
+def open_ledger(folder: Path) -> Ledger:
+    """That of an earlier call; an empty one where there is none, or where another version wrote it."""
+    try:
+        saved = records.read(folder / LEDGER_FILE, Pages, "delete it")
+    except PeakgateError:
+        return Ledger(folder)
+    return Ledger(folder, saved.pages if saved.version == _version() else dict.fromkeys(saved.pages))
+
+
+def source_state(file: Path, cases: Iterable[str]) -> str:
+    """Changes when the run file does, or the cases that its page refers to."""
+    found = file.stat()
+    digest = hashlib.sha256("\n".join(cases).encode(errors="replace")).hexdigest()[:10]
+    return f"{found.st_size}-{found.st_mtime_ns}-{digest}"
+
+
+def _below(folder: Path, page: str) -> bool:
+    return (folder / page).resolve().is_relative_to(folder.resolve()) and page.endswith(".html")
+
+
+def _version() -> str:
+    """Of this tool and of the templates the pages are made from."""
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(TEMPLATES.iterdir())))
+    return f"{metadata.version('peakgate')} {digest.hexdigest()[:12]}"

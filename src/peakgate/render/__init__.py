@@ -1,0 +1,1 @@
+"""The writers of a report: terminal, Markdown, CSV, JUnit, a page, and its pictures."""

@@ -1,0 +1,140 @@
+"""A report on a terminal: what was asked for, what was found, worst first, and one line to remember.
+
+When the reader closes the pipe, files and exit code stay the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from peakgate.base.report import Column, Report, Row, Table, Tone
+from peakgate.base.text import counted, one_line, print_to_nobody
+from peakgate.base.verdict import UNDECIDED, Verdict
+
+MOST_ALIKE, MOST_LISTED = 5, 20
+VERDICT_WIDTH = max(len(verdict) for verdict in Verdict) + 2
+CHANGE_WIDTH = len("10.00x slower") + 2
+COUNTED_WHERE_ALIKE = UNDECIDED | {Verdict.NEW}
+STYLES = {Tone.BAD: "bold red", Tone.OPEN: "yellow", Tone.GOOD: "green", Tone.SAME: "green"}
+
+
+class VerdictConsole(Console):
+    """A console without number colours that goes silent when the pipe is closed, where rich would exit with 1.
+
+    After ``peakgate history | head``, 1 would mean a regression, and the reports would not be written.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        print_to_nobody(sys.stdout)
+
+
+def show(report: Report, console: Console | None = None, *, everything: bool = False, most: int | None = None) -> None:
+    """Print the report but for its last line: of the rows those that changed, unless ``everything``.
+
+    Of long lists the first ``most`` rows.
+    """
+    console = console or VerdictConsole()
+    width = max((len(name) for name, _ in report.about), default=0)
+    for name, value in report.about:
+        line(console, f"{name:<{width}}  {value}")
+    for note in report.notes:
+        line(console, f"note: {note}", "dim")
+    listed = [row for row in report.rows if everything or row.tone is not Tone.SAME or not row.verdict]
+    if listed and report.about:
+        console.print()
+    show_rows(console, listed[:most], [column for column in report.columns if column.brief])
+    if most is not None and (more := len(listed) - most) > 0:
+        line(console, f"and {more} more; the files have them")
+    if report.about and (listed or report.overall or report.sentences):
+        console.print()
+    for row in report.overall:
+        text = Text(f"{row.name}: ").append_text(verdict_text(row.verdict))
+        console.print(text.append(f", {one_line(row.reason)}"), soft_wrap=True)
+    for sentence in report.sentences:
+        for each in sentence.splitlines():
+            line(console, each)
+    for table in report.tables:
+        if not table.folded:
+            _table(console, table, everything=everything)
+
+
+def last_line(report: Report, console: Console | None = None, written: Sequence[Path] = ()) -> None:
+    """Counts, verdict, and where the report was written."""
+    text = Text(one_line(report.counts_text))
+    if report.verdict:
+        text.append(": " if report.counts else "").append_text(verdict_text(report.verdict))
+        text.append(report.headline.removeprefix(report.verdict))
+    if written:
+        text.append("; " if text else "").append(", ".join(map(str, written)))
+    if text:
+        (console or VerdictConsole()).print(text, soft_wrap=True)
+
+
+def show_rows(console: Console, rows: Sequence[Row], columns: Sequence[Column] = ()) -> None:
+    """Print rows: verdict, change and name, below them cells, details and reason; one without a verdict in one line.
+
+    More than MOST_ALIKE rows that are new or undecided for one reason are counted instead.
+    """
+    width = CHANGE_WIDTH if any(row.change for row in rows) else 0
+    alike: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        alike.setdefault(
+            (row.verdict, row.reason) if row.verdict in COUNTED_WHERE_ALIKE else (row.name, row.reason), []
+        ).append(row)
+    for same in alike.values():
+        if len(same) > MOST_ALIKE:
+            head = verdict_text(same[0].verdict, VERDICT_WIDTH)
+            console.print(head.append(f"{len(same)} cases, first {one_line(same[0].name)}"), soft_wrap=True)
+            line(console, f"    {same[0].reason}", "dim")
+            continue
+        for row in same:
+            _row(console, row, columns, width)
+
+
+def line(console: Console, text: str, style: str = "") -> None:
+    """Print text that may come from a file as one line, however long."""
+    console.print(Text(one_line(text), style), soft_wrap=True)
+
+
+def verdict_text(verdict: str, width: int = 0) -> Text:
+    """The verdict in its colour."""
+    style = "yellow" if verdict == Verdict.NO_FLOOR else STYLES[Row("", verdict).tone]
+    return Text(f"{verdict:<{width}}", style)
+
+
+def _row(console: Console, row: Row, columns: Sequence[Column], width: int) -> None:
+    """The name stays whole on its line, however long, so that it can be searched for; the reason, last, is dim."""
+    if not row.verdict:
+        line(console, f"{row.name}: {row.reason}")
+        return
+    head = verdict_text(row.verdict, VERDICT_WIDTH)
+    head.append(f"{row.change:<{width}}").append(one_line(row.name), "bold")
+    console.print(head, soft_wrap=True)
+    cells = ", ".join(f"{column.heading} {text}" for column in columns if (text := column.text(row)))
+    for detail in filter(None, (cells, *row.details)):
+        line(console, f"    {detail}")
+    if row.reason:
+        line(console, f"    {row.reason}", "dim")
+
+
+def _table(console: Console, table: Table, *, everything: bool) -> None:
+    """Columns side by side, as wide as their widest cell; of a long table the first rows."""
+    most = len(table.rows) if everything else MOST_LISTED
+    shown = [["" if cell is None else one_line(str(cell)) for cell in row] for row in table.rows[:most]]
+    console.print()
+    line(console, f"{table.title} ({len(table.rows)})" if len(table.rows) > most else table.title, "bold")
+    widths = [max(map(len, column)) for column in zip(table.headings, *shown, strict=True)]
+    for cells, style in ((table.headings, "dim"), *((row, "") for row in shown)):
+        padded = "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+        line(console, f"  {padded.rstrip()}", style)
+    if (more := len(table.rows) - most) > 0:
+        line(console, f"  and {counted(more, 'row')} more: see the files", "dim")

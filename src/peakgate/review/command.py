@@ -1,0 +1,346 @@
+"""``peakgate gate``: judge a change where it reaches nothing of its judge; the one command that a workflow calls.
+
+The change's tree is data. What judges it is elsewhere: this tool, and a new folder outside the repository with copies
+of both commits, cache, temporary files and outputs. The base is where the change leaves the protected branch, which
+this command finds out itself; settings are the base's. ``protect``, ``bench`` and ``ab`` run as processes with an
+environment of their own, and ``gate.json`` holds their exit codes, one for all, and the digest of each verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from peakgate.base import config, git, records, sandbox, seccomp
+from peakgate.base.config import ProjectSettings
+from peakgate.base.errors import CannotDecide, Code, PeakgateError
+from peakgate.base.files import file_digest, write_whole
+from peakgate.base.processes import BYTECODE, import_path, print_output, sigterm_interrupts
+from peakgate.base.report import Report, Row, write_verdict
+from peakgate.base.text import say
+from peakgate.base.verdict import ExitCode
+from peakgate.render import terminal
+from peakgate.review import branch, trees
+from peakgate.review.branch import Refs
+from peakgate.review.comment import MEANINGS
+from peakgate.run.lock import why_no_gpu
+from peakgate.runfile.options import GATE_EXIT_CODES, verb_parser
+
+GATE_FILE = "gate.json"
+MILDEST_FIRST = tuple(MEANINGS)
+STEP_LIMIT_S = 3 * 3600.0
+KEPT_VARIABLES = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
+    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "GITHUB_STEP_SUMMARY", "CI"),
+)
+"""Inherited environment variables: paths of programs and the choice of the GPU."""
+
+OF_TESTS = " of benchmark tests"
+NOTHING_KEPT = "verdicts and reports are not kept; --out NEW_FOLDER keeps them"
+EMULATED = "without a GPU nothing is timed: base and head were not compared"
+
+
+@dataclass(frozen=True, slots=True)
+class GateStep:
+    """One command of a gate: its exit code, why where it has no verdict, and the file of its verdict, if any."""
+
+    exit_code: int
+    reason: str = ""
+    verdict: Path | None = None
+
+
+class LeftVerdict(msgspec.Struct):
+    """The field read from the verdict that a command leaves."""
+
+    exit_code: Any
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Judge HEAD and return one exit code."""
+    options = _parser(verb).parse_args(arguments)
+    os.environ.update(_absolute_folders())
+    repository = git.top_of(options.repository.absolute()).resolve()
+    out = None if options.out is None else trees.outside(options.out, repository, "--out")
+    refs = branch.refs(repository, options.base, options.head, options.branch)
+    if missing := why_no_gpu(options.device):
+        document: dict[str, object] = {"base": refs.base, "head": refs.head, "branch": refs.tip}
+        if out is not None:
+            undecided = Report(verb, ExitCode.UNDECIDED, fields=document | {"steps": {}, "files": {}}, unit="step")
+            write_verdict(undecided, out / GATE_FILE)
+        raise CannotDecide(f"not judged: {missing}", Code.NO_GPU)
+    inside = trees.inside_of(options.repository, repository)
+    trees.refuse_deep(refs.head, repository)
+    with sigterm_interrupts(), trees.new_home(options.home, repository) as home:
+        with trees.both(refs, repository, home) as (base, head):
+            steps, document = _judged(options, refs, home, (base / inside, head / inside))
+        document["steps"] = {
+            name: {"exit_code": int(step.exit_code), "reason": step.reason} for name, step in steps.items()
+        }
+        verdicts = [step.verdict for step in steps.values() if step.verdict is not None]
+        document["files"] = {str(path.relative_to(home / "out")): file_digest(path) for path in verdicts}
+        code = max((ExitCode(step.exit_code) for step in steps.values()), key=MILDEST_FIRST.index)
+        rows = [
+            Row(name, reason=f"{MEANINGS[step.exit_code]}{step.reason and ': '}{step.reason}")
+            for name, step in steps.items()
+        ]
+        found = Report(verb, code, rows=rows, fields=document, unit="step")
+        terminal.show(found)
+        write_verdict(found, home / "out" / GATE_FILE)
+        if out is not None:
+            shutil.copytree(home / "out", out, symlinks=True)
+    say(_where_it_stays(f"verdict: {home / 'out' / GATE_FILE}", home, options) or NOTHING_KEPT)
+    return code
+
+
+def _absolute_folders() -> dict[str, str]:
+    """Lists of folders in the environment without what is relative: an empty entry is the working directory."""
+    found = {}
+    for name in ("PATH", "LD_LIBRARY_PATH"):
+        if name in os.environ:
+            folders = [entry for entry in os.environ[name].split(os.pathsep) if Path(entry).is_absolute()]
+            found[name] = os.pathsep.join(folders) or (os.defpath if name == "PATH" else "")
+    return found
+
+
+def _where_it_stays(line: str, home: Path, options: argparse.Namespace) -> str | None:
+    """A line of output that names a file of the judge's folder by the place where it stays, or without what goes."""
+    left = str(home / "out")
+    if left not in line or (options.home and not options.out):
+        return line
+    if options.out:
+        return line.replace(left, str(options.out))
+    kept = line.partition(left)[0]
+    return None if kept.endswith(": ") else kept.rstrip(" ;")
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = verb_parser(
+        verb,
+        "Judge a change: list what could buy a pass (protect), hold its kernels to the base's floors (bench), and "
+        "measure base and HEAD alternately (ab). The base is the newest commit of HEAD that was "
+        "the protected branch's newest once. Nothing of the change reaches the judge, which works in a new folder.",
+        f"{GATE_EXIT_CODES}, 130 interrupted",
+    )
+    parser.add_argument("base", metavar="BASE", help="the protected branch, or a commit on it")
+    parser.add_argument("head", metavar="HEAD", help="the commit to judge")
+    parser.add_argument(
+        "--repository",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="the project's folder in a clone that has both commits (default: the working directory)",
+    )
+    parser.add_argument(
+        "--branch", metavar="REF", help="the protected branch (default: the default branch of the remote origin)"
+    )
+    parser.add_argument("--device", default="gpu:0", help="gpu or gpu:N; cpu proves and times nothing (default: gpu:0)")
+    parser.add_argument("--tier", default="gate", choices=("gate", "full"), help="which cases (default: gate)")
+    parser.add_argument("--strict-gate", action="store_true", help="a case without a floor leaves the gate undecided")
+    parser.add_argument("--explain", action="store_true", help="explain why each slower case is slower")
+    parser.add_argument(
+        "--no-benchmark-tests",
+        action="store_true",
+        help="refuse benchmark tests, whose Python runs in the process that measures them",
+    )
+    parser.add_argument(
+        "--home", type=Path, metavar="DIR", help="a new folder for the judge, which stays (default: none)"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder for verdicts and reports")
+    return parser
+
+
+def _judged(
+    options: argparse.Namespace, refs: Refs, home: Path, projects: tuple[Path, Path]
+) -> tuple[dict[str, GateStep], dict[str, object]]:
+    """Every step's end, and what gate.json says besides."""
+    base, head = projects
+    settings = config.settings_in(base)
+    if settings is None:
+        raise CannotDecide(
+            f"the base {refs.base[:12]} has no project in this folder; an owner merges the first one", Code.PROJECT
+        )
+    removed = trees.without_links_out(home / "head")
+    if head.resolve() != head or not trees.is_project(head):
+        raise PeakgateError(
+            "the change has no project in the folder of the base's; move it in a separate change", Code.PROJECT
+        )
+    ignored = _differing(settings, head)
+    way, why = sandbox.isolation()
+    say(f"judged by {refs.base[:12]}, where {refs.head[:12]} leaves the protected branch\n")
+    say(f"the change's Python runs in {way.value}{f': {why}' if why else ''}\n")
+    if unfiltered := seccomp.refusal():
+        say(f"no system calls are denied to it: {unfiltered}\n")
+    say("".join(f"without effect: setting {name} of the change\n" for name in ignored))
+    say("".join(f"removed: {name}, a link that leads out of the repository\n" for name in removed))
+    gate = _Gate(options, refs, home, base, head, _environment(home, git.tree_of(options.repository)))
+    gate.judge_by(_settings_text(settings, benchmarks=(), build=None))
+    steps = {"protect": gate.protect()}
+    if settings.build is not None:
+        steps["build"] = gate.build(settings.build, settings.build_timeout_s)
+    if steps.get("build", GateStep(ExitCode.OK)).exit_code == ExitCode.OK:
+        steps |= gate.measured(settings)
+    document: dict[str, object] = {
+        "base": refs.base,
+        "head": refs.head,
+        "branch": refs.tip,
+        "sandbox": way.value,
+        "system_calls_denied": not unfiltered,
+        "settings_without_effect": ignored,
+        "links_removed": removed,
+        "runs_the_change": [name for name in steps if name.endswith(OF_TESTS)],
+    }
+    return steps, document
+
+
+def _differing(settings: ProjectSettings, head: Path) -> list[str]:
+    """The settings that the change has otherwise than the base, whose settings count."""
+    try:
+        own = config.settings_in(head) or ProjectSettings()
+    except PeakgateError:
+        return ["unreadable"]
+    before, after = msgspec.structs.asdict(settings), msgspec.structs.asdict(own)
+    return [name for name in before if before[name] != after[name]]
+
+
+def _settings_text(settings: ProjectSettings, **changed: object) -> str:
+    """Settings, some of them changed, as a file."""
+    known = msgspec.structs.asdict(settings) | changed
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in known.items() if value is not None)
+
+
+def _environment(home: Path, repository: Path) -> dict[str, str]:
+    """Environment of the judge's processes: only the caller's paths of programs and the choice of the GPU.
+
+    PYTHONPATH names what this process imports from it, never a folder in or around the change's ``repository``.
+    """
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    if path := import_path(repository, home):
+        kept["PYTHONPATH"] = os.pathsep.join(path)
+    return (
+        kept
+        | git.environment()
+        | {
+            "PEAKGATE_CACHE": str(home / "cache"),
+            "CUPY_CACHE_DIR": str(home / "cache" / "cupy"),
+            "TMPDIR": str(home / "tmp"),
+            config.SETTINGS_VARIABLE: str(home / "settings.toml"),
+            "PYTHONSAFEPATH": "1",
+            "PYTHONNOUSERSITE": "1",
+            BYTECODE: str(home / "tmp" / "bytecode"),
+            "UV_NO_CONFIG": "1",
+            "PIP_CONFIG_FILE": os.devnull,
+            "NO_COLOR": "1",
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """The commands of one gate, and where each runs."""
+
+    options: argparse.Namespace
+    refs: Refs
+    home: Path
+    base: Path
+    head: Path
+    environment: Mapping[str, str]
+
+    def judge_by(self, settings: str) -> None:
+        """Have what runs from now on take these settings, whatever a tree has."""
+        write_whole(Path(self.environment[config.SETTINGS_VARIABLE]), settings)
+
+    def protect(self) -> GateStep:
+        """Step ``protect``: edits of the change to what judges it."""
+        given = ["--base", self.refs.base, "--acknowledged-from-base"]
+        return self.run("protect", self.head, self.home / "out", *given)
+
+    def build(self, text: str, timeout_s: float) -> GateStep:
+        """Build the project's own code: base's with the judge's rights, head's in the sandbox."""
+        command = ["sh", "-c", text]
+        base = subprocess.Popen(command, cwd=self.base, env=self.environment, start_new_session=True, **_PIPED)
+        if print_output(base, timeout_s):
+            return GateStep(ExitCode.BAD_INPUT, "the base does not build")
+        (scratch := self.home / "tmp" / "build").mkdir()
+        repositories = trees.repositories(tree := self.home / "head")
+        committed = trees.committed(path.parent for path in repositories)
+        head = sandbox.start(command, tree, scratch, inside=self.head, writable=True, **_PIPED)
+        failed = print_output(head, timeout_s)
+        if why := trees.cleaned(tree, repositories):
+            return GateStep(ExitCode.REGRESSION, why)
+        if failed:
+            return GateStep(ExitCode.REGRESSION, "the change does not build")
+        if changed := trees.changed(committed):
+            name = records.short(str(changed.relative_to(tree)))
+            return GateStep(ExitCode.REGRESSION, f"its build changes {name}, a file of the commit")
+        return GateStep(ExitCode.OK)
+
+    def measured(self, settings: ProjectSettings) -> dict[str, GateStep]:
+        """Head against floors, and base and head alternately: kernels, then benchmark tests in processes of their own.
+
+        A benchmark test's Python runs in the process that measures it, so that it gets no kernel in its process.
+        """
+        out, runs = self.home / "out", str(self.home / "runs")
+        floors = ["--baselines-from", self.refs.base]
+        strict = ["--strict-gate"] if self.options.strict_gate else []
+        found = {
+            "bench": self.run("bench", self.head, out, *self._chosen, *strict, *floors, "--benchmark-storage", runs),
+            "ab": self.ab(out, "--judged-by-base"),
+        }
+        if settings.benchmarks and self.options.no_benchmark_tests:
+            say("refused: the benchmark tests of the project, which cannot prove a pass")
+        elif settings.benchmarks:
+            (none := self.home / "no-kernels").mkdir()
+            self.judge_by(_settings_text(settings, kernels=str(none), build=None))
+            given = [*self._chosen, *strict, *floors, "--benchmark-storage", runs]
+            found[f"bench{OF_TESTS}"] = self._apart.run("bench", self.head, out / "tests", *given)
+            found[f"ab{OF_TESTS}"] = self._apart.ab(out / "tests")
+        return found
+
+    @property
+    def _apart(self) -> _Gate:
+        """The same with bytecode of its own: the Python of a change may write into what its process reads."""
+        bytecode = tempfile.mkdtemp(prefix="bytecode.", dir=self.home / "tmp")
+        return replace(self, environment={**self.environment, BYTECODE: bytecode})
+
+    @property
+    def _chosen(self) -> list[str]:
+        return ["--device", self.options.device, "--tier", self.options.tier]
+
+    def ab(self, out: Path, *given: str) -> GateStep:
+        if self.options.device == "cpu":
+            return GateStep(ExitCode.UNDECIDED, EMULATED)
+        sides = ["--base-dir", str(self.base), "--head-dir", str(self.head)]
+        more = [f"--{name}" for name in ("strict-gate", "explain") if getattr(self.options, name.replace("-", "_"))]
+        return self.run("ab", self.base, out, *sides, *self._chosen, *more, *given)
+
+    def run(self, verb: str, folder: Path, out: Path, *given: str) -> GateStep:
+        """Run a verb in a folder; its exit code, which its verdict has to confirm."""
+        say(f"peakgate {verb}\n")
+        command = [sys.executable, "-Ps", "-m", "peakgate", verb, *given, "--out", str(out)]
+        process = subprocess.Popen(command, cwd=folder, env=self.environment, start_new_session=True, **_PIPED)
+        code = print_output(process, STEP_LIMIT_S, shown=lambda line: _where_it_stays(line, self.home, self.options))
+        if code == ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        verdict = out / f"{verb}.json"
+        try:
+            confirmed = records.read(verdict, LeftVerdict, "see its output").exit_code
+        except PeakgateError:
+            undecided = ExitCode.UNDECIDED if code == ExitCode.UNDECIDED else ExitCode.BAD_INPUT
+            return GateStep(undecided, f"it left no verdict and ended with {code}; its output says why")
+        if confirmed != code or code not in MILDEST_FIRST:
+            return GateStep(ExitCode.BAD_INPUT, f"it ended with {code}, its verdict says {confirmed!r}", verdict)
+        return GateStep(code, verdict=verdict)
+
+
+_PIPED: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

@@ -1,0 +1,215 @@
+"""Which cases a run measures, and whose contract applies to each: the base's or the change's.
+
+Without a base a project is judged by its own families. Against a base (``--baselines-from REF``) a case that the base
+knows keeps the base's work, tolerance, reference, input data, tier and edge-size problems; only how the kernel is built
+and launched is the change's. The base's families are imported from a copy of its tree, those of the change by a process
+in the sandbox (``listing``), which gives the values of a new case's functions too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from peakgate.base import config, git
+from peakgate.base.config import Project
+from peakgate.base.errors import PeakgateError
+from peakgate.base.verdict import Judgement, Verdict
+from peakgate.run import listing
+from peakgate.run.listing import Listed
+from peakgate.run.readable import keep_apart
+from peakgate.spec import catalogue
+from peakgate.spec.arguments import seen_as
+from peakgate.spec.case import Argument, Buffer, Case, RefusedCase, Role, Scale
+from peakgate.spec.catalogue import Cases, refusal_of
+from peakgate.spec.contract import KEPT, Contract, advice_on, stated, summary
+
+
+@dataclass(frozen=True)
+class AgainstBase(Cases):
+    """The cases of a change, judged by the terms of its base where that knows them; ``against`` makes one."""
+
+    cases: Mapping[str, Case] = field(default_factory=dict)
+    edges: Mapping[str, Sequence[Case]] = field(default_factory=dict)
+    objections: Mapping[str, Judgement] = field(default_factory=dict)
+    of_either: Sequence[RefusedCase] = ()
+
+    @property
+    def refused(self) -> Sequence[RefusedCase]:
+        return self.of_either
+
+    def _all(self) -> Collection[Case]:
+        return self.cases.values()
+
+    def probes(self, case: Case) -> list[Case]:
+        return list(self.edges[case.id])
+
+    def objection(self, case: Case) -> Judgement | None:
+        return self.objections.get(case.id) or super().objection(case)
+
+
+def against(
+    base_root: Path, project: Project, scale: Scale, name: str, refusal: Callable[[Case], str | None]
+) -> AgainstBase:
+    """The cases of ``project`` at a scale, judged by the base whose project is in ``base_root``; ``name`` names it.
+
+    ``refusal`` is the device's. A case that one side does not describe is INCONCLUSIVE. PeakgateError where the
+    change's cases cannot be listed.
+    """
+    base = config.find(base_root)
+    known: list[Listed] = []
+    refused: list[RefusedCase] = []
+    if base is not None and base.root.is_relative_to(base_root):
+        keep_apart(git.tree_of(project.root), base_root)
+        with _imports_of(base):
+            found = catalogue.described(scale, base)
+        known, refused = listing.with_probes(found)
+    heads, refused_heads = listing.listed(project.root, scale)
+    advised = [(each, advice_on(each.reason)) for each in refused]
+    of_base = [replace(each, reason=f"in {name}: {each.reason}{advice and '; '}{advice}") for each, advice in advised]
+    return _merged((known, of_base), (heads, refused_heads), scale, name, refusal)
+
+
+def _merged(
+    before: tuple[Sequence[Listed], Sequence[RefusedCase]],
+    after: tuple[Mapping[str, Listed], Sequence[RefusedCase]],
+    scale: Scale,
+    name: str,
+    refusal: Callable[[Case], str | None],
+) -> AgainstBase:
+    (known, refused_before), (heads, refused_after) = before, after
+    cases = {each.case.id: each.case for each in known}
+    problems: dict[str, Sequence[Case]] = {}
+    objections: dict[str, Judgement] = {}
+    for base in known:
+        head = heads.get(base.case.id)
+        if head is None:
+            missing = Judgement(Verdict.MISSING, f"in {name}, not in the change")
+            objections[base.case.id] = refusal_of(base.case, refused_after) or missing
+            continue
+        judged, found = judged_by(base, head)
+        if isinstance(judged, Case) and refusal(base.case) is None and (why := refusal(judged)):
+            judged = f"it runs in the base, here the device refuses it ({why})"
+        if isinstance(judged, str):
+            objections[base.case.id] = Judgement(Verdict.INCONCLUSIVE, f"{judged}; {name} cannot judge it")
+        else:
+            cases[base.case.id], problems[base.case.id] = judged, found
+    new = [head for case_id, head in heads.items() if case_id not in cases]
+    cases |= {head.case.id: head.case for head in new}
+    problems |= {head.case.id: head.probes for head in new}
+    for head in new:
+        if not_described := refusal_of(head.case, refused_before):
+            objections[head.case.id] = not_described
+    stand_ins = [each for each in (*refused_after, *refused_before) if each.case.id not in cases]
+    cases |= {each.case.id: each.case for each in reversed(stand_ins)}
+    notes = [f"judged by {name}, without effect: {line}" for line in differences(known, heads)]
+    ids = frozenset(head.case.id for head in new)
+    return AgainstBase(scale, ids, notes, cases, problems, objections, stand_ins)
+
+
+def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:
+    """A known case and its edge-size problems as they are measured: launched as head does, judged as base does.
+
+    Instead of the case a reason, where head's arrays are not those that the base's reference expects, or where head
+    launches otherwise than base and leaves out an edge-size problem of base's.
+    """
+    judged = _with_launch_of(base.case, head.case)
+    if judged is None:
+        return f"its arrays are not the base's: {_arrays(head.case)}, expected {_arrays(base.case)}", ()
+    found: list[Case] = []
+    left_out: list[Case] = []
+    for edge in base.probes:
+        alike = [probe for probe in head.probes if _arrays(probe) == _arrays(edge)]
+        alike.sort(key=lambda probe: probe.size != edge.size)
+        launched = _with_launch_of(edge, alike[0]) if alike else None
+        found.append(launched if launched is not None else edge)
+        left_out += [] if launched is not None else [edge]
+    if left_out:
+        pairs = [(base.case, judged), *((edge, case) for edge, case in zip(base.probes, found, strict=True))]
+        if any(_launched(one) != _launched(other) for one, other in pairs):
+            return f"it is launched otherwise than in the base and lacks its edge-size problem {left_out[0].size}", ()
+        found = [
+            _built_as(judged, case) if case is edge else case for case, edge in zip(found, base.probes, strict=True)
+        ]
+    return judged, found
+
+
+def differences(known: Sequence[Listed], heads: Mapping[str, Listed]) -> list[str]:
+    """One line per term in which head's cases differ from base's, with how many and the first of them."""
+    contracts = {}
+    for base in known:
+        with suppress(PeakgateError):  # a reference kernel that cannot be read: its case is undecided
+            if head := heads.get(base.case.id):
+                contracts[base.case.id] = _stated(base), _stated(head)
+    return summary(contracts, KEPT)
+
+
+def _stated(listed: Listed) -> Contract:
+    return structs.replace(stated(listed.case), edge_problems=len(listed.probes))
+
+
+def _with_launch_of(base: Case, head: Case) -> Case | None:
+    """The base's problem, with the kernel and the launch of head's; None where their arrays are not alike."""
+    if _arrays(base) != _arrays(head):
+        return None
+    arrays = iter([argument for argument in base.buffers if _is_array(argument)])
+    arguments = tuple(
+        seen_as(next(arrays), argument) if isinstance(argument, Buffer) and _is_array(argument) else argument
+        for argument in head.arguments
+    )
+    return _built_as(head, base, launch=head.launch, sequence=head.sequence, arguments=arguments)
+
+
+def _built_as(head: Case, base: Case, **launched: Any) -> Case:
+    """The base's problem, with the kernel of head's; launched as the base does unless ``launched`` says otherwise."""
+    data = [buffer for _, buffer in base.stage.constants]
+    stage = replace(
+        head.stage,
+        constants=tuple((name, buffer) for (name, _), buffer in zip(head.stage.constants, data, strict=True)),
+        min_capability=head.stage.min_capability if head.stage.specific else base.stage.min_capability,
+        host_bound=base.stage.host_bound,
+        lesson=base.stage.lesson,
+    )
+    return replace(base, stage=stage, defines=head.defines, **launched)
+
+
+def _is_array(argument: Argument) -> bool:
+    """Whether it is input or output; other memory is the kernels' own affair, as values are."""
+    return isinstance(argument, Buffer) and argument.role not in (Role.SCRATCH, Role.TEMP)
+
+
+def _arrays(case: Case) -> str:
+    """The reference's arguments and results: roles, types and shapes in order, constants last."""
+    buffers = [argument for argument in case.arguments if isinstance(argument, Buffer) and _is_array(argument)]
+    described = [f"{each.role.value} {each.dtype} {'x'.join(map(str, each.shape))}" for each in buffers]
+    described += [f"constant {each.dtype} {'x'.join(map(str, each.shape))}" for _, each in case.stage.constants]
+    return ", ".join(described)
+
+
+def _launched(case: Case) -> tuple[object, ...]:
+    return case.launch, case.sequence, case.defines, tuple(case.arguments)
+
+
+@contextmanager
+def _imports_of(project: Project) -> Iterator[None]:
+    """Import from this project's ``pythonpath`` first, and from nowhere of it afterwards.
+
+    The change's benchmark tests may import modules of the same names: those that are loaded from the base's
+    ``pythonpath`` are forgotten, so that nobody measures one side's code under the other's name.
+    """
+    before, known = list(sys.path), set(sys.modules)
+    sys.path[:0] = map(str, project.pythonpath)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+        folders = tuple(f"{folder}/" for folder in project.pythonpath)
+        for module in set(sys.modules) - known:
+            if folders and str(getattr(sys.modules[module], "__file__", None)).startswith(folders):
+                del sys.modules[module]

@@ -1,0 +1,366 @@
+"""``peakgate bench``: run the process that measures, watch it, and go on in a fresh one when a kernel takes it down.
+
+The measuring process says through a pipe which step of which case begins and how long it may take, and hands over each
+finished case, which is journaled. It ends itself after a fault of the GPU; it is killed, with all it started, when a
+step takes too long. The next process finds the finished cases in the journal and takes them over, so that the last one
+writes one whole run file. No case is run in a process of its own: a run without faults starts one process.
+
+Cases below their floor are measured again in two fresh processes; a last one takes the median processes' figures over
+and writes the run file. A process of an A/B measures by itself. Options that are none of ours go to pytest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from peakgate.base import config, git
+from peakgate.base.config import Project
+from peakgate.base.errors import CannotDecide, Code, PeakgateError
+from peakgate.base.files import scratch_folder
+from peakgate.base.processes import FROM_OUTSIDE, end_group, one_blas_thread, own_bytecode
+from peakgate.base.text import counted, warn
+from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.device import driver
+from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
+from peakgate.run import inputs, lock
+from peakgate.run.ab_process import Mode
+from peakgate.run.bench_options import parser, refuse_contradictions
+from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines, share_below
+from peakgate.run.run_file import Places, storage_folder, write_verdict
+
+NOT_OF_THE_PLUGIN = frozenset({"benchmark_json", "benchmark_storage", "json", "resume", "wait"})
+"""Our options that are not passed on to the measuring process."""
+
+INSPECTING = frozenset(
+    {"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures", "--markers"}
+)
+"""Options of pytest under which nothing is measured, or a person stops the clock."""
+
+GRACE_S = 10.0
+"""After Ctrl-C a process has so long to save what it measured."""
+
+MOST_UNEXPLAINED = 3
+"""So many processes may end between two cases, where none can be blamed, before the run gives up."""
+
+
+@dataclass(slots=True)
+class Step:
+    """The current step of the measuring process, its case (None: no case), and its deadline."""
+
+    name: str
+    case: str | None
+    limit_s: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a measuring process ended: exit code (negative for a signal), the step it was at, whether that took too long.
+
+    ``verdict`` is what it sent last, None where it did not come to an end of its own. ``returned``: pytest came to its
+    end, which a file that calls ``os._exit`` cuts off. ``not_printed`` says why its output did not arrive.
+    """
+
+    code: int
+    step: Step
+    timed_out: bool
+    interrupted: bool
+    verdict: dict[str, Any] | None
+    returned: bool
+    not_printed: str
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb)
+    """Run the kernel benchmarks; 0 pass, 1 regression, 2 bad input, 3 could not decide."""
+    ours, theirs = parser().parse_known_args(arguments)
+    project = config.required()
+    mode = Mode.of_environment()
+    if mode is not Mode.WHOLE or INSPECTING & set(theirs):
+        return _unsupervised(ours, [f"--peakgate-mode={mode}", *theirs], project)
+    if ours.seed is None:
+        ours.seed = secrets.randbits(32)  # of every process of the run
+    return _supervised(ours, [*_own(ours), *theirs], project)
+
+
+def _unsupervised(ours: argparse.Namespace, theirs: Sequence[str], project: Project) -> int:
+    from peakgate.run import process  # noqa: PLC0415  (a supervisor does without)
+
+    named = {"--benchmark-json": ours.benchmark_json, "--benchmark-storage": ours.benchmark_storage}
+    saving = [f"{option}={value}" for option, value in named.items() if value is not None]
+    return process.measure([*process.fixed_arguments(project.root), *_own(ours), *saving, *theirs])
+
+
+def _own(ours: argparse.Namespace) -> list[str]:
+    """Our options under the long names that the plug-in gives them."""
+    given = {
+        f"--peakgate-{name.replace('_', '-')}": value
+        for name, value in vars(ours).items()
+        if name not in NOT_OF_THE_PLUGIN and value is not None and value is not False
+    }
+    return [option if value is True else f"{option}={value}" for option, value in given.items()]
+
+
+def _supervised(ours: argparse.Namespace, arguments: Sequence[str], project: Project) -> int:
+    """One supervised run; ``arguments`` are for pytest. The exit code."""
+    out = Path(ours.out).absolute() if ours.out else project.out
+    places = Places(out, ours.benchmark_json and ours.benchmark_json.absolute(), storage_folder(ours.benchmark_storage))
+    journal = Journal(out)
+    supervisor = _Supervisor(ours, project, places, journal)
+    try:
+        places.clear()  # before anything can end this run without a verdict
+        refuse_contradictions(ours, arguments)
+        with lock.locked(supervisor.uuid, ours.wait), _base_tree(ours, project) as supervisor.environment:
+            return supervisor.run(arguments)
+    finally:
+        places.remove_staging()
+        journal.close(keep=supervisor.resumable)
+
+
+@contextmanager
+def _base_tree(ours: argparse.Namespace, project: Project) -> Iterator[Mapping[str, str]]:
+    """The environment that names the copy of the base's tree to the measuring processes, while it is there.
+
+    They keep temporary files beside it, for a process that is killed cannot remove its own, and bytecode: a tree may
+    hold any beside its sources.
+    """
+    if ours.baselines_from is None:
+        yield os.environ
+        return
+    with (
+        inputs.exported(ours.baselines_from, project.root, project.baselines) as tree,
+        scratch_folder("bench") as scratch,
+    ):
+        yield os.environ | own_bytecode(scratch) | {config.BASE_VARIABLE: str(tree), "TMPDIR": str(scratch)}
+
+
+class _Supervisor:
+    """One run over as many measuring processes as it takes; ``uuid`` is the GPU's, None for the emulator."""
+
+    def __init__(self, ours: argparse.Namespace, project: Project, places: Places, journal: Journal) -> None:
+        self._ours, self._project, self._places, self._journal = ours, project, places, journal
+        self.uuid = lock.device_uuid(ours.device or "auto")
+        self._baselines = Path(ours.baselines) if ours.baselines else project.baselines
+        self.environment: Mapping[str, str] = os.environ
+        self.resumable = True
+        self._earlier = 0  # records of the journal when the process at hand began
+
+    def run(self, arguments: Sequence[str]) -> int:
+        """Measure until all cases are finished; the exit code."""
+        if self._ours.resume:
+            done = self._journal.resume(self._key)
+            below = len(self._journal.again)
+            more = f", {counted(below, 'case')} below the floor measured again" if below else ""
+            warn(f"resumed: {counted(done, 'finished case')} taken over{more}")
+        else:
+            self._journal.clear()
+        unexplained, prebuild = 0, True
+        while True:
+            self._earlier = len(self._journal.records)
+            try:
+                ended = self._watch(arguments if prebuild else ["--peakgate-no-prebuild", *arguments])
+            except PeakgateError as error:
+                self.resumable = error.exit_code != ExitCode.BAD_INPUT
+                raise
+            if ended.verdict is not None:
+                return self._finish(ended.verdict, ended.not_printed)
+            if ended.interrupted:
+                return ExitCode.INTERRUPTED
+            if ended.code == AGAIN and self._measured(ended):
+                self._announce_again()
+                continue
+            if _refused(ended):
+                self.resumable = ended.code != ExitCode.BAD_INPUT and ended.returned
+                if not ended.returned:
+                    raise CannotDecide(
+                        f"not measured: {_how(ended)}, without a verdict; look for os._exit in conftest.py, the files "
+                        "of `benchmarks` and what families load",
+                        Code.PROCESS,
+                    )
+                return ended.code or ExitCode.DEFECT  # it said why itself, but gave no verdict
+            if ended.code == FRESH and (measured := self._measured(ended)):
+                self._journal.append({RESTART: f"{measured[-1]}: took the GPU's context with it"})
+            else:
+                unexplained += self._blame(ended)
+            if unexplained > MOST_UNEXPLAINED:
+                raise CannotDecide(f"not measured: {_how(ended)} {unexplained} times; --resume continues", Code.BUSY)
+            prebuild = prebuild and ended.step.name != "build"
+
+    def _measured(self, ended: Ended) -> list[str]:
+        """The cases that a process measured and ended after; without any, a next process would do no better."""
+        return [] if ended.step.case else self._journal.cases_since(self._earlier)
+
+    def _announce_again(self) -> None:
+        """Say, and journal, which cases the next process measures again; none where it only writes the run file."""
+        if below := self._journal.again:
+            reported = f"{share_below(len(below), len(self._journal.cases))}; measured again in a fresh process"
+            warn(reported)
+            self._journal.append({RESTART: reported})
+
+    def _watch(self, arguments: Sequence[str]) -> Ended:
+        """One measuring process, from its start to its end."""
+        reading, writing = os.pipe()
+        command = [sys.executable, "-P", "-m", "peakgate.run.process", str(os.getpid()), str(self._project.root)]
+        from_us = [f"--peakgate-link={writing}", f"--peakgate-journal={self._journal.path}"]
+        from_us += [f"--benchmark-storage=file://{self._places.staging / 'saved'}"]
+        from_us += [f"--benchmark-json={self._places.staged_json}"] if self._places.json else []
+        process = subprocess.Popen(
+            [*command, *from_us, *arguments],
+            env={**self.environment, **({} if self.uuid else one_blas_thread())},  # of the emulator's, one a processor
+            pass_fds=(writing, *lock.inherited()),
+            start_new_session=True,  # Ctrl-C is for us; we end what we started
+        )
+        os.close(writing)
+        try:
+            if not self._journal.records:
+                self._journal.append({KEY: self._key})
+            return _Watched(process, reading, self._journal).to_the_end()
+        finally:
+            end_group(process)
+            os.close(reading)
+
+    def _blame(self, ended: Ended) -> int:
+        """Journal what became of the case at hand; 1 where there is none to blame."""
+        step = ended.step
+        what = f"{step.case or 'no case'}: {_how(ended)}"
+        warn(f"\n{what}; going on in a fresh process")
+        self._journal.append({RESTART: what})
+        if step.case is None or step.case in self._journal.cases_since(self._earlier):
+            return 1
+        if ended.timed_out:
+            # Of the emulator wall time says how busy the machine is: what never ends there ends by itself.
+            verdict = Verdict.TIMEOUT if self.uuid else Verdict.INCONCLUSIVE
+            reason = f"{step.name} did not end within {step.limit_s:.0f} s"
+        elif -ended.code in FROM_OUTSIDE:
+            verdict = Verdict.INCONCLUSIVE
+            reason = f"{_how(ended)}, from outside; the kernel's log (dmesg) says whether memory was short"
+        else:
+            verdict, reason = Verdict.CRASHED, _how(ended)
+        self._journal.append({CASE: step.case, "verdict": verdict.value, "reason": reason})
+        return 0
+
+    def _finish(self, verdict: dict[str, Any], not_printed: str) -> int:
+        """Publish the run file and the verdict; nothing is published of a run that did not come to its end."""
+        slug = str(verdict["device"])
+        measured = any(case["time_us"] is not None for case in verdict["cases"])
+        saved = self._places.publish(self._project.runs / slug, measured=measured)
+        cases = Path(self._ours.cases) if self._ours.cases else None
+        about = {"command": sys.argv, "project": str(self._project.root), **self._key}
+        write_verdict(self._places.out, verdict | about, self._baselines, cases, saved)
+        self.resumable = verdict["partial"] is not None
+        if not_printed:
+            raise PeakgateError(
+                f"the run is saved, but standard output cannot be written ({not_printed}); redirect it", Code.SYSTEM
+            )
+        return int(verdict["code"])
+
+    @cached_property
+    def _key(self) -> dict[str, Any]:
+        """The facts that must be unchanged for a run to be resumed."""
+        tree = inputs.tree(self._project, self._places.out)
+        return {
+            "commit": tree.commit,
+            "changes": tree.changes,
+            "harness": inputs.harness(),
+            "GPU": self.uuid or "none",
+            "driver": driver.driver_version() or "none",
+            "--device": self._ours.device or "auto",
+            "floors": inputs.floors(self._baselines),
+            "base": git.commit_of(ref, self._project.root, inputs.OPTION)
+            if (ref := self._ours.baselines_from)
+            else "none",
+        }
+
+
+class _Watched:
+    """One measuring process under watch."""
+
+    def __init__(self, process: subprocess.Popen[bytes], reading: int, journal: Journal) -> None:
+        self._process, self._reading, self._journal = process, reading, journal
+        self._lines = Lines()
+        self._verdict: dict[str, Any] | None = None
+        self._not_printed = ""
+        self._step = _step("start", PROCESS_START_LIMIT_S)
+        self._interrupted = self._returned = False
+
+    def to_the_end(self) -> Ended:
+        timed_out = False
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._reading, selectors.EVENT_READ)
+            while True:
+                try:
+                    left = self._step.until - time.monotonic()
+                    if selector.select(max(left, 0.0)):
+                        data = os.read(self._reading, 1 << 16)
+                        if not data:
+                            break
+                        for event in self._lines.feed(data):
+                            self._take(event)
+                    elif left <= 0:  # what it sent while we were stopped comes first
+                        timed_out = not self._interrupted
+                        break
+                except KeyboardInterrupt:
+                    if not self._interrupt():
+                        break
+        code = end_group(self._process, 0.0 if timed_out else GRACE_S)
+        return Ended(code, self._step, timed_out, self._interrupted, self._verdict, self._returned, self._not_printed)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if "step" in event:
+            if not self._interrupted:
+                self._step = _step(str(event["step"]), float(event["limit_s"]), event["case"])
+        elif "returned" in event:
+            self._returned = True
+        elif "finished" in event:
+            self._verdict = event["finished"]
+        elif "not_printed" in event:
+            self._not_printed = str(event["not_printed"])
+        elif "refused" in event:
+            raise PeakgateError.repeated(str(event["refused"]))
+        elif "undecided" in event:
+            raise CannotDecide.repeated(str(event["undecided"]))
+        else:
+            self._journal.append(event)
+            if CASE in event and not self._interrupted:
+                self._step = _step("the end of a case", HOST_LIMIT_S)
+
+    def _interrupt(self) -> bool:
+        """Ask the process to save what it has; False when that was asked already."""
+        if self._interrupted:
+            return False
+        self._interrupted = True
+        self._step = _step("interrupted", GRACE_S)
+        self._process.send_signal(signal.SIGINT)
+        return True
+
+
+def _step(name: str, limit_s: float, case: str | None = None) -> Step:
+    return Step(name, case, limit_s, time.monotonic() + limit_s)
+
+
+def _refused(ended: Ended) -> bool:
+    """Whether a process ended in good order and without a verdict: bad input, nothing to measure with, our defect."""
+    if ended.timed_out or ended.code < 0 or ended.code in (FRESH, AGAIN):
+        return False
+    return ended.step.case is None or ended.code == ExitCode.DEFECT
+
+
+def _how(ended: Ended) -> str:
+    """How a process ended, in words."""
+    if ended.timed_out:
+        return f"{ended.step.name} took longer than {ended.step.limit_s:.0f} s, its process was killed"
+    if ended.code < 0:
+        return f"its process was ended by {signal.Signals(-ended.code).name} during {ended.step.name}"
+    return f"its process ended itself with exit code {ended.code} during {ended.step.name}"

@@ -1,0 +1,33 @@
+"""Every kernel: proven right, then timed, then compared with its floor; in an A/B also what came of its other build."""
+
+from __future__ import annotations
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from peakgate.run.kernel_run import PLUGIN_NAME, KernelRun
+from peakgate.run.results import ReplayTimer, Results, raise_for, replay
+
+
+@pytest.fixture(scope="session")
+def run(request: pytest.FixtureRequest) -> Results:
+    found = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
+    assert isinstance(found, KernelRun)
+    return found.results
+
+
+def test_kernel(case_id: str, run: Results, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+    case, session = run.cases[case_id], run.session
+    if refusal := session.device.refusal(case):
+        run.skip(case, refusal)
+    benchmark.group = case.family
+    entry, times_us = run.measure(case)
+    replay(benchmark, peakgate_timer, times_us, entry)
+    raise_for(entry, session)
+
+
+def test_other_build(case_id: str, run: Results, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+    entry, times_us = run.other(run.cases[case_id])
+    if not times_us:
+        pytest.fail(f"{case_id}: {entry['verdict']}, {entry['reason']}", pytrace=False)
+    replay(benchmark, peakgate_timer, times_us, entry)

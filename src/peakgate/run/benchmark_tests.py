@@ -1,0 +1,458 @@
+"""Tests that use ``gpu_benchmark`` in a run: which they are, by which case ids, and what comes of each."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Collection, Generator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from peakgate.base import config
+from peakgate.base.config import Project
+from peakgate.base.errors import Code, PeakgateError, described, raised_at
+from peakgate.base.text import counted, nearest, one_line
+from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
+from peakgate.device.driver import gpu_count
+from peakgate.judge.floors import load_floors
+from peakgate.measure.limits import HOST_LIMIT_S
+from peakgate.run.results import FIXTURE, ReplayTimer, Results, case_of, of_framework, of_kernels
+from peakgate.run.session import Outcome, Session, WrongResult
+from peakgate.spec.case import Tier
+
+if TYPE_CHECKING:
+    from peakgate.run.callables import GpuBenchmark
+
+TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
+SKIPS = "peakgate-skips"
+CONFTEST = "conftest.py"
+
+FAILS = REGRESSIONS | UNDECIDED
+SKIPPING = (pytest.skip.Exception, pytest.xfail.Exception)
+"""With which a test ends itself without having failed."""
+
+
+def pytest_arguments(project: Project) -> list[str]:
+    """The arguments with which pytest collects the project's benchmark tests; empty if there are none.
+
+    The project's conftest files, ``pythonpath`` and ``plugins`` apply; the rest of its pytest settings does not.
+    """
+    if not project.benchmarks:
+        return []
+    ignored = ("Benchmark fixture was not used at all", "Not saving anything")
+    filters = "\n".join(f"ignore:{message}:pytest_benchmark.logger.PytestBenchmarkWarning" for message in ignored)
+    arguments = [*map(str, project.benchmarks), f"--confcutdir={project.root}"]
+    arguments += ["-o", "addopts=-rs", "-o", f"filterwarnings={filters}"]  # strictness is for our own tests
+    arguments += ["-o", "python_files=test_*.py bench_*.py", "-o", "python_functions=test_* bench_*"]
+    return arguments + [word for plugin in project.plugins for word in ("-p", plugin)]
+
+
+def prepend(project: Project) -> None:
+    """Let families, benchmark tests and plug-ins import from the project's ``pythonpath``."""
+    for folder in reversed(project.pythonpath):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+
+
+def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[str, str]:
+    """Node id to case id of the tests that use the fixture; PeakgateError where two ids are spelled alike."""
+    found: dict[str, str] = {}
+    owners = dict.fromkeys(taken, "a kernel family")
+    for item in items:
+        if FIXTURE not in getattr(item, "fixturenames", ()):
+            continue
+        from peakgate.run.marker import given_by  # noqa: PLC0415  (families alone do without)
+
+        given_by(item)
+        case_id = case_of(item.nodeid).id
+        if case_id in owners:
+            raise PeakgateError(
+                f"{item.nodeid}: its case id {case_id} is that of {owners[case_id]} too; rename the test or give its "
+                "parameters ids= of letters, digits, '_', '.' and '-'",
+                Code.BENCHMARK_TEST,
+            )
+        found[item.nodeid], owners[case_id] = case_id, item.nodeid
+    return found
+
+
+def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
+    """The case ids of the project's benchmark tests, which are collected and not run.
+
+    PeakgateError if one cannot be collected, or its id is taken. Output during collection goes to stderr.
+    """
+    if not project.benchmarks:
+        return []
+    prepend(project)
+    gathered = _Gathered(kernels)
+    settings = str(Path(__file__).with_name("bench.toml"))
+    arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", f"--rootdir={project.root}", "-c", settings]
+    plugins = ["--disable-plugin-autoload", "-p", "peakgate.run.plugin", "-p", "benchmark"]
+    with contextlib.redirect_stdout(sys.stderr):
+        pytest.main([*arguments, *plugins, *pytest_arguments(project)], plugins=[gathered])
+    if gathered.problem:
+        raise PeakgateError.repeated(gathered.problem)
+    return list(gathered.ids.values())
+
+
+class _Collecting:
+    """A plug-in that ends the collection at what cannot be collected: ``problem``, one line about it."""
+
+    problem: str | None = None
+    some_skipped = False
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        try:
+            with contextlib.chdir(config.here()):  # not where the base's families work
+                report = yield
+        except SystemExit as exited:
+            self._end(collector, exited, _described(exited))
+        if report.failed:  # before pytest keeps the report, whose traceback it would print
+            call: pytest.CallInfo[object] | None = vars(report).get("call")
+            error = call.excinfo.value if call is not None and call.excinfo is not None else None
+            self._end(collector, error, _last_line(str(report.longrepr)))
+        self.some_skipped |= report.skipped
+        return report
+
+    def _end(self, collector: pytest.Collector, error: BaseException | None, reported: str) -> NoReturn:
+        where, folder = collector.nodeid, collector.path.parent if collector.path.is_file() else collector.path
+        if error is not None:
+            cause = _cause(error)
+            reported = _described(cause) if _of_conftest(error) else reported
+            if line := raised_at(cause, folder):
+                where = str(config.near(Path(line)))
+        self.problem = str(PeakgateError(f"{where}: cannot be collected: {reported}", Code.BENCHMARK_TEST))
+        raise pytest.UsageError(one_line(self.problem)) from None
+
+
+def not_loaded(error: BaseException) -> BaseException:
+    """The error with which a conftest file ends pytest's start, as a PeakgateError; any other as it is."""
+    if not (_of_conftest(error) or isinstance(error, SystemExit)):
+        return error
+    cause = _cause(error)
+    frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if Path(frame.filename).name == CONFTEST]
+    if (path := _of_conftest(error)) is not None:
+        where = raised_at(cause, path.parent) or str(path)
+    elif frames:
+        where = f"{frames[-1].filename}:{frames[-1].lineno}"
+    else:
+        return error
+    return PeakgateError(f"{config.near(Path(where))}: cannot be loaded: {_described(cause)}", Code.BENCHMARK_TEST)
+
+
+def _of_conftest(error: BaseException) -> Path | None:
+    """The conftest file that an error of pytest is about, for which it has no public name; None for another error."""
+    return Path(vars(error)["path"]) if type(error).__name__ == "ConftestImportFailure" else None
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What a file raised while it was imported, within pytest's error about it."""
+    if _of_conftest(error):
+        cause: BaseException = vars(error)["cause"]
+        return cause
+    return error.__cause__ if isinstance(error, pytest.Collector.CollectError) and error.__cause__ else error
+
+
+def _described(error: BaseException) -> str:
+    """Type and message of an error in one line, and what to do about a module that is not there."""
+    return _advised(described(error))
+
+
+def _last_line(report: str) -> str:
+    """The error of a collection report, and what to do about a module that is not there."""
+    lines = [line.removeprefix("E").strip() for line in report.splitlines() if line.strip()]
+    return _advised(" ".join(lines[-1:]).removeprefix("_pytest.outcomes."))
+
+
+def _advised(reported: str) -> str:
+    missing = re.search(r"No module named '([\w.]+)'", reported)
+    if missing is None:
+        return reported
+    extra = " (pip install 'peakgate[cuda13]', or cuda12)" if missing[1] == "cupy" else ""
+    return f"{reported}; install it{extra}, add its folder to pythonpath, or pytest.importorskip({missing[1]!r})"
+
+
+class _Gathered(_Collecting):
+    """A plug-in that keeps the ids of the tests that were collected."""
+
+    def __init__(self, kernels: Collection[str]) -> None:
+        self._kernels = kernels
+        self.ids: dict[str, str] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
+        try:
+            return (yield)
+        except BaseException as error:
+            raise not_loaded(error) from None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        try:
+            self.ids = case_ids(items, self._kernels)
+        except PeakgateError as error:
+            self.problem = self.problem or str(error)
+
+
+class BenchmarkTests(_Collecting):
+    """The plug-in of a run of ``peakgate bench`` that collects benchmark tests.
+
+    ``ids`` are the case ids of the tests that were collected, by node id.
+    """
+
+    def __init__(self, run: Results) -> None:
+        self._run, self._listed = run, run.listed
+        self._kernels = {case.id for case in run.known.listed(Tier.FULL)}
+        self._used: dict[str, GpuBenchmark] = {}
+        self._done: set[str] = set()
+        self.ids: dict[str, str] = run.tests
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Benchmark tests name files from the change's folder, families of the base from the base's."""
+        with contextlib.chdir(config.here() if item.nodeid in self.ids else Path.cwd()):
+            return (yield)
+
+    def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
+        """The fixture of one test; from here on a crash is attributed to its case."""
+        from peakgate.run.callables import GpuBenchmark  # noqa: PLC0415  (as above)
+
+        made = GpuBenchmark(node, self._run.session, benchmark, timer)
+        self._run.session.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
+        self._used[node.nodeid] = made
+        return made
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
+        try:
+            self.ids.update(case_ids(items, self._kernels))
+            self._check_names()
+        except PeakgateError as error:
+            raise pytest.UsageError(one_line(str(error))) from None
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        foreign = 0
+        for item in items:
+            case_id = self.ids.get(item.nodeid)
+            if case_id is not None:
+                item.extra_keyword_matches.add(case_id)
+            elif not _is_kernel(item):
+                foreign += not of_kernels(item)
+                dropped.append(item)
+                continue
+            wanted = case_id is None or self._listed is None or case_id in self._listed
+            (kept if wanted else dropped).append(item)
+        if foreign:
+            self._run.session.notes.append(f"{counted(foreign, 'test')} without {FIXTURE} not run")
+        if dropped:
+            config.hook.pytest_deselected(items=dropped)
+            items[:] = kept
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
+        """Take over what an earlier process of this run measured, instead of running the test again."""
+        fixture = self._used.get(pyfuncitem.nodeid)
+        known = self._run.take_over(case_of(pyfuncitem.nodeid)) if fixture is not None else None
+        if fixture is None or known is None:
+            return None
+        self._done.add(pyfuncitem.nodeid)
+        fixture.take_over(*known)
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Keep what came of a test. One that fails is WRONG where an assertion does, else INCONCLUSIVE.
+
+        What the fixture found stands, whether the test is skipped or expected to fail (xfail) or not.
+        """
+        report = yield
+        case_id = self.ids.get(item.nodeid)
+        if case_id is None:
+            return report
+        if call.when == "teardown" and report.failed and call.excinfo is not None:
+            self._fails_afterwards(item, f"the test fails after its end: {_error_of(call.excinfo)}")
+        if item.nodeid in self._done or not (report.failed or report.skipped or call.when == "call"):
+            return report
+        self._done.add(item.nodeid)
+        fixture = self._used.get(item.nodeid)
+        outcome = fixture.outcome if fixture else None
+        if report.skipped and outcome is None:
+            self._keep_skip(item, str(call.excinfo.value) if call.excinfo else "skipped")
+            return report
+        called = fixture is not None and fixture.called
+        if call.excinfo is not None and not call.excinfo.errisinstance(SKIPPING):
+            outcome = self._failed(item, outcome, call.excinfo)
+        elif outcome is None and not called:
+            outcome = self._run.session.failed(
+                case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}", Code.BENCHMARK_TEST)
+            )
+            report.outcome, report.longrepr = "failed", f"{case_id}: the test never calls {FIXTURE}"
+        elif outcome is not None and report.failed and outcome.judgement.verdict not in FAILS:
+            judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes where it must fail: xfail(strict=True)")
+            outcome = _unmeasured(item, outcome, judgement)
+        if outcome is not None:
+            self._run.keep(outcome)
+            if report.skipped and outcome.judgement.verdict in FAILS:
+                report.outcome = "failed"
+                report.longrepr = f"{case_id}: {outcome.judgement.verdict}, {outcome.judgement.reason}"
+                vars(report).pop("wasxfail", None)
+        return report
+
+    def _keep_skip(self, item: pytest.Item, reason: str) -> None:
+        """Keep why a test that measured nothing was skipped."""
+        case = case_of(item.nodeid)
+        if case.id in self._run.before.again:  # a skip does not undo that it was below its floor
+            judgement = Judgement(Verdict.INCONCLUSIVE, f"below its floor at first, then skipped: {reason}")
+            self._run.keep(self._run.session.unmeasured(case, judgement))
+        else:
+            self._run.skipped[case.id] = reason
+
+    def _failed(
+        self, item: pytest.Item, outcome: Outcome | None, error: pytest.ExceptionInfo[BaseException]
+    ) -> Outcome:
+        """The outcome of a test that raised: its own where that fails already.
+
+        WRONG where the test itself compared something: an assertion, but for one within the callable.
+        """
+        fixture = self._used.get(item.nodeid)
+        of_callable = fixture is not None and fixture.raised is error.value
+        compared = error.errisinstance((AssertionError, pytest.fail.Exception)) and not of_callable
+        if outcome is None:
+            case = case_of(item.nodeid)
+            if isinstance(error.value, PeakgateError):
+                return self._run.session.failed(case, error.value)
+            if _is_async(item) and error.errisinstance(pytest.fail.Exception):
+                unable = PeakgateError("the test is an async def; expected a plain function", Code.BENCHMARK_TEST)
+                return self._run.session.failed(case, unable)
+            if compared:
+                return self._run.session.failed(case, WrongResult(f"the test fails: {_error_of(error)}"))
+            whose = "the callable" if of_callable else "the test"
+            unable = PeakgateError(f"{whose} fails: {_error_of(error)}{_advice(error.value)}", Code.BENCHMARK_TEST)
+            return self._run.session.failed(case, unable)
+        if outcome.judgement.verdict in FAILS:
+            return outcome
+        verdict = Verdict.WRONG if compared else Verdict.INCONCLUSIVE
+        judgement = Judgement(verdict, f"the test fails after its measurement: {_error_of(error)}")
+        return _unmeasured(item, outcome, judgement)
+
+    def _fails_afterwards(self, item: pytest.Item, reason: str) -> None:
+        """Leave a case undecided whose fixtures fail after its test, unless its own verdict fails."""
+        case, entries = case_of(item.nodeid), self._run.entries
+        if any(entry["case"] == case.id and entry["verdict"] in FAILS for entry in entries):
+            return
+        entries[:] = [entry for entry in entries if entry["case"] != case.id]
+        self._run.skipped.pop(case.id, None)
+        judgement, fixture = Judgement(Verdict.INCONCLUSIVE, reason), self._used.get(item.nodeid)
+        if fixture is None or fixture.outcome is None:
+            self._run.keep(self._run.session.unmeasured(case, judgement))
+        else:
+            self._run.keep(_unmeasured(item, fixture.outcome, judgement))
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """A test that is over, or was taken over or skipped, is not answerable for what happens afterwards."""
+        if nodeid in self._used:
+            self._run.session.expect("the end of a case", HOST_LIMIT_S, None)
+
+    def _check_names(self) -> None:
+        """A floor under a misspelt name protects nothing; names of a skipped module or refused family are unknown."""
+        known = {*self._kernels, *self.ids.values()}
+        unknown = self.some_skipped or any(each.whole for each in self._run.known.refused)
+        if not unknown and self._run.session.floors.present:
+            load_floors(self._run.session.floors.path, known_cases=known)
+        for case_id in self._listed or ():
+            if case_id not in known and self._run.known.of_refused_family(case_id) is None:
+                raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}", Code.SELECTION)
+
+
+def _error_of(raised: pytest.ExceptionInfo[BaseException]) -> str:
+    """Type and message of an error in one line."""
+    if isinstance(raised.value, pytest.FixtureLookupError):
+        return f"no fixture {raised.value.argname!r}"
+    return " ".join(raised.exconly().split())
+
+
+def _advice(error: BaseException) -> str:
+    """What to do about a graph of autograd's that was made before the call and whose tensors could not be seen."""
+    if "modified by an inplace operation" not in str(error):
+        return ""
+    return (
+        "; elements change between calls: make the graph in the callable, hold its result in a variable, or fresh=False"
+    )
+
+
+def _unmeasured(item: pytest.Item, outcome: Outcome, judgement: Judgement) -> Outcome:
+    """The outcome of a test whose measurement does not count, which its benchmark must not show either."""
+    item.funcargs["benchmark"].has_error = True  # type: ignore[attr-defined]
+    return replace(outcome, judgement=judgement, metrics=None, samples=None)
+
+
+def _is_kernel(item: pytest.Item) -> bool:
+    spec = getattr(item, "callspec", None)
+    return spec is not None and isinstance(spec.params.get("case_id"), str) and of_kernels(item)
+
+
+def _is_async(item: pytest.Item) -> bool:
+    """Whether pytest alone does not run it."""
+    function = getattr(item, "obj", None)
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+class SkippedWithoutGpu:
+    """Without a GPU, skip a test that a GPU framework stops, with that framework's message."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except Exception as error:
+            if FIXTURE in pyfuncitem.fixturenames and of_framework(error):
+                pytest.skip(f"no GPU answers: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+            raise
+
+
+def begin(pytest_config: pytest.Config, run: Results) -> None:
+    """Let benchmark tests take part in a run."""
+    pytest_config.pluginmanager.register(BenchmarkTests(run), TESTS_PLUGIN_NAME)
+
+
+def fixture(request: pytest.FixtureRequest, timer: ReplayTimer, benchmark: BenchmarkFixture) -> GpuBenchmark:
+    """The fixture of one test, in a run of ``peakgate bench`` and in any other of pytest."""
+    from peakgate.run.callables import GpuBenchmark  # noqa: PLC0415  (as above)
+
+    plugins = request.config.pluginmanager
+    tests = plugins.get_plugin(TESTS_PLUGIN_NAME)
+    if not gpu_count() and not plugins.has_plugin(SKIPS):
+        plugins.register(SkippedWithoutGpu(), SKIPS)
+    if not isinstance(tests, BenchmarkTests):
+        own = None if benchmark.disabled or not gpu_count() else _own_session(request.config)
+        return GpuBenchmark(request.node, own, benchmark, timer)
+    return tests.fixture(request.node, benchmark, timer)
+
+
+_OWN_SESSION = pytest.StashKey[Session]()
+
+
+def _own_session(pytest_config: pytest.Config) -> Session:
+    """The session of a pytest run that is not ours: the first GPU, the floors of the project at hand."""
+    if _OWN_SESSION not in pytest_config.stash:
+        from peakgate.device.choose import open_device  # noqa: PLC0415  (a run without a GPU needs no device)
+
+        project = config.current()
+        device, _ = open_device("gpu")
+        floors = load_floors(project.baselines / device.slug / "floors.toml")
+        session = Session(device, floors, Tier.GATE, wants_roofs=False)
+        session.begin([])
+        pytest_config.stash[_OWN_SESSION] = session
+    return pytest_config.stash[_OWN_SESSION]

@@ -1,0 +1,375 @@
+"""``gpu_benchmark``: any callable as a case, checked, timed and judged like a kernel."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.text import shown
+from peakgate.base.verdict import Judgement, Verdict
+from peakgate.callables.arrays import dtype_name, wait_for
+from peakgate.callables.call import Call, NotAnArray, choices, out_of_memory
+from peakgate.device.driver import gpu_count
+from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable, Witness
+from peakgate.judge.correctness import Check
+from peakgate.judge.gate import UNCHECKED
+from peakgate.measure.limits import HOST_LIMIT_S
+from peakgate.measure.sampling import Samples, SamplingPlan
+from peakgate.run.marker import Proving, given_by, too_few
+from peakgate.run.results import ReplayTimer, case_of, of_framework, raise_for, replay
+from peakgate.run.run_file import extra_info
+from peakgate.run.session import Outcome, Proof, Session, WrongResult, verdict_of
+from peakgate.spec import dtypes
+from peakgate.spec.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
+
+if TYPE_CHECKING:  # few runs measure it
+    from peakgate.device.gpu import GpuDevice
+    from peakgate.measure.energy import Energy
+
+ON_CPU = "wall time of one call on the CPU"
+
+
+class CpuCall(CallableLaunchable):
+    """A callable on the CPU as a session's launchable: it runs once, and that is its one sample."""
+
+    def __init__(self, case: Case, call: Call) -> None:
+        self.case = case
+        self.wall_us = 0.0
+        self._call = call
+
+    def run(self) -> None:
+        """Call it once, and note what that changed."""
+        wait_for(self._call.arrays)  # the reference and the copies: the callable's stream may not wait for theirs
+        start = time.perf_counter()
+        self._call.run()
+        wait_for(self._call.arrays)
+        self.wall_us = (time.perf_counter() - start) * 1e6
+        self._call.learn()
+
+    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:  # noqa: ARG002  (it runs once)
+        """The time of the run."""
+        return Samples((self.wall_us,), (None,), 0, ON_CPU)
+
+    def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (a processor has no such counter)
+        """None: no GPU runs it."""
+        return None
+
+
+class GpuBenchmark:
+    """The fixture: call it as pytest-benchmark's ``benchmark``.
+
+    ``group``, ``extra_info``, ``name`` and ``stats`` are pytest-benchmark's own. ``session`` is None where no GPU
+    answers and no run of ``peakgate bench`` is under way. ``gpus`` are the CUDA indices of the test's GPUs; where the
+    run has fewer than it needs it is skipped.
+    """
+
+    def __init__(
+        self, node: pytest.Item, session: Session | None, benchmark: BenchmarkFixture, timer: ReplayTimer
+    ) -> None:
+        self._node, self._session, self._benchmark, self._timer = node, session, benchmark, timer
+        self._given = given_by(node)
+        self._listed = case_of(node.nodeid, self._given.state, max(1, self._given.gpus))
+        has = ((0,) if gpu_count() else ()) if session is None else session.device.gpus
+        if (lacking := too_few(self._given.gpus, len(has), gpu_count())) is not None:
+            pytest.skip(lacking)
+        self.gpus = has[: max(1, self._given.gpus)]
+        self.outcome: Outcome | None = None
+        self.called = False
+        self._call: Call | None = None
+
+    @property
+    def xp(self) -> Any:
+        """The array module of the device at hand: CuPy, or NumPy where no GPU answers."""
+        if self._session is not None:
+            return self._session.device.xp
+        return importlib.import_module("cupy") if gpu_count() else np
+
+    @property
+    def raised(self) -> BaseException | None:
+        """What the callable raised."""
+        return None if self._call is None else self._call.raised
+
+    @property
+    def group(self) -> str | None:
+        group: str | None = self._benchmark.group
+        return group
+
+    @group.setter
+    def group(self, group: str | None) -> None:
+        self._benchmark.group = group
+
+    @property
+    def extra_info(self) -> dict[str, Any]:
+        info: dict[str, Any] = self._benchmark.extra_info
+        return info
+
+    @property
+    def name(self) -> str:
+        return str(self._benchmark.name)
+
+    @property
+    def stats(self) -> Any:
+        return self._benchmark.stats
+
+    def work(
+        self,
+        bytes: object = None,  # noqa: A002
+        flops: object = None,
+        peak_tflops: float | None = None,
+        math: str | None = None,
+    ) -> GpuBenchmark:
+        """Say what one call must at least do; see ``Given``."""
+        self._given = replace(self._given, bytes=bytes, flops=flops, peak_tflops=peak_tflops, math=math)
+        return self
+
+    def expect(
+        self,
+        reference: object,
+        *,
+        tolerance: float | None = None,
+        atol: float = 0.0,
+        rtol: float | None = None,
+        outputs: object = None,
+        fresh: bool = True,
+    ) -> GpuBenchmark:
+        """Say what must come out; see ``Given``."""
+        self._given = replace(
+            self._given,
+            reference=reference,
+            tolerance=tolerance,
+            atol=atol,
+            rtol=rtol,
+            outputs=outputs,
+            fresh=fresh,
+        )
+        return self
+
+    def tuned(self, choice: object) -> GpuBenchmark:
+        """Say what a tuner of your own chose: a mapping by kernel, or a function of the arguments that gives it."""
+        self._given = replace(self._given, tuned=choice)
+        return self
+
+    def on(self, stream: object) -> GpuBenchmark:
+        """Say which stream the callable works on: an object with ``__cuda_stream__``."""
+        self._given = replace(self._given, stream=stream)
+        return self
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Prove, time and judge one callable; its result. The test fails where the verdict does."""
+        if self.called:
+            self._benchmark.has_error = True  # what it measured before is kept nowhere
+            self._refuse("gpu_benchmark measures one callable per test, and is called twice; parametrize")
+        self.called = True
+        if not callable(function):
+            self._refuse(f"gpu_benchmark is given {shown(function)}; expected a function and its arguments")
+        try:
+            self._call = call = Call(function, args, kwargs)
+            wait_for(call.arrays)  # their copies are made on the current stream, which may not be the callable's
+        except Exception as error:
+            if (full := _no_room(error)) is not None:
+                self._fail(self._listed, full)
+            raise
+        session = self._session
+        if session is None or session.device.kind == "cpu" or self._benchmark.disabled:
+            return self._once(call)
+        return self._measured(call, session)
+
+    def _once(self, call: Call) -> Any:
+        """Run it once and check it, without a GPU or without timing."""
+        case = self._listed
+        try:
+            case = self._case(call)
+            proving = self._proving(call)
+            launchable = CpuCall(case, call)
+            launchable.run()
+            proof = proving.first() if proving else None
+            tuned = self._given.choices(call)
+        except (WrongResult, NotAnArray, PeakgateError, MemoryError) as error:
+            if isinstance(error.__cause__, Exception) and not gpu_count() and of_framework(error.__cause__):
+                raise error.__cause__ from None  # a reference that needs a GPU: the test is skipped
+            self._fail(case, _wrong(error))
+        session, disabled = self._session, self._benchmark.disabled
+        right = "right" if proof is not None else "not checked, no reference is given"
+        if session is not None and session.device.kind == "cpu":
+            samples, _ = session.sample(launchable)
+            if proving:
+                launchable.case = replace(case, tolerance=proving.tolerance)
+            outcome = session.gate(launchable, proof, samples)
+            judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")
+            self._keep(replace(outcome, judgement=judgement, tuned=tuned), samples)
+        elif session is not None:
+            judgement = Judgement(Verdict.INCONCLUSIVE, f"{right}; not timed: --benchmark-disable")
+            self._keep(session.unmeasured(case, judgement), Samples((), (), 0, ""))
+        else:
+            replay(self._benchmark, self._timer, [launchable.wall_us])
+            self._benchmark.has_error = not disabled  # one call on the CPU is no measurement
+        return call.result
+
+    def _measured(self, call: Call, session: Session) -> Any:
+        from peakgate.callables.callable import GpuCall, find_out, one_stream, stream_handle  # noqa: PLC0415
+        from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (only a machine with a GPU has CuPy)
+
+        device = session.device
+        assert isinstance(device, GpuDevice)
+        case = self._listed
+        self._refuse_elsewhere(call, session)
+        try:
+            handle, gpus = stream_handle(call, self._given.stream), len(self.gpus)
+            with one_stream(device, handle, session.plan.batch, gpus) as stream:
+                case = self._case(call)
+                proving = self._proving(call) if session.checks else None
+                call.run()  # compiles what is compiled at the first call
+                stream.synchronize()
+                call.learn()
+                proof = proving.first() if proving else None
+                behaviour = find_out(stream, call, session.plan)
+                case = replace(case, stage=replace(case.stage, host_bound=behaviour.waits_for_host))
+                outputs = proving.outputs if proving else None
+                launchable = GpuCall(device, case, call, stream, behaviour, outputs=outputs, fresh=self._given.fresh)
+                start = time.perf_counter()
+                launchable.run()
+                launch_s, compare = time.perf_counter() - start, proving.timed if proving else None
+                samples, proof = self._sampled(session, launchable, proof, launch_s, compare)
+                session.expect("a benchmark test", HOST_LIMIT_S, case.id)
+                if proving:
+                    fresh = proving.on_fresh_inputs(launchable.run)
+                    samples = replace(samples, method=f"{samples.method}, {fresh}")
+                launchable.run()
+                if proving:
+                    proving.check("after it was timed: ")
+                tuned = self._given.choices(call) or choices(launchable.run)
+                energy = session.energy_of(launchable, samples)
+        except (WrongResult, NotAnArray) as error:
+            self._fail(case, _wrong(error))
+        except (DeviceLost, Unmeasurable, PeakgateError) as error:
+            self._fail(case, _fault_behind(device, case, error) or error)
+        except Exception as error:
+            if (full := _no_room(error)) is not None:
+                self._fail(case, full)
+            found = device.faulted(case, error)
+            if device.lost or isinstance(found, MemoryError):
+                self._fail(case, found)
+            raise
+        if proving:
+            launchable.case = replace(case, tolerance=proving.tolerance)
+        outcome = session.gate(launchable, proof, samples)
+        self._keep(replace(outcome, judgement=_judged(outcome), tuned=tuned, energy=energy), samples)
+        return call.result
+
+    def _refuse_elsewhere(self, call: Call, session: Session) -> None:
+        """Fail where the GPU is lost, or another than the test's holds an array."""
+        if session.device.lost:
+            self._fail(self._listed, DeviceLost(session.device.lost))
+        if (other := call.elsewhere(self.gpus)) is not None:
+            measured = f"an array is on GPU {other}, the run measures gpu:{','.join(map(str, self.gpus))}"
+            self._fail(
+                self._listed, PeakgateError(f"{measured}; choose the GPU with CUDA_VISIBLE_DEVICES", Code.NO_GPU)
+            )
+
+    def _sampled(
+        self,
+        session: Session,
+        launchable: CallableLaunchable,
+        proof: Proof | None,
+        launch_s: float,
+        compare: Callable[[TimedLaunch], Check] | None,
+    ) -> tuple[Samples, Proof | None]:
+        """Time a callable that was right; Unmeasurable where its captured graph is not: the state is not shown."""
+        try:
+            return session.sample(launchable, proof, launch_s, compare)
+        except WrongResult as error:
+            if launchable.case.state != "graph":
+                raise
+            raise Unmeasurable(
+                f"state graph not shown: {error}; right alone, so it keeps a state, works in place or its graph differs"
+            ) from None
+
+    def _case(self, call: Call) -> Case:
+        self._given.refuse_allowances()
+        work = self._given.work(call)
+        arrays = tuple(sized_input(each, size) for each, size in zip(call.arrays, call.nbytes, strict=True))
+        roof = "nvlink" if self._listed.gpus > 1 else default_roof(work.math)
+        return replace(self._listed, work=work, arguments=arrays, roof=roof)
+
+    def _proving(self, call: Call) -> Proving | None:
+        return None if self._given.reference is None else Proving(call, self._given)
+
+    def _keep(self, outcome: Outcome, samples: Samples) -> None:
+        """Show what came of the case in its benchmark; fail the test where the verdict does."""
+        assert self._session is not None
+        self.outcome = outcome
+        if self._benchmark.group is None:
+            self._benchmark.group = outcome.case.family
+        users = dict(self._benchmark.extra_info)
+        entry = extra_info(outcome)
+        replay(self._benchmark, self._timer, samples.times_us, entry | users)
+        raise_for(entry, self._session)
+
+    def take_over(self, entry: Mapping[str, Any], times_us: Sequence[float]) -> None:
+        """Show what an earlier process of the run measured; fail the test where its verdict does."""
+        assert self._session is not None
+        self._benchmark.group = entry["family"]
+        replay(self._benchmark, self._timer, times_us, entry)
+        raise_for(entry, self._session)
+
+    def _refuse(self, problem: str) -> NoReturn:
+        self._fail(self._listed, PeakgateError(problem, Code.BENCHMARK_TEST))
+
+    def _fail(self, case: Case, error: Exception) -> NoReturn:
+        if self._session is not None:
+            self.outcome = self._session.failed(case, error)
+            raise_for(extra_info(self.outcome), self._session)
+        raise pytest.fail.Exception(f"{case.id}: {verdict_of(error)}, {error}", pytrace=False) from None
+
+
+def sized_input(array: Any, nbytes: int) -> Buffer:
+    """A case's record of a callable's array: its size, which chooses the roof, and a type that suggests its math."""
+    dtype = dtype_name(array)
+    dtype = dtype if dtype in MATH_OF_INPUTS else "uint8"
+    return Buffer(Role.IN, (nbytes // dtypes.storage(dtype).itemsize,), dtype)
+
+
+def _no_room(error: Exception) -> MemoryError | None:
+    """An error as one of full memory, whichever framework raised it; None where it is another."""
+    return MemoryError(str(error)) if out_of_memory(error) else None
+
+
+def _fault_behind(device: GpuDevice, case: Case, error: Exception) -> Exception | None:
+    """The loss of the GPU, or of its memory, that made a function of the test's settings fail; None for any other."""
+    if not isinstance(error.__cause__, Exception):
+        return None
+    found = device.faulted(case, error.__cause__)
+    return found if device.lost or isinstance(found, MemoryError) else None
+
+
+def _wrong(error: Exception) -> Exception:
+    if isinstance(error, NotAnArray):
+        return KernelFault(
+            f"gives a {error}, whose values may be computed when they are asked for; return plain arrays or numbers"
+        )
+    return error
+
+
+def _judged(outcome: Outcome) -> Judgement:
+    """The judgement of a callable: one that waits for the host, or claims no work, is not compared with a floor."""
+    case, judgement = outcome.case, outcome.judgement
+    if judgement.verdict not in (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR):
+        return judgement
+    unchecked = "" if outcome.proof is not None else UNCHECKED
+    if case.stage.host_bound:
+        return Judgement(Verdict.NO_FLOOR, f"waits for the host, whose time is in it: recorded, not judged{unchecked}")
+    if not case.work.claimed:
+        if outcome.floor is not None:
+            return Judgement(
+                Verdict.INCONCLUSIVE, f"has a floor of {outcome.floor:.3g}, but no bytes or flops are given"
+            )
+        return Judgement(Verdict.NO_FLOOR, f"no bytes or flops are given: `peakgate ab` alone judges it{unchecked}")
+    return replace(judgement, reason=judgement.reason + unchecked)

@@ -1,0 +1,155 @@
+"""Cases as JSON and back: the cases of a change's own process are data, checked member by member."""
+
+from __future__ import annotations
+
+import operator
+import types
+import typing
+from collections import abc
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from peakgate.spec.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
+from peakgate.spec.case import Array, Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Struct, Tier, Work
+
+FUNCTION_KEY = "function"
+"""Placeholder of a function of the family: a reference, or one that makes input data."""
+
+RECORDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        *(Case, Stage, Launch, KernelLaunch, Work, Buffer, TexelBuffer, Texture, Surface),
+        *(Scalar, Struct, TensorMapArgument, StridedMapArgument),
+    )
+}
+_TAKEN: dict[type, tuple[type, ...]] = {int: (int, float), float: (int, float), str: (str, int, float)}
+"""A number does for another, and as the text of a macro's value: families may give these."""
+NAMED: dict[str, Callable[[str], object]] = {"Role": Role, "Tier": Tier}
+
+
+def as_data(value: object) -> Any:
+    """A record as JSON: an object with its type's name as the one key, tuples as lists.
+
+    A function is FUNCTION_KEY with a number, which is that of all functions that equal it.
+    """
+    if isinstance(value, tuple | list):
+        return [as_data(member) for member in value]
+    if isinstance(value, Path):
+        return {"Path": str(value.absolute())}
+    if isinstance(value, Enum):
+        return {type(value).__name__: value.value}
+    if isinstance(value, np.generic):
+        return value.item()
+    kind: Any = type(value)
+    if kind.__name__ in RECORDS:
+        return {kind.__name__: {member: as_data(getattr(value, member)) for member in _members(kind)}}
+    return {FUNCTION_KEY: _number(value)} if callable(value) else value
+
+
+_numbers = count()
+
+
+def _number(function: Any) -> int:
+    try:
+        return _known_number(function)
+    except TypeError:  # it cannot be hashed
+        return next(_numbers)
+
+
+@cache
+def _known_number(_: Any) -> int:
+    return next(_numbers)
+
+
+def as_record(data: Any, inside: Path) -> Any:
+    """The inverse of ``as_data``, with OfFunction for functions; otherwise TypeError, ValueError or KeyError.
+
+    Of files only those in the folder ``inside`` are taken, links out of it are not.
+    """
+    if isinstance(data, list):
+        return tuple(as_record(each, inside) for each in data)
+    if not isinstance(data, dict):
+        return data
+    ((name, given),) = data.items()
+    if name == FUNCTION_KEY:
+        return OfFunction(operator.index(given))
+    if name == "Path":
+        return _path_inside(Path(given), inside)
+    if name in NAMED:
+        return NAMED[name](given)
+    kinds = _kinds(name)
+    members = {member: as_record(value, inside) for member, value in given.items()}
+    for member, value in members.items():
+        if not kinds[member](value):
+            raise TypeError(f"{name}.{member} is {value!r}")
+    return RECORDS[name](**members)
+
+
+@cache
+def _path_inside(path: Path, folder: Path) -> Path:
+    """The path, if it names something in the folder; ValueError otherwise."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{path} is outside {folder}")
+    return path
+
+
+@cache
+def _members(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+Fits = Callable[[object], bool]
+"""Whether a value is of an annotated type."""
+
+
+@cache
+def _kinds(name: str) -> dict[str, Fits]:
+    return {member: _of_kind(kind) for member, kind in get_type_hints(RECORDS[name]).items()}
+
+
+def _of_kind(kind: Any) -> Fits:
+    """The test of a value for a type; made once per member of a record, since a project has thousands of cases."""
+    origin, members = get_origin(kind), get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        several = [_of_kind(each) for each in members]
+        return lambda value: any(fits(value) for fits in several)
+    if origin is tuple:
+        return _tuple_of(members)
+    if origin is typing.Literal:
+        return lambda value: value in members
+    if origin is abc.Callable:
+        return lambda value: isinstance(value, OfFunction)
+    taken = _TAKEN.get(kind, kind)
+    return lambda value: isinstance(value, taken)
+
+
+def _tuple_of(members: tuple[Any, ...]) -> Fits:
+    if members[-1] is Ellipsis:
+        fits = _of_kind(members[0])
+        return lambda value: isinstance(value, tuple) and all(map(fits, value))
+    each = [_of_kind(member) for member in members]
+
+    def fit(value: object) -> bool:
+        if not isinstance(value, tuple) or len(value) != len(each):
+            return False
+        return all(fits(member) for fits, member in zip(each, value, strict=True))
+
+    return fit
+
+
+@dataclass(frozen=True, slots=True)
+class OfFunction:
+    """Placeholder of a function in a record, until the supplier's replaces it; equal functions have one number."""
+
+    number: int
+
+    def __call__(self, _: Any, __: object) -> Array:
+        """Not to be called: a record that was read has its own functions."""
+        raise AssertionError

@@ -1,0 +1,293 @@
+"""``python -m peakgate.run.identity``: what each case of a project is, without running a kernel on a GPU.
+
+The project's families are imported by another process (``listing``): a change could say here what it likes.
+
+Prints one JSON object by case id, for the GPU that is there or the architecture named with ``--capability 9.0``:
+
+- the case's contract (``spec.contract``), without the terms that are not known: ``code`` is missing where the kernel
+  does not compile, with the reason as ``problem``, and where there is none. A case of the device's own operations has
+  ``operation`` and ``library``, a benchmark test ``operation`` alone: nothing says whether it changed. A case that its
+  family does not describe has no term but its ``problem``; all that a family does not describe, and whose ids are not
+  known, is ``family.family.py``.
+- with ``--changed FILE``, without the terms that functions of a family give, where these are known to give what they
+  gave before.
+- with ``--terms``, the same of the cases of all tiers, without compiling.
+- with ``--built FILE``, what the compiler makes of the cases that the file lists, one id per line: cubin, entry,
+  resources.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import structs, to_builtins
+
+from peakgate.base import config
+from peakgate.base.errors import BuildError, Code, PeakgateError, described, refused
+from peakgate.base.git import tree_of
+from peakgate.base.options import compute_capability
+from peakgate.base.verdict import ExitCode
+from peakgate.compile.cubin import cubin
+from peakgate.device import driver
+from peakgate.measure.data import input_array, inputs_of
+from peakgate.run import listing
+from peakgate.run.listing import Listed
+from peakgate.run.readable import owners
+from peakgate.spec.case import Buffer, Case, Role, Scale, Tier
+from peakgate.spec.contract import DIGITS, Contract, digest, kernel_text, saved_files, stated, tolerance_of
+
+MOST_DATA_BYTES = 1 << 30
+MOST_BYTES, MOST_FLOPS = 4 << 20, 1 << 28
+"""Of a case whose reference is evaluated at its own size too: NumPy takes some 30 ms, and a project has hundreds."""
+
+
+def identities(
+    listed: Sequence[Listed], capability: tuple[int, int], changed: Iterable[Path] | None = None
+) -> dict[str, Contract]:
+    """Case id to contract, of those of the cases that an architecture can run.
+
+    One whose reference fails on its edge-size problems is not described: nothing can show what it is. Where it is known
+    which files ``changed``, only functions that may read one are called; the terms of others are not known.
+    """
+    runnable = [each for each in listed if each.case.stage.runs_on(capability)]
+
+    def code(case: Case) -> dict[str, str | None]:
+        if case.stage.operation is not None:
+            return {"library": driver.library_behind(case.stage.operation)}
+        try:
+            return {"code": cubin(case.stage, case.defines, capability).fingerprint}
+        except BuildError as error:
+            return {"problem": error.message}
+
+    builds = {each.case.build: each.case for each in runnable}
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        made = pool.map(code, builds.values())
+        digests, touched = _Digests(), owners(changed, {each.folder for each in listed if each.folder})
+        contracts = [  # while other processes compile
+            _contract_or_problem(each, digests if touched & {None, each.folder} else None) for each in runnable
+        ]
+        codes = dict(zip(builds, made, strict=True))
+    return {
+        each.case.id: structs.replace(found, **codes[each.case.build]) if found.described else found
+        for each, found in zip(runnable, contracts, strict=True)
+    }
+
+
+def terms(listed: Iterable[Listed]) -> dict[str, Contract]:
+    """Case id to contract, without machine code and library."""
+    digests = _Digests()
+    return {each.case.id: _contract(each, digests) for each in listed}
+
+
+def _contract(listed: Listed, digests: _Digests | None) -> Contract:
+    """All terms but the machine code and the library; without ``digests`` none that a family's function gives."""
+    case, problems = listed.case, listed.probes
+    constants = [(name, repr(buffer)) for name, buffer in case.stage.constants]
+    launched = [(each.launch, each.defines, each.arguments, each.sequence) for each in (case, *problems)]
+    tolerances = [tolerance_of(each) for each in problems]
+    found = structs.replace(
+        stated(case),
+        launch=digest(repr((launched, constants, case.stage.cooperative))),
+        edge_problems=len(problems),
+        edge_tolerance=digest(repr(tolerances)) if {*tolerances} - {tolerance_of(case)} else None,
+    )
+    if digests is None:
+        return found
+    return structs.replace(
+        found,
+        reference=digests.of_edges(listed),
+        benchmark_data=_digest_of_data(case),
+        benchmark_reference=digests.at_size(case),
+    )
+
+
+def _contract_or_problem(listed: Listed, digests: _Digests | None) -> Contract:
+    """The contract; of a case whose family's own functions fail the reason alone."""
+    try:
+        return _contract(listed, digests)
+    except Exception as error:  # a run reports it, with its place
+        return Contract(problem=described(error))
+
+
+class _Digests:
+    """Digests of what functions give, each made once for all cases that have equal functions and inputs."""
+
+    def __init__(self) -> None:
+        self._of_edges: dict[tuple[Case, ...], str] = {}
+        self._expected: dict[Any, bytes] = {}
+
+    def of_edges(self, listed: Listed) -> str:
+        """A digest of a case's edge-size problems: the size of each and what is expected of it.
+
+        Of a reference function that is its output, of saved arrays the files, of a reference kernel its source and
+        launches.
+        """
+        if listed.probes not in self._of_edges:
+            found = hashlib.sha256()
+            for problem in listed.probes:
+                found.update(repr(problem.size).encode())
+                found.update(saved_files(problem).encode() + kernel_text(problem).encode())
+                found.update(self._of_expected(problem))
+            self._of_edges[listed.probes] = found.hexdigest()[:DIGITS]
+        return self._of_edges[listed.probes]
+
+    def at_size(self, case: Case) -> str | None:
+        """A digest of what is expected of the case itself; None where NumPy would take long: it is for review."""
+        if not callable(case.reference) or case.buffer_bytes > MOST_BYTES or case.work.flops > MOST_FLOPS:
+            return None
+        return _digest_or_failure(lambda: self._of_expected(case))
+
+    def _of_expected(self, problem: Case) -> bytes:
+        """Of the outputs by the reference function, then the magnitudes by the family's ``scale``, if it has one."""
+        functions = [each for each in (problem.reference, problem.scale) if callable(each)]
+        if not functions:
+            return b""
+        buffers = [(at, each) for at, each in enumerate(problem.arguments) if isinstance(each, Buffer)]
+        given = tuple(each for each in buffers if each[1].role in (Role.IN, Role.INOUT))
+        key = (*functions, given, problem.stage.constants)
+        if key not in self._expected:
+            inputs = inputs_of(np, problem)
+            self._expected[key] = _digest_of(each for function in functions for each in function(np, inputs))
+        return self._expected[key]
+
+
+def _digest_of(arrays: Iterable[Any]) -> bytes:
+    found = hashlib.sha256()
+    for each in arrays:
+        if each is not None:
+            array = np.ascontiguousarray(each)
+            found.update(repr((array.shape, array.dtype.str)).encode() + array.tobytes())
+    return found.digest()
+
+
+def _digest_of_data(case: Case) -> str | None:
+    """A digest of the input data of the case itself that functions make; None where none does, or it is too large."""
+    made = [buffer for buffer in case.inputs if callable(buffer.data) and buffer.nbytes <= MOST_DATA_BYTES]
+    return _digest_or_failure(lambda: _digest_of(input_array(np, buffer, 0) for buffer in made)) if made else None
+
+
+def _digest_or_failure(digest: Callable[[], bytes]) -> str:
+    try:
+        return digest().hex()[:DIGITS]
+    except (Exception, MemoryError) as error:  # a run meets it again and reports it
+        return f"fails: {type(error).__name__}"
+
+
+def built(case: Case, capability: tuple[int, int]) -> dict[str, Any]:
+    """One case, built for a compute capability."""
+    if case.stage.operation is not None:
+        return {"problem": "an operation of the device, with no machine code of the project"}
+    try:
+        made = cubin(case.stage, case.defines, capability)
+    except BuildError as error:
+        return {"problem": str(error)}
+    return {
+        "cubin": str(made.path),
+        "entry": made.entry,
+        "source": str(case.stage.source),
+        "fingerprint": made.fingerprint,
+        "resources": asdict(made.resources),
+        "launch": asdict(case.launch),
+    }
+
+
+def listed_in(path: Path) -> list[Case]:
+    """The project's cases that a file lists, in its order; ids of others are passed over."""
+    known, _ = listing.listed(config.current().root, Scale.BENCH)
+    return [known[name].case for name in path.read_text(encoding="utf-8").split() if name in known]
+
+
+def main(arguments: list[str]) -> int:
+    """Print what was asked for; exit 2 on bad input."""
+    parser = argparse.ArgumentParser(prog="python -m peakgate.run.identity", description=__doc__)
+    parser.add_argument("--tier", default="gate", choices=[tier.value for tier in Tier])
+    parser.add_argument(
+        "--capability", default=None, help="compute capability, such as 9.0 (default: of the first GPU)"
+    )
+    parser.add_argument(
+        "--case", default="", metavar="ID", help="only this case; without it, an empty list is not an error"
+    )
+    parser.add_argument("--terms", action="store_true", help="what every case promises, of any tier")
+    parser.add_argument(
+        "--changed",
+        type=Path,
+        metavar="FILE",
+        help="call only functions of families that may read one of the files named in FILE, by their paths in the "
+        "repository, each but the first after a NUL: it is known what others give",
+    )
+    parser.add_argument("--built", type=Path, metavar="FILE", help="what the compiler makes of the cases of this file")
+    options = parser.parse_args(arguments)
+    try:
+        found = _all_terms() if options.terms else _asked_for(options)
+    except PeakgateError as error:
+        return refused(error)
+    print(json.dumps(to_builtins(found, enc_hook=_number), indent=1))
+    return ExitCode.OK
+
+
+def _all_terms() -> dict[str, Contract]:
+    listed, refused_cases = listing.listed(config.current().root, Scale.BENCH)
+    for each in refused_cases:
+        raise PeakgateError.repeated(each.reason)
+    return terms(listed.values())
+
+
+def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
+    capability = parse_capability(options.capability)
+    if options.built:
+        return {case.id: built(case, capability) for case in listed_in(options.built)}
+    listed, refused_cases = listing.listed(config.current().root, Scale.BENCH, Tier(options.tier), options.case)
+    found = identities(list(listed.values()), capability, _changed(options.changed))
+    found |= {
+        each.case.id: Contract(problem=each.reason) for each in refused_cases if options.case in ("", each.case.id)
+    }
+    if options.case not in found and config.current().benchmarks:
+        found |= _benchmark_tests(listed, options.case)
+    return found
+
+
+def _changed(names: Path | None) -> list[Path] | None:
+    if names is None:
+        return None
+    tree = tree_of(config.current().root)
+    return [tree / name for name in names.read_text(encoding="utf-8", errors="surrogateescape").split("\0") if name]
+
+
+def _number(value: Any) -> Any:
+    """A number of NumPy's as Python's."""
+    return value.item()
+
+
+def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Contract]:
+    """The project's benchmark tests, or one of them: no machine code is known, so they are always measured."""
+    from peakgate.run.benchmark_tests import collected  # noqa: PLC0415  (pytest takes long to import)
+    from peakgate.run.results import OPERATION  # noqa: PLC0415
+
+    called = collected(config.current(), kernels)
+    return {case: Contract(operation=OPERATION) for case in called if wanted in ("", case)}
+
+
+def parse_capability(text: str | None) -> tuple[int, int]:
+    """``9.0`` as numbers; without text, that of the first GPU. PeakgateError where neither is there."""
+    if text is None:
+        found = driver.gpu_capability(0)
+        if found is None:
+            raise PeakgateError(
+                "no GPU answers, see nvidia-smi; without one, name the target, such as --capability 9.0", Code.NO_GPU
+            )
+        return found
+    return compute_capability(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,337 @@
+"""From the measuring process to its supervisor: events through a pipe, finished cases in a journal.
+
+An event is a line of JSON. The journal is a file that survives whatever ends the run: a line of JSON per record,
+fsynced. Its first line names what was measured; ``--resume`` continues a journal that names the same. Lines are only
+ever appended, and each carries a digest of itself and of the line before it: what is cut off, damaged or edited is not
+read, nor what follows it. A case has a record for each process that measured it: below its floor at first, it is judged
+by the median of three.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import open_output, read_limited, remove_output, unwritable
+from peakgate.base.records import decode
+from peakgate.base.text import counted
+from peakgate.base.verdict import FAULTY, Judgement, Verdict
+from peakgate.judge.gate import UNCHECKED, held_to
+
+FRESH = 75  # EX_TEMPFAIL
+"""Exit code of a measuring process whose GPU context is lost: the finished cases are handed over, go on without it."""
+
+AGAIN = 76
+"""Exit code of a measuring process after which cases below their floor are measured again, or were."""
+
+NAME = "bench.journal"
+KEY, ROOFS, CASE, RESTART = "measures", "roofs", "case", "restart"
+RESUMED = "resumed"
+"""Marks the record of a restart from which on what was undecided before is measured again."""
+
+LARGEST_JOURNAL_BYTES = 1 << 30
+DIGEST = "sha256"
+DIGEST_LENGTH = 16
+
+Record = Mapping[str, Any]
+"""What the journal keeps of one case in one process: ``extra_info`` and ``times_us``, or the supervisor's verdict on a
+process that is gone."""
+
+PROCESSES = 3
+"""A case below its floor is judged by the median of so many processes: the first and two fresh ones."""
+
+DECIDED = frozenset({Verdict.PASS, Verdict.BELOW_FLOOR})
+"""Verdicts that compare a fraction of peak with a floor."""
+
+SUSPECT_SHARE = 0.25
+"""Where more than this fraction of the cases is below its floor, the GPU is likelier at fault than the kernels."""
+
+
+class Link:
+    """The measuring side. Without a descriptor nobody supervises this process, and nothing is sent."""
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self._descriptor = descriptor
+        if descriptor is not None:
+            os.set_inheritable(descriptor, False)  # what a case starts must not keep the pipe open
+
+    @property
+    def supervised(self) -> bool:
+        return self._descriptor is not None
+
+    def expect(self, step: str, limit_s: float, case: str | None = None) -> None:
+        """A step begins; once it has taken longer than its limit the supervisor ends this process."""
+        self.send(step=step, limit_s=limit_s, case=case)
+
+    def send(self, **event: Any) -> None:
+        """Send one event; it is written at once."""
+        if self._descriptor is None:
+            return
+        left = json.dumps(event).encode() + b"\n"
+        while left:
+            left = left[os.write(self._descriptor, left) :]
+
+
+class Lines:
+    """The supervisor's side: bytes in, whole events out. A line that is no JSON table is no event."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """The events that end in this data."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        events = []
+        for line in whole:
+            with suppress(ValueError):
+                events.append(json.loads(line))
+        return [event for event in events if isinstance(event, dict)]
+
+
+class Journal:
+    """The journal of the run at hand; one run at a time writes to a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open it as an earlier run left it; PeakgateError where another run is at work or nothing can be written."""
+        self.path = folder / NAME
+        try:
+            with open_output(self.path, "ab") as stream:
+                self._descriptor = os.dup(stream.fileno())
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise PeakgateError(
+                f"{folder}: another run writes its verdict here; name another folder: --out", Code.TAKEN
+            ) from None
+        self.records, self._digest, self._whole_bytes = _read(self.path)
+
+    def clear(self) -> None:
+        """Begin a new run."""
+        self.records, self._digest, self._whole_bytes = [], "", 0
+        self._cut()
+
+    def resume(self, key: Mapping[str, Any]) -> int:
+        """Continue the run that is in it; the number of finished cases. PeakgateError names what has changed since.
+
+        A case that it could not decide is measured again; one below its floor is measured in as many processes as in
+        a run that was not interrupted, and is not finished before.
+        """
+        if not self.records and b"\n" in read_limited(self.path, LARGEST_JOURNAL_BYTES):
+            raise PeakgateError(
+                f"{self.path}: its first line is damaged or of another version; measure again without --resume",
+                Code.CHANGED,
+            )
+        before = self.records[0].get(KEY) or {} if self.records else key
+        changed = [name for name in key if key[name] is None or before.get(name) != key[name]]
+        if changed:
+            raise PeakgateError(
+                f"{self.path}: --resume continues a run only where {', '.join(changed)} is the same; "
+                "measure again without it",
+                Code.CHANGED,
+            )
+        self._cut()
+        if not self.records:
+            self.append({KEY: dict(key)})
+        kept = _by_case([*self.records, {RESUMED: True}])
+        done = sum(not wanted_again(records) for records in kept.values())
+        self.append({RESTART: f"resumed with {counted(done, 'finished case')}", RESUMED: True})
+        return done
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Keep one record, on disk when this returns; PeakgateError where the disk is full."""
+        self.records.append(dict(record))
+        left, self._digest = line(record, self._digest)
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+
+    def _cut(self) -> None:
+        """Cut off what is not whole, so that the next line begins a line."""
+        try:
+            os.ftruncate(self._descriptor, self._whole_bytes)
+        except OSError as error:
+            raise unwritable(self.path, error) from None
+
+    @property
+    def cases(self) -> list[str]:
+        """The ids of the cases that were measured, each once."""
+        return list(_by_case(self.records))
+
+    def cases_since(self, count: int) -> list[str]:
+        """The ids of the cases in the records after the first ``count``."""
+        return [record[CASE] for record in self.records[count:] if CASE in record]
+
+    @property
+    def again(self) -> list[str]:
+        """The ids of the cases below their floor that the next process measures again."""
+        return [case for case, records in _by_case(self.records).items() if wanted_again(records)]
+
+    def close(self, *, keep: bool) -> None:
+        """Close it; keep the file where there is something to resume."""
+        if not keep or not self.cases:
+            remove_output(self.path)
+        os.close(self._descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The journal of earlier processes of a run: records by case, the roofs they measured, why another was needed.
+
+    ``cases`` are those that need no more measuring; ``again`` those to be measured again, below their floor so far, and
+    how often they were measured; ``below`` those finished ones that several processes measured.
+    """
+
+    cases: Mapping[str, Any] = field(default_factory=dict)
+    again: Mapping[str, int] = field(default_factory=dict)
+    below: Collection[str] = ()
+    roofs: Mapping[str, float] | None = None
+    restarts: Sequence[str] = ()
+
+
+def finished(path: Path) -> Finished:
+    """Read a journal for the process that takes its cases over."""
+    records, _, _ = _read(path)
+    found = _by_case(records)
+    to_do = {case: len(each) for case, each in found.items() if wanted_again(each)}
+    return Finished(
+        {case: settled(each) for case, each in found.items() if case not in to_do},
+        to_do,
+        {
+            case
+            for case, each in found.items()
+            if len(each) > 1 and case not in to_do and _verdict(each[0]) is Verdict.BELOW_FLOOR
+        },
+        next((record[ROOFS] for record in records if ROOFS in record), None),
+        [record[RESTART] for record in records if RESTART in record],
+    )
+
+
+def line(record: Mapping[str, Any], before: str = "") -> tuple[bytes, str]:
+    """A record as a line of a journal, and its digest; ``before`` is the digest of the line before it."""
+    digest = _digest(record, before)
+    return json.dumps({**record, DIGEST: digest}).encode() + b"\n", digest
+
+
+def _digest(record: Mapping[str, Any], before: str) -> str:
+    return hashlib.sha256((before + json.dumps(record)).encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def _by_case(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """The records of each case, one per process that measured it, in order, less what a resumed run measures again."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        if RESUMED in record:
+            decided = {
+                case: [each for each in of_case if _verdict(each) is not Verdict.INCONCLUSIVE]
+                for case, of_case in found.items()
+            }
+            found = {case: of_case for case, of_case in decided.items() if of_case}
+        if CASE in record:
+            found.setdefault(record[CASE], []).append(record)
+    return found
+
+
+def _read(path: Path) -> tuple[list[dict[str, Any]], str, int]:
+    """The records of the whole lines, the digest of the last one, and how many bytes they take.
+
+    What was cut off or damaged in the middle, and all after it, was not finished.
+    """
+    records: list[dict[str, Any]] = []
+    digest, whole_bytes = "", 0
+    for text in read_limited(path, LARGEST_JOURNAL_BYTES).split(b"\n")[:-1]:
+        try:
+            record = decode(text, dict[str, Any], path, "measure again")
+        except PeakgateError:
+            break
+        if record.pop(DIGEST, None) != _digest(record, digest):
+            break
+        records.append(record)
+        digest = _digest(record, digest)
+        whole_bytes += len(text) + 1
+    return records, digest, whole_bytes
+
+
+def wanted_again(records: Sequence[Record]) -> bool:
+    """Whether the next process measures this case again: below its floor at first, and too few processes so far."""
+    if _verdict(records[0]) is not Verdict.BELOW_FLOOR or _fault(records) is not None:
+        return False
+    return len(records) < PROCESSES
+
+
+def settled(records: Sequence[Record]) -> Record:
+    """The one record that stands for a case: of a case below its floor, that of the median process.
+
+    It has the verdict of the median and a reason that names each process's fraction of peak. A fault in any process
+    stands. Where a process could not decide the case is INCONCLUSIVE, with the figures of the first.
+    """
+    if len(records) == 1 or _verdict(records[0]) is not Verdict.BELOW_FLOOR:
+        return records[-1]
+    if (fault := _fault(records)) is not None:
+        return fault
+    fractions = [_fraction(record) for record in records]
+    judgement = judge_again(fractions, records[0]["extra_info"]["floor"])
+    chosen = records[0]
+    if judgement.verdict in DECIDED:
+        chosen = sorted(records, key=lambda record: float(record["extra_info"]["peak_fraction"]))[len(records) // 2]
+    entry = chosen["extra_info"]
+    unchecked = UNCHECKED if entry["relative_error"] is None else ""
+    judged = {"verdict": judgement.verdict.value, "reason": judgement.reason + unchecked}
+    return {**chosen, "extra_info": {**entry, **judged}}
+
+
+def judge_again(peak_fractions: Sequence[float | None], floor: float) -> Judgement:
+    """Judge a case that was below its floor, from the fractions of peak of three processes, the first included.
+
+    One process may have bad luck that lasts as long as it does (placement in memory, a library's choice of kernel): the
+    median of the processes decides. None stands for a process that could not decide; fewer than three decided ones
+    leave the case INCONCLUSIVE.
+    """
+    decided = [fraction for fraction in peak_fractions if fraction is not None]
+    if len(decided) < PROCESSES:
+        return Judgement(
+            Verdict.INCONCLUSIVE,
+            f"below its floor of {floor:.3g} at first; only {len(decided)} of {PROCESSES} processes could decide",
+        )
+    each = ", ".join(f"{fraction:.3g}" for fraction in decided)
+    return held_to(statistics.median(decided), floor, f"median of {len(decided)} processes: {each}")
+
+
+def share_below(below: int, of: int) -> str:
+    """How many cases were below their floor, for a person; with advice where that is more than a quarter of them."""
+    many = (
+        "; more than a quarter: suspect the GPU first (nvidia-smi -q -d PERFORMANCE)"
+        if below > SUSPECT_SHARE * of
+        else ""
+    )
+    return f"{below} of {of} cases below their floor at first{many}"
+
+
+def _verdict(record: Record) -> Verdict:
+    return Verdict((record.get("extra_info") or record)["verdict"])
+
+
+def _fault(records: Sequence[Record]) -> Record | None:
+    return next((record for record in records if _verdict(record) in FAULTY), None)
+
+
+def _fraction(record: Record) -> float | None:
+    """The fraction of peak, as the run file rounds it; None of a process that could not decide."""
+    if _verdict(record) not in DECIDED:
+        return None
+    fraction: float | None = record["extra_info"]["peak_fraction"]
+    return fraction

@@ -1,0 +1,120 @@
+"""Whether the figures of a run file agree: each that follows from others is computed again. Pure.
+
+A rate is work over the median, a fraction of peak the rate over the peak that binds, one of a roof the rate over that
+roof, and a verdict what fraction and floor give. A file writes them all, so one that was edited contradicts itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from peakgate.base.verdict import FAULTY, OVER_PEAK, Verdict
+from peakgate.spec.case import ARITHMETIC_ROOFS
+
+if TYPE_CHECKING:
+    from peakgate.runfile.saved import Benchmark, ExtraInfo
+
+MOST_RELATIVE_ERROR = 1.0
+"""A larger error than the largest expected value is wrong under any tolerance."""
+
+UNTIMED = FAULTY | {Verdict.NO_FLOOR, Verdict.INCONCLUSIVE}
+"""The verdicts of a case without a time."""
+
+OF_A_RUN = UNTIMED | {Verdict.PASS, Verdict.BELOW_FLOOR}
+"""The verdicts of a run; all others compare two."""
+
+PEAKS = {"memory": "peak_gbs", "link": "peak_link_gbs", "nvlink": "peak_nvlink_gbs"}
+"""Facts of a GPU by the ``bound`` of a case whose fraction of peak is one of bytes."""
+
+WRITTEN = {"time_us": 5e-5, "gbs": 5e-3, "tflops": 5e-5, "peak_fraction": 5e-6, "roof_fraction": 5e-6}
+"""How far rounding moves a figure in a run file."""
+
+RELATIVE = 1e-6
+"""So far two ways to compute a figure may differ, in units of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A value of a benchmark, by its path there, that others of the file do not allow."""
+
+    field: str
+    given: object
+    expected: str
+
+
+def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Contradiction]:
+    """What is wrong with one benchmark of a run on a GPU, ``machine_info.gpu``."""
+    info, stats = benchmark.extra_info, benchmark.stats
+    least, most = (stats.median if each is None else each for each in (stats.min, stats.max))
+    if not least <= stats.median <= most:
+        yield Contradiction(
+            "stats.median", stats.median, f"a time from stats.min, {least:.6g}, to stats.max, {most:.6g}"
+        )
+    for name, wanted, why in computed(info, stats.median * 1e6, gpu):
+        given = getattr(info, name)
+        close = given is None or math.isclose(given, wanted, rel_tol=RELATIVE, abs_tol=1.01 * WRITTEN[name])
+        if not close:
+            yield Contradiction(f"extra_info.{name}", given, f"{wanted:.6g}, {why}")
+    yield from _of_verdict(info)
+
+
+def computed(info: ExtraInfo, median_us: float, gpu: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
+    """Name, value and origin of each figure that follows from others; an imported rate is another tool's."""
+    yield "time_us", median_us, "the median in stats"
+    gbs = None if info.bytes is None else info.bytes / median_us / 1e3
+    tflops = None if info.flops is None else info.flops / median_us / 1e6
+    if gbs is not None:
+        yield "gbs", gbs, "its bytes over the median"
+    if tflops is not None:
+        yield "tflops", tflops, "its flops over the median"
+    peak = _arithmetic_peak(info, gpu) if info.bound == "compute" else gpu.get(PEAKS.get(info.bound or "", ""))
+    rate = tflops if info.bound == "compute" else gbs
+    if _is_rate(peak) and rate is not None:
+        yield "peak_fraction", rate / peak, f"its rate of {rate:.6g} over the peak of {peak:.6g}"
+    roof = (gpu.get("roofs") or {}).get(info.roof)
+    rate = tflops if (info.roof or "").split("_")[0] in ARITHMETIC_ROOFS else gbs
+    if _is_rate(roof) and rate is not None:
+        yield "roof_fraction", rate / roof, f"its rate of {rate:.6g} over the roof {info.roof} of {roof:.6g}"
+
+
+def _arithmetic_peak(info: ExtraInfo, gpu: Mapping[str, Any]) -> float | None:
+    """The peak of a case's operations: its own, that of their type, or that of FP32."""
+    by_type = gpu.get("peak_tensor_tflops") or {}
+    found: float | None = info.peak_tflops or by_type.get(info.math) or gpu.get("peak_tflops")
+    return found
+
+
+def _is_rate(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _of_verdict(info: ExtraInfo) -> Iterator[Contradiction]:
+    """A verdict that the case's own figures contradict; one at fault may have any figures."""
+    fraction, error, floor, verdict = info.peak_fraction, info.relative_error, info.floor, info.verdict
+    if verdict not in OF_A_RUN:
+        yield Contradiction("extra_info.verdict", verdict.value, f"one of a run: {', '.join(sorted(OF_A_RUN))}")
+    if verdict in FAULTY:
+        return
+    if fraction is not None and fraction > OVER_PEAK:
+        yield Contradiction("extra_info.peak_fraction", fraction, f"at most {OVER_PEAK}: a greater one is impossible")
+    if info.error_over_bound is not None:
+        name, error, most = "error_over_bound", info.error_over_bound, 1.0
+    else:
+        name, most = "relative_error", MOST_RELATIVE_ERROR if info.tolerance is None else info.tolerance
+    if error is not None and error > most:
+        yield Contradiction(f"extra_info.{name}", error, f"at most {most:.3g} without the verdict WRONG")
+    if floor is not None and fraction is None and verdict in (Verdict.PASS, Verdict.BELOW_FLOOR):
+        yield Contradiction(
+            "extra_info.peak_fraction", None, f"a fraction of peak, which {verdict} at a floor is judged by"
+        )
+    if floor is None or fraction is None:
+        return
+    rounding = 1.01 * WRITTEN["peak_fraction"]
+    allowed = {Verdict.PASS} if fraction >= floor + rounding else {Verdict.BELOW_FLOOR}
+    allowed |= {Verdict.PASS} if fraction >= floor - rounding else set()
+    if verdict not in allowed | {Verdict.INCONCLUSIVE}:
+        judged = f"{' or '.join(sorted(allowed))} at {fraction:.5g} of peak with a floor of {floor:.5g}"
+        yield Contradiction("extra_info.verdict", verdict.value, judged)

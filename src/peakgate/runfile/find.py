@@ -1,0 +1,293 @@
+"""Find the saved runs a side of a comparison means.
+
+A side is a file, a folder (every ``*.json`` and ``*.json.gz`` below it), a commit (4 or more hex digits),
+``driver:VERSION``, ``latest`` or ``latest~N`` (the Nth run before it on its GPU model). In a file or folder that is
+named, whatever cannot be read is an error. The others are searched below the roots, where other files are skipped with
+a note.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.text import counted
+from peakgate.runfile.frame import HISTORY_COLUMNS, to_frame
+from peakgate.runfile.options import add_runs
+from peakgate.runfile.saved import ForeignFileError, Run, load_run, run_files
+
+DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
+HISTORY_FILES = 40
+"""History is read from so many of the newest files: enough to know the spread, and a report stays quick."""
+
+COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
+LATEST = re.compile(r"latest(?:~(\d+))?")
+MOST_SUGGESTIONS = 5
+LONGEST_NAME = 1000
+FORMS = "a file, a folder, a commit (4 or more hex digits), driver:VERSION, latest or latest~N"
+
+
+@dataclass(frozen=True)
+class RunSide:
+    """The sessions of one side, oldest first, under the name they were asked for."""
+
+    label: str
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A row per case and session; columns are ``frame.FRAME_COLUMNS``."""
+        return to_frame(self.runs)
+
+
+class Archive:
+    """The saved runs below some roots, read on first need."""
+
+    def __init__(self, roots: Sequence[Path] | None = None) -> None:
+        """Search below ``roots``; by default ``.benchmarks`` and ``baselines/*/runs`` of the current folder."""
+        self.default = roots is None
+        self.roots = tuple(DEFAULT_ROOTS if roots is None else roots)
+        for root in roots or ():
+            if not root.is_dir():
+                raise PeakgateError(f"--runs {root}: no such folder; name one that holds saved runs", Code.UNREADABLE)
+        self._newest: dict[Path, Run] = {}
+        self._notes: tuple[str, ...] = ()
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """Every candidate file, newest first."""
+        found = {path for root in self.roots for path in run_files(root) if self._wanted(root, path)}
+        return sorted(found, key=lambda path: (_saved_s(path), str(path)), reverse=True)
+
+    @cached_property
+    def cases(self) -> pd.DataFrame:
+        """The cases of every run that can be read, the oldest run first; columns are ``frame.HISTORY_COLUMNS``."""
+        return to_frame(self._readable(), HISTORY_COLUMNS).sort_values(["taken", "run"], kind="stable")
+
+    @cached_property
+    def sessions(self) -> pd.DataFrame:
+        """A row per run, oldest first: the facts in ``cases``."""
+        return self.cases.drop_duplicates("run").reset_index(drop=True)
+
+    def _readable(self) -> Iterator[Run]:
+        for file in self.files:
+            try:
+                yield self._run(file)
+            except PeakgateError as error:
+                self._notes += (f"passed over: {error}",)
+
+    def newest(self, most: int = HISTORY_FILES) -> list[Run]:
+        """The runs in the ``most`` newest files, by the time they were taken, oldest first; others are not read."""
+        found = []
+        for file in self.files[:most]:
+            with suppress(PeakgateError):
+                found.append(self._run(file))
+        return sorted(found, key=lambda run: (run.taken, str(run.path)))
+
+    def read(self, paths: Iterable[str]) -> list[Run]:
+        """The runs at these paths in full."""
+        return [self._run(Path(path)) for path in paths]
+
+    def _run(self, file: Path) -> Run:
+        """The run in a file; those of the newest files, which are wanted again, are kept."""
+        if (run := self._newest.get(file)) is None:
+            run = load_run(file)
+            if len(self._newest) < HISTORY_FILES:
+                self._newest[file] = run
+        return run
+
+    def check_nothing_newer_is_broken(self, chosen: str) -> None:
+        """A PeakgateError where a run file saved after ``chosen`` cannot be read: an older one would be taken for it.
+
+        A JSON file that is no run of ours is passed over.
+        """
+        read = set(self.sessions["run"])
+        since = _saved_s(Path(chosen))
+        for file in self.files:
+            if str(file) in read or _saved_s(file) < since:
+                continue
+            try:
+                load_run(file)
+            except ForeignFileError:
+                continue
+            except PeakgateError as error:
+                newer = f"a newer run than {chosen} cannot be read: {error.message}"
+                raise PeakgateError(newer, error.code) from None
+
+    def notes(self) -> tuple[str, ...]:
+        """One line per file that was met and passed over."""
+        return self._notes
+
+    def where(self) -> str:
+        return " and ".join(str(root) for root in self.roots)
+
+    def _wanted(self, root: Path, path: Path) -> bool:
+        in_runs_folder = path.relative_to(root).parts[1:2] == ("runs",)
+        return path.is_file() and (in_runs_folder or not (self.default and root.name == "baselines"))
+
+
+def _saved_s(path: Path) -> float:
+    """When a file was written; of one that is gone meanwhile, the beginning of time."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def find_side(wanted: str, archive: Archive) -> RunSide:
+    """The sessions ``wanted`` means, all of one GPU model; a PeakgateError says what was looked for and what exists."""
+    notes: tuple[str, ...] = ()
+    if len(wanted.encode(errors="replace")) > LONGEST_NAME:
+        raise PeakgateError(f"{wanted[:40]}...: a name of {len(wanted)} letters; expected {FORMS}", Code.WHICH_RUN)
+    path = Path(wanted)
+    if path.is_file():
+        runs = [load_run(path)]
+    elif path.is_dir():
+        runs = _folder(path)
+    else:
+        runs = _search(wanted, archive)
+        notes = archive.notes()
+    kept = without_copies(runs)
+    if copies := len(runs) - len(kept):
+        are = "is a copy" if copies == 1 else "are copies"
+        notes += (f"{wanted}: {copies} of {len(runs)} files {are} of a session, counted once",)
+    slugs = sorted({run.slug for run in kept})
+    if len(slugs) > 1:
+        raise PeakgateError(
+            f"{wanted}: runs of {' and '.join(slugs)}; name the runs of one GPU model, by file or folder",
+            Code.GPU_MODELS,
+        )
+    return RunSide(wanted, tuple(kept), notes)
+
+
+def add_run_names(parser: argparse.ArgumentParser) -> None:
+    """Add one or more RUN, and the folders they are searched in; ``named_runs`` reads them."""
+    parser.add_argument("run_names", metavar="RUN", nargs="+")
+    add_runs(parser)
+
+
+def named_runs(options: argparse.Namespace) -> list[Run]:
+    """The runs that ``add_run_names``' options name, each session once."""
+    archive = Archive(options.runs)
+    return without_copies(run for wanted in options.run_names for run in find_side(wanted, archive).runs)
+
+
+def apart(base: RunSide, new: RunSide) -> tuple[RunSide, RunSide]:
+    """The two sides without what both hold, which is taken off ``base``; a side that is all the other holds stays."""
+    in_new = {_identity(run) for run in new.runs}
+    kept = tuple(run for run in base.runs if _identity(run) not in in_new)
+    if not kept or len(kept) == len(base.runs):
+        return base, new
+    note = f"{counted(len(base.runs) - len(kept), 'run')} of {base.label} also in {new.label}: taken off the base side"
+    return RunSide(base.label, kept, (*base.notes, note)), new
+
+
+def find_history(archive: Archive, sides: Sequence[RunSide]) -> tuple[Run, ...]:
+    """Other saved runs of the first side's GPU model: they show how far unchanged code varies between sessions."""
+    on_a_side = {(run.taken, run.uuid) for side in sides for run in side.runs}
+    slug = sides[0].runs[0].slug
+    others = {(each.taken, each.uuid): each for each in archive.newest() if each.slug == slug}
+    return tuple(run for key, run in others.items() if key not in on_a_side)
+
+
+def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.DataFrame:
+    """The saved runs that each of ``wanted`` names, as one tidy frame, oldest run first within each.
+
+    ``wanted`` are what ``peakgate compare`` takes: files, folders, commits, ``latest``, ``driver:VERSION``; ``runs``
+    are the folders to search instead of the default ones. ``attrs["notes"]`` are those of the runs, and files passed
+    over. A PeakgateError names what cannot be found or read.
+    """
+    archive = Archive(None if runs is None else [Path(folder) for folder in runs])
+    sides = [find_side(str(each), archive) for each in wanted]
+    found = to_frame({run.path: run for side in sides for run in side.runs}.values())
+    found.attrs["notes"] = list(dict.fromkeys(note for side in sides for note in side.notes))
+    return found
+
+
+def _folder(path: Path) -> list[Run]:
+    runs = [load_run(file) for file in sorted(run_files(path))]
+    if not runs:
+        raise PeakgateError(f"{path}: no *.json or *.json.gz below it; name a folder of saved runs", Code.WHICH_RUN)
+    return sorted(runs, key=lambda run: run.taken)
+
+
+def _search(wanted: str, archive: Archive) -> list[Run]:
+    latest = LATEST.fullmatch(wanted)
+    if latest:
+        return _latest(wanted, int(latest[1] or 0), archive)
+    if wanted.startswith("driver:"):
+        return archive.read(_driver(wanted, archive)["run"])
+    if COMMIT_PREFIX.fullmatch(wanted):
+        found = _commit(wanted, archive)
+        clean = found[~found["dirty"]]  # a run of uncommitted changes stands for a commit only where no clean one does
+        return archive.read((found if clean.empty else clean)["run"])
+    if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
+        raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits", Code.WHICH_RUN)
+    raise PeakgateError(f"{wanted}: no such file or folder; expected {FORMS}", Code.WHICH_RUN)
+
+
+def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
+    sessions = archive.sessions
+    of_model = sessions[sessions["gpu_slug"].isin(sessions["gpu_slug"].tail(1))]
+    paths = of_model["run"].to_list()
+    if back >= len(paths):
+        model = f" of {of_model['gpu_slug'].iloc[0]}" if paths else ""
+        raise PeakgateError(
+            f"{wanted}: {counted(len(paths), 'saved run')}{model} below {archive.where()}; measure, or give --runs",
+            Code.WHICH_RUN,
+        )
+    chosen = paths[-1 - back]
+    archive.check_nothing_newer_is_broken(chosen)
+    return archive.read([chosen])
+
+
+def _driver(wanted: str, archive: Archive) -> pd.DataFrame:
+    version = wanted.removeprefix("driver:")
+    drivers = archive.sessions["gpu_driver"].map(str, na_action="ignore").astype("string")
+    matched = {version} & set(drivers) or set(drivers[drivers.str.startswith(f"{version}.", na=False)])
+    return _only(wanted, "driver", drivers, matched, archive)
+
+
+def _commit(wanted: str, archive: Archive) -> pd.DataFrame:
+    commits = archive.sessions["commit"]
+    return _only(wanted, "commit", commits, set(commits[commits.str.lower().str.startswith(wanted.lower())]), archive)
+
+
+def _only(wanted: str, kind: str, values: pd.Series[str], matched: set[str], archive: Archive) -> pd.DataFrame:
+    """The sessions whose value is the one that matched."""
+    if len(matched) == 1:
+        return archive.sessions[values.isin(matched)]
+    known = set(values.dropna())
+    if matched:
+        raise PeakgateError(
+            f"{wanted}: {len(matched)} {kind}s match: {_some(sorted(matched), wanted)}; give more of it", Code.WHICH_RUN
+        )
+    exists = f"there are {_some(sorted(known), wanted)}" if known else "there is no saved run"
+    raise PeakgateError(f"{wanted}: no run of that {kind} below {archive.where()}; {exists}", Code.WHICH_RUN)
+
+
+def _some(names: Sequence[str], wanted: str) -> str:
+    nearest = difflib.get_close_matches(wanted.removeprefix("driver:"), names, MOST_SUGGESTIONS, 0.0)
+    shown = [name[:12] if COMMIT_PREFIX.fullmatch(name) else name for name in nearest]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def without_copies(runs: Iterable[Run]) -> list[Run]:
+    """A copied file is no second session."""
+    return list({_identity(run): run for run in runs}.values())
+
+
+def _identity(run: Run) -> tuple[object, ...]:
+    times = tuple(sorted((case, result.time_us) for case, result in run.cases.items()))
+    return run.taken, run.uuid, run.commit, hash(times)

@@ -1,0 +1,347 @@
+"""Read what nvbench (also by cuda-bench) and Google Benchmark write as JSON; what a file does not say stays None.
+
+Both formats were read from their own writers: nvbench's ``json_printer`` (values as text, a list of tagged summaries
+per state, samples as float32 in a file of their own) and Google Benchmark's JSON reporter.
+"""
+
+from __future__ import annotations
+
+import array
+import math
+import re
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from peakgate.base import records
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import LARGEST_FILE_BYTES, read_limited
+from peakgate.base.records import Finite, Number, Whole
+
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
+_SELECTING = frozenset({"-b", "--benchmark", "-a", "--axis"})
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SAMPLES = ("nv/json/bin:nv/cold/sample_times", "nv/json/bin:sample_times")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignMeasured:
+    """One benchmark of such a file, in seconds and bytes per second; ``problem`` says why there is no time.
+
+    ``median_s`` is the mean where the file has no median; ``how`` says which, and how it was taken.
+    """
+
+    family: str
+    stage: str
+    size: str
+    median_s: float | None = None
+    rounds: int | None = None
+    samples_s: tuple[float, ...] = ()
+    iqr_s: float | None = None
+    bytes_per_s: float | None = None
+    peak_fraction: float | None = None
+    sm_clock_hz: float | None = None
+    how: str = ""
+    problem: str | None = None
+
+    @property
+    def case(self) -> str:
+        name = f"{self.family}.{self.stage}"
+        return f"{name}-{self.size}" if self.size else name
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRun:
+    """Run of one GPU in one file; ``gpu`` as ``machine_info.gpu`` names it, without a name where none is said."""
+
+    tool: str
+    version: str | None
+    taken: str | None
+    whole: bool
+    gpu: Mapping[str, Any]
+    measured: tuple[ForeignMeasured, ...] = field(default=())
+
+
+class NvbenchValue(Struct):
+    """A value of a summary of nvbench, numbers as text."""
+
+    name: str
+    value: str | int | float
+
+
+class Summary(Struct):
+    """A summary of nvbench. In 2021 they had no tags: measure with a newer one."""
+
+    tag: str
+    data: list[NvbenchValue] | None = None
+
+
+class Axis(Struct):
+    """The value of an axis of nvbench."""
+
+    name: str
+    value: Any
+
+
+class NvbenchState(Struct):
+    """One measurement of nvbench."""
+
+    device: int
+    axis_values: list[Axis] | None = None
+    is_skipped: bool | None = None
+    skip_reason: str | None = None
+    summaries: list[Summary] | None = None
+
+
+class NvbenchDevice(Struct):
+    """A GPU as nvbench describes it."""
+
+    id: int
+    name: str
+    sm_version: Whole | None = None
+    global_memory_bus_bandwidth: Number | None = None
+    sm_default_clock_rate: Number | None = None
+    number_of_sms: Whole | None = None
+    global_memory_size: Whole | None = None
+    l2_cache_size: Whole | None = None
+    global_memory_bus_width: Whole | None = None
+    ecc_state: bool | None = None
+
+    def described(self) -> dict[str, Any]:
+        """As ``machine_info.gpu`` names its facts."""
+        sm_version, bandwidth, clock_hz = self.sm_version, self.global_memory_bus_bandwidth, self.sm_default_clock_rate
+        return {
+            "name": self.name,
+            "compute_capability": f"{sm_version // 100}.{sm_version % 100 // 10}" if sm_version else None,
+            "sm_count": self.number_of_sms,
+            "memory_bytes": self.global_memory_size,
+            "l2_bytes": self.l2_cache_size,
+            "memory_bus_bits": self.global_memory_bus_width,
+            "peak_gbs": bandwidth / 1e9 if bandwidth else None,
+            "sm_clock_default_mhz": clock_hz / 1e6 if clock_hz else None,
+            "ecc": self.ecc_state,
+        }
+
+
+class Version(Struct):
+    """A version of nvbench."""
+
+    string: str | None = None
+
+
+class Meta(Struct):
+    """``meta`` of nvbench."""
+
+    version: dict[str, Version | None] | None = None
+    argv: list[str] | None = None
+
+
+class ForeignBenchmark(Struct):
+    """A benchmark of nvbench with its ``states``; of Google Benchmark one repetition or aggregate of one.
+
+    One that failed has no time.
+    """
+
+    name: str
+    states: list[NvbenchState] | None = None
+    run_name: str | None = None
+    run_type: str = "iteration"
+    aggregate_name: str | None = None
+    real_time: Finite | None = None
+    time_unit: Literal["ns", "us", "ms", "s"] = "ns"
+    bytes_per_second: Finite | None = None
+    repetitions: Whole | None = None
+    error_occurred: bool | None = None
+    error_message: str | None = None
+    skipped: Any = None
+    skip_message: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        if self.real_time is None:
+            raise PeakgateError(f"{self.name} has no real_time; write the file again", Code.RECORD)
+        return self.real_time * _SECONDS[self.time_unit]
+
+
+class Context(Struct):
+    """``context`` of Google Benchmark."""
+
+    library_version: str | None = None
+    date: str | None = None
+
+
+class ForeignDocument(Struct):
+    """A file of either tool: Google Benchmark's has a ``context``, nvbench's ``devices``."""
+
+    context: Context | None = None
+    devices: list[NvbenchDevice] | None = None
+    benchmarks: list[ForeignBenchmark] | None = None
+    meta: Meta | None = None
+
+
+def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
+    """The runs in a file's content, one per GPU; the files of samples are beside it.
+
+    PeakgateError where it is neither format, or lacks what the format always has.
+    """
+    remedy = "write it again: nvbench with --json FILE, Google Benchmark with --benchmark_out=FILE"
+    found = records.decode(data, ForeignDocument, path, remedy)
+    if found.context is not None and found.benchmarks is not None:
+        return [_google(found.context, found.benchmarks)]
+    if found.devices is not None and found.benchmarks is not None:
+        return _nvbench(found.devices, found.benchmarks, found.meta or Meta(), path.parent)
+    raise PeakgateError(
+        f"{path}: neither nvbench's JSON (devices, benchmarks) nor Google Benchmark's (context, benchmarks); {remedy}",
+        Code.RECORD,
+    )
+
+
+def _nvbench(
+    described: Sequence[NvbenchDevice], benchmarks: Sequence[ForeignBenchmark], meta: Meta, folder: Path
+) -> list[ForeignRun]:
+    release = (meta.version or {}).get("nvbench")
+    version = release.string if release else None
+    whole = not _SELECTING & set(meta.argv or ())
+    devices = {device.id: device for device in described}
+    by_device: dict[int, list[ForeignMeasured]] = {}
+    for benchmark in benchmarks:
+        for state in benchmark.states or ():
+            if state.device not in devices:
+                raise PeakgateError(
+                    f"{benchmark.name} ran on device {state.device}, which is not described", Code.RECORD
+                )
+            by_device.setdefault(state.device, []).append(_state(benchmark.name, state, folder))
+    return [
+        ForeignRun("nvbench", version, None, whole, devices[number].described(), tuple(measured))
+        for number, measured in by_device.items()
+    ]
+
+
+def _state(benchmark: str, state: NvbenchState, folder: Path) -> ForeignMeasured:
+    axes = [f"{axis.name}_{axis.value}" for axis in state.axis_values or () if axis.name != "Device"]
+    names = (_spelled(benchmark).replace(".", "_"), "nvbench", "-".join(map(_spelled, axes)))
+    if state.is_skipped:
+        return ForeignMeasured(*names, problem=f"skipped: {state.skip_reason or 'no reason is given'}")
+    values = {each.tag: {entry.name: str(entry.value) for entry in each.data or ()} for each in state.summaries or ()}
+    samples = next((_samples(values[tag], folder) for tag in _SAMPLES if tag in values), ())
+    mean, median = (_number(values, f"nv/cold/time/gpu/{what}") for what in ("mean", "median"))
+    if samples:
+        middle, what = statistics.median(samples), "median of the samples"
+    elif median is not None:
+        middle, what = median, "median"
+    elif mean is not None:
+        middle, what = mean, "mean"
+    else:
+        return ForeignMeasured(*names, problem="no cold measurement of the GPU's time")
+    size = _number(values, "nv/cold/sample_size")
+    iqr = _number(values, "nv/cold/time/gpu/iqr/absolute")
+    return ForeignMeasured(
+        *names,
+        median_s=middle,
+        rounds=len(samples) or (None if size is None else int(size)),
+        samples_s=samples,
+        iqr_s=iqr if len(samples) < 2 else _iqr(samples),
+        bytes_per_s=_number(values, "nv/cold/bw/global/bytes_per_second"),
+        peak_fraction=_number(values, "nv/cold/bw/global/utilization"),
+        sm_clock_hz=_number(values, "nv/cold/sm_clock_rate/mean"),
+        how=f"nvbench, cold, {what}",
+    )
+
+
+def _number(values: Mapping[str, Mapping[str, str]], tag: str) -> float | None:
+    text = values.get(tag, {}).get("value")
+    return None if text is None else _finite(text, tag)
+
+
+def _finite(text: str, name: str) -> float:
+    """The number that a text is; a PeakgateError where it is none."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise PeakgateError(
+            f"{name} is {records.short(text)}, expected a finite number; write the file again", Code.RECORD
+        )
+    return number
+
+
+def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
+    """Times in seconds from a file of little-endian float32 beside the JSON, or beside its folder.
+
+    PeakgateError where it is not there or not of the length that the JSON says.
+    """
+    name, count = values.get("filename", ""), int(_finite(values.get("size", ""), "the number of samples"))
+    places = [folder / name, folder.parent / name]
+    try:
+        path = next((place for place in places if place.is_file()), None)
+    except ValueError:  # a name that no file can have
+        path = None
+    if path is None:
+        raise PeakgateError(
+            f"its samples are in {records.short(name)}, which is not beside it; copy that too", Code.UNREADABLE
+        )
+    content = read_limited(path, LARGEST_FILE_BYTES, inside=folder.parent)
+    read = array.array("f", content[: len(content) // 4 * 4])
+    if sys.byteorder == "big":
+        read.byteswap()
+    if len(read) != count:
+        raise PeakgateError(f"{path}: {len(read)} samples, the JSON says {count}; copy both again", Code.MALFORMED)
+    return tuple(read)
+
+
+def _google(context: Context, benchmarks: Sequence[ForeignBenchmark]) -> ForeignRun:
+    by_name: dict[str, list[ForeignBenchmark]] = {}
+    for entry in benchmarks:
+        by_name.setdefault(entry.run_name or entry.name, []).append(entry)
+    measured = tuple(_repetitions(name, entries) for name, entries in by_name.items())
+    return ForeignRun("google-benchmark", context.library_version, context.date, True, {}, measured)
+
+
+def _repetitions(name: str, entries: Sequence[ForeignBenchmark]) -> ForeignMeasured:
+    family, _, arguments = name.partition("/")
+    names = (_spelled(family).replace(".", "_"), "google-benchmark", _spelled(arguments.replace("/", "-")))
+    failed = [entry for entry in entries if entry.error_occurred or entry.skipped]
+    if failed:
+        reported = failed[0].error_message or failed[0].skip_message or "no reason is given"
+        return ForeignMeasured(*names, problem=f"failed or skipped: {reported}")
+    single = [entry for entry in entries if entry.run_type == "iteration"]
+    clock = "manual time" if "manual_time" in name else "wall time"
+    if single:
+        samples = tuple(entry.seconds for entry in single)
+        rates = [entry.bytes_per_second for entry in single if entry.bytes_per_second is not None]
+        return ForeignMeasured(
+            *names,
+            median_s=statistics.median(samples),
+            rounds=len(samples),
+            samples_s=samples,
+            iqr_s=_iqr(samples) if len(samples) > 1 else None,
+            bytes_per_s=statistics.median(rates) if rates else None,
+            how=f"Google Benchmark, {clock}, median of {len(samples)} repetitions",
+        )
+    by_kind = {entry.aggregate_name: entry for entry in entries}
+    chosen = next((by_kind[kind] for kind in ("median", "mean") if kind in by_kind), None)
+    if chosen is None:
+        return ForeignMeasured(*names, problem="neither repetitions nor their median or mean")
+    return ForeignMeasured(
+        *names,
+        median_s=chosen.seconds,
+        rounds=chosen.repetitions,
+        bytes_per_s=chosen.bytes_per_second,
+        how=f"Google Benchmark, {clock}, {chosen.aggregate_name} of the repetitions",
+    )
+
+
+def _iqr(samples: Sequence[float]) -> float:
+    first, _, third = statistics.quantiles(samples, n=4, method="inclusive")
+    return third - first
+
+
+def _spelled(text: object) -> str:
+    """In the alphabet of case ids."""
+    return _FORBIDDEN.sub("_", str(text)).strip("_") or "_"

@@ -1,0 +1,269 @@
+"""Saved runs as one tidy pandas frame, one row per case and run, and how the facts of two such frames differ.
+
+``FRAME_COLUMNS`` lists every column with its dtype. A fact of the run (when, which commit, which GPU) repeats in each
+of its rows. What a run does not say is missing. A case that the run could not time has a row too: its verdict, its
+reason and no ``time_us``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from msgspec import structs
+from numpy.typing import NDArray
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.text import encodable
+from peakgate.runfile.saved import (
+    ENVIRONMENT,
+    NUMBERS,
+    TEXTS,
+    UNUSABLE,
+    CaseResult,
+    Run,
+    RunGpuFacts,
+    Unmeasured,
+    commit_label,
+)
+
+Objects = NDArray[np.object_]
+
+TEXT, NUMBER, FLAG = "string", "float64", "bool"
+
+RUN_COLUMNS: Mapping[str, str] = {
+    "run": TEXT,
+    "taken": "datetime64[us, UTC]",
+    "commit": TEXT,
+    "dirty": FLAG,
+    "run_tier": TEXT,
+    "whole": FLAG,
+    "device": TEXT,
+    "benchmark_version": TEXT,
+    **{f"gpu_{name}": "object" for name in RunGpuFacts.__annotations__},
+}
+
+CASE_COLUMNS: Mapping[str, str] = {
+    "case": TEXT,
+    **dict.fromkeys(("time_us", "samples", "sampling_error"), NUMBER),
+    **dict.fromkeys(("verdict", "reason", *TEXTS), TEXT),
+    **dict.fromkeys(NUMBERS, NUMBER),
+    "host_bound": FLAG,
+}
+FRAME_COLUMNS: Mapping[str, str] = {**RUN_COLUMNS, **CASE_COLUMNS}
+"""Every column of a frame of runs, in order, with its dtype; docs/reference/reports.md explains them."""
+
+HISTORY_COLUMNS = (
+    *("gpu_slug", "run", "taken", "commit", "dirty", "whole", "gpu_uuid", "run_tier"),
+    *(f"gpu_{name}" for name in ENVIRONMENT),
+    *("case", "time_us", "fingerprint", "sm_clock_mhz", "verdict", "host_bound"),
+)
+"""The columns that choosing runs and a history need."""
+
+
+def to_frame(runs: Iterable[Run], wanted: Collection[str] = FRAME_COLUMNS.keys()) -> pd.DataFrame:
+    """One row per case and run, in the order of the runs and of their cases; columns are those of ``FRAME_COLUMNS``.
+
+    Of ``wanted`` columns alone a thousand runs fit into memory: no run is kept.
+    """
+    facts: list[dict[str, Any]] = []
+    counts: list[int] = []
+    columns: dict[str, list[Any]] = {name: [] for name in CASE_COLUMNS if name in wanted}
+    for run in runs:
+        recorded = _recorded(run)
+        facts.append(_facts(run))
+        counts.append(len(recorded))
+        for name, values in columns.items():
+            values += [getattr(record, name, None) for record in recorded]
+    columns["verdict"] = [verdict and verdict.value for verdict in columns["verdict"]]
+    columns["host_bound"] = [bool(flag) for flag in columns["host_bound"]]
+    of_runs = tidy(facts, {name: dtype for name, dtype in RUN_COLUMNS.items() if name in wanted})
+    of_runs = of_runs.loc[of_runs.index.repeat(counts)].reset_index(drop=True)
+    of_cases = {name: as_series(values, CASE_COLUMNS[name]) for name, values in columns.items()}
+    return pd.concat([of_runs, pd.DataFrame(of_cases)], axis=1)
+
+
+def require(frame: object, columns: Iterable[str], name: str) -> None:
+    """Raise a PeakgateError unless this is a frame of runs that has these columns, times and dates among them."""
+    wanted = f"{name}: expected a frame of runs, as peakgate.reports.load gives it"
+    if not isinstance(frame, pd.DataFrame):
+        raise PeakgateError(f"{wanted}, given {type(frame).__name__}", Code.NO_RUN)
+    if missing := [each for each in columns if each not in frame.columns]:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise PeakgateError(f"{wanted}; its column {missing[0]} is not there{more}", Code.NO_RUN)
+    for column, kinds, expected in (
+        ("time_us", {"floating", "integer", "mixed-integer-float", "empty"}, "numbers"),
+        ("taken", {"datetime64", "datetime", "empty"}, "dates"),
+    ):
+        if (kind := pd.api.types.infer_dtype(frame[column], skipna=True)) not in kinds:
+            raise PeakgateError(f"{wanted}; its column {column} has {kind}, expected {expected}", Code.NO_RUN)
+
+
+def run_rows(runs: Iterable[Run]) -> pd.DataFrame:
+    """One row per run: the facts of ``RUN_COLUMNS``."""
+    return tidy(list(map(_facts, runs)), RUN_COLUMNS)
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    names = ("taken", "commit", "dirty", "whole", "device", "benchmark_version")
+    return (
+        {"run": str(run.path), "run_tier": run.tier}
+        | {name: getattr(run, name) for name in names}
+        | {f"gpu_{name}": run.gpu.get(name) for name in RunGpuFacts.__annotations__}
+    )
+
+
+def tidy(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
+    """Rows as a frame of these columns and dtypes; None is a missing value."""
+    return pd.DataFrame({name: as_series([row[name] for row in rows], dtype) for name, dtype in columns.items()})
+
+
+def as_series(values: Sequence[Any], dtype: str) -> pd.Series[Any]:
+    """A column of this dtype; of text, what no encoding takes is a question mark."""
+    if dtype == TEXT:
+        values = [encodable(value) if isinstance(value, str) else value for value in values]
+    return pd.Series(values, dtype=dtype)
+
+
+def objects(frame: pd.DataFrame) -> Objects:
+    """The values as Python's own, None where one is missing."""
+    found = frame.to_numpy(object, copy=True)
+    found[pd.isna(found)] = None
+    return found
+
+
+def records(frame: pd.DataFrame) -> list[SimpleNamespace]:
+    """The rows with Python's own values, None where one is missing."""
+    names = [str(name) for name in frame.columns]
+    return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in objects(frame).tolist()]
+
+
+def is_usable(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows are of cases whose time their run trusts."""
+    return rows["time_us"].notna().to_numpy() & ~rows["verdict"].isin(UNUSABLE).to_numpy()
+
+
+def usable(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of cases whose time their run trusts."""
+    return rows[is_usable(rows)]
+
+
+def is_library(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows are of what the driver or a vendor's library does: a GPU run records the code of every kernel."""
+    return rows["fingerprint"].isna().to_numpy() & rows["registers"].isna().to_numpy()
+
+
+def _recorded(run: Run) -> list[CaseResult | Unmeasured]:
+    """Rows of a run's cases; the time of a case that it could not measure is missing."""
+    found: dict[str, CaseResult | Unmeasured] = {**run.cases, **run.unmeasured}
+    for case in run.cases.keys() & run.unmeasured.keys():
+        left = run.unmeasured[case]
+        found[case] = structs.replace(run.cases[case], time_us=math.nan, verdict=left.verdict, reason=left.reason)
+    return list(found.values())
+
+
+GPU_NAMES: Mapping[str, str] = {
+    "slug": "GPU",
+    "uuid": "GPU uuid",
+    "driver": "driver",
+    "cuda_driver": "CUDA driver",
+    "nvrtc": "NVRTC",
+    "cupy": "CuPy",
+    "cublas": "cuBLAS",
+    "vbios": "VBIOS",
+    "sm_clock_max_mhz": "SM clock, most (MHz)",
+    "sm_clock_mhz": "SM clock, applied (MHz)",
+    "memory_clock_max_mhz": "memory clock, most (MHz)",
+    "power_limit_w": "power limit (W)",
+    "ecc": "ECC",
+    "mig": "MIG",
+}
+"""Names in reports of the facts of ``machine_info.gpu`` that a time may depend on."""
+
+UUID = re.compile(r"(?P<short>[A-Z]+-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+RUN_FACTS: Mapping[str, str] = {
+    "tier": "run_tier",
+    **{name: f"gpu_{fact}" for fact, name in GPU_NAMES.items()},
+    "pytest-benchmark": "benchmark_version",
+}
+"""The facts of a run that a time may depend on besides the commit, and their columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One fact that is not the same in all sessions of both sides; several values on a side are joined by commas."""
+
+    name: str
+    base: str
+    new: str
+
+
+def shortly(name: str) -> str:
+    """A driver as it is, a GPU by the first part of its uuid: ``GPU-820987e0`` is enough to distinguish GPUs."""
+    found = UUID.fullmatch(name)
+    return found["short"] if found else name
+
+
+def gpu_label(uuid: str | None) -> str:
+    """``GPU-820987e0``, or ``an unknown GPU``."""
+    return "an unknown GPU" if uuid is None else shortly(uuid)
+
+
+def run_facts(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Of each run what a shift may come from besides the code, by the names of reports; None where unknown."""
+    runs = records(rows.loc[~rows["run"].duplicated(), ["commit", "dirty", *RUN_FACTS.values()]])
+    return [
+        {"commit": commit_label(run.commit, run.dirty)}
+        | {name: getattr(run, column) for name, column in RUN_FACTS.items()}
+        for run in runs
+    ]
+
+
+def differences(base: pd.DataFrame, new: pd.DataFrame) -> tuple[Difference, ...]:
+    """The facts that differ, in the order of ``run_facts``."""
+    sides, found = [run_facts(rows) for rows in (base, new)], []
+    for name in sides[0][0]:
+        before, after = (sorted({_in_words(run[name]) for run in side}) for side in sides)
+        if before != after or len(before) > 1:
+            found.append(Difference(name, ", ".join(before), ", ".join(after)))
+    return tuple(found)
+
+
+def machine_code(base: pd.DataFrame, new: pd.DataFrame) -> str | None:
+    """Whether the machine code changed, over the cases whose fingerprints both sides have; None without any."""
+    before, after = (_fingerprints(rows) for rows in (base, new))
+    known = [case for case in before if case in after]
+    changed = [case for case in known if before[case] != after[case]]
+    if not known:
+        return None
+    one = len(known) == 1
+    record = "case that records it" if one else "cases that record it"
+    if not changed:
+        return f"machine code: the same in {'the' if one else f'all {len(known)}'} {record}"
+    return f"machine code: changed in {len(changed)} of {len(known)} {record}, first {changed[0]}"
+
+
+def _fingerprints(rows: pd.DataFrame) -> Mapping[str, set[str]]:
+    """Of each case the fingerprints of its machine code that runs recorded."""
+    found: dict[str, set[str]] = defaultdict(set)
+    recorded = rows["fingerprint"].notna().to_numpy()
+    for case, fingerprint in zip(rows["case"][recorded], rows["fingerprint"][recorded], strict=True):
+        if fingerprint:
+            found[case].add(fingerprint)
+    return found
+
+
+def _in_words(value: object) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

@@ -1,0 +1,183 @@
+"""``peakgate import``: what another tool measured, as run files that floors, compare and history read."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from peakgate.base import config
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
+from peakgate.base.text import counted, say
+from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, counts, exit_code
+from peakgate.judge.floors import Floors, load_floors
+from peakgate.judge.gate import by_floor
+from peakgate.runfile.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
+from peakgate.runfile.options import add_baselines, verb_parser
+from peakgate.runfile.saved import NUMBERS, TEXTS, load_run
+from peakgate.spec.case import CASE_SCHEMA
+
+UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
+"""Facts of a GPU that no such file says."""
+
+NOT_CHECKED = "results not checked by Peakgate"
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Write one run file per GPU of each file given; the exit code is that of their verdicts."""
+    options = _parser(verb).parse_args(arguments)
+    project = config.current()
+    verdicts: list[Verdict] = []
+    for path in options.files:
+        data = read_limited(path, LARGEST_FILE_BYTES)
+        for run in read_foreign(data, path):
+            slug = _slug(path, run, options.gpu)
+            written, judged = _document(path, hashlib.sha256(data).hexdigest(), run, slug, options)
+            target = _write(written, options.out or project.runs / slug / "imported", path, slug)
+            verdicts += [judgement.verdict for judgement in judged.values()]
+            _say(target, judged)
+    return exit_code(verdicts, strict=options.strict)
+
+
+def _parser(verb: str) -> argparse.ArgumentParser:
+    parser = verb_parser(
+        verb,
+        "Turn the JSON of nvbench, cuda-bench or Google Benchmark into run files. Facts that such a "
+        "file lacks (driver, results checked or not) are recorded as unknown.",
+        "exit codes: 0 pass, 1 below a floor, 2 bad input, 3 could not decide",
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--gpu", help="the GPU's name, where the file lacks it (Google Benchmark's always do)")
+    parser.add_argument("--commit", help="the commit that was measured (default: unknown)")
+    parser.add_argument("--date", help="when it was measured, ISO (default: the file's own, else its time stamp)")
+    parser.add_argument("--partial", action="store_true", help="a selection of the benchmarks: others are not missing")
+    parser.add_argument("--out", type=Path, help="folder for the run files (default: .benchmarks/<gpu>/imported)")
+    add_baselines(parser)
+    parser.add_argument("--strict-gate", dest="strict", action="store_true", help="exit 3 where a case has no floor")
+    return parser
+
+
+def _slug(path: Path, run: ForeignRun, given: str | None) -> str:
+    name = run.gpu.get("name") or given
+    if not name:
+        raise PeakgateError(
+            f"{path}: {run.tool} does not name the GPU it ran on; name it, such as --gpu 'NVIDIA H200'",
+            Code.GPU_MODELS,
+        )
+    return re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-") or "unknown-gpu"
+
+
+def _document(
+    path: Path, sha256: str, run: ForeignRun, slug: str, options: argparse.Namespace
+) -> tuple[dict[str, Any], dict[str, Judgement]]:
+    floors = load_floors(options.baselines / slug / "floors.toml")
+    judged: dict[str, Judgement] = {}
+    for measured in run.measured:
+        if measured.case in judged:
+            raise PeakgateError(f"{path}: two benchmarks are the case {measured.case}; rename one of them", Code.RECORD)
+        judged[measured.case] = judge(measured, floors.get(measured.case))
+    timed = [measured for measured in run.measured if measured.median_s is not None]
+    if not timed:
+        raise PeakgateError(f"{path}: no benchmark in it has a time", Code.TOO_FEW)
+    taken, said_by = _moment(path, options.date, run.taken)
+    verdicts = [judgement.verdict for judgement in judged.values()]
+    gpu = {"name": run.gpu.get("name") or options.gpu, **run.gpu, **dict.fromkeys(UNKNOWN_FACTS), "slug": slug}
+    document = {
+        "machine_info": {"gpu": gpu},
+        "commit_info": {"id": options.commit, "dirty": False},
+        "benchmarks": [_benchmark(measured, judged[measured.case], floors) for measured in timed],
+        "datetime": taken.isoformat(),
+        "version": None,
+        "peakgate_schema": CASE_SCHEMA,
+        "peakgate": {
+            "device": "gpu",
+            "tier": None,
+            "whole": run.whole and not options.partial,
+            "verdicts": {verdict.value: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)},
+            "not_measured": [
+                {"case": measured.case, "verdict": Verdict.INCONCLUSIVE, "reason": measured.problem}
+                for measured in run.measured
+                if measured.median_s is None
+            ],
+            "imported": {
+                "tool": run.tool,
+                "version": run.version,
+                "file": path.name,
+                "sha256": sha256,
+                "datetime_from": said_by,
+            },
+        },
+    }
+    return document, judged
+
+
+def judge(measured: ForeignMeasured, floor: float | None) -> Judgement:
+    """Judge an imported case by the gate's rule; nothing is known of its results."""
+    if measured.problem is not None:
+        return Judgement(Verdict.INCONCLUSIVE, measured.problem)
+    if measured.peak_fraction is not None:
+        return by_floor(measured.peak_fraction, floor, NOT_CHECKED)
+    if floor is not None:
+        return Judgement(Verdict.INCONCLUSIVE, f"has a floor of {floor:.3g}, but no fraction of peak is known")
+    return Judgement(Verdict.NO_FLOOR, f"no fraction of peak is known ({NOT_CHECKED})")
+
+
+def _benchmark(measured: ForeignMeasured, judgement: Judgement, floors: Floors) -> dict[str, Any]:
+    assert measured.median_s is not None
+    info: dict[str, Any] = dict.fromkeys((*TEXTS, *NUMBERS))
+    info |= {name: getattr(measured, name) for name in ("case", "family", "stage", "size", "peak_fraction")}
+    info |= {
+        "time_us": measured.median_s * 1e6,
+        "gbs": None if measured.bytes_per_s is None else measured.bytes_per_s / 1e9,
+        "bound": None if measured.peak_fraction is None else "memory",
+        "floor": floors.get(measured.case),
+        "sm_clock_mhz": None if measured.sm_clock_hz is None else measured.sm_clock_hz / 1e6,
+        "sampling": measured.how,
+        "verdict": judgement.verdict,
+        "reason": judgement.reason,
+    }
+    stats: dict[str, Any] = {"median": measured.median_s, "iqr": measured.iqr_s, "rounds": measured.rounds}
+    if measured.samples_s:
+        stats |= {"data": list(measured.samples_s), "min": min(measured.samples_s), "max": max(measured.samples_s)}
+    names = {"name": measured.case, "fullname": f"peakgate::{measured.case}", "group": measured.family}
+    return names | {"extra_info": info, "stats": stats}
+
+
+def _moment(path: Path, given: str | None, own: str | None) -> tuple[datetime, str]:
+    """When a file was measured, and who says so."""
+    for text, said_by in ((given, "--date"), (own, "the file")):
+        if text is not None:
+            try:
+                moment = datetime.fromisoformat(text)
+            except ValueError:
+                code = Code.OPTION if text is given else Code.RECORD
+                raise PeakgateError(f"{path}: {said_by} says {text!r}, not an ISO date and time", code) from None
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)), said_by
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC), "the file's time stamp"
+
+
+def _write(document: Mapping[str, Any], folder: Path, path: Path, slug: str) -> Path:
+    """Write the run file once; PeakgateError where another one is there."""
+    stamp = datetime.fromisoformat(str(document["datetime"])).strftime("%Y%m%dT%H%M%S")
+    digest = document["peakgate"]["imported"]["sha256"][:8]
+    target = folder / f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)}-{slug}-{digest}.json"
+    text = json.dumps(document, indent=1) + "\n"
+    if target.exists() and read_text(target) != text:
+        raise PeakgateError(f"{target}: is there, with other contents; saved runs are never overwritten", Code.TAKEN)
+    write_whole(target, text)
+    load_run(target)
+    return target
+
+
+def _say(target: Path, judged: Mapping[str, Judgement]) -> None:
+    for case, judgement in judged.items():
+        if judgement.verdict in REGRESSIONS | UNDECIDED:
+            say(f"{case}: {judgement.verdict}, {judgement.reason}")
+    verdicts = [judgement.verdict for judgement in judged.values()]
+    say(f"{counted(len(verdicts), 'case')}: {counts(verdicts)}; {config.near(target)}")

@@ -1,0 +1,70 @@
+"""The command-line options that several verbs share; without pandas, which not every verb needs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+from peakgate.base import config
+from peakgate.base.options import VerbParser
+
+GATE_EXIT_CODES = "exit codes: 0 pass, 1 regression, 2 bad input, 3 could not decide"
+
+
+def verb_parser(verb: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
+    """A parser of one verb's options, as ``peakgate VERB --help`` shows them."""
+    return VerbParser(prog=f"peakgate {verb}", description=description, epilog=epilog)
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """Add ``--runs``, the folders of saved runs to search: None, or the folders in the order given."""
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="search below DIR instead of .benchmarks and baselines/*/runs; may be given again",
+    )
+
+
+def add_out(parser: argparse.ArgumentParser) -> None:
+    """Add ``--out``, the folder of the written reports; by default the project's."""
+    default = config.near(config.current().out)
+    parser.add_argument("--out", type=Path, default=default, metavar="DIR", help="folder of the written reports")
+
+
+def add_baselines(parser: argparse.ArgumentParser) -> None:
+    """Add ``--baselines``, the folder of floors and reference runs; by default the project's."""
+    default = config.near(config.current().baselines)
+    parser.add_argument("--baselines", type=Path, default=default, metavar="DIR", help="holds <gpu>/floors.toml")
+
+
+def add_commit_url(parser: argparse.ArgumentParser) -> None:
+    """Add ``--commit-url``: a function that makes the address of a commit of its hash; None without it."""
+    parser.add_argument(
+        "--commit-url",
+        type=_commit_url,
+        metavar="URL",
+        help="a commit's page where the repository is hosted, {} in place of the hash; commits lead there",
+    )
+
+
+def _commit_url(text: str) -> Callable[[str], str]:
+    if not text.startswith(("https://", "http://")) or "{}" not in text:
+        raise argparse.ArgumentTypeError(f"{text}: expected https://..., {{}} in place of the hash")
+    return lambda commit: text.replace("{}", quote(commit, safe=""))
+
+
+def add_verdict_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--out``, ``--all`` and ``--strict-gate``: how a comparison is reported and what fails it."""
+    add_out(parser)
+    parser.add_argument("--all", action="store_true", help="list unchanged cases too")
+    parser.add_argument(
+        "--strict-gate",
+        "--strict",
+        dest="strict",
+        action="store_true",
+        help="a case without a floor leaves the gate undecided",
+    )

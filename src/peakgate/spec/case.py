@@ -1,0 +1,546 @@
+"""The records everything else speaks in: stage, work, launch, case and family.
+
+A *stage* is one kernel file and what it teaches. A *case* is a stage on one problem with one launch shape: the
+unit that is checked, timed, held to a floor and compared. A case is plain data: it can be listed, filtered and
+tested on a machine without a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.text import one_line, shown
+from peakgate.spec import dtypes, fields
+from peakgate.spec.arguments import FIRST_CAPABILITY, Argument, Buffer, Data, Role, Scalar, Struct, TensorMapArgument
+from peakgate.spec.dtypes import Array
+from peakgate.spec.fields import Kind, check, is_number, several, tuple_of
+
+__all__ = [
+    "Argument",
+    "Array",
+    "Buffer",
+    "Case",
+    "Data",
+    "Family",
+    "KernelLaunch",
+    "Launch",
+    "Magnitudes",
+    "Reference",
+    "RefusedCase",
+    "Role",
+    "Scalar",
+    "Scale",
+    "Sized",
+    "Stage",
+    "Struct",
+    "TensorMapArgument",
+    "Tier",
+    "Work",
+]
+
+ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
+
+Reference = Callable[[Any, Sequence[Array]], Sequence[Array]]
+"""``reference(xp, inputs) -> expected``: exact or float64, written against the array module ``xp``.
+
+``inputs`` are the values of the IN and INOUT buffers before the launch, in argument order; ``expected`` are those of
+the OUT and INOUT buffers after it, in argument order and of any type.
+"""
+
+Magnitudes = Callable[[Any, Sequence[Array]], Sequence[Array | None]]
+"""``scale(xp, inputs) -> magnitudes``: for each output, broadcastable to it, the size of what is summed into an
+element, ``sqrt(sum of the squared terms)`` say; None where that is ``|ref|``. ``inputs`` are those of the reference."""
+
+TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
+"""The types in which tensor cores compute; each is the name of its measured roof too."""
+
+MATH = ("fp32", *TENSOR_MATH)
+
+ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)
+"""The measured roofs that are rates of operations; all others are rates of bytes."""
+
+MATH_OF_INPUTS = {"bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
+"""Type of operations that inputs of one type suggest. Not int8: arrays of bytes are images and masks too."""
+
+STATES = ("cold", "warm", "graph")
+"""What a timed launch finds. cold: a flushed L2. warm: an L2 in which the same launch just worked on the same arrays.
+graph: a captured CUDA graph of launches like it, of which it is one."""
+
+CASE_SCHEMA = 1
+"""``peakgate_schema`` of a run file; a change of meaning raises it."""
+
+EMULATOR_SLUG = "cpu-emulator"
+"""``machine_info.gpu.slug`` of runs whose times are emulated."""
+
+
+REFUSED = "refused"
+"""The ``operation`` of a placeholder for a case that is not described."""
+
+
+def default_roof(math: str | None) -> str:
+    """The measured roof of a case whose type of operations is given, where nothing names its roof."""
+    return math if math in TENSOR_MATH else "copy"
+
+
+def is_allowance(value: object) -> bool:
+    """Whether a value says how far an element may be off: a finite number from 0 up. All are right by any other."""
+    return is_number(value, 0, sys.float_info.max)
+
+
+class Scale(Enum):
+    """For which kind of device problems are sized."""
+
+    BENCH = "bench"
+    SMALL = "small"
+
+
+class Tier(Enum):
+    """GATE: every stage, few shapes, on every merge. FULL: all sizes and blocks."""
+
+    GATE = "gate"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Minimum work of one launch: bytes through device memory, operations (those on int8 count as flops do).
+
+    ``math`` is the type, one of MATH, whose peak its operations have; None: what the inputs suggest (``Case.math``).
+    ``peak_tflops`` is that peak where it is no type's. ValueError for what is none.
+    """
+
+    bytes: int
+    flops: int = 0
+    peak_tflops: float | None = None
+    math: str | None = None
+
+    def __post_init__(self) -> None:
+        check(self, WORK_FIELDS, "work")
+
+    @property
+    def claimed(self) -> bool:
+        """Whether any work is claimed; without there is no peak to compare with."""
+        return bool(self.bytes or self.flops)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Grid in blocks, block in threads, dynamic shared memory in bytes; ValueError where these are no whole numbers."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        check(self, LAUNCH_FIELDS, "a launch")
+
+    @property
+    def threads_per_block(self) -> int:
+        return math.prod(self.block)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """One of a case's launches: a kernel of the stage's file, its shape, and which of the case's arguments it takes."""
+
+    kernel: str
+    launch: Launch
+    takes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check(self, KERNEL_LAUNCH_FIELDS, "a launch")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a family's ladder.
+
+    ``source`` is its ``.cu`` file, ``entry`` the kernel in it that is launched: a name or a template-id such as
+    ``softmax<float, 256>``, with namespaces where several have it that are in different ones, with the types of its
+    parameters where several in one have it (``scale<3>(float*, int)``), by default the stage's name; ``more`` are the
+    other kernels of that file which its cases launch, where a case is several launches. ``include`` are folders in
+    which it looks for its includes beside its own, ``options`` what NVRTC is given beyond a plain build's; the emulator
+    takes the macros and the language standard among them. ``constants`` are ``__constant__`` or ``__device__``
+    variables that are filled with input data before the launch: the reference receives them behind the arguments'
+    inputs.
+    A stage without a source is an ``operation`` of the device itself (a memcpy, a vendor library call) that serves as
+    a reference implementation.
+    ``cooperative`` launches all blocks at once, so that they may wait for each other; the emulator does not run such a
+    stage. ``min_capability`` is the lowest compute capability that has every instruction the stage uses; ``specific``
+    stages use the architecture-specific features of that capability (``sm_90a``), which no other GPU has.
+    ``host_bound`` marks a stage whose time is the host's as much as the GPU's: measured for the record in the full
+    tier, never in the gate.
+    """
+
+    name: str
+    lesson: str
+    source: Path | None = None
+    operation: str | None = None
+    min_capability: tuple[int, int] = (7, 5)
+    specific: bool = False
+    cooperative: bool = False
+    host_bound: bool = False
+    entry: str = ""
+    more: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    include: tuple[Path, ...] = ()
+    constants: tuple[tuple[str, Buffer], ...] = ()
+
+    @property
+    def kernel(self) -> str:
+        """The kernel that is launched, as C++ names it."""
+        return self.entry or self.name
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Every kernel that is launched, the one that stands for the stage first."""
+        return (self.kernel, *self.more)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The kernels' own names, without namespaces and template arguments."""
+        return tuple(re.split("[<(]", name)[0].strip().rpartition("::")[2] for name in self.kernels)
+
+    @property
+    def needs(self) -> str:
+        """The compute capability that it needs, ``8.0``; ``9.0a`` for architecture-specific features."""
+        return f"{'.'.join(map(str, self.min_capability))}{'a' * self.specific}"
+
+    def runs_on(self, capability: tuple[int, int]) -> bool:
+        """Whether a GPU of this compute capability has every instruction that it uses."""
+        return capability == self.min_capability if self.specific else capability >= self.min_capability
+
+    def architecture(self, capability: tuple[int, int]) -> str:
+        """Compilation target on a GPU of this compute capability: ``sm_90``, or ``sm_90a`` if it is specific."""
+        return f"sm_{capability[0]}{capability[1]}{'a' * self.specific}"
+
+    def __post_init__(self) -> None:
+        check(self, STAGE_FIELDS, f"stage {shown(self.name)}")
+        if (self.source is None) == (self.operation is None):
+            raise ValueError(f"stage {self.name}: give either a source or an operation, not both and not neither")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One stage on one problem with one launch shape.
+
+    ``size``, ``block`` and ``variant`` are labels: with family and stage they make the id, which keys everything.
+    ``sequence`` is given where one run of the case is several launches, one after another on one stream, timed
+    together; ``launch`` is then that of the first. ``reference`` gives the expected result: a function, the files
+    that numpy.save left of each output, or a case of another kernel on the same arguments. It is None where nobody
+    asks the record for it, of a benchmark test say. ``roof`` names the measured roof the case is compared with.
+    ``predicted`` has what a model expects of this case, by the name under which the run file reports it.
+    ``state``, one of STATES, is what a timed launch finds; two states are two cases. Of a callable on several ``gpus``
+    the bytes are those that a GPU has to send over its links.
+
+    How far an element may be off is ``tolerance * max(|ref|, magnitude)`` and the rounding of the output's type
+    (``judge.correctness``): a number for all outputs that round, or one per output; 0 asks for equal values, and so
+    does an integer output beside one that rounds. ``scale(xp, inputs)`` gives each output's magnitudes, the size of
+    what is summed into an element (None: ``|ref|``); without it they are estimated. With ``atol`` or ``rtol`` the
+    bound is ``atol + rtol * |ref|`` instead.
+    """
+
+    family: str
+    stage: Stage
+    launch: Launch
+    arguments: tuple[Argument, ...]
+    work: Work
+    reference: Reference | tuple[Path, ...] | Case | None
+    size: str = ""
+    block: str = ""
+    variant: str = ""
+    defines: tuple[tuple[str, str], ...] = ()
+    dtype: str = "float32"
+    tolerance: float | tuple[float, ...] = 0.0
+    roof: str = "copy"
+    tier: Tier = Tier.FULL
+    predicted: tuple[tuple[str, float], ...] = ()
+    sequence: tuple[KernelLaunch, ...] = ()
+    scale: Magnitudes | None = None
+    atol: float = 0.0
+    rtol: float | None = None
+    state: str = "cold"
+    gpus: int = 1
+
+    def __post_init__(self) -> None:
+        check(self, CASE_FIELDS, "a case")
+        if not ID_PATTERN.fullmatch(self.id):
+            raise ValueError(f"case id {self.id!r}: only letters, digits, '_', '.' and '-' are allowed")
+        if self.state == "graph" and any(buffer.role is Role.INOUT for buffer in self.buffers):
+            raise ValueError(f"case {self.id}: a graph repeats its launches; expected no InOut array in state 'graph'")
+        if isinstance(self.tolerance, tuple) and len(self.tolerance) != len(self.outputs):
+            raise ValueError(
+                f"case {self.id}: {len(self.tolerance)} tolerances, expected a number or one for each of "
+                f"{len(self.outputs)} outputs"
+            )
+        self._check_bounds()
+        given: tuple[object, ...] = self.arguments
+        for at, argument in enumerate(given):
+            if isinstance(argument, TensorMapArgument):
+                self._check_map(at, argument)
+            elif not isinstance(argument, Buffer | Scalar | Struct):
+                known = (
+                    "In, Out, InOut, Temp, TensorMap or Value of peakgate.spec.family, or a Buffer, Scalar or Struct"
+                )
+                raise ValueError(f"case {self.id}: argument {at} is {shown(argument)}; expected {known}")  # noqa: TRY004
+        if self.sequence and self.sequence[0].launch != self.launch:
+            raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
+        if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
+            raise ValueError(f"case {self.id}: launches {min(unknown)}, the stage has {', '.join(self.stage.kernels)}")
+
+    def _check_bounds(self) -> None:
+        """ValueError where an element may not be off by what is given."""
+        several = self.tolerance if isinstance(self.tolerance, tuple) else (self.tolerance,)
+        given = [*(("tolerance", each) for each in several), ("atol", self.atol), ("rtol", self.rtol)]
+        for name, value in given:
+            if not is_allowance(value) and (value is not None or name != "rtol"):
+                raise ValueError(f"case {self.id}: {name} is {shown(value)}; expected a finite number from 0 up")
+
+    def _check_map(self, at: int, given: TensorMapArgument) -> None:
+        """ValueError for a tensor map that CUDA does not have, or that the stage's GPUs lack."""
+        of = self.arguments[given.of] if 0 <= given.of < len(self.arguments) else None
+        plain = of if isinstance(of, Buffer) and type(of) is Buffer else None
+        if plain is None:
+            objection: str | None = f"of {of!r}; expected an array that is neither texture nor surface"
+        elif self.stage.min_capability < FIRST_CAPABILITY:
+            objection = f"in a stage that needs {self.stage.needs}; expected min_capability '9.0' or later"
+        else:
+            objection = given.objection(plain.shape, plain.dtype)
+        if objection:
+            raise ValueError(f"case {self.id}: argument {at} is a tensor map {objection}")
+
+    @property
+    def math(self) -> str:
+        """The type whose peak its operations have: as given, else what the types of its inputs suggest, else fp32.
+
+        They suggest a type of the tensor cores where all of them are of it and the case's roof is not that of FMAs. The
+        machine code is not asked: a kernel that stops using tensor cores would have a lower peak, and meet its floor.
+        """
+        if self.work.math is not None:
+            return self.work.math
+        suggested = {MATH_OF_INPUTS.get(buffer.dtype) for buffer in self.inputs}
+        alone = suggested.pop() if len(suggested) == 1 and self.work.flops and self.roof != "fma" else None
+        return alone or "fp32"
+
+    @property
+    def arithmetic_roof(self) -> bool:
+        """Whether it is compared with a measured rate of operations, not of bytes."""
+        return self.roof in ARITHMETIC_ROOFS
+
+    @property
+    def id(self) -> str:
+        """``family.stage-size-block-variant-state``, empty parts and the state cold left out."""
+        parts = (f"{self.family}.{self.stage.name}", self.size, self.block, self.variant)
+        return "-".join(part for part in (*parts, self.state if self.repeated else "") if part)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether a timed launch follows launches like it: its bytes may come from the L2."""
+        return self.state != "cold"
+
+    @property
+    def build(self) -> tuple[Stage, tuple[tuple[str, str], ...], str, int]:
+        """Key that is equal for cases of the same build."""
+        return self.stage, self.defines, self.block, self.launch.shared_bytes
+
+    def tolerances(self, count: int) -> tuple[float, ...]:
+        """The tolerance of each of ``count`` outputs: of integers 0 beside an output that rounds."""
+        if isinstance(self.tolerance, tuple):
+            return self.tolerance
+        rounds = [dtypes.limits(buffer.dtype).unit_roundoff > 0 for buffer in self.outputs] or [True] * count
+        return tuple(0.0 if any(rounds) and not each else self.tolerance for each in rounds)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every output must equal its reference."""
+        return not (any(self.tolerance) if isinstance(self.tolerance, tuple) else self.tolerance) and not (
+            self.atol or self.rtol
+        )
+
+    @property
+    def largest_tolerance(self) -> float:
+        """The largest of an output, for the record; ``rtol`` where that is given."""
+        if self.atol or self.rtol is not None:
+            return self.rtol or 0.0
+        return max(self.tolerance) if isinstance(self.tolerance, tuple) else self.tolerance
+
+    @property
+    def launches(self) -> tuple[KernelLaunch, ...]:
+        """Kernels of one run, in launch order."""
+        alone = KernelLaunch(self.stage.kernel, self.launch, tuple(range(len(self.arguments))))
+        return self.sequence or (alone,)
+
+    @property
+    def saved(self) -> tuple[Path, ...]:
+        """The files of saved arrays that its inputs and its expected outputs come from."""
+        given = (*self.buffers, *(buffer for _, buffer in self.stage.constants))
+        expected = self.reference if isinstance(self.reference, tuple) else ()
+        return (*(buffer.data for buffer in given if isinstance(buffer.data, Path)), *expected)
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return tuple(argument for argument in self.arguments if isinstance(argument, Buffer))
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """Buffers filled with data before a launch: IN and INOUT buffers in argument order, then the constants."""
+        read = (buffer for buffer in self.buffers if buffer.role in (Role.IN, Role.INOUT))
+        return (*read, *(buffer for _, buffer in self.stage.constants))
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        """Buffers that a reference returns: OUT and INOUT, in argument order."""
+        return tuple(buffer for buffer in self.buffers if buffer.role in (Role.OUT, Role.INOUT))
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Device memory the arguments take."""
+        return sum(buffer.nbytes for buffer in self.buffers)
+
+
+WORK_FIELDS: fields.Kinds = {
+    "bytes": fields.COUNT,
+    "flops": fields.COUNT,
+    "peak_tflops": fields.POSITIVE | fields.NOTHING,
+    "math": fields.one_of(MATH) | fields.NOTHING,
+}
+LAUNCH_FIELDS: fields.Kinds = {
+    **dict.fromkeys(("grid", "block"), tuple_of(*[fields.EXTENT] * 3)),
+    "shared_bytes": fields.SHARED_BYTES,
+}
+KERNEL_LAUNCH_FIELDS: fields.Kinds = {
+    "kernel": fields.WORD,
+    "launch": fields.instance(Launch, "a Launch"),
+    "takes": several(fields.whole(0, fields.MOST_VALUES)),
+}
+STAGE_FIELDS: fields.Kinds = {
+    "name": fields.WORD,
+    "lesson": fields.TEXT,
+    "source": fields.PATH | fields.NOTHING,
+    "operation": fields.WORD | fields.NOTHING,
+    "min_capability": fields.CAPABILITY,
+    **dict.fromkeys(("specific", "cooperative", "host_bound"), fields.FLAG),
+    "entry": fields.TEXT,
+    "more": several(fields.WORD),
+    "options": several(fields.WORD),
+    "include": several(fields.PATH),
+    "constants": several(tuple_of(fields.WORD, fields.instance(Buffer, "a Buffer"))),
+}
+CASE_FIELDS: fields.Kinds = {
+    "family": fields.WORD,
+    "stage": fields.instance(Stage, "a Stage"),
+    "launch": fields.instance(Launch, "a Launch"),
+    "arguments": Kind("a tuple", lambda value: isinstance(value, tuple) and len(value) <= fields.MOST_VALUES),
+    "work": fields.instance(Work, "a Work"),
+    "reference": Kind(
+        "a function, the files of saved arrays, or a case",
+        lambda value: (
+            value is None or isinstance(value, Case) or callable(value) or fields.several(fields.PATH).holds(value)
+        ),
+    ),
+    **dict.fromkeys(("size", "block", "variant"), fields.TEXT),
+    "defines": several(tuple_of(fields.MACRO, fields.TEXT), (tuple, list)),  # the catalogue refuses a list
+    "dtype": fields.WORD,
+    "roof": fields.TEXT,
+    "tier": fields.instance(Tier, "a Tier"),
+    "predicted": several(tuple_of(fields.WORD, fields.FINITE)),
+    "sequence": several(fields.instance(KernelLaunch, "a KernelLaunch")),
+    "scale": fields.FUNCTION | fields.NOTHING,
+    "state": fields.one_of(STATES),
+    "gpus": fields.whole(1, fields.MOST_VALUES),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCase:
+    """A case that is not described so that it could be run, by its id, and why not, in one line.
+
+    ``case`` is a stand-in with the id and nothing to run. ``whole``: it stands for all cases that its family did not
+    describe, whose ids are not known.
+    """
+
+    case: Case
+    reason: str
+    whole: bool = False
+
+    @staticmethod
+    def named(family: str, name: str, reason: str, *, whole: bool = False) -> RefusedCase:
+        """Of the id ``family.name``; what an id may not have becomes ``_``."""
+        family, name = (re.sub(r"[^A-Za-z0-9_.-]", "_", part) for part in (family, name))
+        stage = Stage(name, "", operation=REFUSED, min_capability=(0, 0))
+        one = (1, 1, 1)
+        stand_in = Case(family, stage, Launch(one, one), (), Work(0), reference=None, tier=Tier.GATE)
+        coded = PeakgateError.repeated(" ".join(reason.split()), Code.FAMILY)
+        return RefusedCase(stand_in, one_line(str(coded)), whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """How a stage's problem of a size is made.
+
+    ``make(numbers)`` raises ValueError for a size that the kernel does not take. ``usual`` is a size that is measured,
+    ``names`` are what the family calls its numbers.
+    """
+
+    make: Callable[[tuple[int, ...]], Case] = field(repr=False)
+    usual: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+MOST_FAMILY_CASES = 10_000
+"""Of a family, or edge-size problems of a build: more would take a run of hours and mean a mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A folder of kernels/ and how its stages are put to work.
+
+    ``cases(scale)`` yields every case of every stage at that scale; in place of one that cannot be described it may
+    yield a RefusedCase, which ``spec.catalogue`` sorts out. ``probes(case)`` yields small edge-size problems
+    that run the same build (same source, defines and block) through the same entry: they prove the case right
+    where a tidy benchmark size cannot. ``headlines`` names, by stage, the case that stands for it in tables and
+    pictures, as its id goes on after the stage; any other stage is represented by its first gate case of the largest
+    problem. ``sized(case)`` is how to make problems of other sizes of its stage, None where none but the family's own
+    are meant: ``peakgate check`` chooses some.
+    """
+
+    name: str
+    summary: str
+    stages: tuple[Stage, ...]
+    cases: Callable[[Scale], Iterator[Case]] = field(repr=False)
+    probes: Callable[[Case], Iterator[Case]] = field(repr=False)
+    headlines: Mapping[str, str] = field(default_factory=dict)
+    sized: Callable[[Case], Sized | None] = field(default=lambda _: None, repr=False)
+
+    def __post_init__(self) -> None:
+        check(self, FAMILY_FIELDS, "a family")
+
+
+FAMILY_FIELDS: fields.Kinds = {
+    "name": fields.WORD,
+    "summary": fields.TEXT,
+    "stages": several(fields.instance(Stage, "a Stage")),
+    **dict.fromkeys(("cases", "probes", "sized"), fields.FUNCTION),
+    "headlines": fields.mapping(fields.WORD, fields.TEXT),
+}
+
+
+class TunedChoice(msgspec.Struct, frozen=True):
+    """What a tuner chose for one kernel of a call, as run files keep it: a configuration, and a digest of its code.
+
+    ``code`` is None where the code is not reported.
+    """
+
+    kernel: str
+    configuration: str
+    code: str | None = None

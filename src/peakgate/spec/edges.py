@@ -1,0 +1,322 @@
+"""Sizes that a family did not choose: beside each tile, beyond several of them, and beside what it measures.
+
+What a kernel is passed by value (a length, a stride, an offset) follows from its problem's size, so that other sizes
+are other values of its scalar arguments. A tile is how far a number may grow before the grid does; where the grid does
+not follow it, the largest extent of the block. A kernel may have tiles besides that it walks over inside a block: of
+those its macros, its block and the usual tiles are taken for all that they may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count, islice
+from math import lcm, prod
+from typing import Any
+
+import numpy as np
+
+from peakgate.base.errors import PeakgateError, RefusedSize
+from peakgate.base.text import one_line
+from peakgate.spec.case import Array, Case, Sized
+
+SizeNumbers = tuple[int, ...]
+
+MOST_BYTES, MOST_THREADS, MOST_FLOPS = 8 << 20, 1 << 18, 1 << 25
+"""Larger problems are left out: each takes the emulator seconds."""
+_MOST_RAGGED_FLOPS = MOST_FLOPS // 4
+"""Of ragged sizes: they prove a build in every run, without a GPU too."""
+_LARGEST_STEP = 1024
+"""If a kernel takes no multiple of the powers of two up to this one, its number is fixed."""
+_LARGEST_TILE = 1 << 16
+_NEAR = 3
+"""How far from a multiple of a tile a searched size is, at most."""
+
+USUAL_TILES = (16, 32, 64, 128)
+TILES_BEYOND = 4
+"""So many tiles of a number are whole before the last, ragged one: with fewer a kernel may take another path."""
+_VECTOR = 4
+"""Elements of a load of 16 bytes of float32: rows of other lengths take another path."""
+_LARGEST_OWN_TILE = 1024
+"""Larger macros are no tiles, but sizes of memory, of the problem or limits."""
+
+_LONG_LINE, _LONG_ROW = (1 << 15) + _VECTOR, (1 << 12) + _VECTOR
+"""Of one number and of several: beyond what a kernel that cuts its problem at a limit of its own may go to."""
+
+_REFUSALS = (ValueError, AssertionError, ArithmeticError, PeakgateError)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The problems chosen, by their size, and why the family refuses others."""
+
+    cases: Mapping[SizeNumbers, Case]
+    refused: Mapping[SizeNumbers, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """By number of a size: its tile, the step in which the family takes it (0: fixed), a whole number of tiles."""
+
+    tiles: SizeNumbers
+    steps: SizeNumbers
+    whole: SizeNumbers
+
+    @property
+    def least(self) -> SizeNumbers:
+        """The least number that the family takes, of one that is fixed the usual."""
+        return tuple(step or whole for whole, step in zip(self.whole, self.steps, strict=True))
+
+
+def accepted(sized: Sized, numbers: SizeNumbers) -> Case | str:
+    """The problem of a size, or why there is none: the family raises, nothing to launch, too large here."""
+    try:
+        case = sized.make(numbers)
+    except _REFUSALS as error:
+        return f"{type(error).__name__}: {one_line(str(error))}"
+    if any(min(each.launch.grid) < 1 for each in case.launches) or not all(prod(b.shape) for b in case.buffers):
+        return "its grid or one of its arrays is empty"
+    return case
+
+
+def chosen(sized: Sized) -> Chosen:
+    """Sizes one off every tile, in each number alone and in all at once, whole tiles, the least, a prime, and long."""
+    tiling = tiling_of(sized)
+    cases: dict[SizeNumbers, Case] = {}
+    refused: dict[SizeNumbers, str] = {}
+    for numbers in dict.fromkeys((*_beside_tiles(sized, tiling), *_long(tiling))):
+        case = accepted(sized, numbers)
+        if isinstance(case, str):
+            refused[numbers] = case
+        elif not too_large(case):
+            cases[numbers] = _refusing(case)
+    return Chosen(cases, refused)
+
+
+def edge_sizes(sized: Sized, usual: Sequence[SizeNumbers]) -> list[SizeNumbers]:
+    """What proves a build: ragged sizes, then of ``usual`` ones those that the family takes, or else chosen ones.
+
+    The last is the small problem of a family that gives none.
+    """
+    taken = [size for size in usual if not isinstance(accepted(sized, size), str)] or list(chosen(sized).cases)
+    return list(dict.fromkeys([*ragged(sized, taken), *taken]))
+
+
+def ragged(sized: Sized, known: Collection[SizeNumbers] = ()) -> Iterator[SizeNumbers]:
+    """Sizes whose last tile is a part of one behind more than TILES_BEYOND whole ones: each number alone, then all.
+
+    That holds for the usual tiles and the kernel's own, or for as many of them as a problem that is not too large can
+    have. Alone a number is a multiple of a vector and the others are small; what ``known`` sizes show is left out.
+    """
+    tiling = tiling_of(sized)
+    case = accepted(sized, tiling.whole)
+    own = set() if isinstance(case, str) else _own_tiles(case)
+    if len(sized.usual) == 1 and not isinstance(case, str):
+        own.add(_threads(case))  # of a grid that does not follow the size
+    open_to = {at: step for at, step in enumerate(tiling.steps) if step}
+    tiles = {at: sorted({*USUAL_TILES, *own, tiling.tiles[at]}) for at in open_to}
+    small = tuple(
+        min(whole, lcm(step, _VECTOR)) if step else whole
+        for whole, step in zip(tiling.whole, tiling.steps, strict=True)
+    )
+    for at, step in open_to.items():
+        if not any(_shows(size[at], tiles[at], step) for size in known):
+            numbers = [_beyond(most, tiles[at], lcm(step, _VECTOR)) for most in reversed(tiles[at])]
+            yield from _first_affordable(
+                sized, (_with(of, at, each) for each in numbers for of in (small, tiling.least))
+            )
+    if len(open_to) > 1:
+        every = sorted({tile for each in tiles.values() for tile in each}, reverse=True)
+        yield from _first_affordable(sized, (_together(small, tiles, tiling.steps, most) for most in every))
+
+
+def _together(small: SizeNumbers, tiles: Mapping[int, Sequence[int]], steps: SizeNumbers, most: int) -> SizeNumbers:
+    """Every number ragged beyond several of its largest tile up to ``most``, no two of them alike."""
+    numbers = small
+    for at, each in tiles.items():
+        fitting = max((tile for tile in each if tile <= most), default=each[0])
+        numbers = _with(numbers, at, _beyond(fitting, each, steps[at], at))
+    return numbers
+
+
+def _own_tiles(case: Case) -> set[int]:
+    """Tiles that a kernel may have by its macros and its blocks."""
+    macros = (int(value) for _, value in case.defines if value.isdecimal())
+    blocks = (extent for each in case.launches for extent in (*each.launch.block, each.launch.threads_per_block))
+    return {number for number in (*macros, *blocks) if 1 < number <= _LARGEST_OWN_TILE}
+
+
+def _shows(number: int, tiles: Sequence[int], step: int) -> bool:
+    """Whether a number is ragged beyond several of each of these tiles."""
+    return number > TILES_BEYOND * tiles[-1] and all(number % tile for tile in tiles if step % tile)
+
+
+def _beyond(tile: int, tiles: Sequence[int], step: int, skipped: int = 0) -> int:
+    """A multiple of ``step`` beyond several of a tile, and of none of the tiles; 0 where there is none near."""
+    apart = [each for each in tiles if step % each]
+    first = (TILES_BEYOND * tile // step + 1) * step
+    near = range(first, first + step * (tiles[-1] + 1), step)
+    fitting = (number for number in near if apart and all(number % each for each in apart))
+    return next(islice(fitting, skipped, None), 0)
+
+
+def _first_affordable(sized: Sized, sizes: Iterator[SizeNumbers]) -> Iterator[SizeNumbers]:
+    """The first size that the family takes and that proves a build in little time, or none."""
+    for numbers in sizes:
+        case = accepted(sized, numbers) if 0 < 2 * prod(numbers) <= _MOST_RAGGED_FLOPS else ""
+        if not isinstance(case, str) and not too_large(case, _MOST_RAGGED_FLOPS):
+            yield numbers
+            return
+
+
+def searched(sized: Sized, seed: int) -> Iterator[Case]:
+    """Sizes without end, drawn near multiples of the tiles, near powers of two and at random; each once."""
+    tiling, draw, seen = tiling_of(sized), np.random.default_rng(seed), set[SizeNumbers]()
+    for _ in range(1 << 16):
+        numbers = tuple(
+            _drawn(draw, tile, step) if step else usual
+            for tile, step, usual in zip(tiling.tiles, tiling.steps, tiling.whole, strict=True)
+        )
+        if numbers in seen:
+            continue
+        seen.add(numbers)
+        case = accepted(sized, numbers)
+        if not isinstance(case, str) and not too_large(case):
+            yield _refusing(case)
+
+
+def too_large(case: Case, most_flops: int = MOST_FLOPS) -> bool:
+    """Whether the emulator would take seconds for it."""
+    return case.buffer_bytes > MOST_BYTES or _threads(case) > MOST_THREADS or case.work.flops > most_flops
+
+
+def tiling_of(sized: Sized) -> Tiling:
+    """How the grid follows each number, found by asking for launches; nothing runs."""
+    usual = sized.usual
+    steps = tuple(_step(sized, usual, at) for at in range(len(usual)))
+    least = tuple(step or number for step, number in zip(steps, usual, strict=True))
+    start = usual if isinstance(accepted(sized, least), str) else least
+    tiles = tuple(_tile(sized, start, at, step) if step else usual[at] for at, step in enumerate(steps))
+    whole = start
+    for at, tile in enumerate(tiles):
+        if not isinstance(accepted(sized, _with(whole, at, tile)), str):
+            whole = _with(whole, at, tile)
+    return Tiling(tiles, steps, whole)
+
+
+def _step(sized: Sized, usual: SizeNumbers, at: int) -> int:
+    """The least power of two that the family takes for a number; 0 where it takes none."""
+    steps = (1 << exponent for exponent in range(_LARGEST_STEP.bit_length()))
+    return next((step for step in steps if not isinstance(accepted(sized, _with(usual, at, step)), str)), 0)
+
+
+def _tile(sized: Sized, start: SizeNumbers, at: int, step: int) -> int:
+    """The largest multiple of ``step`` with the grid of the least one."""
+
+    def grids(number: int) -> object:
+        case = accepted(sized, _with(start, at, number))
+        return None if isinstance(case, str) else [each.launch.grid for each in case.launches]
+
+    first = grids(step)
+    below, above = 1, 2
+    while grids(above * step) in (None, first):
+        below, above = above, 2 * above
+        if above * step > _LARGEST_TILE:
+            return _extent(sized, start, step)
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (middle, above) if grids(middle * step) in (None, first) else (below, middle)
+    while grids(below * step) is None:
+        below -= 1
+    return below * step
+
+
+def _extent(sized: Sized, start: SizeNumbers, step: int) -> int:
+    case = accepted(sized, start)
+    extent = 1 if isinstance(case, str) else max(max(each.launch.block) for each in case.launches)
+    return -(-extent // step) * step
+
+
+def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:
+    """Whole tiles, then each number alone off its tile, then all of them."""
+    yield tiling.whole
+    options = [
+        (tile - step, tile + step, step, step * _prime_above(2 * tile // step)) if step else ()
+        for tile, step in zip(tiling.tiles, tiling.steps, strict=True)
+    ]
+    for at, numbers in enumerate(options):
+        yield from (_with(tiling.whole, at, number) for number in numbers if number > 0)
+    for each in range(4):
+        together = [numbers[each] if numbers else own for numbers, own in zip(options, tiling.whole, strict=True)]
+        if min(together) > 0:
+            yield tuple(together)
+    if len(tiling.tiles) == 1 and tiling.steps[0]:
+        case = accepted(sized, tiling.whole)
+        threads, (step,) = 0 if isinstance(case, str) else _threads(case), tiling.steps
+        if threads > tiling.tiles[0]:  # a grid that does not follow the size: its threads take turns
+            whole = -(-threads // step) * step
+            yield from ((whole - step,), (whole,), (whole + step,))
+    yield from _beside_usual(sized.usual, tiling)
+
+
+def _long(tiling: Tiling) -> Iterator[SizeNumbers]:
+    """Each number alone far beyond the others, which are least, and a multiple of a vector, of no usual tile."""
+    length = _LONG_ROW if len(tiling.steps) > 1 else _LONG_LINE
+    for at, step in enumerate(tiling.steps):
+        if step:
+            unit = lcm(step, _VECTOR)
+            yield _with(tiling.least, at, -(-length // unit) * unit)
+
+
+def _beside_usual(usual: SizeNumbers, tiling: Tiling) -> Iterator[SizeNumbers]:
+    """Numbers that are measured, where these are small: a row's length, a filter's width."""
+    for at, (number, step) in enumerate(zip(usual, tiling.steps, strict=True)):
+        if step and len(usual) > 1 and number <= _LARGEST_STEP:
+            yield from (_with(tiling.whole, at, other) for other in (number - step, number, number + step) if other > 0)
+
+
+def _drawn(draw: np.random.Generator, tile: int, step: int) -> int:
+    """A multiple of ``step``: near some tiles, near a power of two, or any up to four tiles."""
+    beside = step * int(draw.integers(-_NEAR, _NEAR + 1))
+    match int(draw.integers(3)):
+        case 0:
+            number = tile * int(draw.integers(0, 5)) + beside
+        case 1:
+            number = step * (1 << int(draw.integers(0, 12))) + beside
+        case _:
+            number = step * int(draw.integers(1, 4 * max(tile // step, 1) + 1))
+    return max(number, step)
+
+
+def _refusing(case: Case) -> Case:
+    """The case with a reference function that raises RefusedSize where it does not take the size."""
+    if not callable(case.reference):
+        return case
+    written = [buffer.shape for buffer in case.outputs]
+    return replace(case, reference=partial(_or_refuse, case.reference, written))
+
+
+def _or_refuse(
+    reference: Callable[..., Sequence[Array]], written: Sequence[SizeNumbers], xp: Any, inputs: Sequence[Array]
+) -> Sequence[Array]:
+    try:
+        wanted = reference(xp, inputs)
+    except (ValueError, AssertionError, ArithmeticError) as error:
+        raise RefusedSize(f"its reference: {type(error).__name__}: {one_line(str(error))}") from error
+    shapes = [array.shape for array in wanted]
+    if shapes != list(written):
+        raise RefusedSize(f"its reference gives {shapes}, the outputs are {list(written)}")
+    return wanted
+
+
+def _threads(case: Case) -> int:
+    return max(prod(each.launch.grid) * each.launch.threads_per_block for each in case.launches)
+
+
+def _prime_above(number: int) -> int:
+    return next(n for n in count(max(number, 2) + 1) if all(n % of for of in range(2, int(n**0.5) + 1)))
+
+
+def _with(numbers: SizeNumbers, at: int, number: int) -> SizeNumbers:
+    return (*numbers[:at], number, *numbers[at + 1 :])

@@ -1,0 +1,341 @@
+"""Compiles kernels and the emulator's runtime to shared objects, once: results are kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from peakgate_emulator import bounded, headers
+from peakgate_emulator.binary import spread, symbols_of
+from peakgate_emulator.compiler import (
+    COMMON,
+    Compiler,
+    builds_folder,
+    failed,
+    find_compiler,
+    kernel_flags,
+    link,
+    must_run,
+    run,
+    runtime_flags,
+)
+from peakgate_emulator.errors import EmulatorError, KernelBuildError
+from peakgate_emulator.files import alone, cache_folder, scratch_folder, writing
+from peakgate_emulator.ptx import collides, preprocessed, put_together, translated
+from peakgate_emulator.sources import KernelEntry, SourceFile, device_only, entry_of, kernels, read_sources
+
+RUNTIME_FOLDER = Path(__file__).parent
+KERNEL_HEADERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("cuda_*.h")), "runtime_api.h")
+REWRITERS = (*sorted(path.name for path in RUNTIME_FOLDER.glob("ptx*.py")), "binary.py")
+"""Modules that change a kernel on its way to the shared object."""
+_ON_DEMAND = {
+    "cuda_textures.h": re.compile(
+        r"\b(?:tex[123]D|texCubemap|surf[123]D|cudaTextureObject_t|cudaSurfaceObject_t|CU(?:tex|surf)Object)"
+    ),
+    "cuda_simd.h": re.compile(r"\b__v[a-z]+\w*[24su]\b"),
+    "cuda_rounded.h": re.compile(r"\b__[a-z]\w*_r[nzud]\b"),
+    "cuda_ptx_values.h": re.compile(r"\b(?:asm|__asm__|__asm)\b"),
+    "cuda_half.h": re.compile(r"\basm\b.*?\.b?f16", re.DOTALL),
+    "cuda_matrix.h": re.compile(r"\b(?:mma|ldmatrix|stmatrix|movmatrix)\.sync\b"),
+    "cuda_wgmma.h": re.compile(r"\bwgmma\."),
+}
+"""Rarely needed builtins, each of which would add 10 ms to every build."""
+RUNTIME_SOURCES = tuple(sorted(path.name for path in RUNTIME_FOLDER.glob("*.cpp")))
+RUNTIME_HEADERS = ("runtime.h", "runtime_api.h", "fiber.h", "shadow.h")
+
+DEFAULT_CAPABILITY = (9, 0)
+"""The compute capability whose ``__CUDA_ARCH__`` kernels see."""
+
+
+class BuildOptions(TypedDict, total=False):
+    """Build state shared by several kernels."""
+
+    include: tuple[Path, ...]
+    options: tuple[str, ...]
+    capability: tuple[int, int]
+    specific: bool
+    compiler: Compiler
+    limit_s: float
+    folder: Path
+
+
+_OPTION = re.compile(r"-D|-U|-I|-std=|--define-macro=|--undefine-macro=|--include-path=|--std=")
+_SPELLED = {"--define-macro=": "-D", "--undefine-macro=": "-U", "--include-path=": "-I", "--std=": "-std="}
+"""NVRTC options translated for a C++ compiler."""
+
+MAX_STATIC_SHARED = 48 * 1024
+"""Bytes of ``__shared__`` variables of known size that CUDA lets one kernel have."""
+
+
+def build_kernel(
+    source: Path,
+    kernel: str,
+    defines: tuple[tuple[str, str], ...] = (),
+    *,
+    include: tuple[Path, ...] = (),
+    options: tuple[str, ...] = (),
+    capability: tuple[int, int] = DEFAULT_CAPABILITY,
+    specific: bool = False,
+    compiler: Compiler | None = None,
+    limit_s: float = bounded.PROCESSOR_LIMIT_S,
+    folder: Path | None = None,
+) -> Path:
+    """The shared object of one ``__global__`` function; built unless an equal build is there already.
+
+    Equal means: same source, same files it includes from its own folder or those given, same defines and options, same
+    compiler and emulator. Any number of processes may ask for the same build at once. The compiler works in ``folder``,
+    from where options may name others, and gets ``limit_s`` of processor time.
+
+    Raises KernelBuildError if it does not compile or a file is missing, NoCompiler if a compiler is.
+    """
+    compiler = compiler or find_compiler()
+    source = source.resolve()
+    folders = tuple(folder.resolve() for folder in include)
+    taken = [
+        _SPELLED.get(option[0], option[0]) + option.string[option.end() :]
+        for option in map(_OPTION.match, options)
+        if option
+    ]
+    flags = (*kernel_flags(compiler), *(option for option in taken if option[:2] not in ("-D", "-U")))
+    number = f"{capability[0]}{capability[1]}"
+    given = (f"__CUDA_ARCH__={number}0", *(f"{name}={value}" for name, value in defines))
+    if specific:
+        of_set = (f"__CUDA_ARCH_{which}__={number}0" for which in ("SPECIFIC", "FAMILY_SPECIFIC"))
+        given = (f"__CUDA_ARCH_FEAT_SM{number}_ALL=1", *of_set, *given)
+    macros = [
+        _directive(option) for option in (*(f"-D{macro}" for macro in given), *taken) if option[:2] in ("-D", "-U")
+    ]
+    files = _read(source, folders)
+    entry = entry_of(kernel, files)
+    runtime = build_runtime(compiler)
+    of_nvidia = headers.needs_nvidia(file.text for file in files)
+    stand_ins = _stand_ins(beside_nvidia=of_nvidia)
+    texts = tuple((file.path.name, file.text) for file in files)
+    key = _digest(
+        (
+            entry,
+            source.name,
+            flags,
+            macros,
+            runtime.name,
+            _own_digest((*KERNEL_HEADERS, *REWRITERS)),
+            stand_ins.name,
+            headers.nvidia_version() if of_nvidia else "",
+            texts,
+        )
+    )
+    library = builds_folder() / f"{source.stem}-{key}.so"
+    if library.exists():
+        return library
+    with scratch_folder(builds_folder()) as scratch:
+        wrapper = scratch / "kernel.cpp"
+        written = (*macros, *(file.text for file in files))
+        by_macros = of_nvidia or any(map(put_together, written)) or collides(written)
+        included = [RUNTIME_FOLDER / "cuda_cpu.h", stand_ins / headers.PRELUDE]
+        included += [RUNTIME_FOLDER / name for name in ("cuda_library.h", "cuda_ptx_values.h") if of_nvidia]
+        included += [
+            RUNTIME_FOLDER / name for name, used in _ON_DEMAND.items() if any(used.search(text) for text in written)
+        ]
+        kernel_object = scratch / "kernel.o"
+        searched = [f"-I{folder}" for folder in (*folders, stand_ins, RUNTIME_FOLDER)]
+        searched += [f"-idirafter{folder}" for folder in headers.nvidia_folders() if of_nvidia]
+        command = [*compiler.command, *flags, *searched]
+        unit = scratch / "unit.cpp" if by_macros else wrapper
+        with_ptx = {file.path.name for file in files}
+        with_ptx |= headers.headers_with_ptx(written) if of_nvidia else set()
+        rewritten = _watched if by_macros else _checked
+        for compiled in device_only(files, [entry.name], cache_folder() / "sources", rewritten):
+            wrapper.write_text(_wrapper(compiled, included, macros, entry), encoding="utf-8")
+            # The file's own folder comes first for quotes, and has to be named where a copy of the file is compiled.
+            own = command if compiled == source else [*command, f"-iquote{source.parent}"]
+            compilation = [*own, "-c", str(unit), "-o", str(kernel_object)]
+            done = run([*own, "-E", str(wrapper), "-o", str(unit)] if by_macros else compilation, limit_s, folder)
+            if by_macros and not done.returncode:  # without macros: with C++ for the inline PTX that they put together
+                unit.write_text(preprocessed(unit.read_text(encoding="utf-8"), with_ptx), encoding="utf-8")
+                done = run(compilation, limit_s, folder)
+            if not done.returncode:
+                break
+        else:
+            raise failed(done, files, kernel, wrapper, limit_s)
+        names = _dynamic_shared_names(kernel_object, files, kernel, entry.name)
+        described = _description(names, compiler, has_variables=spread(kernel_object))
+        link((kernel_object, described, runtime), library, scratch, compiler)
+    return library
+
+
+def _stand_ins(*, beside_nvidia: bool) -> Path:
+    """The folder of the stand-ins; written unless it is there already."""
+    texts = headers.headers_beside_nvidia() if beside_nvidia else headers.emulator_headers()
+    folder = builds_folder() / f"headers-{_digest(texts)}"
+    if not folder.is_dir():
+        with scratch_folder(builds_folder()) as scratch:
+            made = scratch / "headers"
+            for name, text in texts.items():
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                (made / name).write_text(text, encoding="utf-8")
+            with suppress(OSError):  # another process was first
+                made.rename(folder)
+    return folder
+
+
+def build_runtime(compiler: Compiler) -> Path:
+    """The shared object of the emulator's runtime, built unless it is there already, by one process at a time.
+
+    Raises UnwritableCache if builds cannot be kept.
+    """
+    folder = builds_folder()
+    flags = runtime_flags(compiler)
+    key = _digest((compiler.identity, flags, _own_digest((*RUNTIME_SOURCES, *RUNTIME_HEADERS))))
+    library = folder / f"runtime-{key}.so"
+    if library.exists():
+        return library
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with alone(library.with_suffix(".lock")), scratch_folder(folder) as scratch:
+        if library.exists():  # another process was first
+            return library
+        objects = [scratch / f"{name}.o" for name in RUNTIME_SOURCES]
+
+        def compile_one(name: str, built: Path) -> None:
+            must_run((*compiler.command, *flags, "-c", RUNTIME_FOLDER / name, "-o", built))
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(compile_one, RUNTIME_SOURCES, objects))
+        link(objects, library, scratch, compiler)
+    return library
+
+
+def _read(source: Path, folders: Sequence[Path]) -> list[SourceFile]:
+    try:
+        return read_sources(source, folders)
+    except EmulatorError as error:
+        raise KernelBuildError(error.message) from error
+
+
+def prebuild(
+    wanted: Iterable[tuple[Path, str, tuple[tuple[str, str], ...]]],
+    **common: Unpack[BuildOptions],
+) -> None:
+    """Builds kernels, each a ``(source, kernel, defines)``, in parallel on every processor.
+
+    What does not build is left for ``load`` to report: it names the kernel that is really asked for.
+    """
+    build_runtime(common.get("compiler") or find_compiler())
+
+    def build(item: tuple[Path, str, tuple[tuple[str, str], ...]]) -> None:
+        try:
+            build_kernel(*item, **common)
+        except KernelBuildError:
+            return
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(build, dict.fromkeys(wanted)):
+            pass
+
+
+def _watched(text: str) -> str:
+    """The source in words whose memory accesses are seen: no compiler instruments its own ``memcpy``."""
+    return text.replace("__builtin_memcpy", "peakgate_memcpy").replace("__builtin_memset", "peakgate_memset")
+
+
+def _checked(text: str) -> str:
+    """The same, with C++ in place of inline PTX."""
+    return _watched(translated(text))
+
+
+def _directive(option: str) -> str:
+    """``-DNAME=value`` or ``-UNAME`` as a line of source."""
+    name, _, value = option[2:].partition("=")
+    return f"#define {name} {value if '=' in option else 1}" if option.startswith("-D") else f"#undef {name}"
+
+
+def _wrapper(source: Path, included: Sequence[Path], macros: Sequence[str], entry: KernelEntry) -> str:
+    """The translation unit: the emulator's headers, the macros, the source, the entry point.
+
+    The macros come behind the headers, which use short names of their own.
+    The kernel gets a name of its own there, because ``fma`` or ``read`` would be that of a C library function; not one
+    called like a member of CUDA's vectors, which would be renamed with it.
+    """
+    own_name = entry.name if entry.name in ("x", "y", "z", "w") else f"peakgate_kernel_{entry.name}"
+    return "\n".join(
+        (
+            *(f'#include "{header}"' for header in included),
+            *macros,
+            f"#define {entry.name} {own_name}",
+            f'#include "{source}"',
+            f"PEAKGATE_API void peakgate_call(void** arguments) {{ peakgate::call({entry.expression}, arguments); }}",
+            "PEAKGATE_API int peakgate_parameters(PeakgateParameter* described) {",
+            f"    return peakgate::describe_all({entry.expression}, described);",
+            "}",
+            "",
+        )
+    )
+
+
+def _dynamic_shared_names(built: Path, files: Sequence[SourceFile], kernel: str, name: str) -> list[str]:
+    """The ``extern __shared__`` arrays of an object file: they are its undefined thread-local symbols."""
+    symbols = [symbol for symbol in symbols_of(built) if symbol.kind == "STT_TLS"]
+    # The file's other kernels have variables too. Which functions this one calls is not known.
+    known = {each.partition("<")[0] for file in files for each in kernels(file.text)}
+    others = [f"{len(other)}{other}" for other in known - {name}]
+    static = sum(
+        symbol.size
+        for symbol in symbols
+        if symbol.section
+        and not symbol.name.startswith("_ZGV")
+        and not (symbol.name.startswith("_ZZ") and any(other in symbol.name for other in others))
+    )
+    if static > MAX_STATIC_SHARED:
+        raise KernelBuildError(
+            f"{files[0].path.name}: kernel {kernel} has {static} bytes of static shared memory, CUDA allows "
+            f"{MAX_STATIC_SHARED}; declare it 'extern __shared__' and give the size at launch"
+        )
+    return [symbol.name for symbol in symbols if not symbol.section]
+
+
+def _description(names: Sequence[str], compiler: Compiler, *, has_variables: bool) -> Path:
+    """An object file with the dynamic shared arrays of these names, and whether the kernel has variables.
+
+    Most kernels have no such array, or one of the same name.
+    """
+    text = _dynamic_shared(names)
+    text += f"PEAKGATE_API int peakgate_has_variables() {{ return {int(has_variables)}; }}\n"
+    built = builds_folder() / f"shared-{_digest((compiler.identity, COMMON, _own_digest(RUNTIME_HEADERS), text))}.o"
+    if not built.exists():
+        with scratch_folder(builds_folder()) as scratch:
+            source, compiled = scratch / "shared.cpp", scratch / "shared.o"
+            source.write_text(text, encoding="utf-8")
+            must_run((*compiler.command, *COMMON, "-O1", "-c", source, "-o", compiled))
+            compiled.replace(built)
+    return built
+
+
+def _dynamic_shared(names: Sequence[str]) -> str:
+    """Source that puts every dynamic shared array at one address, as on a GPU."""
+    aliases = "".join(
+        f'extern thread_local char {name}[PEAKGATE_MAX_DYNAMIC_SHARED] __attribute__((alias("peakgate_dynamic")));\n'
+        for name in names
+    )
+    return (
+        f'#include "{RUNTIME_FOLDER / "runtime_api.h"}"\n'
+        'extern "C" {\n'
+        "alignas(1024) thread_local char peakgate_dynamic[PEAKGATE_MAX_DYNAMIC_SHARED];\n"
+        f"{aliases}}}\n"
+        "PEAKGATE_API char* peakgate_dynamic_shared() { return peakgate_dynamic; }\n"
+    )
+
+
+@lru_cache
+def _own_digest(names: tuple[str, ...]) -> str:
+    return _digest([(RUNTIME_FOLDER / name).read_text(encoding="utf-8") for name in names])
+
+
+def _digest(parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]

@@ -1,0 +1,286 @@
+"""The C++ compiler that kernels are built with for the emulator: which of three, how it is called, what it said."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from peakgate_emulator import bounded
+from peakgate_emulator.errors import KernelBuildError, NoCompiler
+from peakgate_emulator.files import cache_folder
+from peakgate_emulator.headers import FURTHER_WHEELS, INSTALL, NVIDIA_HEADER
+from peakgate_emulator.sources import SourceFile, no_such_kernel, remedy
+
+MIN_GCC = 12
+MIN_CLANG = 16
+"""Older ones instrument vector accesses in a way that reads as a race."""
+MIN_ZIG = (0, 14)
+
+COMMON = (
+    "-std=c++17",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-U_FORTIFY_SOURCE",
+    "-fno-stack-protector",
+)
+_KERNEL = (
+    *COMMON,
+    "-w",  # what a CUDA compiler accepts is not to be judged by another
+    "-g1",
+    "-gdwarf-4",
+    "-fdata-sections",  # binary.py puts a gap behind each
+    "-fno-strict-aliasing",  # kernels reinterpret float* as float4*
+    "-fwrapv",
+    "-fno-finite-loops",  # an endless loop is to be found, not assumed away
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-optimize-sibling-calls",  # a return address must lie in the caller
+)
+# After a misaligned access to a thread's own memory the launch may go on (checks.cpp).
+_CHECKED = ("-O1", "-fsanitize=thread", "-fno-sanitize-recover=all", "-fsanitize-recover=alignment")
+_CHECKED_GCC = (
+    "-fsanitize=bounds,alignment",
+    "-fno-tree-dse",
+    "--param",
+    "tsan-instrument-func-entry-exit=0",
+    "--param",
+    "tsan-distinguish-volatile=1",
+)
+# Vectorized accesses wider than 16 bytes would go unchecked.
+_CHECKED_CLANG = (
+    "-fsanitize=array-bounds,alignment",
+    "-fno-vectorize",
+    "-fno-slp-vectorize",
+    "-mllvm",
+    "-tsan-instrument-func-entry-exit=0",
+    "-mllvm",
+    "-tsan-distinguish-volatile=1",
+)
+# Unique symbols would tie kernels of one name together; a wrapper around every access to shared memory would be slow.
+# Where variables are is computed at -g1 too, for up to a quarter of the time, and then left out.
+_GCC = ("-fno-gnu-unique", "-fno-extern-tls-init", "-fno-var-tracking")
+
+_NOT_EMULATED = {
+    r"\basm\b": "this inline PTX",
+    r"\btex[123]D\w*\b|cudaTextureObject_t|\btexture\s*<|cudaSurfaceObject_t": "texture memory",
+    r"\bcuda(?:/|::)(?:semaphore|latch|annotated_ptr)": "this part of libcu++",
+    r"\bcub/|\bcub::": "this part of CUB",
+    r"\bthrust/|\bthrust::": "Thrust",
+    r"'__(?:cluster|threadfence_cluster|is[A-Z]|nv_|u128|pm\d|uni_sync)\w*' was not declared": "this function of CUDA",
+}
+
+_CUDA_HEADER = re.compile(
+    r"((?:cuda|cooperative_groups|cub/|thrust/|nv/|mma|crt/|curand)[\w/.]*)(?:: No such file|' file not found)"
+)
+"""A header of CUDA without a stand-in; installing CUDA's would not help."""
+
+NEEDS_TWIN = " is not emulated: give it a twin under `#ifdef PEAKGATE_EMULATED`"
+"""How the message about a kernel ends that needs what only a GPU has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C++ compiler: ``name`` is ``g++``, ``clang++`` or ``zig``, ``command`` compiles, ``linker`` links.
+
+    ``linker`` takes the options of ``ld`` itself where ``name`` is ``zig``, those of a compiler driver otherwise.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    linker: tuple[str, ...]
+    version: str
+
+    @property
+    def is_gcc(self) -> bool:
+        return self.name == "g++"
+
+    @property
+    def identity(self) -> str:
+        """Cache key of a build."""
+        return f"{self.name} {self.version} {' '.join(self.command[1:])} {platform.machine()}"
+
+
+def find_compiler() -> Compiler:
+    """The first usable of g++ >= 12, clang++ >= 16 and the ``ziglang`` wheel >= 0.14.
+
+    Raises NoCompiler if there is none; it names the versions that are there but too old.
+    """
+    found, unusable = _search(os.environ.get("PATH", ""))
+    if found:
+        return found[0]
+    seen = f" ({', '.join(unusable)})" if unusable else ""
+    raise NoCompiler(
+        f"no C++ compiler for the kernel emulator{seen}: expected g++ >= {MIN_GCC} or clang++ >= {MIN_CLANG} on PATH, "
+        f"or the ziglang package >= {'.'.join(map(str, MIN_ZIG))}; install one of them: pip install ziglang"
+    )
+
+
+def available_compilers() -> tuple[Compiler, ...]:
+    """Every usable compiler, the preferred one first."""
+    return _search(os.environ.get("PATH", ""))[0]
+
+
+@lru_cache
+def _search(path: str) -> tuple[tuple[Compiler, ...], tuple[str, ...]]:
+    """Usable compilers, and words about those that are not."""
+    found: list[Compiler] = []
+    unusable: list[str] = []
+    for name in ("g++", "clang++"):
+        executable = shutil.which(name, path=path)
+        if executable is None:
+            continue
+        identified = _identify(executable)
+        if identified is None:
+            unusable.append(f"{executable} does not run")
+            continue
+        family, version = identified
+        if int(version.split(".")[0]) < (MIN_GCC if family == "g++" else MIN_CLANG):
+            unusable.append(f"{executable} is {family} {version}")
+        elif all(compiler.name != family for compiler in found):
+            found.append(Compiler(family, (executable,), (executable,), version))
+    zig = _zig_version()
+    if zig is not None:
+        if tuple(int(part) for part in re.findall(r"\d+", zig)[:2]) < MIN_ZIG:
+            unusable.append(f"ziglang is {zig}")
+        else:
+            found.append(_zig(zig))
+    return tuple(found), tuple(unusable)
+
+
+def _identify(executable: str) -> tuple[str, str] | None:
+    """Family and version by the program's own word; a ``g++`` may well be clang under another name."""
+    try:
+        answer = subprocess.run(
+            [executable, "--version"], capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    clang = re.search(r"clang version (\d+(?:\.\d+)*)", answer)
+    if clang:
+        return "clang++", clang.group(1)
+    gcc = re.search(r"\) (\d+(?:\.\d+)+)", answer.splitlines()[0] if answer else "")
+    return ("g++", gcc.group(1)) if gcc else None
+
+
+def _zig_version() -> str | None:
+    if importlib.util.find_spec("ziglang") is None:
+        return None
+    return importlib.metadata.version("ziglang")
+
+
+def _zig(version: str) -> Compiler:
+    # An explicit target makes zig use the C library headers it brings along; by default it looks for installed ones.
+    # Linking goes straight to its lld: the driver would first build runtime libraries that nothing here needs.
+    target = f"{platform.machine()}-linux-gnu"
+    zig = (sys.executable, "-P", "-m", "ziglang")
+    return Compiler("zig", (*zig, "c++", "-target", target), (*zig, "ld.lld"), version)
+
+
+def builds_folder() -> Path:
+    """Where builds of the emulator are kept."""
+    return cache_folder() / "emulator"
+
+
+def runtime_flags(compiler: Compiler) -> tuple[str, ...]:
+    """For the runtime, which is never checked itself."""
+    own = () if compiler.is_gcc else ("-fno-sanitize=all",)  # zig enables some by default
+    return (*COMMON, "-O2", "-ffp-contract=fast", *own)
+
+
+def kernel_flags(compiler: Compiler) -> tuple[str, ...]:
+    """For a kernel, whose memory accesses are watched."""
+    own = (*_GCC, *_CHECKED, *_CHECKED_GCC) if compiler.is_gcc else (*_CHECKED, *_CHECKED_CLANG)
+    return (*_KERNEL, *own)
+
+
+def link(objects: Iterable[Path], library: Path, scratch: Path, compiler: Compiler) -> None:
+    """Links beside ``library`` and moves it there in one step; it finds the runtime in its own folder."""
+    # The runtime is needed by what loads the kernel, even if the kernel itself calls nothing of it.
+    options: tuple[str, ...] = ("--no-as-needed", "-soname", library.name, "-rpath", "$ORIGIN")
+    if compiler.name != "zig":
+        options = (*(f"-Wl,{option}" for option in options), "-nodefaultlibs")
+    linked = scratch / "linked.so"
+    libraries = () if compiler.name == "zig" else ("-lm", "-lc")
+    must_run((*compiler.linker, "-shared", "-o", linked, *options, *objects, *libraries))
+    linked.replace(library)
+
+
+def _environment() -> dict[str, str]:
+    zig = str(builds_folder() / "zig")
+    return {"ZIG_GLOBAL_CACHE_DIR": zig, "ZIG_LOCAL_CACHE_DIR": zig, **os.environ, "LC_ALL": "C"}
+
+
+def run(
+    command: Iterable[str | Path], limit_s: float = bounded.PROCESSOR_LIMIT_S, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a compiler in a folder, with so much processor time; the caller looks at the exit code."""
+    return bounded.run([str(part) for part in command], _environment(), limit_s, folder)
+
+
+def must_run(command: Iterable[str | Path]) -> None:
+    """The same for what belongs to the emulator: it is not the user's doing if that does not compile."""
+    arguments = tuple(command)
+    done = run(arguments)
+    if done.returncode:
+        words = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()
+        raise KernelBuildError(f"the emulator itself does not build with {arguments[0]}: {words[0]}")
+
+
+def failed(
+    done: subprocess.CompletedProcess[str], files: Sequence[SourceFile], kernel: str, wrapper: Path, limit_s: float
+) -> KernelBuildError:
+    """Why a kernel did not compile, in one line: a limit that was exceeded, else the compiler's first error."""
+    if bounded.exceeded(done):
+        return KernelBuildError(f"{files[0].path.name}: {bounded.why(limit_s)}")
+    return first_error(done.stderr, files, kernel, wrapper)
+
+
+def first_error(output: str, files: Sequence[SourceFile], kernel: str, wrapper: Path) -> KernelBuildError:
+    """The compiler's first error, in one line."""
+    source = files[0].path
+    found = re.search(
+        r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<message>.*)$", output, re.MULTILINE
+    )
+    if not found:
+        words = output.strip().splitlines() or ["the compiler gave no reason"]
+        return KernelBuildError(f"{source.name}: {words[0]}")
+    message = found["message"].split("; did you mean")[0].replace("peakgate_kernel_", "")
+    if Path(found["file"]) == wrapper:
+        return KernelBuildError(no_such_kernel(files, kernel, f" ({message})"))
+    name, line = Path(found["file"]).name, int(found["line"])
+    users = [file.path.name for file in files]
+    if name not in users:  # an error in a library's header: the line that includes it says more
+        chain = re.findall(r"^(?:In file included|\s+) from ([^:\n]+):(\d+)", output[: found.start()], re.MULTILINE)
+        included = next(((Path(file).name, int(at)) for file, at in chain if Path(file).name in users), None)
+        if included is not None:
+            message = f"{message} (in {name}:{line})"
+            name, line = included
+    return KernelBuildError(f"{name}:{line}: {message}{_advice(files, name, line, message)}")
+
+
+def _advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
+    """Remedy for an error: the emulator's own limits first, then those of any compiler."""
+    text = next((file.text for file in files if file.path.name == name), "")
+    written = text.splitlines()[line - 1] if 0 < line <= text.count("\n") + 1 else ""
+    for pattern, feature in _NOT_EMULATED.items():
+        if re.search(pattern, f"{written} {message}"):
+            return f"; {feature}{NEEDS_TWIN}"
+    missing = _CUDA_HEADER.search(message)
+    if missing and NVIDIA_HEADER.fullmatch(missing[1]):
+        wheel = FURTHER_WHEELS["curand"] if missing[1].startswith("curand") else ""
+        return f"; {missing[1]} is NVIDIA's own: {f'pip install {wheel}' if wheel else INSTALL}"
+    if missing:
+        return f"; {missing[1]}{NEEDS_TWIN}"
+    return remedy(files, name, line, message)

@@ -1,0 +1,241 @@
+"""What an emulated launch shows, as data: its defects, and the shared-memory accesses of a block that is traced."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from pathlib import Path
+
+import numpy as np
+
+from peakgate_emulator.binary import LaunchStructure, lines_of, plain_name, symbols_of
+
+Triple = tuple[int, int, int]
+
+_ROOM = 1 << 20
+"""Accesses that are kept, the first ones."""
+
+_TRACED = np.dtype([(name, np.uint32) for name in ("epoch", "thread", "offset", "size", "address", "manner")])
+"""``Traced`` of runtime.h."""
+
+_WRITE, _ATOMIC, _ASYNC, _DYNAMIC = 1, 2, 4, 8
+
+
+class DefectKind(IntEnum):
+    """Kind of a defect."""
+
+    OUT_OF_BOUNDS = 1
+    INDEX_OUT_OF_BOUNDS = 2
+    SHARED_RACE = 3
+    GLOBAL_RACE = 4
+    UNINITIALISED_SHARED = 5
+    DIVERGENT_BARRIER = 6
+    MISALIGNED = 7
+    ENDLESS_LOOP = 8
+    WARP_MASK = 9
+    CONST_WRITE = 10
+    ASSERTION = 11
+    FAULT = 12
+    UNWRITTEN_OUTPUT = 13
+    SAME_VALUE_RACE = 14
+    UNINITIALISED_GLOBAL = 15
+    NONFINITE = 16
+    REGISTER_RACE = 18
+
+    @property
+    def words(self) -> str:
+        """For people: ``shared race``."""
+        return self.name.lower().replace("_", " ")
+
+
+_RACES = (DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE)
+_READ_LAST, _WRITE_LAST = "read after write", "write after read"
+"""How the messages of such races begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaceStep:
+    """What a thread does at ``location``, ``file.cu:12``; ``thread`` and ``block`` are None where not known."""
+
+    location: str
+    thread: Triple | None
+    block: Triple | None
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorDefect:
+    """One defect, at its first occurrence.
+
+    ``location`` and ``other_location`` are ``file.cu:12``, None where unknown (an output that nobody wrote has no
+    place, and no thread either); the other one and ``other_thread`` are
+    those of the access or barrier that this one clashes with. ``count`` is how often it happened. ``both_ways``: the
+    two lines race as read after write and as write after read.
+    """
+
+    kind: DefectKind
+    message: str
+    location: str | None
+    other_location: str | None
+    thread: Triple
+    block: Triple
+    other_thread: Triple | None
+    count: int
+    both_ways: bool = False
+
+    def __str__(self) -> str:
+        """One line: where, what, by whom, against what, how often."""
+        where = f"{self.location}: " if self.location else ""
+        against = "".join(
+            (
+                f" thread {self.other_thread}" if self.other_thread else "",
+                f" at {self.other_location}" if self.other_location else "",
+            )
+        )
+        against = f", against{against}" if against else ""
+        often = f", {self.count} times" if self.count > 1 else ""
+        if self.kind is DefectKind.UNWRITTEN_OUTPUT:
+            return f"{self.kind.words}: {self.message}"
+        line = f"{where}{self.kind.words}: {self.message}; thread {self.thread} of block {self.block}{against}{often}"
+        return f"{line}; {self.missing}" if self.missing else line
+
+    @property
+    def written_and_read(self) -> tuple[str | None, str | None]:
+        """The lines of the write and of the read that race."""
+        places = (self.other_location, self.location)
+        return places if self.message.startswith(_READ_LAST) else places[::-1]
+
+    @property
+    def order(self) -> tuple[RaceStep, ...]:
+        """The fewest steps that show it, in this order: of a clash the other access and then this one; else this one.
+
+        Empty for what no thread does, such as an output that nobody writes.
+        """
+        if self.location is None:
+            return ()
+        own = RaceStep(self.location, self.thread, self.block)
+        if not self.other_location:
+            return (own,)
+        return RaceStep(self.other_location, self.other_thread, self.block if self.other_thread else None), own
+
+    @property
+    def missing(self) -> str | None:
+        """Synchronization that would order the two accesses of a race within a block; None for any other defect."""
+        if self.kind not in _RACES or self.other_thread is None or not self.location or not self.other_location:
+            return None
+        if self.location == self.other_location:
+            return f"a barrier is missing between two passes of {self.location}"
+        if self.both_ways:
+            write, read = self.written_and_read
+            return f"a barrier is missing between {write} and {read}, or between {read} and the next {write}"
+        return f"a barrier is missing between {self.other_location} and {self.location}"
+
+
+def in_reading_order(found: Sequence[EmulatorDefect]) -> tuple[EmulatorDefect, ...]:
+    """The defects of one launch: of two lines that race both ways the read after write first, early reads last.
+
+    A missing barrier shows as a race and an early read; the race says where the other side is.
+    """
+    after_write = {each.written_and_read for each in found if each.message.startswith(_READ_LAST)}
+    after_read = {each.written_and_read for each in found if each.message.startswith(_WRITE_LAST)}
+    both = after_write & after_read
+    marked = [replace(each, both_ways=each.written_and_read in both) for each in found]
+
+    def place(defect: EmulatorDefect) -> int:
+        if defect.kind is DefectKind.UNINITIALISED_SHARED:
+            return 2
+        return int(defect.both_ways and defect.message.startswith(_WRITE_LAST))
+
+    return tuple(sorted(marked, key=place))
+
+
+class KernelDefect(Exception):
+    """A kernel did something that is wrong on a GPU.
+
+    ``defects`` has all that was seen, ``kind`` is that of the first.
+    """
+
+    def __init__(self, defects: tuple[EmulatorDefect, ...]) -> None:
+        first = defects[0]
+        more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
+        super().__init__(f"{first}{more}")
+        self.defects = defects
+        self.kind = first.kind
+
+
+@dataclass(frozen=True, slots=True)
+class SharedAccess:
+    """One access: ``phase`` counts the barriers of the block before it, ``thread`` is the linear index in the block.
+
+    ``array`` is the variable's name, empty where unknown, and ``offset`` in bytes from its begin; ``line`` is
+    ``file.cu:12``.
+    """
+
+    phase: int
+    thread: int
+    array: str
+    offset: int
+    size: int
+    line: str
+    writes: bool
+    atomic: bool
+    asynchronous: bool
+
+
+class Trace:
+    """The accesses of ``block`` in the launch that it is given to; ``threads`` is the shape of that launch's blocks."""
+
+    def __init__(self, block: Triple) -> None:
+        self.block = block
+        self.threads: Triple = (1, 1, 1)
+        self._kept = np.zeros(_ROOM, _TRACED)
+        self._count = ctypes.c_uint64()
+        self._library = Path()
+
+    def begin(self, request: LaunchStructure, library: Path) -> None:
+        """Have a launch write to this trace, which forgets an earlier one."""
+        self._count.value, self._library = 0, library
+        self.threads = tuple(request.block)
+        request.trace_block = self.block
+        request.trace = self._kept.ctypes.data
+        request.trace_room = _ROOM
+        request.traced = ctypes.addressof(self._count)
+
+    @property
+    def missing(self) -> int:
+        """Accesses that there was no room for."""
+        return max(0, self._count.value - _ROOM)
+
+    def accesses(self) -> list[SharedAccess]:
+        """Every access that was kept, in order."""
+        kept = self._kept[: min(self._count.value, _ROOM)]
+        if not kept.size:
+            return []
+        lines = lines_of(self._library, {int(address) for address in np.unique(kept["address"])})
+        arrays = _shared_arrays(self._library)
+        first = int(kept["epoch"].min())
+        found = []
+        for epoch, thread, offset, size, address, manner in kept.tolist():
+            known = () if manner & _DYNAMIC else arrays
+            start, name = next(((at, name) for at, size, name in known if at <= offset < at + size), (0, ""))
+            found.append(
+                SharedAccess(
+                    epoch - first,
+                    thread,
+                    name,
+                    offset - start,
+                    size,
+                    lines.get(address, ""),
+                    bool(manner & _WRITE),
+                    bool(manner & _ATOMIC),
+                    bool(manner & _ASYNC),
+                )
+            )
+        return found
+
+
+def _shared_arrays(library: Path) -> list[tuple[int, int, str]]:
+    """Begin, size and name of each static ``__shared__`` variable: thread-local symbols of the shared object."""
+    of_threads = [symbol for symbol in symbols_of(library) if symbol.kind == "STT_TLS" and symbol.size]
+    return sorted({(symbol.address, symbol.size, plain_name(symbol.name)) for symbol in of_threads})

@@ -1,0 +1,241 @@
+"""Finds inline PTX in a source and puts C++ in its place, one statement for each ``asm`` statement.
+
+Where macros put the text of a statement together, the preprocessor comes first and this goes through its output. The
+grammar and the instructions are imported for sources with ``asm`` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from peakgate_emulator.sources import blanks, closing, masked, without_comments
+
+if TYPE_CHECKING:
+    from peakgate_emulator.ptx_grammar import Instruction, Names
+
+_ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?:\s*(?:volatile|__volatile__|__volatile)\b)?\s*\(")
+_DIRECTIVE = re.compile(r"^[ \t]*#[^\n]*\n", re.MULTILINE)
+_MARKER = re.compile(r'^# \d+ "(?P<file>[^"\n]*)"[^\n]*\n', re.MULTILINE)
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_CLUSTER = re.compile(r"\b__cluster_dims__\s*\(")
+_LITERALS = r'(?:"(?:\\.|[^"\\\n])*"\s*)*'
+_GIVEN = r'\s*(?:\[\w+\]\s*)?"[^"\n]*"\s*(?P<bracket>\()'
+
+_OPERAND = re.compile(r'"([=+]?)&?([a-zA-Z])"\s*\(')
+_LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
+_ESCAPES = {r"\n": "\n", r"\r": " ", r"\t": " ", r"\"": '"', "%%": "%"}
+_CONDITION = re.compile(r"^[ \t]*#[ \t]*(?P<word>if|elif|else|endif)[^\n]*\n", re.MULTILINE)
+
+# What statements are made of and the preprocessor knows; its numbers of barriers begin anew in a second pass.
+_WORDS = """\
+#define threadIdx (uint3{peakgate_thread_x, peakgate_thread_y, peakgate_thread_z})
+#define blockIdx (uint3{peakgate_block_x, peakgate_block_y, peakgate_block_z})
+#define blockDim (uint3{peakgate_block_size_x, peakgate_block_size_y, peakgate_block_size_z})
+#define gridDim (uint3{peakgate_grid_size_x, peakgate_grid_size_y, peakgate_grid_size_z})
+#define __syncthreads() peakgate_syncthreads(1000000 + __COUNTER__)
+#define __trap() peakgate_assertion("__trap()")
+"""
+
+
+def translated(text: str) -> str:
+    """The source with C++ in place of its inline PTX; every line keeps its number."""
+    return _translated(text, text)
+
+
+def preprocessed(text: str, names: Collection[str]) -> str:
+    """The same of a preprocessor's output, in the files of these names; its line markers stay."""
+    own, user = [], False
+    at = 0
+    for marker in (*_MARKER.finditer(text), None):
+        part = text[at : marker.start() if marker else len(text)]
+        own.append(part if user else blanks(part))
+        if marker:
+            own.append(marker[0])
+            at, user = marker.end(), Path(marker["file"]).name in names
+    return _WORDS + _in_clusters(_translated(text, "".join(own)))
+
+
+def _in_clusters(text: str) -> str:
+    """The text with a call at the start of each kernel's body in place of its ``__cluster_dims__``."""
+    pieces, last = [], 0
+    code = masked(text, literals=True)
+    for found in _CLUSTER.finditer(code):
+        at = end = closing(code, found.end() - 1) + 1
+        while (stop := re.compile(r"[(;{]").search(code, at)) and stop[0] == "(":
+            at = closing(code, stop.start()) + 1
+        pieces.append(text[last : found.start()] + blanks(text[found.start() : end]))
+        last = end
+        if stop and stop[0] == "{":
+            sizes = ", ".join((*text[found.end() : end - 1].split(","), "1", "1")[:3])
+            pieces.append(f"{text[end : stop.end()]} peakgate_cluster_dims({sizes});")
+            last = stop.end()
+    return "".join((*pieces, text[last:]))
+
+
+def put_together(text: str) -> bool:
+    """Whether macros make a part of a statement's text or operands, or may make the size of a kernel's clusters."""
+    if "__cluster_dims__" in text or re.match(r"#define .*\basm\b", text):  # a macro of the build
+        return True
+    found = _statements(text, masked(text, literals=True))
+    return any(not _is_literal(_DIRECTIVE.sub("", statement)) for _, _, statement in found)
+
+
+def collides(texts: Iterable[str]) -> bool:
+    """Whether macros of a source have names that the C++ in place of its inline PTX uses."""
+    texts = list(texts)
+    macros = {name for text in texts for name in _DEFINED.findall(text)}
+    statements = (found for text in texts if macros for found in _statements(text, masked(text, literals=True)))
+    return any(_own_words(statement) & macros for _, _, statement in statements)
+
+
+def _statements(text: str, code: str) -> Iterator[tuple[int, int, str]]:
+    """Where each ``asm`` statement begins and ends, and what is in its brackets, without comments."""
+    found = list(_ASM.finditer(code))
+    if not found:
+        return
+    at = 0
+    for match in found:
+        if match.start() < at:
+            continue
+        at = closing(code, match.end() - 1) + 1
+        statement = without_comments(text[match.end() : at - 1])
+        yield match.start(), at, statement.replace("\\\n", " ")
+
+
+def _is_literal(statement: str) -> bool:
+    rest = statement[re.match(rf"\s*{_LITERALS}", statement).end() :]  # type: ignore[union-attr]
+    while found := re.match(rf"(?:\s*[:,])+{_GIVEN}", rest):
+        rest = rest[closing(masked(rest, literals=True), found.start("bracket")) + 1 :]
+    return not re.sub(_LITERALS, "", rest).replace(":", "").replace(",", "").strip()
+
+
+def _translated(text: str, own: str) -> str:
+    """The text with C++ in place of the statements that are in ``own`` too, which is as long."""
+    pieces: list[str] = []
+    last = 0
+    for start, end, statement in _statements(own, masked(own, literals=True)):
+        written = text[start:end]
+        # In the body of a macro every line but the last ends in a backslash.
+        lines = "".join(re.findall(r"\\?\n", written))
+        code = _as_cpp(_MARKER.sub("", statement))
+        if markers := list(_MARKER.finditer(written)):
+            lines = "\n" + markers[-1][0] + "\n" * written.count("\n", markers[-1].end())
+        elif "\n" in code:
+            begun = "" if code.endswith("\n") else "\n"
+            lines = f"{begun}#line {text[: end - 1].count(chr(10)) + 1}\n"
+        pieces += [text[last:start], code, lines]
+        last = end
+    return "".join((*pieces, text[last:]))
+
+
+def _as_cpp(text: str) -> str:
+    """The statement that does what ``asm(text)`` does; what is not known in it ends a launch that comes to it.
+
+    Where there are conditions of the preprocessor in the text, one statement for each branch, on lines between theirs.
+    """
+    depth = 0
+    own: list[re.Match[str]] = []
+    for condition in _CONDITION.finditer(text):
+        depth += condition["word"] == "if"
+        if depth == 1:
+            own.append(condition)
+        depth -= condition["word"] == "endif"
+        if depth == 0:
+            break
+    if depth or not own:
+        return _statement(text)
+    before, behind = text[: own[0].start()], text[own[-1].end() :]
+    branches = [(here[0], text[here.end() : there.start()]) for here, there in pairwise(own)]
+    if all(condition["word"] != "else" for condition in own):
+        branches.append(("#else\n", ""))
+    statements = (f"{directive}{_as_cpp(before + branch + behind)}\n" for directive, branch in branches)
+    return "\n".join(("", *(each.rstrip("\n") for each in statements), "#endif", ""))
+
+
+def _statement(text: str) -> str:
+    from peakgate_emulator.ptx_grammar import Label, Names, NotUnderstood, parsed, variable  # noqa: PLC0415  (slow)
+
+    template, outputs, inputs = _parts(text)
+    if template is None:
+        return _refusal("inline PTX whose text the preprocessor puts together")
+    try:
+        program = parsed(template)
+    except NotUnderstood:
+        return _refusal(f"PTX instruction {' '.join(template.split())}")
+    operands = (*outputs, *inputs)
+    names = Names([f"peakgate_o{place}" for place in range(len(operands))], program.registers)
+    body = [f"{step.name}: ;" if isinstance(step, Label) else _step(step, names) for step in program.body]
+    before, after = [], []
+    for place, (mode, expression) in enumerate(operands):
+        name = names.given[place]
+        if place in names.lasting:
+            before.append(f"auto* const peakgate_p{place} = &({expression});")
+            continue
+        before.append(f"uint64_t {name} = {'0' if mode == '=' else f'peakgate_ptx::bits({expression})'};")
+        if mode:
+            after.append(f"peakgate_ptx::assign({expression}, {name});")
+    declared = [f"__label__ {label};" for label in program.labels]
+    declared += [f"uint64_t {variable(name)} = 0;" for name in program.registers]
+    return " ".join(("do {", *declared, *before, *body, *after, "} while (0)"))
+
+
+def _own_words(text: str) -> set[str]:
+    """The words that ``_as_cpp`` writes by itself, those of the operands' expressions aside."""
+    operands = (expression for _, expression in (pair for section in _parts(text)[1:] for pair in section))
+    for expression in sorted(operands, key=len, reverse=True):
+        text = text.replace(f"({expression})", "(0)")
+    return set(re.findall(r"[A-Za-z_]\w*", re.sub(r'"[^"\n]*"', "", _as_cpp(text))))
+
+
+def _parts(statement: str) -> tuple[str | None, list[tuple[str, str]], list[tuple[str, str]]]:
+    """Template, outputs and inputs of a statement; an operand is its mode (``=``, ``+`` or none) and expression.
+
+    The template is None where it consists of more than literals.
+    """
+    sections, depth, start, quoted = [], 0, 0, False
+    for at, character in enumerate(statement):
+        if character == '"' and statement[at - 1] != "\\":
+            quoted = not quoted
+        if quoted:
+            continue
+        depth += {"(": 1, ")": -1, "[": 1, "]": -1}.get(character, 0)
+        if character == ":" and depth == 0:
+            sections.append(statement[start:at])
+            start = at + 1
+    sections.append(statement[start:])
+    outputs, inputs = (_operands(section) for section in (*sections[1:3], "", "")[:2])
+    if _LITERAL.sub("", sections[0]).strip():
+        return None, outputs, inputs
+    written = "".join(_LITERAL.findall(sections[0]))
+    return re.sub(r"\\[nrt\"]|%%", lambda match: _ESCAPES[match[0]], written), outputs, inputs
+
+
+def _operands(section: str) -> list[tuple[str, str]]:
+    found, at = [], 0
+    while match := _OPERAND.search(section, at):
+        end = closing(section, match.end() - 1)
+        found.append((match[1], section[match.end() : end]))
+        at = end + 1
+    return found
+
+
+def _step(step: Instruction, names: Names) -> str:
+    from peakgate_emulator.ptx_grammar import Unknown  # noqa: PLC0415  (as above)
+    from peakgate_emulator.ptx_instructions import statement  # noqa: PLC0415
+
+    try:
+        condition = f"if ({'!' if step.negated else ''}{names.value(step.guard, 'bool')}) " if step.guard else ""
+        if step.name == "bra":
+            return f"{condition}goto {step.operands[0]};"
+        return f"{condition}{{ {statement(step, names)} }}"
+    except (Unknown, IndexError, ValueError):
+        return _refusal(f"PTX instruction {step.opcode}")
+
+
+def _refusal(what: str) -> str:
+    words = what.replace("\\", " ").replace('"', "'")[:120]
+    return f'peakgate_not_emulated("{words}");'

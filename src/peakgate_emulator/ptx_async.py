@@ -1,0 +1,194 @@
+"""PTX instructions of asynchronous copies, of barriers that count their bytes, and of clusters, as C++ statements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from peakgate_emulator.ptx_grammar import Address, Instruction, Names, Negated, Operand, Unknown, members_of
+
+SHARED = {"shared", "shared::cta", "shared::cluster"}
+"""An address in shared memory says itself whether it is another block's of the cluster."""
+_COMPLETES = "mbarrier::complete_tx::bytes"
+
+
+def all_known(modifiers: Sequence[str], *known: str) -> None:
+    """Unknown where there is another modifier than these."""
+    if not set(modifiers) <= set(known):
+        raise Unknown
+
+
+def _space(modifiers: Sequence[str]) -> str:
+    return "shared" if SHARED & {*modifiers} else "generic"
+
+
+def _copy(instruction: Instruction, names: Names) -> str:
+    """``cp``: all its kinds are asynchronous."""
+    first, *modifiers = instruction.modifiers
+    if first != "async":
+        raise Unknown
+    if modifiers[0] == "bulk":
+        return _bulk(instruction, names)
+    operands = instruction.operands
+    if modifiers == ["commit_group"]:
+        return "peakgate_async_commit();"
+    if modifiers == ["wait_all"]:
+        return "peakgate_async_commit(); peakgate_async_wait(0);"
+    if modifiers == ["wait_group"]:
+        return f"peakgate_async_wait({names.value(operands[0], 'int32_t')});"
+    if modifiers[:2] == ["mbarrier", "arrive"]:
+        all_known(modifiers[2:], "noinc", *SHARED, "b64")
+        at = names.address(operands[0], _space(modifiers))
+        arrives = f" peakgate_ptx::mbarrier_arrive({at}, 1, 0);" if "noinc" in modifiers else ""
+        return f"peakgate_async_bind_all({at});{arrives}"
+    known = [modifier for modifier in modifiers if not re.fullmatch(r"L2::\w+", modifier)]
+    if known not in ([at, to, "global"] for at in ("ca", "cg") for to in ("shared", "shared::cta")):
+        raise Unknown
+    to, source = names.address(operands[0], "shared"), names.address(operands[1], "global")
+    size = names.value(operands[2], "int32_t")
+    taken = size
+    further = operands[3:]
+    if further and (isinstance(further[0], Negated) or names.registers.get(str(further[0])) == "pred"):
+        taken = f"{names.value(further[0], 'bool')} ? 0 : {size}"
+    elif len(further) > ("L2::cache_hint" in modifiers):
+        taken = names.value(further[0], "int32_t")
+    return f"peakgate_async_copy({to}, {source}, {size}, {taken});"
+
+
+def _bulk(instruction: Instruction, names: Names) -> str:
+    """``cp.async.bulk`` and ``cp.async.bulk.tensor``, by the copy engine."""
+    _async, _bulk, *modifiers = instruction.modifiers
+    operands = instruction.operands
+    if modifiers == ["commit_group"]:
+        return "peakgate_bulk_commit();"
+    if modifiers[0] == "wait_group":
+        all_known(modifiers[1:], "read")
+        return f"peakgate_bulk_wait({names.value(operands[0], 'int32_t')}, {int('read' in modifiers)});"
+    if modifiers[0] == "prefetch":
+        return ";"
+    return _moved(modifiers, operands, names)
+
+
+def _moved(modifiers: Sequence[str], operands: Sequence[Operand], names: Names) -> str:
+    """A copy between global and shared memory, behind ``cp.async.bulk``."""
+    axes = 0
+    if modifiers[0] == "tensor":
+        if not (found := re.fullmatch(r"([1-5])d", modifiers[1])):
+            raise Unknown
+        axes, modifiers = int(found[1]), [modifier for modifier in modifiers[2:] if modifier != "tile"]
+    space, of_source, *how = modifiers
+    if (space, of_source) == ("shared::cluster", "shared::cta") and not axes:
+        all_known(how, _COMPLETES)
+        places = [names.address(operands[position], "shared") for position in (0, 1, 3)]
+        size = names.value(operands[2], "uint32_t")
+        return f"peakgate_ptx::send_bulk({places[0]}, {places[1]}, {size}, {places[2]});"
+    loads = space in SHARED and of_source == "global"
+    if not loads and (space, of_source) != ("global", "shared::cta"):
+        raise Unknown
+    if loads:
+        all_known(how, _COMPLETES, "multicast::cluster", "L2::cache_hint")
+        to, source, *sized = operands[: 2 if axes else 3]
+        barrier, *further = operands[2 if axes else 3 :]
+        at = names.address(barrier, "shared")
+        blocks = names.value(further[0], "uint16_t") if "multicast::cluster" in how else "0"
+        place = names.address(to, "shared")
+        if axes:
+            return f"{_tile(source, axes, names)} peakgate_ptx::load_tile({place}, &tile, {at}, {blocks});"
+        size = names.value(sized[0], "uint32_t")
+        return f"peakgate_ptx::load_bulk({place}, {names.address(source, 'global')}, {size}, {at}, {blocks});"
+    all_known(how, "bulk_group", "L2::cache_hint")
+    place = names.address(operands[1], "shared")
+    if axes:
+        return f"{_tile(operands[0], axes, names)} peakgate_ptx::store_tile(&tile, {place});"
+    size = names.value(operands[2], "uint32_t")
+    return f"peakgate_ptx::store_bulk({names.address(operands[0], 'global')}, {place}, {size});"
+
+
+def _tile(operand: Operand, axes: int, names: Names) -> str:
+    """A declaration in C++ of ``[map, {coordinates}]``, as ``tile``."""
+    if not isinstance(operand, Address) or len(operand.further) != 1:
+        raise Unknown
+    (given,) = operand.further
+    coordinates = members_of(given)
+    if len(coordinates) != axes:
+        raise Unknown
+    at = ", ".join(names.value(coordinate, "int32_t") for coordinate in coordinates)
+    place = names.address(Address(operand.word, operand.offset), "generic")
+    return f"const PeakgateTile tile = {{{place}, {axes}, {{{at}}}}};"
+
+
+def _mbarrier(instruction: Instruction, names: Names) -> str:
+    what, *modifiers = instruction.modifiers
+    operands = instruction.operands
+    space = _space(modifiers)
+    all_known(modifiers, *SHARED, "b64", "parity", "release", "acquire", "relaxed", "cta", "cluster", "expect_tx")
+    if what == "init":
+        at, count = names.address(operands[0], space), names.value(operands[1], "int32_t")
+        return f"peakgate_ptx::mbarrier_init({at}, {count});"
+    if what == "inval":
+        return ";"
+    if what in ("expect_tx", "complete_tx"):
+        at, count = names.address(operands[0], space), names.value(operands[1], "uint32_t")
+        return f"peakgate_ptx::mbarrier_bytes({at}, {count}, {int(what == 'complete_tx')});"
+    if what in ("arrive", "arrive_drop"):
+        to, place, *further = operands if len(operands) > 1 else ("_", *operands)
+        at, leaves = names.address(place, space), int(what == "arrive_drop")
+        bytes_, count = "", names.value(further[0], "int32_t") if further else "1"
+        if "expect_tx" in modifiers:
+            bytes_, count = f"peakgate_ptx::mbarrier_bytes({at}, {names.value(further[0], 'uint32_t')}, 0); ", "1"
+        return bytes_ + names.put(to, f"peakgate_ptx::mbarrier_arrive({at}, {count}, {leaves})", "uint64_t")
+    if what in ("try_wait", "test_wait"):
+        call = "mbarrier_parity" if "parity" in modifiers else "mbarrier_phase"
+        at, phase = names.address(operands[1], space), names.value(operands[2], "uint64_t")
+        phase = f"uint32_t({phase})" if "parity" in modifiers else phase
+        return names.put(operands[0], f"peakgate_ptx::{call}({at}, {phase})", "bool")
+    raise Unknown
+
+
+def proxy_fence(modifiers: Sequence[str]) -> str:
+    """A fence between kinds of memory accesses, or behind a barrier's start; it orders a block's accesses too."""
+    of_barriers = modifiers[0] == "mbarrier_init"
+    fence = f"peakgate_fence(PEAKGATE_ACQ_REL, {'PEAKGATE_DEVICE' if of_barriers else 'PEAKGATE_BLOCK'});"
+    if of_barriers or (modifiers[:2] == ("proxy", "async") and "global" not in modifiers):
+        return f"{fence} peakgate_proxy_fence({int(of_barriers)});"
+    return fence
+
+
+def _map(instruction: Instruction, names: Names) -> str:
+    """``mapa``: the same place in another block of the cluster."""
+    all_known(instruction.modifiers, *SHARED, "u32", "u64")
+    to, place, rank = instruction.operands
+    call = "mapped_shared" if _space(instruction.modifiers) == "shared" else "mapped"
+    return f"{names.bits(to)} = peakgate_ptx::{call}({names.bits(place)}, {names.value(rank, 'uint32_t')});"
+
+
+def _rank(instruction: Instruction, names: Names) -> str:
+    """``getctarank``: whose shared memory an address is in."""
+    all_known(instruction.modifiers, *SHARED, "u32", "u64")
+    to, place = instruction.operands
+    address = names.bits(place)
+    if _space(instruction.modifiers) == "generic":
+        address = f"peakgate_ptx::shared_offset({address})"
+    return names.put(to, f"peakgate_ptx::rank_of({address})", "uint32_t")
+
+
+def sent(type_: str, vector: int, others: Sequence[str], instruction: Instruction, names: Names) -> str:
+    """``st.async``: a value to another block's shared memory, its bytes to a barrier object there."""
+    if instruction.name != "st" or not {*others} <= {"async", _COMPLETES}:
+        raise Unknown
+    place, values, barrier = instruction.operands
+    members = members_of(values)
+    if len(members) != vector:
+        raise Unknown
+    value = f"const {type_} v[] = {{{', '.join(names.value(member, type_) for member in members)}}};"
+    to, at = names.address(place, "shared"), names.address(barrier, "shared")
+    return f"{value} peakgate_ptx::send_value({to}, v, sizeof v, {at});"
+
+
+ASYNC_STATEMENTS: dict[str, Callable[[Instruction, Names], str]] = {
+    "cp": _copy,
+    "mbarrier": _mbarrier,
+    "mapa": _map,
+    "getctarank": _rank,
+}
+"""By the instruction's name."""

@@ -1,0 +1,673 @@
+"""Reads CUDA sources as text: the files one is made of, the kernels in it, and the host code around them.
+
+Only what neither compiler path can do for itself: NVRTC and the emulator's C++ compiler both stop at a host function.
+Everything works on masked text, in which comments, literals and directives are blanks, so that positions stay equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from peakgate_emulator.errors import SourceError
+from peakgate_emulator.files import read_source, write_whole
+
+PEAKGATE_MACRO = "PEAKGATE"
+"""Defined by both builds: what stands under ``#ifndef PEAKGATE`` is for the host compiler alone."""
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)', re.MULTILINE)
+# What never ends is taken to its end, not tried again from each of its characters: reading takes linear time.
+_COMMENT = r"//[^\n]*|/\*(?:.*?\*/|.*)"
+_LITERAL = (
+    r'R"(?P<raw>[^()\\\s]{0,16})\((?:.*?\)(?P=raw)"|.*)|"(?:\\.|[^"\\\n])*+"?|'
+    r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*+'?"
+)
+_TOKENS = re.compile(f"(?P<comment>{_COMMENT})|{_LITERAL}", re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+_ARGUMENTS = r"\((?:[^()]|\((?:[^()]|\([^()]*+\))*+\))*+\)"
+_KERNEL = re.compile(
+    rf"__global__\s+(?:(?:__launch_bounds__|__maxnreg__|__cluster_dims__|__attribute__)\s*{_ARGUMENTS}\s*|"
+    r"(?!__global__\b)[\w:]+\s+)*"
+    r"(?P<name>\w+)\s*\("
+)
+_HOST_WORDS = (
+    r"cu(?:da(?!GridDependency|TriggerProgrammatic|TextureObject_t|SurfaceObject_t|BoundaryMode)[A-Z]|blas|fft|solver|sparse|dnn)\w*|curand(?:Create|Generate|Set|Destroy)\w*|nccl[A-Z]\w*|MPI_\w+|"
+    r"checkCudaErrors|getLastCudaError|findCudaDevice|FILE|stderr|stdout|throw|"
+    r"std\s*::\s*(?:vector|string|cout|cerr|endl|ostream|istream|[io]fstream|stringstream|chrono|thread|mt19937\w*|"
+    r"random_device|\w+_distribution|function|unique_ptr|shared_ptr|map|unordered_map|set|runtime_error|exception)|"
+    r"thrust|std\s*::\s*(?:exit|abort|rand|srand)|argc|argv|"
+    r"(?:torch|at|c10|pybind11)\s*::\s*\w+|(?:TORCH|PYBIND11|AT)_[A-Z]\w*"
+)
+_HOST_CALLS = r"malloc|calloc|realloc|free|exit|fopen|fclose|fprintf|fflush|getenv|atoi|atof|rand|srand|system"
+_HOST = re.compile(rf"(?P<launch>\b\w++\s*+(?:<[^<>;{{}}]*+>\s*+)?<<<)|\b(?:{_HOST_WORDS})\b|\b(?:{_HOST_CALLS})\s*\(")
+_HOST_WITH_STD = re.compile(
+    rf"{_HOST.pattern}|\b(?:string|[io]?stringstream|[io]f?stream|cout|cerr|endl)\b|\b(?:vector|map|set|list|queue)\s*<"
+)
+"""The same where ``using namespace std`` leaves the names bare."""
+
+_ANNOTATIONS = ("__global__", "__device__", "__constant__", "__shared__", "__managed__", "constexpr", "consteval")
+_HOST_TYPE = re.compile(r"\b(?:struct|class)\s+(?P<name>\w+)")
+_TYPE = re.compile(r"\s*(?:typedef\s+)?(?:struct|class|union|enum)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of a source: its text and which files of the user its includes mean, by how they are spelled."""
+
+    path: Path
+    text: str
+    includes: Mapping[str, Path]
+    foreign: tuple[tuple[int, str], ...]
+    """Line and name of each include that is in no folder of the user: CUDA's, the host compiler's, or missing."""
+
+
+def read_sources(source: Path, include: Sequence[Path] = ()) -> list[SourceFile]:
+    """The file and every file it includes from its own folder or an include folder, in the order of first mention.
+
+    Whether a condition lets the compiler see an include is not looked at.
+    Raises SourceError if ``source`` cannot be read. An include that is nowhere is left for the compiler to report.
+    """
+    found: dict[Path, SourceFile] = {}
+    waiting = [source]
+    while waiting:
+        path = waiting.pop(0)
+        if path in found:
+            continue
+        text = source_text(path)
+        commentless = masked(text, literals=False)
+        included: dict[str, Path] = {}
+        foreign: list[tuple[int, str]] = []
+        line, counted = 1, 0
+        for match in _INCLUDE.finditer(commentless):
+            name = match["quoted"] or match["angled"]
+            folders = (path.parent, *include) if match["quoted"] else include
+            target = next((folder / name for folder in folders if _is_file(folder / name)), None)
+            if target is None:
+                line, counted = line + text.count("\n", counted, match.start()), match.start()
+                foreign.append((line, name))
+            else:
+                included[name] = target.resolve()
+        waiting += included.values()
+        found[path] = SourceFile(path, text, included, tuple(foreign))
+    return list(found.values())
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; no name is one that no file can have."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def kernels(text: str) -> list[str]:
+    """Names of the kernels a text defines, ``softmax<...>`` for a template; each once."""
+    code = _code(text)
+    names, start, is_template = [], 0, False
+    for match in _KERNEL.finditer(code):
+        before = max(code.rfind(end, start, match.start()) for end in ";}{")
+        declared = code[max(start, before + 1) : match.start()]
+        is_template = (is_template and before < 0) or bool(re.search(r"\btemplate\b", declared))
+        start = match.start()
+        names.append(match["name"] + ("<...>" if is_template else ""))
+    return list(dict.fromkeys(names))
+
+
+_ENTRY = re.compile(
+    r"(?P<kernel>(?P<scope>(?:::)?(?:[A-Za-z_]\w*::)*)(?P<name>[A-Za-z_]\w*)\s*(?:<[^;{}()]*>)?)\s*"
+    r"(?P<parameters>\([^;{}]*\))?"
+)
+_NAMESPACE = re.compile(r"\bnamespace\s*+(?P<name>\w++(?:\s*+::\s*+\w++)*+)?(?>(?!\bnamespace\b)[^;{}()=])*+\{")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEntry:
+    """A kernel as a stage's ``entry`` names it: ``name`` alone, ``kernel`` with namespaces and template arguments.
+
+    ``parameters`` are the types in brackets that choose one of several of that name, empty where none are given.
+    """
+
+    name: str
+    kernel: str
+    parameters: str
+
+    @property
+    def expression(self) -> str:
+        """The C++ expression that both builds name the kernel by."""
+        return f"static_cast<void (*){self.parameters}>(&{self.kernel})" if self.parameters else self.kernel
+
+
+def entry_of(written: str, files: Sequence[SourceFile]) -> KernelEntry:
+    """What an ``entry`` names; without namespaces it means the kernel of that name in whatever namespace there is one.
+
+    Raises SourceError where it is no name of a kernel.
+    """
+    match = _ENTRY.fullmatch(written.strip())
+    if match is None:
+        raise SourceError(
+            f"{written!r} given as the name of a kernel in {files[0].path.name}; expected a C++ name, qualified, with "
+            "template arguments or with its parameters' types in brackets as it needs"
+        )
+    found = set() if match["scope"] else {scope for file in files for scope in _scopes(file.text, match["name"])}
+    (scope,) = found if len(found) == 1 else ("",)
+    return KernelEntry(match["name"], scope + match["kernel"].strip(), match["parameters"] or "")
+
+
+def _scopes(text: str, kernel: str) -> Iterator[str]:
+    """The namespaces around each definition of a kernel, as ``outer::inner::``."""
+    code = _code(text)
+    names = {each.end() - 1: "".join(each["name"].split()) + "::" for each in _NAMESPACE.finditer(code) if each["name"]}
+    wanted = {each.start() for each in _KERNEL.finditer(code) if each["name"] == kernel}
+    around: list[str] = []
+    for match in re.finditer("[{}]|__global__", code):
+        if match[0] == "{":
+            around.append(names.get(match.start(), ""))
+        elif match[0] == "}":
+            del around[-1:]
+        elif match.start() in wanted:
+            yield "".join(around)
+
+
+def no_such_kernel(files: Sequence[SourceFile], entry: str, detail: str = "") -> str:
+    """The line for an entry that the files do not have: which kernels they have, and how to name one."""
+    names = [name for file in files for name in kernels(file.text)]
+    known = f"it has {', '.join(names)}" if names else "it defines no __global__ function"
+    example = next((name.replace("...", "float, 256") for name in names if "<" in name), "softmax<float, 256>")
+    return (
+        f"{files[0].path.name} has no entry point `{entry}`{detail}: {known}; give the stage's `entry` as a name, a "
+        f"template-id such as `{example}`, or, of several of one name, as `{example}(float*, int)`"
+    )
+
+
+def host_code(text: str, line: int) -> str | None:
+    """A description of the host code on a line; None if there is none."""
+    lines = _code(text).splitlines()
+    match = _HOST.search(lines[line - 1]) if 0 < line <= len(lines) else None
+    if match is None:
+        return None
+    return f"`{match['launch']}...>>>` is a launch" if match["launch"] else f"`{match[0].rstrip('( ')}` is host code"
+
+
+_MISSING_FILE = re.compile(r"open source file \"([^\"]+)\"|'?([\w./-]+)'?(?:: No such file| file not found)")
+
+
+def missing_header(message: str) -> str | None:
+    """The header that a compiler's error says is not there."""
+    found = _MISSING_FILE.search(message)
+    return (found[1] or found[2]) if found else None
+
+
+def remedy(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
+    """What helps against an error at a line of a file, as "; do this": an include folder, or no host code there."""
+    if missing_header(message):
+        guarded = f"put it under `#ifndef {PEAKGATE_MACRO}`"
+        return f"; add its folder to the stage's `include`; if only host code needs it, {guarded}"
+    text = next((file.text for file in files if file.path.name == name), "")
+    host = host_code(text, line)
+    return f"; {host}: put it under `#ifndef {PEAKGATE_MACRO}`, a macro that both builds define" if host else ""
+
+
+def device_only(
+    files: Sequence[SourceFile], kernels: Collection[str], folder: Path, rewrite: Callable[[str], str] = str
+) -> Iterator[Path]:
+    """The files to compile, until one does: what stays without host code, then what stays without other kernels too.
+
+    Each is the source itself or a copy in ``folder``. Taken out are functions and other declarations that use the
+    host's libraries, and host functions that no kernel mentions; lines stay where they are. Each text then goes through
+    ``rewrite``, which keeps lines too. What is taken out and needed after all is an error of the compiler.
+    """
+    first = _copied(files, device_texts(files), folder, rewrite)
+    yield first
+    if (alone := _copied(files, device_texts(files, kernels), folder, rewrite)) != first:
+        yield alone
+
+
+def _copied(files: Sequence[SourceFile], texts: Sequence[str], folder: Path, rewrite: Callable[[str], str]) -> Path:
+    """The first file with these texts for it and those it includes."""
+    blanked = [rewrite(text) for text in texts]
+    if all(text == file.text for text, file in zip(blanked, files, strict=True)):
+        return files[0].path
+    key = hashlib.sha256(repr([[str(file.path) for file in files], blanked]).encode()).hexdigest()[:20]
+    copies = {file.path: folder / key / f"{at}-{file.path.name}" for at, file in enumerate(files)}
+    for file, text in zip(files, blanked, strict=True):
+        if not copies[file.path].exists():
+            write_whole(copies[file.path], f'#line 1 "{file.path.name}"\n' + _redirected(text, file, copies))
+    return copies[files[0].path]
+
+
+def device_texts(files: Sequence[SourceFile], kernels: Collection[str] | None = None) -> list[str]:
+    """The text of each file with blanks for its host code; of the kernels, where they are named, those alone remain."""
+    parsed = [_Parsed(file) for file in files]
+    bare = any(re.search(r"\busing\s+namespace\s+std\b", part.code) for part in parsed)
+    host = _HOST_WITH_STD if bare else _HOST
+    if kernels is not None or any(host.search(part.code) for part in parsed):
+        with suppress(_Unbalanced):
+            return _without_host_code(parsed, kernels, host)
+    return [file.text for file in files]
+
+
+def _redirected(text: str, file: SourceFile, copies: Mapping[Path, Path]) -> str:
+    """The text with its includes of other copied files pointing at the copies."""
+
+    def redirect(match: re.Match[str]) -> str:
+        target = file.includes.get(match["quoted"] or match["angled"])
+        return match[0] if target is None else f'#include "{copies[target]}"'
+
+    return _INCLUDE.sub(redirect, text)
+
+
+class _Unbalanced(Exception):
+    """Braces that do not match, as where a condition of the preprocessor divides a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    """``head`` is what stands before the parameters of a function, their bracket included."""
+
+    start: int
+    end: int
+    head: str
+    is_function: bool
+
+
+class _Parsed:
+    """A file as masked code; ``annotations`` are CUDA's own and the macros that stand for them."""
+
+    def __init__(self, file: SourceFile) -> None:
+        self.file = file
+        self.code = _code(file.text)
+        self.directives = " ".join(match[0] for match in _DIRECTIVE.finditer(masked(file.text, literals=True)))
+
+    @cached_property
+    def closings(self) -> Mapping[int, int]:
+        """Where each bracket closes, by where it opens."""
+        found: dict[int, int] = {}
+        opened: list[int] = []
+        for match in re.finditer(r"[(){}\[\]]", self.code):
+            if match[0] in "({[":
+                opened.append(match.start())
+            elif opened:
+                found[opened.pop()] = match.start()
+            else:
+                raise _Unbalanced
+        if opened:
+            raise _Unbalanced
+        return found
+
+
+_Item = tuple[_Parsed, _Declaration]
+
+
+def _fates(
+    parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]
+) -> tuple[list[_Item], list[_Item], dict[int, list[_Declaration]]]:
+    """Declarations that stay, those that stay where they are mentioned, and those that go, these by file."""
+    macros = re.findall(
+        rf"#\s*define\s+(\w++)[^#]*?(?:{'|'.join(_ANNOTATIONS)})", " ".join(part.directives for part in parsed)
+    )
+    annotations = {*_ANNOTATIONS, *macros}
+    keep: list[_Item] = []
+    optional: list[_Item] = []
+    drop: dict[int, list[_Declaration]] = {id(part): [] for part in parsed}
+    for part in parsed:
+        for declaration in _declarations(part, 0, len(part.code)):
+            fate = _fate(part.code[declaration.start : declaration.end], declaration, annotations, kernels, host)
+            if fate is _Fate.DROPPED:
+                drop[id(part)].append(declaration)
+            else:
+                (optional if fate is _Fate.BY_MENTION else keep).append((part, declaration))
+    return keep, optional, drop
+
+
+def _without_host_code(parsed: Sequence[_Parsed], kernels: Collection[str] | None, host: re.Pattern[str]) -> list[str]:
+    keep, optional, drop = _fates(parsed, kernels, host)
+    optional = _without_callers(keep, optional, drop)
+    types = {
+        (id(part), declaration): found["name"]
+        for part in parsed
+        for declaration in drop[id(part)]
+        if not declaration.is_function
+        and (found := _HOST_TYPE.search(_behind_templates(part.code[declaration.start : declaration.end])))
+    }
+    names = {*types.values()}
+    by_name: dict[str, list[_Item]] = {}
+    for part, declaration in optional:
+        if names.isdisjoint(_qualifiers(declaration.head)):
+            name = "operator" if "operator" in declaration.head else _name(declaration.head)
+            by_name.setdefault(name, []).append((part, declaration))
+        else:
+            drop[id(part)].append(declaration)
+    bodies: dict[int, list[tuple[int, int]]] = {id(part): [] for part in parsed}
+    for part, declaration in keep:
+        body = part.code[declaration.start : declaration.end]
+        if not declaration.is_function and _HOST_TYPE.match(_behind_templates(body).lstrip()) and host.search(body):
+            bodies[id(part)] += _host_bodies(part, declaration, host) or ()
+    by_directives = {word for part in parsed for word in _WORD.findall(part.directives)}
+    mentioned = _mentioned(keep, by_name, by_directives | {"operator"}) if keep else set()
+    for part in parsed:  # a type that a kernel uses stays, without the bodies of its functions for the host
+        gone = []
+        for declaration in drop[id(part)]:
+            used = types.get((id(part), declaration)) in mentioned
+            if used and (spans := _host_bodies(part, declaration, host)) is not None:
+                bodies[id(part)] += spans
+            else:
+                gone.append(declaration)
+        drop[id(part)] = gone
+    for part, declaration in (item for items in by_name.values() for item in items):
+        drop[id(part)].append(declaration)
+    return [_blanked(part, drop[id(part)], bodies[id(part)]) for part in parsed]
+
+
+def _mentioned(keep: Sequence[_Item], by_name: dict[str, list[_Item]], words: Iterable[str]) -> set[str]:
+    """The words in what is kept; that includes what is taken out of ``by_name`` for one of them, or of ``words``."""
+    waiting, mentioned = [*keep], set[str]()
+    for word in words:
+        waiting += by_name.pop(word, ())
+    while waiting:
+        part, declaration = waiting.pop()
+        fresh = {*_WORD.findall(part.code, declaration.start, declaration.end)} - mentioned
+        mentioned |= fresh
+        for word in fresh:
+            waiting += by_name.pop(word, ())
+    return mentioned
+
+
+def _without_callers(
+    keep: Sequence[_Item], optional: Sequence[_Item], drop: Mapping[int, list[_Declaration]]
+) -> list[_Item]:
+    """The optional ones less those that declare or call a host function, which makes them host code, dropped too."""
+    kept = {_name(declaration.head) for _, declaration in keep if declaration.is_function}
+    callers: dict[str, list[_Item]] = {}
+    for part, each in optional:
+        called = _called(part.code, each.start, each.end) - kept
+        prototype = {_name(each.head)} if part.code[each.end - 1] == ";" else set()
+        for name in called | prototype:
+            callers.setdefault(name, []).append((part, each))
+    gone = [_name(each.head) for declarations in drop.values() for each in declarations if each.is_function]
+    dropped: set[tuple[int, int]] = set()
+    callers.pop("", None)
+    while gone:
+        for part, each in callers.pop(gone.pop(), ()):
+            if (id(part), each.start) not in dropped:
+                dropped.add((id(part), each.start))
+                drop[id(part)].append(each)
+                gone.append(_name(each.head))
+    return [(part, each) for part, each in optional if (id(part), each.start) not in dropped]
+
+
+def _called(code: str, start: int, end: int) -> set[str]:
+    """The words before ``(``, or before template arguments and it."""
+    found = set[str]()
+    for match in re.compile(r"([^;{}()]*+)(\(|[;{})]|\Z)").finditer(code, start, end):
+        if match[2] == "(":
+            found.update(_before_bracket(match[1]))
+    return found
+
+
+def _before_bracket(text: str) -> list[str]:
+    """The word that a text ends with; where it ends with template arguments, each word before a ``<``."""
+    return re.findall(r"\b(\w++)\s*+<" if text.rstrip().endswith(">") else r"\b(\w++)\s*+\Z", text)
+
+
+def _qualifiers(head: str) -> set[str]:
+    """The words before ``::``, or before template arguments and it."""
+    found = set[str]()
+    for text in re.split("[()]", head):
+        *templates, _ = re.split(r"(?<=>)\s*+::", text)
+        found.update(re.findall(r"\b(\w++)\s*+::", text), _before_bracket("::".join(templates)))
+    return found
+
+
+def _host_bodies(part: _Parsed, type_: _Declaration, host: re.Pattern[str]) -> list[tuple[int, int]] | None:
+    """Where in a type the bodies of functions for the host are; None where the host has more to do with it."""
+    code = part.code
+    opening = code.find("{", type_.start, type_.end)
+    if opening < 0:
+        return None
+    spans, rest = [], code[type_.start : opening]
+    for member in _declarations(part, opening + 1, part.closings[opening]):
+        body = code[member.start : member.end]
+        if member.is_function and body.endswith("}") and host.search(body) and "__device__" not in member.head:
+            parameters = part.closings[member.start + len(member.head) - 1]
+            spans.append((parameters + 1, member.end))
+            body = code[member.start : parameters]
+        rest += body
+    return None if host.search(rest) else spans
+
+
+class _Fate(Enum):
+    """Whether a declaration is kept; ``BY_MENTION``: if a kernel mentions it."""
+
+    KEPT = 0
+    DROPPED = 1
+    BY_MENTION = 2
+
+
+def _fate(
+    body: str,
+    declaration: _Declaration,
+    annotations: Collection[str],
+    kernels: Collection[str] | None,
+    host: re.Pattern[str],
+) -> _Fate:
+    device = declaration.head if declaration.is_function else body
+    words = {*re.findall(r"\w+", device)}
+    if host.search(device):  # such a type is the host's, whatever constants it has
+        words -= {"constexpr", "consteval"}
+    if not words.isdisjoint(annotations):
+        is_kernel = declaration.is_function and "__global__" in declaration.head
+        is_other = kernels is not None and is_kernel and _name(declaration.head) not in kernels
+        return _Fate.DROPPED if is_other else _Fate.KEPT
+    if host.search(body) or re.search(r"\bmain\s*\($", declaration.head):
+        return _Fate.DROPPED
+    return _Fate.BY_MENTION if declaration.is_function else _Fate.KEPT
+
+
+def _blanked(part: _Parsed, declarations: Sequence[_Declaration], bodies: Sequence[tuple[int, int]]) -> str:
+    """The file's text without some declarations and bodies; directives stay, for they may balance one another."""
+    text = part.file.text
+    kept = [match.span() for match in _DIRECTIVE.finditer(masked(text, literals=False)) if "pragma" not in match[0]]
+    characters = list(text)
+    for first, last in (*((each.start, each.end) for each in declarations), *bodies):
+        characters[first:last] = blanks(text[first:last])
+        for start, end in kept[bisect_left(kept, (first,)) : bisect_left(kept, (last,))]:
+            characters[start:end] = text[start:end]
+    for first, _ in bodies:
+        characters[first] = ";"
+    return "".join(characters)
+
+
+def _declarations(part: _Parsed, start: int, end: int, depth: int = 0) -> Iterator[_Declaration]:
+    """The declarations of a namespace, those of the namespaces and linkage blocks in it included."""
+    if depth > _DEEPEST:
+        raise _Unbalanced
+    code = part.code
+    head, at = _Head(part, start, end), start
+    while at < end:
+        character = code[at]
+        if character in "([":
+            at = part.closings[at]
+        elif character == "{":
+            close = part.closings[at]
+            if head.opens_scope(at):
+                yield from _declarations(part, at + 1, close, depth + 1)
+                head = _Head(part, close + 1, end)
+            elif head.opens_function(at):
+                yield _Declaration(head.begin, close + 1, head.of_function(at), is_function=True)
+                head = _Head(part, close + 1, end)
+            at = close
+        elif character == ";":
+            # An explicit instantiation, or a prototype, shares the fate of its function.
+            if using := _USING.fullmatch(code, head.begin, at):
+                yield _Declaration(head.begin, at + 1, using[1] + "(", is_function=True)
+            else:
+                named = head.declares(at)
+                text = head.of_function(at) if named else code[head.begin : at]
+                yield _Declaration(head.begin, at + 1, text, named)
+            head = _Head(part, at + 1, end)
+        at += 1
+
+
+class _Head:
+    """What a declaration begins with, up to a brace, of which it may have many, or its end: read once as it grows."""
+
+    def __init__(self, part: _Parsed, begin: int, end: int) -> None:
+        self.begin, self._part, self._behind = begin, part, _behind_template(part.code, begin, end)
+        self._read = self._behind
+        self._first, self._parameters, self._assigned = True, False, False
+
+    def opens_scope(self, at: int) -> bool:
+        """Whether a brace at ``at`` opens a namespace or a linkage block."""
+        first, self._first = self._first, False
+        return first and _SCOPE.fullmatch(self._part.code, self.begin, at) is not None
+
+    def opens_function(self, at: int) -> bool:
+        """Whether it opens a function's body, rather than a type's or an initialiser."""
+        more, self._read = self._part.code[self._read : at], max(self._read, at)
+        bracket, equals = max(more.rfind("("), more.rfind(")")), more.rfind("=")
+        self._assigned = equals > bracket or (self._assigned and bracket < 0)
+        self._parameters |= "(" in more
+        return self._parameters and not self._assigned and not _TYPE.match(self._part.code, self._behind)
+
+    def declares(self, at: int) -> bool:
+        """Whether the declaration, which ends at ``at`` without a body, is a function's."""
+        code = self._part.code
+        if _INSTANTIATION.match(code, self.begin, at) and code.find("(", self.begin, at) >= 0:
+            return True
+        declared = code[self._behind : at]
+        return not _TYPE.match(declared) and _PROTOTYPE.fullmatch(_without_template_arguments(declared)) is not None
+
+    def of_function(self, end: int) -> str:
+        """Up to where the parameters open: behind ``__launch_bounds__(...)`` and other attributes with arguments."""
+        code, before = self._part.code, self._behind
+        at = code.index("(", before, end)
+        while _ATTRIBUTE.search(code, before, at) and (next_ := code.find("(", self._part.closings[at], end)) >= 0:
+            before, at = at, next_
+        return code[self.begin : at + 1]
+
+
+_SCOPE = re.compile(r"\s*+(?:(?:inline\s++)?namespace\b[\w:\s]*+|extern\s*+)")
+
+_INSTANTIATION = re.compile(r"\s*(?:extern\s+)?template\s++[^<]")
+
+_USING = re.compile(r"\s*using\s+(?:\w+\s*::\s*)+(\w+)\s*")
+"""For example a name of the host's library, or a host function of a namespace; kept if a kernel mentions it."""
+
+_DEEPEST = 100
+"""Namespaces in each other; a source with more is compiled as it is."""
+
+_TEMPLATE = re.compile(r"\s*template\s*<")
+
+_PROTOTYPE = re.compile(
+    r"\s*(?!(?:typedef|using|friend|return)\b)(?:[\w:]+(?:<>)?[\s*&]+)+[\w:]+\s*\([^=]*\)\s*(?:const|noexcept)?\s*"
+)
+"""A type, a name and parameters, without template arguments."""
+
+
+def _without_template_arguments(declared: str) -> str:
+    """With ``<>`` in place of each list of them; as it is where ``<`` and ``>`` do not match."""
+    kept, depth, begun = [], 0, 0
+    for match in re.finditer("[<>]", declared):
+        if match[0] == "<":
+            if depth == 0:
+                kept.append(declared[begun : match.end()])
+            depth += 1
+        elif depth:
+            depth -= 1
+            begun = match.start() if depth == 0 else begun
+    return declared if depth else "".join([*kept, declared[begun:]])
+
+
+_LISTED = re.compile(r"[<>;(){}\[\]]")
+
+
+def _behind_template(code: str, begin: int, end: int) -> int:
+    """Where a declaration begins behind its ``template <...>``, which may be several; the end if one is open."""
+    while match := _TEMPLATE.match(code, begin, end):
+        lists, brackets = 1, 0
+        for each in _LISTED.finditer(code, match.end(), end):
+            lists += {"<": 1, ">": -1}.get(each[0], 0)
+            brackets += 1 if each[0] in "({[" else -1 if each[0] in ")}]" else 0
+            if lists == 0 or brackets < 0 or (each[0] == ";" and brackets == 0):
+                break
+        else:
+            return end
+        if lists:  # nor is there a list beyond the declaration's end
+            return end
+        begin = each.end()
+    return begin
+
+
+def _behind_templates(declaration: str) -> str:
+    return declaration[_behind_template(declaration, 0, len(declaration)) :]
+
+
+_ATTRIBUTE = re.compile(
+    r"\b(?:__launch_bounds__|__cluster_dims__|__block_size__|__maxnreg__|__align__|__attribute__|alignas)\s*\Z"
+)
+"""Attributes with arguments that may precede a function's name."""
+
+
+def _name(head: str) -> str:
+    """A function's own name: the word before its parameters, or before its template arguments and those."""
+    if not head.endswith("("):
+        return ""
+    last = head[max(head.rfind(")"), head.rfind("(", 0, -1)) + 1 : -1]
+    return next(iter(_before_bracket(last)), "")
+
+
+@lru_cache(maxsize=2048)
+def _code(text: str) -> str:
+    """The text with comments, literals and directives blanked, position by position."""
+    return _DIRECTIVE.sub(_blanks, masked(text, literals=True))
+
+
+@lru_cache(maxsize=4096)
+def masked(text: str, *, literals: bool) -> str:
+    """The text with comments, and literals too, blanked position by position."""
+    return _TOKENS.sub(lambda match: _blanks(match) if literals or match["comment"] else match[0], text)
+
+
+def without_comments(text: str) -> str:
+    """The text with a blank for each comment."""
+    return _TOKENS.sub(lambda match: " " if match["comment"] else match[0], text)
+
+
+def closing(code: str, opening: int) -> int:
+    """Where the round bracket that opens at ``opening`` of masked text closes; the end where it does not."""
+    depth = 0
+    for at in range(opening, len(code)):
+        depth += {"(": 1, ")": -1}.get(code[at], 0)
+        if depth == 0:
+            return at
+    return len(code) - 1
+
+
+def blanks(text: str) -> str:
+    """The text's length and lines, and nothing else."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _blanks(match: re.Match[str]) -> str:
+    return blanks(match[0])
+
+
+def source_text(path: Path) -> str:
+    """The text of a source, UTF-8 or Latin-1. SourceError if it cannot be read or is no text."""
+    content = read_source(path)
+    if b"\0" in content:
+        raise SourceError(f"{path}: expected the source of a kernel, UTF-8 or Latin-1 text; it has a zero byte")
+    try:
+        text = content.decode("utf-8-sig")  # NVRTC takes no byte-order mark
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    return text.replace("\r\n", "\n").replace("\r", "\n")

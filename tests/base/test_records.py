@@ -1,0 +1,38 @@
+"""Records are read the same whatever reads them first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from peakgate.base import records
+
+FIRST_IN_THREADS = """
+import sys
+
+from peakgate.base import records
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+from peakgate.base import records
+
+sys.setswitchinterval(1e-6)
+with ThreadPoolExecutor(6) as pool:
+    for _ in range(150):
+        Inner = msgspec.defstruct("Inner", [("name", records.Name)])
+        names = [f"field_{number}" for number in range(60)]
+        annotations = [(name, "dict[str, Inner]") for name in names]  # texts, as those of modules are
+        outer = msgspec.defstruct("Outer", annotations, namespace={"__module__": "__main__"})
+        content = msgspec.json.encode({name: {"a": {"name": "b"}} for name in names})
+        found = [*pool.map(lambda _: records.decode(content, outer, Path("file.json"), ""), range(6))]
+        assert len({repr(each) for each in found}) == 1
+"""
+
+
+def test_a_kind_that_threads_are_the_first_to_read_takes_no_process_with_it() -> None:
+    assert subprocess.run([sys.executable, "-c", FIRST_IN_THREADS], check=False).returncode == 0
+
+
+def test_a_number_that_python_does_not_write_is_named_without_its_digits() -> None:
+    assert records.short(1 << 100_000) == "a number of thousands of digits"

@@ -1,0 +1,119 @@
+"""What a callable and its reference give is compared for what it is: by key, exactly, and never as nothing."""
+
+import numpy as np
+import pytest
+from expecting import refuses
+
+from peakgate.base.errors import Code
+from peakgate.callables.call import Call
+from peakgate.run.marker import Given, Proving
+from peakgate.run.session import WrongResult
+
+
+def proven(function, reference, *args, **given):
+    """Run a callable once and compare it with its reference."""
+    call = Call(function, args, {})
+    proving = Proving(call, Given(reference=reference, **given))
+    call.run()
+    call.learn()
+    return proving.first(), proving.on_fresh_inputs(call.run)
+
+
+X = np.arange(1.0, 5.0)
+
+
+def test_dictionaries_are_compared_by_key_whatever_their_order():
+    proven(lambda x: {"b": 3 * x, "a": x}, lambda x: {"a": x, "b": 3 * x}, X)
+    proven(lambda x: ({"b": [3 * x], "a": (x, 1)}, x), lambda x: ({"a": (x, 1), "b": [3 * x]}, x), X)
+    proven(lambda x: {"b": 3 * x, "a": x}, lambda x: (3 * x, x), X)
+    with pytest.raises(WrongResult):
+        proven(lambda x: {"a": 3 * x, "b": x}, lambda x: {"b": 3 * x, "a": x}, X)
+    with pytest.raises(WrongResult):
+        proven(lambda x: [{"a": 3 * x, "b": x}], lambda x: [{"b": 3 * x, "a": x}], X)
+
+
+@pytest.mark.parametrize("keys", ["a", "ac", "abc", ""])
+def test_missing_and_other_keys_are_wrong_and_named(keys):
+    with pytest.raises(WrongResult, match="'a', 'b'"):
+        proven(lambda x: dict.fromkeys(keys, x), lambda x: dict.fromkeys("ab", x), X)
+
+
+def test_outputs_that_a_test_names_by_other_keys_than_its_reference_are_its_mistake():
+    with refuses(Code.BENCHMARK_TEST):
+        proven(lambda x: None, lambda x: {"b": x}, X, outputs=lambda x: {"a": x})
+
+
+@pytest.mark.parametrize("number", [0, 7, 2**53, 2**63, -(2**63) - 1, 2**64, 10**50])
+def test_integers_of_python_are_equal_or_wrong_and_named_in_full(number):
+    proven(lambda: number, lambda: number)
+    proven(lambda: (number, np.int64(3)), (number, 3))
+    with pytest.raises(WrongResult, match=f"{number + 1}.*{number}"):
+        proven(lambda: number + 1, lambda: number)
+    with pytest.raises(WrongResult):
+        proven(lambda: [number], lambda: [-number - 1])
+
+
+def test_an_integer_may_be_off_by_a_tolerance_that_is_given_and_a_float_by_that_of_its_type():
+    proven(lambda: 1000, 1001, tolerance=1e-2)
+    proven(lambda: 1.0 + 1e-14, 1)
+    proven(lambda: True, 1)
+    proven(lambda: 3, 3.0)
+    proven(lambda: (10**50, 3), (1e50, 3 + 1e-14))
+    with pytest.raises(WrongResult):
+        proven(lambda: True, False)
+    with pytest.raises(WrongResult):
+        proven(lambda: np.int64(2**53), np.int64(2**53 + 1))
+
+
+@pytest.mark.parametrize("nothing", [(), [], {}, ((), [{}]), np.empty(0), (np.empty((0, 4)), np.empty(0, "int32"))])
+def test_a_comparison_of_no_element_is_no_pass(nothing):
+    with refuses(Code.BENCHMARK_TEST):
+        proven(lambda: nothing, lambda: nothing)
+    proven(lambda: (nothing, 1), lambda: (nothing, 1))
+
+
+def test_a_result_of_another_number_of_elements_than_none_is_wrong():
+    for result, reference in (([], X), (X, []), (X[:0], X)):
+        with pytest.raises(WrongResult):
+            proven(lambda result=result: result, reference)
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.frombuffer(X.tobytes()), read_only(X), np.broadcast_to(X[:1], (3, 4)), read_only(np.arange(4))],
+    ids=["of bytes", "floats", "broadcast", "integers"],
+)
+def test_an_array_that_no_call_can_write_is_left_as_it_is(array):
+    before = array.copy()
+    _, alone = proven(lambda x: 2 * x, lambda x: x + x, array)
+    assert alone.startswith("not checked on")
+    _, beside = proven(lambda x, y: 2 * x * y[0], lambda x, y: (x + x) * y[0], array, X.copy())
+    assert not beside.startswith("not ")
+    assert (array == before).all()
+    with pytest.raises(WrongResult):
+        proven(lambda x: 2 * x + 1, lambda x: x + x, array)
+
+
+def test_a_view_that_cannot_be_written_shows_what_a_call_writes_beside_it():
+    x = X.copy()
+    view = x.view()
+    view.flags.writeable = False
+    with pytest.raises(WrongResult, match="changes an array"):
+        proven(lambda seen, own: np.add(own, 1, out=own), lambda seen, own: seen + 1, view, x)
+    assert (x == X).all()
+
+
+def test_complex_elements_are_counted_once_and_the_part_that_is_wrong_is_named():
+    z = (X * (1 + 2j)).astype("complex64")
+    proven(lambda x: 2 * x, lambda x: x + x, z)
+    with pytest.raises(WrongResult, match=r"4 of 4 elements.*\[\d\] is -.*\(imaginary part\)"):
+        proven(lambda x: x.conj(), lambda x: 1 * x, z)
+    grid = np.tile(z, (2, 1))
+    with pytest.raises(WrongResult, match="4 of 8 elements are wrong, all of row 1"):
+        proven(lambda x: x * np.array([[1], [2]]), lambda x: 1 * x, grid)

@@ -1,0 +1,84 @@
+"""A tuner's choice in the run file: from PyTorch's trace, from Triton, and from a tuner that the test names."""
+
+import hashlib
+import json
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from peakgate.callables import call
+from peakgate.help import page
+from peakgate.spec.case import TunedChoice
+
+
+def event(name, category, **arguments):
+    return {"name": name, "cat": category, "args": arguments}
+
+
+GENERATED = {"kernel_backend": "triton", "kernel_kwargs": "XBLOCK=1024", "num_warps": 8, "num_stages": 1}
+TRACE = [
+    event("aten::mm", "cpu_op"),
+    event("triton_poi_fused_add_0", "cpu_op", kernel_hash="0123456789abcdef", **GENERATED),
+    event("triton_poi_fused_add_0", "kernel", device=0),
+    event("nvjet_hsh_128x256", "kernel", device=0),
+]
+
+
+def test_a_trace_has_each_generated_kernel_with_its_configuration_and_the_librarys_by_name():
+    assert list(call.of_trace({"traceEvents": TRACE})) == [
+        TunedChoice("triton_poi_fused_add_0", "XBLOCK=1024, num_warps=8, num_stages=1", "0123456789ab"),
+        TunedChoice("nvjet_hsh_128x256", "not tuned here"),
+    ]
+
+
+def test_without_a_tuner_nothing_is_run_again(monkeypatch):
+    for name in ("triton", "torch._inductor.compile_fx"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert call.choices(lambda: pytest.fail("ran")) == ()
+
+
+class Autotuner:
+    def __init__(self, function, best_config, code):
+        self.base_fn, self.best_config, self.code = function, best_config, code
+
+    def run(self, size):
+        return SimpleNamespace(asm={"cubin": self.code[size]})
+
+
+def scale(): ...
+
+
+def test_a_launched_kernel_with_a_tuner_has_its_configuration_and_the_digest_of_its_code(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(runtime=SimpleNamespace(Autotuner=Autotuner)))
+    monkeypatch.delitem(sys.modules, "torch._inductor.compile_fx", raising=False)
+    tuned, launch = Autotuner(scale, "BLOCK: 256", {4: b"code"}), Autotuner.run
+    (found,) = call.choices(lambda: [tuned.run(4), tuned.run(size=4)])
+    assert found == TunedChoice("scale", "BLOCK: 256", hashlib.sha256(b"code").hexdigest()[: call.CODE_DIGITS])
+    assert Autotuner.run is launch
+
+
+def test_a_tuner_is_left_as_it_was_where_a_call_fails(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(runtime=SimpleNamespace(Autotuner=Autotuner)))
+    launch = Autotuner.run
+    with pytest.raises(KeyError):
+        call.choices(lambda: Autotuner(scale, "BLOCK: 256", {}).run(4))
+    assert Autotuner.run is launch
+
+
+def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path, bench, benchmarks):
+    (example,) = re.findall(r"```python\n(.*?)```", page("tuners"), re.DOTALL)
+    done = bench(benchmarks(example), "--benchmark-json=run.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (entry,) = json.loads((tmp_path / "run.json").read_text())["benchmarks"]
+    (choice,) = entry["extra_info"]["tuned"]
+    assert choice["kernel"] == "blocked_sum"
+    assert choice["configuration"] in ("64", "256", "1024")
+
+
+def test_a_choice_that_is_no_mapping_is_bad_input(bench, benchmarks):
+    text = "import numpy as np\ndef bench_x(gpu_benchmark):\n    gpu_benchmark.tuned(7)(lambda x: x + 1, np.ones(3))\n"
+    done = bench(benchmarks(text))
+    assert done.returncode == 3
+    assert "tuned is 7" in done.stdout

@@ -1,0 +1,63 @@
+"""What tuners chose on both sides of an ``ab``: the same, another configuration, or now this and now that."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ab_experiment import CHANGED, PAD, ab, row, start_quickly
+from ab_fake import FakeSide
+
+from peakgate.compare.ab.asides import Spread, chosen, tuner_notes
+from peakgate.compare.ab.process import one_choice
+from peakgate.runfile.saved import CaseResult
+from peakgate.spec.case import TunedChoice
+
+
+def result(time_us: float, *choices: TunedChoice) -> CaseResult:
+    return CaseResult(case="a.b", tuned=choices or None, time_us=time_us, samples=6, sampling_error=None)
+
+
+SMALL, LARGE = TunedChoice("k", "BLOCK: 64", "aaa"), TunedChoice("k", "BLOCK: 1024", "bbb")
+
+
+def test_nothing_is_said_where_nothing_is_tuned_on_a_side() -> None:
+    assert tuner_notes([result(1.0)], [result(1.0, SMALL)]) == []
+
+
+def test_the_same_choice_is_proven_by_the_code_and_not_by_its_name() -> None:
+    (same,) = tuner_notes([result(1.0, SMALL)], [result(1.0, SMALL)])
+    (other,) = tuner_notes([result(1.0, SMALL)], [result(1.0, TunedChoice("k", "BLOCK: 64", "ccc"))])
+    (unseen,) = tuner_notes([result(1.0, TunedChoice("k", "1"))], [result(1.0, TunedChoice("k", "1"))])
+    assert "the same code" in same
+    assert other.endswith("aaa to ccc")
+    assert "the same code" not in unseen
+
+
+def test_another_configuration_is_named_with_both() -> None:
+    (note,) = tuner_notes([result(1.0, SMALL)], [result(1.0, LARGE)])
+    assert note.partition(": ")[2].split(" to ") == ["k BLOCK: 64", "k BLOCK: 1024"]
+
+
+def test_a_tuner_that_changes_its_mind_has_its_spread_reported() -> None:
+    base = [result(10.0, SMALL), result(12.0, LARGE), result(11.0, SMALL)]
+    assert chosen(base) == [Spread((SMALL,), 2, 10.0, 11.0), Spread((LARGE,), 1, 12.0, 12.0)]
+    (note,) = tuner_notes(base, [result(10.0, SMALL)])
+    assert re.findall(r"\d[\d.]*", note) == ["64", "2", "10.00", "11.00", "1024", "1", "12.00", "12.00"]
+
+
+def test_the_choices_of_both_sides_are_beside_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_quickly(tmp_path, monkeypatch)
+    base = FakeSide(extra={PAD: {"tuned": [{"kernel": "k", "configuration": "A", "code": "1"}]}})
+    head = FakeSide(fingerprints=CHANGED, extra={PAD: {"tuned": [{"kernel": "k", "configuration": "B", "code": "2"}]}})
+    assert ab(tmp_path, base, head) == 0
+    reason = row(tmp_path, PAD)["reason"]
+    assert "k A to" in reason
+    assert "to k B" in reason
+
+
+def test_tuners_keep_one_choice_for_both_sides_unless_the_user_keeps_it() -> None:
+    folder = Path("scratch")
+    assert one_choice(folder, {})["TRITON_CACHE_DIR"] == str(folder / "triton")
+    assert "TRITON_CACHE_DIR" not in one_choice(folder, {"TRITON_CACHE_DIR": "mine"})

@@ -1,0 +1,193 @@
+"""Copies by the copy engine: tiles come and go as tensor maps have them; what is not waited for or fenced is found."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from emulating import ONE, finds, loaded, tiles
+
+from peakgate_emulator import DefectKind, TileArray, TileView
+
+SOUND = {
+    "SPAN": "64",
+    "COLS": "32",
+    "EXPECTED": "BYTES",
+    "SHIFT": "0",
+    "INIT_FENCE": 'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory")',
+    "WAIT(b, p)": "wait(b, p)",
+    "FENCE": 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory")',
+    "COMMIT": 'asm volatile("cp.async.bulk.commit_group;" ::: "memory")',
+    "DONE": "__syncthreads()",
+    "READ": 'asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory")',
+}
+SPANS: dict[str, Literal[0, 32, 64, 128]] = {"0": 0, "32": 32, "64": 64, "128": 128}
+RACE, UNWRITTEN = DefectKind.SHARED_RACE, DefectKind.UNINITIALISED_SHARED
+BROKEN = {
+    "no wait for the tile": ({"WAIT(b, p)": ""}, {UNWRITTEN, RACE}),
+    "a wait for the phase before": ({"WAIT(b, p)": "wait(b, 1 ^ p)"}, {UNWRITTEN, RACE}),
+    "one thread waits": ({"WAIT(b, p)": "if (threadIdx.x == 0) wait(b, p)"}, {UNWRITTEN, RACE}),
+    "more bytes expected than come": ({"EXPECTED": "BYTES + 16"}, {DefectKind.ENDLESS_LOOP}),
+    "more bytes come than expected": ({"EXPECTED": "BYTES / 2"}, {DefectKind.DIVERGENT_BARRIER}),
+    "a tile on no multiple of 128 bytes": ({"SHIFT": "64"}, {DefectKind.MISALIGNED}),
+    "a barrier that the copy engine may not see": ({"INIT_FENCE": ""}, {RACE}),
+    "no fence before the store": ({"FENCE": ""}, {RACE}),
+    "a fence of barriers alone": ({"FENCE": SOUND["INIT_FENCE"]}, {RACE}),
+    "no wait for the store": ({"READ": ""}, {RACE}),
+    "a store in no group": ({"COMMIT": ""}, {RACE}),
+    "no barrier before the next store's values": ({"DONE": ""}, {RACE}),
+}
+
+
+def doubled(changes: dict[str, str], shape: tuple[int, int] = (48, 64), schedule: int = 0) -> Any:
+    given = SOUND | changes
+    array = np.random.default_rng(1).integers(0, 1 << 15, shape).astype(np.uint16)
+    result = np.zeros_like(array)
+    columns = int(given["COLS"])
+    box, span = (16, columns), SPANS[given["SPAN"]]
+    read_only = array.view()
+    read_only.flags.writeable = False
+    maps = [tiles(each, box, span) for each in (result, read_only)]
+    blocks = (-(-shape[1] // columns), 1, 1)
+    launched: dict[str, Any] = {"shared_bytes": 96 * columns, "schedule": schedule, "outputs": [0]}
+    loaded("doubled", given).launch(blocks, (64, 1, 1), (*maps, np.int32(shape[0])), **launched)
+    return array, result
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2, 7])
+@pytest.mark.parametrize("shape", [(48, 64), (16, 32), (41, 40), (5, 8)])
+def test_tiles_come_and_go_in_any_order_of_threads(shape: tuple[int, int], schedule: int) -> None:
+    array, result = doubled({}, shape, schedule)
+    np.testing.assert_array_equal(result, 2 * array)
+
+
+@pytest.mark.parametrize(("span", "columns"), [("0", "40"), ("32", "16"), ("128", "64")])
+def test_every_swizzle_is_that_of_hardware(span: str, columns: str) -> None:
+    array, result = doubled({"SPAN": span, "COLS": columns}, (37, 136))
+    np.testing.assert_array_equal(result, 2 * array)
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_is_not_waited_for_fenced_or_counted_is_found(what: str, schedule: int) -> None:
+    changes, kinds = BROKEN[what]
+    with finds(*kinds):
+        doubled(changes, schedule=schedule)
+
+
+LOAD = "cp.async.bulk.tensor.{}.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {{{}}}], [%5];"
+BULK = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 256, [%5];"
+MULTICAST = LOAD.format("2d", "%2, %3").replace("bytes ", "bytes.multicast::cluster ").replace("];", "], %6;")
+
+
+def boxed(
+    array: np.ndarray, box: tuple[int, ...], tile: str, *, at: tuple[int, int, int] = (0, 0, 0), **macros: str
+) -> np.ndarray:
+    size = int(np.prod(box)) * array.itemsize
+    usual = {"LOADED": str(size), "MAP": "&in", "BLOCKS": "1", "PARAMETER": "const __grid_constant__ CUtensorMap"}
+    out = np.zeros(box, array.dtype)
+    given = tiles(array, box)
+    kernel = loaded("boxes", usual | {"TILE": f'"{tile}"'} | macros)
+    kernel.launch(ONE, ONE, (out.view(np.uint8), given, *map(np.int32, at)), outputs=[0])
+    return out
+
+
+@pytest.mark.parametrize("written", [12, 11])
+def test_only_what_lies_in_the_array_is_read_for_a_store(written: int) -> None:
+    """Columns 12 to 23 of 8 rows, by a box of 16 columns of which the axis has 12."""
+    array = np.zeros((8, 24), np.float32)
+    seen = TileView((2, 8, 12), (48, 96), (1, 8, 16))  # halves of a row, rows, columns
+    with finds(*([UNWRITTEN] if written < 12 else [])) as defect:
+        loaded("stored", {"WRITTEN": str(written)}).launch(ONE, ONE, [TileArray(array, seen)])
+    if not defect:
+        np.testing.assert_array_equal(array[:, 12:], np.arange(128).reshape(8, 16)[:, :12])
+        assert not array[:, :12].any()
+
+
+@pytest.mark.parametrize("corner", [(0, 0, 0), (1, 2, 1), (-3, -1, -1), (9, 3, 2)])
+def test_a_box_is_cut_out_of_three_axes_and_is_zero_outside(corner: tuple[int, int, int]) -> None:
+    array = np.arange(1, 3 * 5 * 12 + 1, dtype=np.float32).reshape(3, 5, 12)
+    out = boxed(array, (2, 3, 8), LOAD.format("3d", "%2, %3, %4"), at=corner)
+    around = np.pad(array, 16)
+    x, y, z = (16 + at for at in corner)
+    np.testing.assert_array_equal(out, around[z : z + 2, y : y + 3, x : x + 8])
+
+
+def test_bytes_are_copied_without_a_map_and_rows_with_one() -> None:
+    array = np.arange(64, dtype=np.float32)
+    out = boxed(array, (64,), LOAD.format("1d", "%2"))
+    np.testing.assert_array_equal(out, array)
+    out = boxed(np.ones((4, 16), np.float32), (4, 16), MULTICAST)
+    np.testing.assert_array_equal(out, 1)
+
+
+def test_a_map_may_be_in_global_memory() -> None:
+    array = np.arange(64, dtype=np.float32).reshape(4, 16)
+    out = boxed(array, (4, 16), LOAD.format("2d", "%2, %3"), at=(0, 1, 0), MAP="in", PARAMETER="const CUtensorMap*")
+    np.testing.assert_array_equal(out, np.concatenate((array[1:], np.zeros((1, 16)))))
+
+
+WRONG: dict[str, tuple[str, dict[str, str], DefectKind]] = {
+    "another number of coordinates": (LOAD.format("1d", "%2"), {}, DefectKind.OUT_OF_BOUNDS),
+    "no map": (LOAD.format("2d", "%2, %3"), {"MAP": "&barrier"}, DefectKind.OUT_OF_BOUNDS),
+    "bytes of no array": (BULK, {"MAP": "(const char*)out + 4096"}, DefectKind.OUT_OF_BOUNDS),
+    "bytes on no multiple of 16": (BULK, {"MAP": "out + 8"}, DefectKind.MISALIGNED),
+    "a block that the cluster does not have": (MULTICAST, {"BLOCKS": "3"}, DefectKind.OUT_OF_BOUNDS),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_no_copy_can_be_made_of_is_found(what: str) -> None:
+    tile, macros, kind = WRONG[what]
+    with finds(kind):
+        boxed(np.ones((4, 16), np.float32), (4, 16), tile, at=(0, 0, 0), **macros)
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_a_barrier_object_waits_for_copies_of_its_threads(schedule: int) -> None:
+    given = np.arange(64, dtype=np.float32)
+    out = np.zeros_like(given)
+    loaded("rows").launch(ONE, (64, 1, 1), (out, given), schedule=schedule, outputs=[0])
+    np.testing.assert_array_equal(out, given[::-1])
+
+
+COMMIT, READ = SOUND["COMMIT"], SOUND["READ"]
+WAITS = {
+    "for the reading": (COMMIT, READ, True),
+    "for the writing": (COMMIT, READ.replace(".read", ""), True),
+    "none": (COMMIT, "", False),
+    "for all but the last": (COMMIT, READ.replace("0", "1"), False),
+    "for groups that were not closed": ("", READ, False),
+    "by another thread": (COMMIT, f"if (threadIdx.x == 1) {READ}", False),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_block_may_not_leave_shared_memory_that_a_copy_still_reads(wait: str) -> None:
+    commit, waits, sound = WAITS[wait]
+    out = np.zeros(64, np.float32)
+    with finds(*([] if sound else [RACE])):
+        loaded("parting", {"COMMIT": commit, "WAIT": waits}).launch(ONE, (32, 1, 1), (out,), outputs=[0])
+    assert not sound or (out == np.tile(np.arange(32), 2)).all()
+
+
+def guided(changes: dict[str, str], schedule: int = 0) -> np.ndarray:
+    macros = dict.fromkeys(("INIT_FENCE", "FENCE"), "cde::fence_proxy_async_shared_cta()") | changes
+    array = np.zeros((20, 64), np.int32)
+    given = (tiles(array, (8, 32)), np.ones(32, np.int32), np.int32(32), np.int32(8))
+    loaded("guide", macros).launch(ONE, (32, 1, 1), given, schedule=schedule)
+    return array
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_the_guide_s_tile_is_counted_up(schedule: int) -> None:
+    array = guided({}, schedule)
+    assert array[8:16, 32:].all()
+    assert array.sum() == 8 * 32
+
+
+@pytest.mark.parametrize("what", ["INIT_FENCE", "FENCE"])
+def test_the_guide_s_fences_are_missed(what: str) -> None:
+    with finds(RACE):
+        guided({what: ""})

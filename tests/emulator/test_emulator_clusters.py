@@ -1,0 +1,162 @@
+"""Blocks of a cluster run together and reach one another's shared memory; what no barrier orders is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from emulating import finds, loaded, tiles
+
+from peakgate_emulator import DefectKind
+
+BLOCKS, THREADS = 4, 64
+
+SUMS_SOUND = {"BLOCK_SYNC": "__syncthreads()", "MIDDLE": "cluster.sync()", "END": "cluster.sync()", "CLUSTER": "2"}
+RACE, DIVERGENT, ENDLESS = DefectKind.SHARED_RACE, DefectKind.DIVERGENT_BARRIER, DefectKind.ENDLESS_LOOP
+UNWRITTEN, BOUNDS = DefectKind.UNINITIALISED_SHARED, DefectKind.OUT_OF_BOUNDS
+
+ARRIVE, WAIT = "barrier.cluster.arrive.release.aligned;", "barrier.cluster.wait.acquire.aligned;"
+MEET = f'asm volatile("{ARRIVE}\\n{WAIT}" ::: "memory")'.replace("\n", "\\n")
+RING_SOUND = {
+    "ARRIVALS": "64",
+    "INIT_FENCE": 'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory")',
+    "ANNOUNCE": "",
+    "BEGIN": MEET,
+    "WAIT_EMPTY(b, p)": "wait(b, p)",
+    "SEND(to, v, barrier)": '{ asm volatile("st.shared::cluster.s32 [%0], %1;" ::"r"(to), "r"(v) : "memory");'
+    " arrive_at(&full, next); }",
+    "WAIT_FULL(b, p)": "wait(b, p)",
+    "RELEASE(b, rank)": "arrive_at(b, rank)",
+    "END": MEET,
+}
+ASYNC = {
+    "ARRIVALS": "1",
+    "ANNOUNCE": 'asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 256;" ::"r"(at(&full)) : "memory")',
+    "SEND(to, v, barrier)": 'asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.s32 '
+    '[%0], %1, [%2];" ::"r"(to), "r"(v), "r"(barrier) : "memory")',
+}
+RELAXED = f'asm volatile("{ARRIVE.replace("release", "relaxed")}\\n{WAIT}" ::: "memory")'
+
+
+def run(name: str, macros: dict[str, str], given: list[Any], threads: int = THREADS) -> None:
+    """Four blocks of a kernel, in several orders of threads."""
+    kernel = loaded(name, macros)
+    for schedule in (0, 1, 2, 7):
+        kernel.launch((BLOCKS, 1, 1), (threads, 1, 1), given, schedule=schedule)
+
+
+def run_sums(threads: int = THREADS, **changed: str) -> tuple[np.ndarray, np.ndarray]:
+    given = np.arange(BLOCKS * threads, dtype=np.int32)
+    out = np.zeros(BLOCKS, np.int32)
+    run("sums", SUMS_SOUND | changed, [out, given], threads)
+    return out, given.reshape(BLOCKS, -1).sum(axis=1)
+
+
+def run_ring(rounds: int, **changed: str) -> tuple[np.ndarray, np.ndarray]:
+    given = np.arange(BLOCKS * THREADS, dtype=np.int32)
+    out = np.zeros_like(given)
+    run("ring", RING_SOUND | changed, [out, given, np.int32(rounds)])
+    return out, np.roll(given.reshape(BLOCKS, -1), rounds, axis=0).ravel()
+
+
+@pytest.mark.parametrize("cluster", [1, 2, 4])
+def test_blocks_add_up_what_the_others_of_their_cluster_have(cluster: int) -> None:
+    out, parts = run_sums(CLUSTER=str(cluster))
+    assert out.tolist() == np.repeat(parts.reshape(-1, cluster).sum(axis=1), cluster).tolist()
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 6])
+@pytest.mark.parametrize("changed", [{}, ASYNC], ids=["stores", "st.async"])
+def test_values_go_round_by_stores_and_barriers_in_other_blocks(rounds: int, changed: dict[str, str]) -> None:
+    out, expected = run_ring(rounds, **changed)
+    assert out.tolist() == expected.tolist()
+
+
+def test_a_relaxed_barrier_of_the_cluster_orders_what_was_fenced_and_who_ends() -> None:
+    out, expected = run_ring(2, BEGIN=RELAXED, END=RELAXED)
+    assert out.tolist() == expected.tolist()
+
+
+def test_threads_that_end_are_not_waited_for_by_the_cluster() -> None:
+    out, parts = run_sums(END="if (threadIdx.x >= 32) return; cluster.sync()")
+    assert out.tolist() == np.repeat(parts.reshape(-1, 2).sum(axis=1), 2).tolist()
+
+
+@pytest.mark.parametrize(
+    ("changed", "kinds"),
+    [
+        ({"MIDDLE": "__syncthreads()"}, {RACE}),  # the other block need not have begun
+        ({"MIDDLE": "cluster.sync(); atomicAdd(&part, 1)"}, {RACE}),
+        ({"END": ""}, {RACE}),  # it may have ended
+        ({"MIDDLE": "cluster.barrier_arrive(); cluster.sync()"}, {DIVERGENT}),
+        ({"MIDDLE": "cluster.barrier_wait()"}, {DIVERGENT}),
+        ({"MIDDLE": "cluster.sync(); *cluster.map_shared_rank(&part, 2) = 0"}, {BOUNDS}),
+        ({"CLUSTER": "3"}, {DefectKind.FAULT}),  # four blocks are no multiple
+        ({"BLOCK_SYNC": "cluster.sync()", "MIDDLE": "if (cluster.block_rank()) return; __syncthreads()"}, {RACE}),
+    ],
+)
+def test_what_clusters_do_wrong_in_adding_up_is_found(changed: dict[str, str], kinds: set[DefectKind]) -> None:
+    with finds(*kinds) as found:
+        run_sums(THREADS, **changed)
+    assert {defect.kind for defect in found.value.defects} == kinds
+
+
+@pytest.mark.parametrize(
+    ("changed", "kinds"),
+    [
+        ({"BEGIN": "__syncthreads()"}, {RACE}),
+        ({"BEGIN": RELAXED, "INIT_FENCE": ""}, {DefectKind.SAME_VALUE_RACE}),
+        ({"WAIT_EMPTY(b, p)": ""}, {RACE}),
+        ({"WAIT_FULL(b, p)": ""}, {UNWRITTEN}),
+        ({"RELEASE(b, rank)": ""}, {ENDLESS}),
+        ({"END": ""}, {RACE}),
+        ({"WAIT_FULL(b, p)": "wait(b, p ^ 1)"}, {UNWRITTEN, ENDLESS}),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, ASYNC], ids=["stores", "st.async"])
+def test_what_a_ring_of_blocks_does_wrong_is_found(
+    changed: dict[str, str], kinds: set[DefectKind], more: dict[str, str]
+) -> None:
+    with finds(*kinds):
+        run_ring(3, **(more | changed))
+
+
+MULTICAST_SOUND = {
+    "INIT_FENCE": RING_SOUND["INIT_FENCE"],
+    "BEGIN": MEET,
+    "BYTES": "1024",
+    "MASK": "(unsigned short)3",
+    "WAIT": 'asm volatile("{.reg .pred over;\\nagain:\\nmbarrier.try_wait.parity.shared::cta.b64 over, [%0], 0;\\n'
+    '@!over bra again;}" ::"r"(at(&full)) : "memory")',
+    "END": "",  # a block that has received all bytes knows that no more come
+}
+
+
+def run_multicast(**changed: str) -> tuple[np.ndarray, np.ndarray]:
+    given = np.arange(32 * 8, dtype=np.int32).reshape(32, 8)
+    out = np.zeros(BLOCKS * 256, np.int32)
+    given_tiles = tiles(given, (16, 8))
+    run("shared_tile", MULTICAST_SOUND | changed, [out, given_tiles])
+    return out, np.tile(given.ravel(), BLOCKS)
+
+
+def test_a_tile_comes_to_all_blocks_that_a_copy_names() -> None:
+    out, expected = run_multicast()
+    assert out.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changed", "kinds"),
+    [
+        ({"BEGIN": "__syncthreads()"}, {RACE}),
+        ({"WAIT": ""}, {RACE, UNWRITTEN}),
+        ({"BYTES": "512"}, {DIVERGENT, RACE, UNWRITTEN}),
+        ({"MASK": "(unsigned short)1"}, {DIVERGENT, ENDLESS}),
+        ({"INIT_FENCE": "", "BEGIN": MEET}, {RACE}),
+        ({"WAIT": "if (rank == 1) return;" + MULTICAST_SOUND["WAIT"]}, {RACE}),  # bytes for a block that has ended
+    ],
+)
+def test_what_a_copy_to_several_blocks_does_wrong_is_found(changed: dict[str, str], kinds: set[DefectKind]) -> None:
+    with finds(*kinds):
+        run_multicast(**changed)

@@ -1,0 +1,338 @@
+"""Kernels as people publish them run in the emulator as they are, and do what they do on a GPU."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from emulating import COMPILERS, ONE, every_compiler, loaded
+
+import peakgate_emulator as emulator
+from peakgate_emulator import (
+    Compiler,
+    DefectKind,
+    EmulatedKernel,
+    EmulatorError,
+    KernelBuildError,
+    KernelDefect,
+    LaunchNotEnded,
+)
+
+KERNELS = Path(__file__).parents[1] / "data" / "defects"
+FOREIGN, GROUPS, HALVES = KERNELS / "foreign.cu", KERNELS / "groups.cu", KERNELS / "halves.cu"
+GROUP_KERNELS = ("tiles", "reductions", "dynamic_groups", "coalesced", "primitives")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prebuilt() -> None:
+    wanted = [(GROUPS, name, ()) for name in (*GROUP_KERNELS, "copied")]
+    wanted += [(HALVES, name, ()) for name in ("arithmetic", "narrowed", "widened", "brain", "pairs")]
+    wanted += [(FOREIGN, name, ()) for name in ("softmax<float, 64>", "scaling::by_constant", "along")]
+    for compiler in COMPILERS:
+        emulator.prebuild(wanted, compiler=compiler)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return tmp_path / "kernel.cu"
+
+
+def kernel_of(source: Path, text: str, entry: str = "kernel", **options: Any) -> EmulatedKernel:
+    source.write_text(text)
+    return emulator.load(source, entry, **options)
+
+
+@every_compiler
+def test_a_template_in_a_file_with_a_main_is_launched_by_its_template_id(compiler: Compiler) -> None:
+    rows = np.random.default_rng(1).normal(size=(3, 100)).astype(np.float32)
+    out = np.zeros_like(rows)
+    kernel = emulator.load(FOREIGN, "softmax<float, 64>", compiler=compiler)
+    kernel.launch((3, 1, 1), (64, 1, 1), (out, rows, np.int32(100)))
+    powers = np.exp(rows.astype(np.float64))
+    np.testing.assert_allclose(out, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+@every_compiler
+def test_of_kernels_of_one_name_the_types_of_the_parameters_choose(compiler: Compiler, source: Path) -> None:
+    text = (
+        "namespace a {\ntemplate <int N> __global__ void fill(int* out) { out[0] = N; }\n"
+        "template <int N> __global__ void fill(int* out, float) { out[0] = N + 1; }\n}\n"
+    )
+    out = np.zeros(1, np.int32)
+    kernel_of(source, text, "fill<3>(int*)", compiler=compiler).launch(ONE, ONE, (out,))
+    assert out[0] == 3
+    kernel_of(source, text, "a::fill<3>(int*, float)", compiler=compiler).launch(ONE, ONE, (out, np.float32(0)))
+    assert out[0] == 4
+    with pytest.raises(KernelBuildError, match=r"^kernel\.cu has no entry point `fill<3>` "):
+        kernel_of(source, text, "fill<3>", compiler=compiler)
+
+
+def test_a_kernel_runs_beside_one_that_does_not_compile(source: Path) -> None:
+    text = "__global__ void kernel(int* out) { out[0] = 5; }\n__global__ void parent() { kernel<<<1, 1>>>(nullptr); }\n"
+    out = np.zeros(1, np.int32)
+    kernel_of(source, text).launch(ONE, ONE, (out,))
+    assert out[0] == 5
+    with pytest.raises(KernelBuildError, match=r"^kernel\.cu:2: "):
+        kernel_of(source, text, "parent")
+
+
+@every_compiler
+def test_shared_arrays_of_half_are_read_by_vectors(compiler: Compiler) -> None:
+    out, given = np.zeros(32, np.float32), np.arange(32, dtype=np.float32)
+    loaded("half_vectors", compiler=compiler).launch(ONE, (8, 1, 1), (out, given))
+    np.testing.assert_array_equal(out, given)
+
+
+@every_compiler
+def test_constant_memory_is_set_from_the_host_and_keeps_its_values(compiler: Compiler) -> None:
+    kernel = emulator.load(FOREIGN, "scaling::by_constant", compiler=compiler)
+    values, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    factors = np.array([1, 10, 100, 1000], np.float32)
+    for constants in ({"scaling::factors": factors}, {}):
+        kernel.launch(ONE, (8, 1, 1), (out, values), constants=constants)
+        np.testing.assert_array_equal(out, 2 * values * np.tile(factors, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "complaint"),
+    [
+        ("scaling::gone", 4, "no variable 'scaling::gone'; expected a __constant__ or __device__ one"),
+        ("scaling::factors", 5, "20 bytes given for variable scaling::factors, which has 16"),
+    ],
+)
+def test_a_constant_that_does_not_fit_is_named(name: str, count: int, complaint: str) -> None:
+    kernel = emulator.load(FOREIGN, "scaling::by_constant")
+    arrays = np.zeros(8, np.float32), np.zeros(8, np.float32)
+    with pytest.raises(EmulatorError, match=re.escape(complaint)):
+        kernel.launch(ONE, (8, 1, 1), arrays, constants={name: np.zeros(count, np.float32)})
+
+
+def test_a_static_constant_is_set_too(source: Path) -> None:
+    kernel = kernel_of(source, "static __constant__ int c[2];\n__global__ void kernel(int* out) { out[0] = c[1]; }\n")
+    out = np.zeros(1, np.int32)
+    kernel.launch(ONE, ONE, (out,), constants={"c": np.array([3, 4], np.int32)})
+    assert out[0] == 4
+
+
+@pytest.mark.parametrize("as_bytes", [False, True], ids=["structured", "bytes"])
+def test_a_struct_is_passed_by_value_and_a_body_for_newer_architectures_runs(as_bytes: bool) -> None:
+    line = np.array((3, 0.5), np.dtype([("offset", "i4"), ("slope", "f8")], align=True))[()]
+    values, out = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    kernel = emulator.load(FOREIGN, "along")
+    kernel.launch(ONE, (8, 1, 1), (out, values, line.tobytes() if as_bytes else line), outputs=(0,))
+    np.testing.assert_array_equal(out, 3 + values / 2)
+
+
+@pytest.mark.parametrize(
+    ("capability", "specific"), [((7, 5), False), ((9, 0), False), ((9, 0), True), ((12, 0), False)]
+)
+def test_the_architecture_is_the_one_asked_for_and_a_specific_build_has_the_macros_of_its_features(
+    capability: tuple[int, int], specific: bool
+) -> None:
+    out = np.full(3, -1, np.int32)
+    loaded("arch", capability=capability, specific=specific).launch(ONE, ONE, (out,))
+    assert out.tolist() == [900 * specific] * 2 + [capability[0] * 100 + capability[1] * 10]
+
+
+def test_of_the_options_for_nvrtc_macros_count_and_the_rest_is_ignored(source: Path) -> None:
+    options = ("--use_fast_math", "-DA=3", "--define-macro=B=4", "--maxrregcount=32", "--std=c++20")
+    kernel = kernel_of(source, "__global__ void kernel(int* out) { out[0] = A * B; }\n", options=options)
+    out = np.zeros(1, np.int32)
+    kernel.launch(ONE, ONE, (out,))
+    assert out[0] == 12
+
+
+@every_compiler
+@pytest.mark.parametrize("name", GROUP_KERNELS)
+@pytest.mark.parametrize("schedule", [0, 1, 5])
+def test_groups_and_warp_primitives_give_what_they_must(name: str, schedule: int, compiler: Compiler) -> None:
+    ok = np.zeros(64, np.int32)
+    emulator.load(GROUPS, name, compiler=compiler).launch(ONE, (64, 1, 1), (ok,), schedule=schedule)
+    np.testing.assert_array_equal(ok, np.ones(64))
+
+
+@every_compiler
+def test_a_groups_copy_has_arrived_after_its_wait(compiler: Compiler) -> None:
+    ok, values = np.zeros(64, np.int32), np.arange(64, dtype=np.int32)
+    emulator.load(GROUPS, "copied", compiler=compiler).launch(ONE, (64, 1, 1), (ok, values))
+    np.testing.assert_array_equal(ok, np.ones(64))
+
+
+def halves(seed: int, count: int = 4096) -> np.ndarray[Any, np.dtype[np.float16]]:
+    """Every kind of number in 16 bits: subnormal and infinite ones and NaNs too."""
+    return np.random.default_rng(seed).integers(0, 1 << 16, count, np.uint16).view(np.float16)
+
+
+def same(found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
+    np.testing.assert_array_equal(found[~np.isnan(expected)], expected[~np.isnan(expected)])
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+
+
+@every_compiler
+def test_half_arithmetic_rounds_as_numpys_does(compiler: Compiler) -> None:
+    a, b, c = halves(1), halves(2), halves(3)
+    out = np.zeros((len(a), 7), np.float16)
+    emulator.load(HALVES, "arithmetic", compiler=compiler).launch((64, 1, 1), (64, 1, 1), (out, a, b, c))
+    with np.errstate(all="ignore"):
+        fused = np.longdouble(a) * np.longdouble(b) + np.longdouble(c)
+        expected = (a + b, a - b, a * b, a / b, fused.astype(np.float16), np.sqrt(abs(a)), np.where(a > b, a, -a))
+    for at, column in enumerate(expected):
+        same(out[:, at], column)
+
+
+def test_a_fused_multiply_add_rounds_once() -> None:
+    kernel = loaded("fused")
+    # a * b is a tie; c, too small for a double beside it, decides.
+    for a, b, c, expected in ((7, 37 / 256, -(2**-70), 129 / 128), (9, 29 / 256, 2**-70, 131 / 128)):
+        bits = (np.array([a, b, c], np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        out = np.zeros(1, np.uint16)
+        kernel.launch(ONE, ONE, (out, bits))
+        assert (out.astype(np.uint32) << 16).view(np.float32)[0] == expected
+
+
+@every_compiler
+def test_conversions_to_half_round_to_nearest_even(compiler: Compiler) -> None:
+    rng = np.random.default_rng(4)
+    with np.errstate(all="ignore"):
+        narrow = (rng.normal(size=4096) * 2.0 ** rng.integers(-28, 18, 4096)).astype(np.float32)
+        wide = np.float64(halves(5)) * (1 + 2.0**-11 * rng.integers(0, 3, 4096))  # ties, and numbers beside them
+        out = np.zeros((4096, 2), np.float16)
+        emulator.load(HALVES, "narrowed", compiler=compiler).launch((64, 1, 1), (64, 1, 1), (out, narrow, wide))
+        same(out[:, 0], narrow.astype(np.float16))
+        same(out[:, 1], wide.astype(np.float16))
+
+
+@every_compiler
+def test_every_half_becomes_the_float_it_is(compiler: Compiler) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    out = np.zeros(1 << 16, np.float32)
+    emulator.load(HALVES, "widened", compiler=compiler).launch((256, 1, 1), (256, 1, 1), (out, every))
+    same(out, every.astype(np.float32))
+
+
+@every_compiler
+def test_bfloat16_rounds_to_nearest_even(compiler: Compiler) -> None:
+    values = np.random.default_rng(6).integers(0, 1 << 32, 4096, np.uint32).view(np.float32)
+    values = np.where(np.isnan(values), np.float32(0), values)
+
+    def rounded(numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        bits = numbers.view(np.uint32).astype(np.uint64)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+    out, wide = np.zeros((4096, 2), np.uint16), np.zeros(4096, np.float32)
+    emulator.load(HALVES, "brain", compiler=compiler).launch((64, 1, 1), (64, 1, 1), (out, wide, values))
+    once = (rounded(values).astype(np.uint32) << 16).view(np.float32)
+    np.testing.assert_array_equal(wide, once)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(out[:, 1], rounded(once * np.float32(3)))
+
+
+@every_compiler
+def test_pairs_of_halves_are_shuffled_and_multiplied(compiler: Compiler) -> None:
+    pairs, out = np.arange(64, dtype=np.float16).reshape(32, 2), np.zeros((32, 2), np.float16)
+    emulator.load(HALVES, "pairs", compiler=compiler).launch(ONE, (32, 1, 1), (out, pairs, np.float16(0.5)))
+    expected = pairs.reshape(16, 2, 2)[:, ::-1].reshape(32, 2) + np.array([1, 2], np.float16)
+    np.testing.assert_array_equal(out, expected)
+
+
+@every_compiler
+def test_the_hosts_headers_are_there_and_leave_cudas_words_alone(compiler: Compiler) -> None:
+    out, values = np.zeros(4, np.float32), np.full(4, 4, np.float32)
+    loaded("host_headers", compiler=compiler).launch(ONE, (4, 1, 1), (out, values))
+    np.testing.assert_allclose(out, 4 + 2 + 2 + 2 + 1 + 3 + 3 + 16 + np.pi, rtol=1e-6)
+
+
+def test_an_output_that_nobody_writes_is_a_defect(source: Path) -> None:
+    text = "__global__ void kernel(int* out, int* other, int n) { if (threadIdx.x < n) out[threadIdx.x] = -1; }\n"
+    kernel = kernel_of(source, text)
+    arrays = np.full(4, -1, np.int32), np.zeros(4, np.int32)
+    kernel.launch(ONE, (4, 1, 1), (*arrays, np.int32(4)), outputs=(0,))  # writes what is there already
+    with pytest.raises(KernelDefect, match=r"^unwritten output: no thread wrote to argument 1") as caught:
+        kernel.launch(ONE, (4, 1, 1), (*arrays, np.int32(4)), outputs=(0, 1))
+    assert caught.value.kind is DefectKind.UNWRITTEN_OUTPUT
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ("int* wild = nullptr + out[0];\n wild[3] = 1;", r"kernel\.cu:2: .*an address that belongs to nothing \(0xc\)"),
+        ("memset(0, 0, out[0] + 4);", r"an address that belongs to nothing \(0\)"),
+    ],
+)
+def test_a_wild_address_is_a_defect(body: str, complaint: str, source: Path) -> None:
+    text = f"__global__ void kernel(int* out) {{ {body} }}\n".replace("nullptr +", "(int*)(size_t)")
+    for _ in range(2):  # the process goes on, and the next launch finds it whole
+        with pytest.raises(KernelDefect, match=complaint):
+            kernel_of(source, text).launch(ONE, (2, 1, 1), (np.zeros(1, np.int32),))
+
+
+LONG = {
+    "computes": "for (long long i = 0; i < 1ll << 40; ++i)\n        sum = sum * 5 + i;",
+    "writes": "for (long long i = 0; i < 1ll << 40; ++i)\n        out[0] += 1;",
+    "calls": "for (long long i = 0; i < 1ll << 40; ++i)\n        sum += (int)(100 * sinf(sum));",
+    "meets": "for (long long i = 0; i < 1ll << 40; ++i)\n        __syncthreads();",
+    "sleeps": "for (;;)\n        pause();",
+}
+
+
+@every_compiler
+@pytest.mark.parametrize("body", LONG.values(), ids=LONG)
+def test_a_launch_at_its_limit_is_not_decided_at_its_line(body: str, compiler: Compiler, source: Path) -> None:
+    lines = (
+        'extern "C" int pause();',
+        "__global__ void kernel(int* out) {",
+        "int sum = 0;",
+        body,
+        "out[0] = sum;",
+        "}\n",
+    )
+    for text in ("\n".join(lines), "\n".join(lines).replace(body, "")):
+        kernel = kernel_of(source, text, compiler=compiler)
+        with pytest.raises(LaunchNotEnded) if body in text else nullcontext() as caught:
+            kernel.launch(ONE, ONE, (np.zeros(1, np.int32),), limit_s=0.05)
+        if caught:
+            assert str(caught.value).startswith(("kernel.cu:4:", "kernel.cu:5:"))
+
+
+def test_a_defect_before_the_limit_is_a_defect(source: Path) -> None:
+    text = "__global__ void kernel(int* out) { out[0] = threadIdx.x; while (threadIdx.x == 63) out[1] += 1; }\n"
+    with pytest.raises(KernelDefect) as caught:
+        kernel_of(source, text).launch(ONE, (64, 1, 1), (np.zeros(2, np.int32),), limit_s=0.05)
+    assert [each.kind for each in caught.value.defects] == [DefectKind.GLOBAL_RACE]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('\n#include "gone.cuh"\n', r"^kernel\.cu:2: gone\.cuh.*; add its folder to the stage's `include`"),
+        ("#include <cuda/latch>\n", r"^kernel\.cu:1: .*; this part of libcu\+\+ is not emulated"),
+        ("__global__ void k() {}\n__device__ void f() {\n    k<<<1, 2>>>();\n}\n",
+         r"^kernel\.cu:3: .*; `k<<<\.\.\.>>>` is a launch: put it under `#ifndef PEAKGATE`"),
+    ],
+    ids=["missing file", "latch", "launch"],
+)  # fmt: skip
+def test_what_cannot_be_compiled_is_one_line_with_what_to_do(text: str, complaint: str, source: Path) -> None:
+    with pytest.raises(KernelBuildError, match=complaint) as caught:
+        kernel_of(source, text + "__global__ void kernel(int* out) { out[0] = 1; }\n")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_grid_wide_barrier_is_a_defect_in_a_launch_that_is_not_cooperative(source: Path) -> None:
+    text = (
+        "#include <cooperative_groups.h>\n__global__ void kernel() {\n    cooperative_groups::this_grid().sync();\n}\n"
+    )
+    with pytest.raises(
+        KernelDefect, match=r"^kernel\.cu:3: divergent barrier: the grid is waited for in a launch that"
+    ):
+        kernel_of(source, text).launch(ONE, ONE, ())
+
+
+def test_host_code_can_be_kept_from_both_builds(source: Path) -> None:
+    text = "#ifndef PEAKGATE\n#include <gone>\n#endif\n__global__ void kernel(int* out) { out[0] = 7; }\n"
+    out = np.zeros(1, np.int32)
+    kernel_of(source, text).launch(ONE, ONE, (out,))
+    assert out[0] == 7

@@ -1,0 +1,98 @@
+"""Device code means what nvcc takes it to mean: constructors, alignment, headers, arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from emulating import ONE, every_compiler, loaded
+
+import peakgate_emulator as emulator
+from peakgate_emulator import Compiler, DefectKind, EmulatedKernel, EmulatorError, KernelDefect, Pointing
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return tmp_path / "kernel.cu"
+
+
+def kernel_of(source: Path, text: str, **options: Any) -> EmulatedKernel:
+    source.write_text(text)
+    return emulator.load(source, "kernel", **options)
+
+
+@every_compiler
+def test_shared_objects_with_a_constructor_have_no_guard_that_counts_as_shared_memory(compiler: Compiler) -> None:
+    kernel = loaded("constructed", compiler=compiler)
+    out = np.zeros(64, np.float32)
+    kernel.launch(ONE, (64, 1, 1), (out,))
+    np.testing.assert_array_equal(out, 4 * np.arange(63, -1, -1))
+    with pytest.raises(KernelDefect) as caught:  # what the kernel itself leaves unwritten is found all the same
+        kernel.launch(ONE, (64, 1, 1), (out,))
+    assert {defect.kind for defect in caught.value.defects} == {DefectKind.UNINITIALISED_SHARED}
+
+
+@every_compiler
+def test_a_threads_own_array_is_aligned_for_the_accesses_to_it(compiler: Compiler) -> None:
+    out, halves = np.zeros(1, np.float32), np.array([1, 2, 3, 4], np.float16)
+    loaded("own_array", compiler=compiler).launch(ONE, ONE, (out, halves.view(np.float32), np.int32(2)))
+    assert out[0] == 4
+
+
+@every_compiler
+def test_headers_and_macros_are_those_that_nvrtc_has(compiler: Compiler) -> None:
+    out = np.zeros(1, np.float32)
+    loaded("headers", compiler=compiler).launch(ONE, (64, 1, 1), (out,))
+    assert out[0] == 64 + 3 + 0 + 2
+
+
+def test_a_const_atomic_is_read() -> None:
+    out = np.zeros(2, np.int32)
+    loaded("const_atomic").launch(ONE, (2, 1, 1), (np.zeros(1, np.int32), out))
+    assert list(out) == [1, 0]
+
+
+def test_pointers_to_volatile_and_null_pointers_are_arguments() -> None:
+    out = np.zeros(4, np.float32)
+    arguments = (out, np.arange(4, dtype=np.int32), None, np.uint64(0))
+    loaded("pointers").launch(ONE, (4, 1, 1), arguments, outputs=(0,))
+    np.testing.assert_array_equal(out, np.arange(4))
+
+
+def test_a_null_pointer_that_is_read_belongs_to_nothing() -> None:
+    arguments = (np.zeros(4, np.float32), None, None, None)
+    with pytest.raises(KernelDefect, match="an address that belongs to nothing"):
+        loaded("pointers").launch(ONE, (4, 1, 1), arguments)
+
+
+def test_a_launch_that_waits_for_the_one_before_it_runs(source: Path) -> None:
+    text = "__global__ void kernel(int* out) {\n    cudaGridDependencySynchronize();\n    out[threadIdx.x] = 1;\n}\n"
+    out = np.zeros(4, np.int32)
+    kernel_of(source, text).launch(ONE, (4, 1, 1), (out,))
+    assert out.all()
+
+
+def test_structs_with_pointers_and_arrays_of_pointers_are_arguments() -> None:
+    kernel = loaded("with_pointers")
+    doubled, summed, first = np.zeros(4, np.float32), np.zeros(4, np.float32), np.arange(4, dtype=np.float32)
+    layout = np.dtype([("out", "u8"), ("in", "u8"), ("count", "i4")], align=True)
+    rows = Pointing(np.array((0, 0, 4), layout)[()], {0: doubled, 8: first})
+    every = np.zeros(2, np.uint64)
+    arguments = (rows, Pointing(every, {0: first, 8: summed}), Pointing(np.zeros(1, layout), {8: first}))
+    kernel.launch(ONE, (8, 1, 1), arguments)
+    np.testing.assert_array_equal(doubled, 2 * first)
+    np.testing.assert_array_equal(summed, 2 * first)
+    assert not every.any()  # addresses of the launch do not stay
+    with pytest.raises(KernelDefect, match="out of bounds: read of 4 bytes at byte 8 of argument 0, which has 8"):
+        kernel.launch(ONE, (8, 1, 1), (Pointing(rows.value, {0: doubled, 8: first[:2].copy()}), *arguments[1:]))
+    with pytest.raises(EmulatorError, match=r"argument 0: a pointer at byte 20 given, expected one within 24 bytes"):
+        kernel.launch(ONE, ONE, (Pointing(rows.value, {20: doubled}), *arguments[1:]))
+
+
+@every_compiler
+def test_headers_of_the_host_and_other_kernels_of_a_file_are_not_in_the_way(compiler: Compiler) -> None:
+    out = np.zeros(32, np.complex64)
+    loaded("of_the_host", compiler=compiler).launch(ONE, (32, 1, 1), (out.view(np.float32), np.uint64(0)))
+    np.testing.assert_array_equal(out, (np.arange(32) + 2 + 1j) * 1j)

@@ -1,0 +1,148 @@
+"""A launch takes what fits the kernel and refuses the rest in one line."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import peakgate_emulator as emulator
+from peakgate_emulator import EmulatedKernel, EmulatorError
+
+ONE = (1, 1, 1)
+
+SCALE = """
+extern "C" __global__ void scale(float* out, const float* in, float factor, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = factor * in[i];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def scale(tmp_path_factory: pytest.TempPathFactory) -> EmulatedKernel:
+    source = tmp_path_factory.mktemp("launch") / "scale.cu"
+    source.write_text(SCALE)
+    return emulator.load(source, "scale")
+
+
+def arguments(**changed: Any) -> tuple[Any, ...]:
+    given_ones = {
+        "out": np.zeros(8, np.float32),
+        "source": np.arange(8, dtype=np.float32),
+        "factor": np.float32(2),
+        "n": np.int32(8),
+    }
+    return tuple({**given_ones, **changed}.values())
+
+
+@settings(max_examples=25, deadline=None)
+@given(count=st.integers(0, 300), threads=st.integers(1, 64), schedule=st.integers(0, 2**32 - 1))
+def test_every_element_is_computed_and_none_behind_them(
+    scale: EmulatedKernel, count: int, threads: int, schedule: int
+) -> None:
+    out = np.full(count + 1, -1, np.float32)
+    source = np.arange(count, dtype=np.float32)
+    blocks = max(1, -(-count // threads))
+    scale.launch((blocks, 1, 1), (threads, 1, 1), (out, source, np.float32(3), np.int32(count)), schedule=schedule)
+    np.testing.assert_array_equal(out, [*(3 * source), -1])
+
+
+def test_one_array_may_be_input_and_output(scale: EmulatedKernel) -> None:
+    values = np.arange(8, dtype=np.float32)
+    scale.launch(ONE, (8, 1, 1), arguments(out=values, source=values))
+    np.testing.assert_array_equal(values, 2 * np.arange(8))
+
+
+def test_an_input_may_be_read_only(scale: EmulatedKernel) -> None:
+    source = np.arange(8, dtype=np.float32)
+    source.flags.writeable = False
+    out = np.zeros(8, np.float32)
+    scale.launch(ONE, (8, 1, 1), arguments(out=out, source=source))
+    np.testing.assert_array_equal(out, 2 * source)
+
+
+def test_an_array_of_any_address_is_aligned_as_device_memory_is(tmp_path: Path) -> None:
+    source = tmp_path / "sum.cu"
+    source.write_text(
+        'extern "C" __global__ void sum(float* out, const float4* in) {\n'
+        "    out[threadIdx.x] = in[threadIdx.x].x + in[threadIdx.x].w;\n"
+        "}\n"
+    )
+    values = np.arange(9, dtype=np.float32)[1:]
+    out = np.zeros(2, np.float32)
+    emulator.load(source, "sum").launch(ONE, (2, 1, 1), (out, values))
+    np.testing.assert_array_equal(out, [1 + 4, 5 + 8])
+
+
+def test_launches_from_several_threads_do_not_meet(scale: EmulatedKernel) -> None:
+    def launch(factor: int) -> float:
+        out = np.zeros(8, np.float32)
+        scale.launch(ONE, (8, 1, 1), arguments(out=out, factor=np.float32(factor)))
+        return float(out[7])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(launch, range(20))) == [7.0 * factor for factor in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"n": np.int64(8)}, "argument 3: int64 given, expected an integer type of 4 bytes"),
+        ({"n": np.float32(8)}, "argument 3: float32 given, expected an integer type of 4 bytes"),
+        ({"factor": np.float64(2)}, "argument 2: float64 given, expected a floating-point type of 4 bytes"),
+        ({"n": 8}, "argument 3: int given for a value, expected a NumPy scalar"),
+        ({"n": np.zeros(8, np.int32)}, "argument 3: ndarray given for a value, expected a NumPy scalar"),
+        ({"out": np.float32(1)}, "argument 0: float32 given for a pointer, expected a NumPy array"),
+        ({"out": np.zeros(8)}, "argument 0: float64 given, expected a floating-point type of 4 bytes"),
+        ({"source": np.zeros(8, np.int32)}, "argument 1: int32 given, expected a floating-point type of 4 bytes"),
+        ({"source": np.zeros(16, np.float32)[::2]}, "argument 1: array of strides (8,) given, expected a C-contiguous"),
+        ({"extra": np.int32(1)}, "5 arguments given, expected 4"),
+    ],
+)
+def test_an_argument_that_does_not_fit_is_named(scale: EmulatedKernel, changed: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(EmulatorError, match=re.escape(f"scale: {complaint}")) as caught:
+        scale.launch(ONE, (8, 1, 1), arguments(**changed))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_read_only_array_is_no_output(scale: EmulatedKernel) -> None:
+    out = np.zeros(8, np.float32)
+    out.flags.writeable = False
+    with pytest.raises(EmulatorError, match="argument 0: read-only array given for a pointer to non-const"):
+        scale.launch(ONE, (8, 1, 1), arguments(out=out))
+
+
+def test_arrays_that_overlap_in_part_are_refused(scale: EmulatedKernel) -> None:
+    values = np.zeros(12, np.float32)
+    with pytest.raises(EmulatorError, match="argument 1: array overlaps argument 0"):
+        scale.launch(ONE, (8, 1, 1), arguments(out=values[:8], source=values[4:]))
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "complaint"),
+    [
+        ((0, 1, 1), ONE, r"grid \(0, 1, 1\) given"),
+        ((1, 65536, 1), ONE, r"grid \(1, 65536, 1\) given, expected three sizes of 1 to \(2147483647, 65535, 65535\)"),
+        ((1, 1), ONE, r"grid \(1, 1\) given"),
+        (ONE, (1, 1, 65), r"block \(1, 1, 65\) given, expected three sizes of 1 to \(1024, 1024, 64\)"),
+        (ONE, (1024, 2, 1), r"block \(1024, 2, 1\) has 2048 threads, at most 1024 are possible"),
+    ],
+)
+def test_a_shape_that_no_gpu_takes_is_refused(scale: EmulatedKernel, grid: Any, block: Any, complaint: str) -> None:
+    with pytest.raises(EmulatorError, match=complaint):
+        scale.launch(grid, block, arguments())
+
+
+@pytest.mark.parametrize("shared_bytes", [-1, 227 * 1024 + 1])
+def test_more_dynamic_shared_memory_than_any_gpu_has_is_refused(scale: EmulatedKernel, shared_bytes: int) -> None:
+    with pytest.raises(
+        EmulatorError, match=f"{shared_bytes} bytes of dynamic shared memory given, expected 0 to 232448"
+    ):
+        scale.launch(ONE, (8, 1, 1), arguments(), shared_bytes=shared_bytes)

@@ -1,0 +1,94 @@
+"""The warp's matrix instructions: fragments lie as the PTX ISA lists them, and what is not synchronised is found."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from emulating import finds, loaded
+from matrix_forms import WarpForm, drawn, warp_source
+
+import peakgate_emulator as emulator
+from peakgate_emulator import DefectKind
+
+FORMS = [
+    *(WarpForm(16, 16, "f32", kind, kind) for kind in ("f16", "bf16")),
+    *(WarpForm(16, 8, "f32", kind, kind) for kind in ("f16", "bf16", "tf32")),
+    WarpForm(16, 4, "f32", "tf32", "tf32"),
+    WarpForm(16, 16, "f16", "f16", "f16"),
+    WarpForm(16, 8, "f16", "f16", "f16"),
+    *(WarpForm(16, 32, "f32", a, b) for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")),
+    *(WarpForm(16, 32, "s32", a, b) for a in ("s8", "u8") for b in ("s8", "u8")),
+    WarpForm(16, 16, "s32", "s8", "s8"),
+    WarpForm(8, 16, "s32", "u8", "s8"),
+    WarpForm(16, 64, "s32", "s4", "u4"),
+    WarpForm(16, 32, "s32", "u4", "s4"),
+    WarpForm(8, 32, "s32", "s4", "s4"),
+    WarpForm(8, 4, "f64", "f64", "f64"),
+    *(WarpForm(16, depth, "f64", "f64", "f64") for depth in (4, 8, 16)),
+]
+
+
+@pytest.fixture(scope="module")
+def products(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    source = tmp_path_factory.mktemp("matrix") / "products.cu"
+    source.write_text(warp_source(FORMS), encoding="utf-8")
+    return emulator.load(source, "products", ())
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.opcode)
+def test_a_product_is_that_of_the_matrices_its_fragments_hold(products: Any, form: WarpForm) -> None:
+    generator = np.random.default_rng(1)
+    a, b = drawn(generator, (form.rows, form.depth), form.a), drawn(generator, (form.columns, form.depth), form.b)
+    c = drawn(generator, (form.rows, form.columns), form.sums)
+    got, *given = form.arguments(a, b, c)
+    products.launch((1, 1, 1), (32, 1, 1), (got, *given, np.int32(FORMS.index(form))))
+    exact = a.astype(np.float64) @ b.astype(np.float64).T + c.astype(np.float64)
+    if form.sums == "f64":  # a chain of fused multiply-adds, as the H200's
+        exact = c.copy()
+        for (row, col), _ in np.ndenumerate(c):
+            for left, right in zip(a[row].tolist(), b[col].tolist(), strict=True):
+                exact[row, col] = float(Fraction(left) * Fraction(right) + Fraction(float(exact[row, col])))
+    np.testing.assert_array_equal(form.product(got), exact.astype(got.dtype))
+
+
+SOUND = {"LANES": "32", "WAIT": "__syncthreads()", "ROW": "", "SHIFT": "0", "STAY": "32"}
+BROKEN = {
+    "no barrier": ({"WAIT": "", "ROW": "^ 1"}, DefectKind.SHARED_RACE),
+    "misaligned row": ({"SHIFT": "4"}, DefectKind.MISALIGNED),
+    "row that nobody wrote": ({"LANES": "64", "ROW": "+ 32"}, DefectKind.UNINITIALISED_SHARED),
+    "lanes that stay away": ({"STAY": "16"}, DefectKind.WARP_MASK),
+}
+
+
+def moved(changes: dict[str, str]) -> tuple[np.ndarray, ...]:
+    given = np.arange(256, dtype=np.uint16)
+    out, by_lane = np.zeros_like(given), np.zeros_like(given)
+    loaded("moves", SOUND | changes).launch((1, 1, 1), (32, 1, 1), (out, given, by_lane))
+    return given.reshape(4, 8, 8), out.reshape(4, 8, 8), by_lane.reshape(4, 32, 2)
+
+
+def test_matrices_are_loaded_transposed_stored_and_transposed_again() -> None:
+    given, out, by_lane = moved({})
+    np.testing.assert_array_equal(out, given.transpose(0, 2, 1))
+    # movmatrix turns the transposed matrix back: a lane has two neighbours of row lane / 4.
+    np.testing.assert_array_equal(by_lane.reshape(4, 8, 8), given)
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_matrix_of_rows_that_are_not_there_yet_is_found(what: str) -> None:
+    changes, kind = BROKEN[what]
+    with finds(kind):
+        moved(changes)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(16, 16), (32, 8), (8, 32)])
+def test_wmma_multiplies_a_tile(rows: int, columns: int) -> None:
+    generator = np.random.default_rng(1)
+    a, b = drawn(generator, (rows, 16), "bf16"), drawn(generator, (columns, 16), "bf16")
+    c = np.zeros((rows, columns), np.float32)
+    loaded("tile", {"M": str(rows), "N": str(columns)}).launch((1, 1, 1), (32, 1, 1), (c, a, b))
+    exact = a.astype(np.float64) @ b.astype(np.float64).T + 1
+    np.testing.assert_array_equal(c, 2 * exact.astype(np.float32))

@@ -1,0 +1,192 @@
+"""Order between threads: barriers, and polling that ends or is named."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulating import loaded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import peakgate_emulator as emulator
+from peakgate_emulator import DefectKind, EmulatedKernel, KernelBuildError, KernelDefect
+
+THREADS, WORDS = 36, 3
+WRITE, BARRIER, NOTHING = WORDS, 2 * WORDS, 2 * WORDS + 1
+"""Steps of a program: first a read of each word, then a write of each, a barrier of all threads, nothing."""
+RACES = {DefectKind.SHARED_RACE, DefectKind.GLOBAL_RACE, DefectKind.SAME_VALUE_RACE}
+
+
+@pytest.fixture(scope="module")
+def interpreters() -> tuple[EmulatedKernel, EmulatedKernel]:
+    in_global, in_shared = (loaded("interpreter", {"IN_SHARED": place}) for place in "01")
+    return in_global, in_shared
+
+
+def races(kernel: EmulatedKernel, program: np.ndarray, schedule: int) -> bool:
+    try:
+        kernel.launch(
+            (1, 1, 1),
+            (THREADS, 1, 1),
+            (np.zeros(WORDS, np.int32), program, np.int32(program.shape[1])),
+            schedule=schedule,
+        )
+    except KernelDefect as defect:
+        return {found.kind for found in defect.defects} <= RACES
+    return False
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, THREADS - 1), st.integers(0, 2 * WORDS - 1)), max_size=3),
+        min_size=1,
+        max_size=4,
+    ),
+    st.integers(0, 3),
+)
+@settings(max_examples=60, deadline=None)
+def test_with_barriers_alone_what_two_threads_do_between_two_of_them_races_and_nothing_else(
+    interpreters: tuple[EmulatedKernel, EmulatedKernel], phases: list[list[tuple[int, int]]], schedule: int
+) -> None:
+    expected = False
+    columns = []
+    for phase in phases:
+        for thread, step in phase:
+            columns.append(np.full(THREADS, NOTHING, np.int32))
+            columns[-1][thread] = step
+        columns.append(np.full(THREADS, BARRIER, np.int32))
+        expected |= any(
+            first != second and max(a, b) >= WRITE and a % WORDS == b % WORDS
+            for (first, a), (second, b) in combinations(phase, 2)
+        )
+    program = np.ascontiguousarray(np.stack(columns, axis=1))
+    for kernel in interpreters:
+        assert races(kernel, program, schedule) == expected
+
+
+def launched(tmp_path: Path, body: str, blocks: int, schedule: int = 0, threads: int = 64) -> np.ndarray:
+    source = tmp_path / "polls.cu"
+    source.write_text(f'extern "C" __global__ void polls(int* out) {{ const int b = blockIdx.x; {body} }}')
+    out = np.zeros(4096, np.int32)
+    emulator.load(source, "polls").launch((blocks, 1, 1), (threads, 1, 1), (out,), schedule=schedule)
+    return out
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2, 3])
+def test_a_block_waits_for_the_one_after_it_and_all_that_follow(tmp_path: Path, schedule: int) -> None:
+    body = (
+        "if (threadIdx.x == 0) { if (b + 1 < gridDim.x) { while (atomicAdd(out + b + 1, 0) == 0) {} } __threadfence(); "
+        "out[1000 + b] = b + 1 < gridDim.x ? out[1001 + b] + 1 : 1; __threadfence(); atomicExch(out + b, 1); }"
+    )
+    out = launched(tmp_path, body, 40, schedule)
+    assert out[1000:1040].tolist() == list(range(40, 0, -1))
+
+
+def test_shared_memory_is_each_blocks_own_while_it_waits(tmp_path: Path) -> None:
+    body = (
+        "__shared__ int s[64]; s[threadIdx.x] = 100 * b + threadIdx.x; __syncthreads(); "
+        "if (threadIdx.x == 0) { atomicAdd(out, 1); while (atomicAdd(out, 0) < gridDim.x) {} } __syncthreads(); "
+        "out[64 + 64 * b + threadIdx.x] = s[63 - threadIdx.x];"
+    )
+    out = launched(tmp_path, body, 9)
+    for b, part in enumerate(np.split(out[64 : 64 + 9 * 64], 9)):
+        assert part.tolist() == [100 * b + 63 - t for t in range(64)]
+
+
+def test_polling_of_all_that_live_is_a_deadlock_and_says_how_many_wait(tmp_path: Path) -> None:
+    with pytest.raises(KernelDefect) as caught:
+        launched(tmp_path, "if (threadIdx.x < 2) { while (!*(volatile int*)out) {} } __syncthreads();", 3)
+    assert caught.value.kind is DefectKind.ENDLESS_LOOP
+    assert "6 threads poll" in str(caught.value)
+    assert "186 wait" in str(caught.value)
+
+
+LOCK = (
+    "bool done = false; while (!done) { if (atomicCAS(out, 0, 1) == 0) { __threadfence(); out[1] += 1; %s "
+    "atomicExch(out, 0); done = true; } }"
+)
+"""Every thread adds one under a lock, one after another."""
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_thousands_of_threads_take_a_lock_in_turn(tmp_path: Path, schedule: int) -> None:
+    assert launched(tmp_path, LOCK % "__threadfence();", 16, schedule, threads=256)[:2].tolist() == [0, 4096]
+
+
+@pytest.mark.parametrize("schedule", [0, 2])
+def test_a_lock_without_a_fence_orders_nothing(tmp_path: Path, schedule: int) -> None:
+    with pytest.raises(KernelDefect) as caught:
+        launched(tmp_path, LOCK % "", 16, schedule)
+    assert caught.value.kind in RACES
+
+
+@pytest.mark.parametrize("release", ["__threadfence_block();", "__threadfence();"])
+def test_a_lock_that_is_released_to_its_block_orders_no_other(tmp_path: Path, release: str) -> None:
+    def takes(blocks: int) -> None:
+        launched(tmp_path, LOCK % release, blocks)
+
+    takes(1)
+    if release == "__threadfence();":
+        takes(2)
+        return
+    with pytest.raises(KernelDefect) as caught:
+        takes(2)
+    assert caught.value.kind in RACES
+
+
+@pytest.mark.parametrize("schedule", [0, 2])
+def test_what_an_earlier_holder_of_a_lock_wrote_is_known_to_its_block(tmp_path: Path, schedule: int) -> None:
+    """The word's releases are those of threads of two blocks in turn; who takes it last asks for its own block's."""
+    body = (
+        "const int turn = 2 * threadIdx.x + b; while (atomicAdd(out, 0) != turn) {} "
+        "if (threadIdx.x < 2) __threadfence(); else __threadfence_block(); "
+        "if (b == 0) out[2] += 1; else out[3] += 1; __threadfence(); atomicExch(out, turn + 1);"
+    )
+    assert launched(tmp_path, body, 2, schedule, threads=4)[2:4].tolist() == [4, 4]
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_a_thread_that_counts_while_it_waits_lets_others_end_it(tmp_path: Path, schedule: int) -> None:
+    body = "if (b == 0) { while (atomicAdd(out, 0) == 0) atomicAdd(out + 1, 1); } else atomicExch(out, 1);"
+    out = launched(tmp_path, body, 2, schedule, threads=1)
+    assert out[0] == 1
+
+
+def test_a_thread_that_looks_at_two_words_in_turn_sees_either(tmp_path: Path) -> None:
+    body = (
+        "if (b == 0) { for (int k = 0; atomicAdd(out + 1, 0) == 0; ++k) { for (int i = 0; i < 9; ++i) "
+        "if (atomicAdd(out + 2, 0)) { out[3 + threadIdx.x] = 1; return; } } } "
+        "else if (threadIdx.x == 0) { for (int i = 0; i < 20000; ++i) atomicAdd(out + 1000, 1); "
+        "atomicExch(out + 1, 1); }"
+    )
+    assert launched(tmp_path, body, 2)[3:67].sum() == 0
+
+
+def test_a_loop_that_gives_up_by_itself_is_no_deadlock(tmp_path: Path) -> None:
+    body = "int k = 0; while (k < 150 && atomicAdd(out, 0) == 0) ++k; out[1 + threadIdx.x] = k;"
+    assert launched(tmp_path, body, 1)[1:65].tolist() == [150] * 64
+
+
+def test_more_threads_than_can_be_alive_at_once_are_no_defect_of_the_kernel(tmp_path: Path) -> None:
+    body = "if (b + 1 < gridDim.x) { while (!*(volatile int*)(out)) {} } else atomicExch(out, 1);"
+    with pytest.raises(KernelBuildError, match="polling for later blocks"):
+        launched(tmp_path, body, 40, threads=1024)
+
+
+def test_warps_know_nothing_of_each_other_from_launches_before():
+    def launched(entry, blocks):
+        kernel = loaded("after_another", entry=entry)
+        out = np.zeros(64 * blocks, np.int32)
+        try:
+            kernel.launch((blocks, 1, 1), (64, 1, 1), (out,), cooperative=entry != "apart")
+        except KernelDefect as defect:
+            return [(each.kind, each.count) for each in defect.defects]
+        return []
+
+    fresh = launched("race", 2)
+    assert DefectKind.SHARED_RACE in {kind for kind, _ in fresh}
+    assert launched("meet", 2) == launched("apart", 1) == []
+    assert launched("race", 2) == fresh

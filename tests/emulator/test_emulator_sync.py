@@ -1,0 +1,94 @@
+"""Threads that meet at objects, at named barriers and through atomics; inline PTX; the kernel's heap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulating import finds
+
+import peakgate_emulator as emulator
+from peakgate_emulator import DefectKind, KernelBuildError, KernelDefect
+from peakgate_emulator.ptx import translated
+
+SOURCE = Path(__file__).parents[1] / "data" / "defects" / "sync.cu"
+VALUES = np.arange(64, dtype=np.float32)
+PLACES = np.arange(64)
+COUNTED = np.where(5 - 3 * PLACES < 0, 7, 5 - 3 * PLACES)
+OTHERS = VALUES[PLACES ^ 1]
+KERNELS = {
+    "object_barrier": 3 * VALUES[::-1] + 3,
+    "flag": np.full(64, 3),
+    "pipeline": 4 * VALUES[::-1],
+    "named": np.concatenate((VALUES[:32], VALUES[31::-1])),
+    "heap": VALUES,
+    "ptx": (OTHERS + 2) * OTHERS + 2 + COUNTED + PLACES % 32 + 3,
+}
+BROKEN = {
+    "object_barrier": DefectKind.SHARED_RACE,
+    "flag": DefectKind.SHARED_RACE,
+    "pipeline": DefectKind.UNINITIALISED_SHARED,
+    "named": DefectKind.DIVERGENT_BARRIER,
+    "heap": DefectKind.UNINITIALISED_GLOBAL,
+    "ptx": DefectKind.UNINITIALISED_SHARED,
+}
+
+
+def outcome(name: str, schedule: int = 0, *, broken: bool = False) -> np.ndarray:
+    kernel = emulator.load(SOURCE, name, (("BROKEN", "1"),) if broken else ())
+    out = np.zeros(64, np.float32)
+    kernel.launch((1, 1, 1), (64, 1, 1), (out, VALUES), shared_bytes=256, schedule=schedule)
+    return out
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prebuilt() -> None:
+    broken = (("BROKEN", "1"),)
+    emulator.prebuild([(SOURCE, name, defines) for name in KERNELS for defines in ((), broken)])
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_sound_kernel_computes_what_it_must_in_any_order(name: str) -> None:
+    for schedule in (0, 1, 5):
+        np.testing.assert_array_equal(outcome(name, schedule), KERNELS[name])
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_missing_step_is_found(name: str) -> None:
+    with finds(BROKEN[name]):
+        outcome(name, broken=True)
+
+
+def test_a_barrier_object_that_never_fills_says_who_is_missing() -> None:
+    with pytest.raises(KernelDefect, match="waits for 65 arrivals, of which 1 are missing"):
+        outcome("object_missed")
+
+
+def test_an_instruction_that_is_in_no_table_is_named_with_its_line() -> None:
+    with pytest.raises(
+        KernelBuildError, match=r"^sync\.cu:\d+: PTX instruction tcgen05\.wait::ld\.sync\.aligned is not emul"
+    ):
+        outcome("tensor")
+
+
+def test_a_kernel_that_reads_a_texture_is_named_and_those_beside_it_run(tmp_path: Path) -> None:
+    source = tmp_path / "kernel.cu"
+    source.write_text(
+        "__global__ void reads(float* out, cudaTextureObject_t t) {\n    out[0] = texCubemap<float>(t, 0, 0, 1);\n}\n"
+        "__global__ void beside(float* out) { out[0] = 1; }\n"
+    )
+    out = np.zeros(1, np.float32)
+    emulator.load(source, "beside").launch((1, 1, 1), (1, 1, 1), (out,))
+    assert out[0] == 1
+    with pytest.raises(
+        KernelBuildError, match=r"^kernel\.cu:[12]: texture memory \(texCubemap\) is not emulated: give it a twin"
+    ):
+        emulator.load(source, "reads").launch((1, 1, 1), (1, 1, 1), (out, np.uint64(0)))
+
+
+def test_translation_keeps_lines_and_leaves_comments_alone() -> None:
+    text = '// asm("x;")\nint a;\nasm volatile("mov.u32 %0,\\n"\n  " 3;"\n  : "=r"(a));\nint b;\n'
+    assert translated(text).splitlines()[0] == '// asm("x;")'
+    assert translated(text).splitlines()[5] == "int b;"
+    assert translated("int asmbler(int);") == "int asmbler(int);"

@@ -1,0 +1,56 @@
+"""A whole experiment on two fake sides, and what it left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ab_fake import HARNESS, FakeSide
+from synthetic_runs import LADDER
+
+from peakgate.cli import main
+from peakgate.compare.ab import command, process
+from peakgate.render import pictures
+
+PAD = "transpose.smem_pad-8192-32x8"
+CHANGED = dict.fromkeys(LADDER, "same") | {PAD: "changed"}
+"""The machine code by case of a side that changed one kernel."""
+
+
+def start_quickly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import nothing before a fork, draw nothing, and stand where there are no saved runs to find."""
+    monkeypatch.setattr(process, "PRELOAD", ())
+    monkeypatch.setattr(pictures, "pictures", lambda *_, **__: [])
+    monkeypatch.setattr(process, "HARNESS", HARNESS)
+    monkeypatch.setattr(command, "device_uuid", lambda _device: f"GPU-{folder.name}")
+    (folder / "cwd").mkdir()
+    monkeypatch.chdir(folder / "cwd")
+
+
+def ab(tmp_path: Path, base: FakeSide, head: FakeSide, *options: str) -> int:
+    """Run ``ab`` on two folders with few pairs."""
+    log = tmp_path / "runs.log"
+    folders = [side.write(tmp_path / name, name, log) for name, side in (("base", base), ("head", head))]
+    return main(
+        [
+            *("ab", "--base-dir", str(folders[0]), "--head-dir", str(folders[1]), "--out", str(tmp_path / "out")),
+            *("--pairs", "4", "--confirm-pairs", "4", *options),
+        ]
+    )
+
+
+def ran(tmp_path: Path) -> list[list[str]]:
+    """Side, kind and cases of each process, as they ran."""
+    return [line.split() for line in (tmp_path / "runs.log").read_text().splitlines()]
+
+
+def reported(tmp_path: Path) -> dict[str, Any]:
+    verdict = json.loads((tmp_path / "out" / "ab.json").read_text())
+    assert isinstance(verdict, dict)
+    return verdict
+
+
+def row(tmp_path: Path, case: str) -> dict[str, Any]:
+    return next(row for row in reported(tmp_path)["rows"] if row["case"] == case)

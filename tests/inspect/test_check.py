@@ -1,0 +1,162 @@
+"""The command as a user starts it: what it prints, what it exits with, what it leaves."""
+
+import json
+import re
+
+import pytest
+from expecting import refuses
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.inspect import command, workers
+from peakgate.judge import waivers
+
+KERNEL = """
+extern "C" __global__ void mine(float* out, const float* in, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = %s;
+}
+"""
+FAMILY = """
+from pathlib import Path
+from peakgate.case import Buffer, Case, Family, Launch, Role, Scalar, Stage, Work
+STAGE = Stage("mine", "a copy", Path(__file__).with_name("mine.cu"))
+def cases(scale):
+    arguments = (Buffer(Role.OUT, (100,)), Buffer(Role.IN, (100,)), Scalar(100, "int32"))
+    yield Case("own", STAGE, Launch((2, 1, 1), (64, 1, 1)), arguments, Work(800), lambda xp, inputs: inputs)
+FAMILY = Family("own", "a kernel of one's own", (STAGE,), cases, lambda case: ())
+"""
+
+
+@pytest.fixture
+def check(tmp_path, capsys):
+    """Run the command on a kernel; its exit code, what it printed, the verdict it left."""
+
+    def run(*arguments, verb="check"):
+        code = command.main(verb, [*arguments, f"--out={tmp_path}", "--jobs=1"])
+        return code, capsys.readouterr().out, json.loads((tmp_path / f"{verb}.json").read_text())
+
+    return run
+
+
+@pytest.fixture
+def mine(tmp_path):
+    def write(expression, family=FAMILY):
+        (tmp_path / "mine.cu").write_text(KERNEL % expression)
+        (tmp_path / "family.py").write_text(family)
+        return str(tmp_path / "family.py")
+
+    return write
+
+
+def test_a_kernel_of_ones_own_that_is_right_exits_0(check, mine):
+    code, _, verdict = check(mine("in[i]"))
+    assert code == verdict["exit_code"] == 0
+    kernel = verdict["kernels"][0]
+    assert (kernel["problems"], kernel["launches"], kernel["defects"]) == (5, 6, [])
+    assert verdict["schedules"] == [0, 2]
+
+
+def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, mine, golden):
+    code, said, verdict = check(mine("in[i + 1]"))
+    assert code == 1
+    golden("check-run.txt", re.sub(r"\(\d+ s\)|(?<= )/\S+/", "", said))
+    (defect,) = verdict["kernels"][0]["defects"]
+    assert (defect["kind"], defect["where"], defect["launches"]) == ("out of bounds", "mine.cu:4", 1)
+
+
+def test_a_kernel_that_the_emulator_cannot_compile_exits_3_and_names_the_line(check, mine):
+    code, _, verdict = check(mine("no_such_thing"))
+    assert code == 3
+    assert verdict["kernels"][0]["not_checked"].startswith("mine.cu:4: ")
+
+
+def test_arguments_that_do_not_fit_the_kernel_leave_it_undecided(check, mine):
+    code, _, verdict = check(mine("in[i]", FAMILY.replace("int32", "float64")))
+    assert code == 3
+    assert "float64" in verdict["kernels"][0]["not_checked"]
+    assert verdict["kernels"][0]["not_checked"].endswith(f"[{Code.ARGUMENTS}]")
+
+
+def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mine, monkeypatch):
+    def none():
+        raise PeakgateError("no compiler", Code.INSTALLATION)
+
+    monkeypatch.setattr(command, "find_compiler", none)
+    code, said, verdict = check(mine("in[i]"))
+    assert code == verdict["exit_code"] == 3
+    assert verdict["reason"] == f"no compiler [{Code.INSTALLATION}]"
+    assert verdict["reason"] in said
+
+
+def test_a_kernel_that_has_not_ended_at_its_limit_exits_3_and_names_the_line(check, mine, tmp_path, monkeypatch):
+    (tmp_path / "peakgate.toml").write_text("emulation_timeout_s = 0.05")
+    monkeypatch.chdir(tmp_path)
+    endless = mine("0; for (long long k = 0; k < 1ll << 40; ++k) out[i] += in[i]")
+    code, _, verdict = check(endless)
+    assert code == verdict["exit_code"] == 3
+    (kernel,) = verdict["kernels"]
+    assert (kernel["defects"], kernel["launches"]) == ([], 0)
+    assert "mine.cu:4: " in kernel["not_checked"]
+    assert kernel["not_checked"].endswith(f"[{Code.UNENDED}]")
+
+
+def test_a_reference_without_an_end_exits_3_and_is_no_death(check, mine, monkeypatch):
+    monkeypatch.setattr(command, "_TASK_S", 0.3)
+    monkeypatch.setattr(command, "processor_limit_s", lambda launch, timeout_s: 0.0)
+    endless = FAMILY.replace("lambda xp, inputs: inputs", "lambda xp, inputs: any(iter(int, 1))")
+    code, _, verdict = check(mine("in[i]", endless))
+    assert code == verdict["exit_code"] == 3
+    assert "of processor time" in verdict["kernels"][0]["not_checked"]
+
+
+@pytest.mark.parametrize(("ended", "expected"), [(False, 0), (True, 3)])
+def test_a_mutant_whose_process_was_ended_is_not_decided(check, monkeypatch, ended, expected):
+    def ends(tasks, jobs):
+        for number, _ in enumerate(tasks):
+            yield number, workers.Died("a problem", "its process ended", ended=ended)
+
+    monkeypatch.setattr(command.workers, "run", ends)
+    monkeypatch.setattr(command.waivers, "read", lambda path: waivers.Waivers())
+    code, _, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
+    assert code == verdict["exit_code"] == expected
+    assert len(verdict["not_decided"]) == (3 if ended else 0)
+
+
+def test_a_stage_of_the_catalogue_is_checked_by_its_name(check):
+    code, said, verdict = check("-k", "transpose.COPY_row and not 8192")
+    assert code == 0
+    assert [kernel["kernel"] for kernel in verdict["kernels"]] == ["transpose.copy_row"]
+    assert "1 kernel, " in said
+
+
+def test_the_mutants_of_a_stage_are_run_and_its_known_survivor_is_no_complaint(check):
+    code, _, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
+    assert code == verdict["exit_code"] == 0
+    assert [mutant["caught_by"] is None for mutant in verdict["mutants"]] == [False, True, False]
+
+
+def test_mutants_listed_as_survivors_are_skipped_where_asked_and_counted(check):
+    code, said, verdict = check("-k", "access.shared_tile_row_row", "--skip-listed", verb="mutants")
+    assert code == verdict["exit_code"] == 0
+    assert "skipped: 1 mutant" in said
+    assert [mutant["caught_by"] is None for mutant in verdict["mutants"]] == [False, False]
+
+
+def test_a_survivor_without_a_reason_exits_1_with_an_entry_to_copy(check, monkeypatch, golden):
+    monkeypatch.setattr(command.waivers, "read", lambda path: waivers.Waivers())
+    code, said, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
+    assert code == 1
+    golden("mutants.txt", re.sub(r"\(\d+ s\)|(?<= )/\S+/", "", said))
+    assert len(verdict["complaints"]) == 1
+
+
+@pytest.mark.parametrize("arguments", [["--schedules", "0"], ["--jobs", "0"], ["--search", "-1"]])
+def test_arguments_that_make_no_sense_exit_2(arguments):
+    with refuses(Code.OPTION):
+        command.main("check", arguments)
+
+
+def test_kernels_without_a_barrier_or_a_guard_are_bad_input_of_mutants(project):
+    project("own", FAMILY, mine="__global__ void mine(float* out, const float* in, int n) { out[0] = in[0]; }")
+    with refuses(Code.SOURCE):
+        command.main("mutants", ["--jobs", "1"])

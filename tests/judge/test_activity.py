@@ -1,0 +1,84 @@
+"""A second clock's records against the events of the same launches."""
+
+import pytest
+
+from peakgate.judge.activity import Activity, second_clock
+
+FLUSH_US, WORK_US, GAP_US = 55, 100, 1
+TIMES_US = [WORK_US + 3.0] * 3
+
+
+def batch(launches=3):
+    """Stamp, flush, work, stamp of each launch, a copy between them, and the last stamp."""
+    found, now_ns = [], 1000
+
+    def add(name, duration_us, stream=7):
+        nonlocal now_ns
+        found.append(Activity(name, now_ns, now_ns + int(duration_us * 1e3), stream))
+        now_ns += int((duration_us + GAP_US) * 1e3)
+
+    for _ in range(launches):
+        add("", 20)  # what puts back changed arrays
+        add("stamp", 0.7)
+        add("", FLUSH_US)
+        add("work", WORK_US)
+        add("stamp", 0.7)
+    add("stamp", 0.7)
+    return found
+
+
+def test_clocks_that_agree_give_the_time_of_the_work():
+    found = second_clock(TIMES_US, batch())
+    assert found.doubt is None
+    assert found.median_us == pytest.approx(WORK_US)
+
+
+@pytest.mark.parametrize("times_us", [[40.0] * 3, [150.0] * 3])
+def test_clocks_that_differ_leave_a_doubt_with_both_figures(times_us):
+    found = second_clock(times_us, batch())
+    assert f"{times_us[0]:.2f}" in found.doubt
+    assert "100.00" in found.doubt
+
+
+def test_a_sample_without_work_is_a_doubt():
+    assert second_clock(TIMES_US, [each for each in batch() if each.name != "work"]).doubt is not None
+
+
+def test_records_that_are_not_whole_are_a_doubt():
+    assert second_clock(TIMES_US, batch()[:-1]).doubt is not None
+    assert second_clock(TIMES_US, []).doubt is not None
+
+
+def test_events_may_take_ten_microseconds_and_two_percent_longer_and_one_less():
+    least_us, most_us = WORK_US - 1.0, WORK_US + 10.0 + 0.02 * WORK_US
+    doubts = {time_us: second_clock([time_us] * 3, batch()).doubt for time_us in (least_us, most_us)}
+    assert set(doubts.values()) == {None}
+    assert second_clock([least_us - 0.1] * 3, batch()).doubt is not None
+    assert second_clock([most_us + 0.1] * 3, batch()).doubt is not None
+
+
+def at(*spans):
+    """Activities of (name, first and last nanosecond, stream)."""
+    return [Activity(*span) for span in spans]
+
+
+STAMPS = (("stamp", 0, 10, 7), ("stamp", 1000, 1010, 7), ("stamp", 2000, 2010, 7))
+
+
+@pytest.mark.parametrize(
+    ("others", "median_us"),
+    [
+        ([("", 10, 100, 7), ("", 200, 1000, 7)], 0.8),  # the first on the stamps' stream is the flush
+        ([("", 10, 100, 13), ("", 200, 700, 7)], 0.09),  # work on another stream is none
+        ([("", 10, 100, 7), ("", 200, 900, 13), ("", 300, 500, 7)], 0.7),  # the last to end, not to begin
+        ([("", 10, 100, 7), ("", 200, 1001, 7)], None),  # goes on after its sample
+        ([("", 10, 100, 7), ("", 1000, 1000, 7)], None),  # begins with the sample's end: no work in it
+        ([("", 10, 100, 7), ("", 200, 700, 7), ("", 1010, 1500, 7)], 0.5),  # between samples, on the same stream
+        ([("", 10, 100, 7), ("", 200, 700, 7), ("", 1009, 1500, 8)], 0.5),  # beside the stamp that is still running
+        ([("", 10, 100, 7), ("", 200, 700, 7), ("", 1010, 1500, 8)], None),
+        ([("", 10, 100, 7), ("", 200, 700, 7), ("", 2000, 2005, 8)], 0.5),  # with the last stamp, after the batch
+        ([("", 10, 100, 7), ("", 200, 700, 7), ("", -9, -5, 8)], 0.5),  # before the batch
+    ],
+)
+def test_what_begins_from_a_stamps_end_to_before_the_next_ones_begin_is_work_of_that_sample(others, median_us):
+    assert second_clock([1.0], at(*STAMPS, *others)).median_us == median_us

@@ -1,0 +1,57 @@
+"""The attention family: its reference, and what a tiling promises the kernels that are built with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from family_modules import attention
+
+from peakgate.case import Scale
+
+SHARED_BYTES_OF_A_BLOCK = 227 * 1024
+REGISTERS_OF_AN_SM = 65536
+TILINGS = [attention.Tiling.of(width, causal) for width in attention.WIDTHS for causal in attention.CAUSAL]
+
+
+def drawn(heads: int = 2, length: int = 7, width: int = 64) -> list[np.ndarray]:
+    generator = np.random.default_rng(length)
+    return [generator.uniform(-2, 2, (heads, length, width)) for _ in range(3)]
+
+
+@pytest.mark.parametrize("causal", attention.CAUSAL)
+def test_a_result_is_the_mean_of_the_values_weighed_by_powers_of_the_scores(causal: bool) -> None:
+    q, k, v = drawn()
+    found = attention.attention(np, q, k, v, causal)
+    for head, row in np.ndindex(found.shape[:2]):
+        seen = slice(row + 1 if causal else None)
+        weights = np.exp(k[head, seen] @ q[head, row] / 8)
+        np.testing.assert_allclose(found[head, row], np.average(v[head, seen], axis=0, weights=weights))
+
+
+def test_the_first_query_of_causal_attention_gives_the_first_value() -> None:
+    q, k, v = drawn()
+    np.testing.assert_allclose(attention.attention(np, q, k, v, causal=True)[:, 0], v[:, 0])
+
+
+@pytest.mark.parametrize("causal", attention.CAUSAL)
+@pytest.mark.parametrize("length", [1, 2, 9])
+def test_pairs_counts_the_scores_that_are_not_masked(length: int, causal: bool) -> None:
+    seen = np.tri(length) if causal else np.ones((length, length))
+    assert attention.pairs(length, causal) == seen.sum()
+
+
+@pytest.mark.parametrize("tiling", TILINGS, ids=str)
+def test_a_tiling_fits_the_shared_memory_and_the_registers_of_an_sm(tiling: Any) -> None:
+    assert tiling.shared_bytes <= SHARED_BYTES_OF_A_BLOCK
+    held = tiling.width // 2 + tiling.keys // 2 + tiling.keys // 4  # sums, scores and rounded weights of a thread
+    assert 128 * tiling.groups * held < REGISTERS_OF_AN_SM
+    assert tiling.keys % 16 == 0
+
+
+def test_every_problem_has_as_many_tokens_and_columns() -> None:
+    for case in attention.FAMILY.cases(Scale.BENCH):
+        heads, length = map(int, case.size.split("-")[0].split("x"))
+        width = int(dict(case.defines)["HEAD"])
+        assert heads * length * width == attention.TOKENS * attention.COLUMNS

@@ -1,0 +1,176 @@
+"""Input data that shows mistakes: what each pattern holds, and which problems get it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic_cases import make_case
+
+from peakgate.measure.data import inputs_of
+from peakgate.measure.patterns import PATTERNS, patterned, varied
+from peakgate.spec import dtypes
+from peakgate.spec.case import Buffer, Role
+
+
+def problem(*, shape=(40, 60), dtype="float32", data=None, **changes):
+    arguments = (Buffer(Role.OUT, shape, dtype), Buffer(Role.IN, shape, dtype, data))
+    return replace(make_case(), arguments=arguments, **changes)
+
+
+def data_of(pattern, **described):
+    (found,) = inputs_of(np, patterned([problem(**described)])[PATTERNS.index(pattern)])
+    return found
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "complex64"])
+def test_reals_are_finite_and_moderate_but_for_large_ones(pattern, dtype):
+    values = data_of(pattern, dtype=dtype)
+    assert np.isfinite(values).all()
+    assert float(np.abs(values).max()) <= 1.5 * {"large": 2**31, "mixed": 16}.get(pattern, 1)
+    assert np.unique(values).size > 5
+
+
+def test_large_numbers_overflow_exponentials_and_squares_of_halves():
+    values = data_of("large", dtype="float16").astype("float64")
+    assert np.exp(np.abs(values[:4]).max()) > float(np.finfo("float32").max)
+    assert 2 * np.abs(values[:4]).max() ** 2 > float(np.finfo("float16").max)
+    assert np.abs(values[4:8]).max() > 1e4
+
+
+@pytest.mark.parametrize(("shape", "alike"), [((40, 60), 4), ((4, 1000), 1), ((3000,), 4 * 64)])
+def test_large_numbers_of_one_sign_stay_far_from_zero(shape, alike):
+    values = data_of("large", shape=shape)
+    assert values[2 * alike : 3 * alike].max() <= -(2**30)
+    assert values[3 * alike : 4 * alike].min() >= 2**30
+
+
+def test_large_numbers_become_no_integers():
+    quantized = replace(problem(), arguments=(Buffer(Role.OUT, (40, 60), "int8"), Buffer(Role.IN, (40, 60))))
+    assert [each.variant for each in patterned([quantized])] == ["mixed", "cancelling", "powers"]
+    assert len(patterned([problem(dtype="int8")])) == len(PATTERNS)
+
+
+def test_rows_and_columns_have_mixed_magnitudes():
+    values = np.abs(data_of("mixed"))
+    rows, columns = values.mean(axis=1), values.mean(axis=0)
+    assert rows.max() > 20 * rows.min()
+    assert columns.max() > 5 * columns.min()
+
+
+def test_neighbours_nearly_cancel():
+    values = data_of("cancelling").reshape(-1)
+    assert np.allclose(values[::2] + values[1::2], values[::2] / 64, atol=1e-6)
+
+
+def test_powers_of_two_are_exact_and_many_are_equal():
+    values = data_of("powers")
+    assert set(np.unique(np.frexp(np.abs(values))[0])) == {0.0, 0.5}
+    assert np.unique(values).size == 15
+    assert np.signbit(values[values == 0]).any()
+    assert (values[5:10, 1:] == values[5, 1]).all()  # a block of rows alike
+    assert values[5, 1] != values[15, 1]
+
+
+def test_one_dimension_has_long_runs_and_quiet_parts():
+    powers = data_of("powers", shape=(4000,))
+    assert (powers[1001:2000] == powers[1001]).all()
+    mixed = np.abs(data_of("mixed", shape=(4000,)))
+    assert mixed[6 * 64 : 7 * 64].max() < 2.0**-23 < mixed[:64].max()
+
+
+def test_complex_patterns_have_both_parts():
+    for pattern in PATTERNS:
+        values = data_of(pattern, dtype="complex64")
+        assert np.unique(values.imag).size > 5
+
+
+INTEGERS = ["int8", "uint8", "int32", "uint64", "int64", "int4", "uint4"]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_are_at_their_limits(dtype):
+    values = data_of("large", dtype=dtype)
+    limits = dtypes.limits(dtype)
+    assert {int(limits.lowest), 0} <= {int(values.min()), 0, *map(int, np.unique(values))}
+    assert float(values.max()) == limits.largest
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_of_every_length_powers_and_opposites_stay_in_their_type(dtype):
+    limits = dtypes.limits(dtype)
+    mixed, opposite, powers = (data_of(pattern, dtype=dtype) for pattern in ("mixed", "cancelling", "powers"))
+    for values in (mixed, opposite, powers):
+        assert float(values.min()) >= limits.lowest
+        assert float(values.max()) <= limits.largest
+    lengths = {abs(int(value)).bit_length() for value in mixed.reshape(-1)}
+    assert len(lengths) > 0.9 * np.log2(limits.largest)
+    assert 0 in powers
+    assert all(abs(int(value)).bit_count() <= 1 for value in powers.reshape(-1))
+    flat = opposite.reshape(-1)
+    if dtype != "uint4":  # which has no opposite
+        sums = (flat[::2] + flat[1::2]).astype(flat.dtype)
+        assert (sums == 0).mean() > 0.7  # the lowest of 4 bits has no opposite
+
+
+def test_truth_values_take_every_pattern():
+    for pattern in PATTERNS:
+        assert set(data_of(pattern, dtype="bool").reshape(-1).tolist()) == {False, True}
+
+
+RANGES = [("float32", -4, 4), ("bfloat16", 0.5, 1.5), ("int32", 3, 1000), ("int64", -(2**63), 2**63), ("uint8", 0, 256)]
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), RANGES)
+def test_a_range_is_kept_to_and_its_ends_are_met(dtype, low, high):
+    found = {each.variant: inputs_of(np, each)[0] for each in patterned([problem(dtype=dtype, data=(low, high))])}
+    assert set(found) == {"powers", "large", *(["mixed"] if dtype == "float32" else [])}
+    for values in found.values():
+        assert values.min() >= low
+        assert values.max() < high
+    assert found["powers"].min() == low
+    assert np.unique(found["powers"]).size < 10
+    assert float(found["large"].min()) >= high - (high - low) / 4 - 1
+
+
+def test_a_range_that_has_zero_is_met_near_it_too():
+    (mixed, *_) = patterned([problem(data=(0, 3), shape=(200, 60))])
+    rows = inputs_of(np, mixed)[0].max(axis=1)
+    assert rows.max() > 2
+    assert rows.min() < 1e-3
+
+
+def test_the_second_range_is_met_at_its_other_end():
+    arguments = (*problem(data=(-4, 4)).arguments, Buffer(Role.IN, (40, 60), "float32", (10, 18)))
+    first, second = inputs_of(np, patterned([replace(problem(), arguments=arguments)])[-1])
+    assert first.min() >= 1.99
+    assert second.max() <= 12.01
+
+
+def test_the_smallest_problem_with_room_is_taken():
+    problems = [
+        problem(shape=(1, 1), size="tiny"),
+        problem(shape=(60, 60), size="small"),
+        problem(shape=(400, 600), size="large"),
+    ]
+    long = problem(shape=(3, 900), size="long")
+    assert [each.size for each in patterned([long, *problems])] == ["small"] * len(PATTERNS)
+    assert [each.variant for each in patterned(problems)] == list(PATTERNS)
+    assert patterned(problems[:1])[0].size == "tiny"
+    assert patterned([problem(shape=(999,), size="short"), problem(shape=(1030,))])[0].size != "short"
+
+
+def test_given_data_and_saved_results_are_left_alone():
+    given = problem(data=lambda xp, shape: xp.ones(shape))
+    assert patterned([given, problem(reference=(Path("saved.npy"),))]) == []
+    assert varied([given]) == [given]
+
+
+def test_each_problem_large_enough_has_a_pattern_of_its_own():
+    tiny = problem(shape=(1, 1), size="tiny")
+    sizes = [problem(shape=(80, 60 + at), size=f"of_{at}") for at in range(len(PATTERNS) + 1)]
+    assert [each.variant for each in varied([tiny, *sizes])] == ["", *PATTERNS, ""]
+    few = varied([tiny, *sizes[:2]])
+    assert [each.variant for each in few] == ["", *PATTERNS]
+    assert [each.size for each in few] == ["tiny", "of_0", "of_1", "of_0", "of_0"]

@@ -1,0 +1,160 @@
+"""``peakgate init``: examples that run, and workflows that install what they name."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from ruamel.yaml import YAML
+from runs import plain_pytest
+
+from peakgate.base import config
+from peakgate.base.errors import Code
+from peakgate.cli import main
+
+COMMIT = "git+https://example.org/peakgate@" + "0123456789" * 4
+
+
+@pytest.fixture(autouse=True)
+def _repository(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def shrink(project):
+    """Let the example's benchmark test be of few elements."""
+    example = project / "benchmarks" / "bench_scale.py"
+    example.write_text(example.read_text().replace("1 << 24", "1 << 10"))
+
+
+def test_a_new_project_has_a_kernel_and_a_benchmark_test_that_run(tmp_path, bench):
+    assert main(["init"]) == 0
+    shrink(tmp_path)
+    done = bench(tmp_path, "--benchmark-json=run.json", "-k", "bench_scale")
+    assert done.returncode == 0, done.stdout + done.stderr
+    saved = json.loads((tmp_path / "run.json").read_text())
+    assert saved["benchmarks"][0]["extra_info"]["case"] == "benchmarks-bench_scale.bench_scale-1024"
+    assert saved["benchmarks"][0]["extra_info"]["relative_error"] == 0.0
+    assert (tmp_path / "kernels" / "scale" / "scale.cu").is_file()
+
+
+def test_plain_pytest_collects_the_example_and_no_helper_of_other_files(tmp_path):
+    assert main(["init"]) == 0
+    shrink(tmp_path)
+    (tmp_path / "test_other.py").write_text("def bench_helper(): raise OSError\n\n\ndef test_other(): pass\n")
+    (tmp_path / "bench_tool.py").write_text("raise SystemExit('a script, no test')\n")
+    done = plain_pytest(tmp_path)
+    assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("option", [(), ("-o", "python_files=bench_*.py")])
+def test_a_file_of_benchmark_tests_is_collected_once(tmp_path, option):
+    assert main(["init"]) == 0
+    done = plain_pytest(tmp_path, "--collect-only", *option, "benchmarks/bench_scale.py", "benchmarks")
+    assert done.stdout.count("bench_scale[") == 1, done.stdout + done.stderr
+
+
+def test_what_is_there_is_left_and_a_folder_of_benchmarks_is_not_taken_for_ours(tmp_path, capsys):
+    (tmp_path / "benchmarks").mkdir()
+    assert main(["init"]) == 0
+    assert config.current().benchmarks == (tmp_path / "gpu_benchmarks",)
+    capsys.readouterr()
+    assert main(["init"]) == 0
+    assert "nothing to write" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("github", ".github/workflows/peakgate.yml"), ("gitlab", "peakgate.gitlab-ci.yml")]
+)
+def test_a_workflow_installs_a_commit_and_is_never_overwritten(tmp_path, name, file):
+    assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
+    subject = ".github/workflows/peakgate-judge.yml" if name == "github" else file
+    text = (tmp_path / subject).read_text()
+    assert f'PEAKGATE: "peakgate @ {COMMIT}"' in text
+    assert not re.search(r"@[A-Z]+@", text + (tmp_path / file).read_text())
+    for pins in ("reports", "cuda13", *(["nvrtc"] if name == "github" else [])):
+        assert "--hash=sha256:" in (tmp_path / "requirements" / f"peakgate-{pins}.txt").read_text()
+    assert "--require-hashes" in text
+    assert "peakgate gate" in text
+    assert "exit_codes" not in text
+    assert "allow_failure" not in text
+    assert "continue-on-error" not in text
+    installs = re.findall(r"pip install(?:[^\n\\]|\\\n)*", text)
+    assert len(installs) == (2 if name == "github" else 4)
+    for install in installs:
+        assert ("--require-hashes" in install) != ('--no-deps --no-build-isolation "$PEAKGATE"' in install)
+    started = {*re.findall(r"(python3? -I |)-m (venv|peakgate)\b", text)}
+    assert started <= {("python3 -I ", "venv"), ("python -I ", "peakgate")}
+    (tmp_path / file).write_text("mine")
+    assert main(["init", f"--{name}", "--peakgate", COMMIT]) == 0
+    assert (tmp_path / file).read_text() == "mine"
+
+
+def hosted_steps(folder):
+    """The commands of the hosted job by name, without its installation."""
+    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    text = (folder / ".github" / "workflows" / "peakgate-no-gpu.yml").read_text()
+    (job,) = YAML(typ="safe").load(text)["jobs"].values()
+    return {step["name"]: step["run"] for step in job["steps"] if "name" in step and step["name"] != "Install"}
+
+
+def test_the_hosted_job_passes_on_a_new_project_and_fails_on_a_defect(tmp_path):
+    pytest.importorskip("cuda.bindings", reason="resources compiles with NVRTC")
+    steps = hosted_steps(tmp_path)
+    assert steps.keys() == {"Check", "Resources", "Results"}
+    assert main(["resources", "--update", "--architectures", "90"]) == 0
+
+    def exit_codes():
+        answers = [
+            subprocess.run(["bash", "-ec", script], capture_output=True, check=False) for script in steps.values()
+        ]
+        return [each.returncode for each in answers]
+
+    shrink(tmp_path)
+    assert exit_codes() == [0, 0, 0]
+    kernel = tmp_path / "kernels" / "scale" / "scale.cu"
+    kernel.write_text(kernel.read_text().replace("i < n", "i <= n"))
+    assert exit_codes() == [1, 0, 1]
+
+
+def test_pushes_to_the_main_branch_are_measured_into_a_history(tmp_path):
+    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    workflow = YAML(typ="safe").load((tmp_path / ".github" / "workflows" / "peakgate-history.yml").read_text())
+    assert workflow["on"]["push"]["branches"] == ["main"]
+    script = "\n".join(step["run"] for step in workflow["jobs"]["measure"]["steps"] if "run" in step)
+    assert "--require-hashes" in script
+    kept = script.index('cp -r .benchmarks/. "$HISTORY/"')
+    assert script.index("peakgate bench") < kept < script.index("peakgate history")
+    assert script.partition("peakgate history")[2].split()[:2] == ["--runs", '"$HISTORY"']
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["peakgate", "peakgate==0.2", "git+https://example.org/p@main", 'https://e.org/p.whl#sha256="', COMMIT + ";x"],
+)
+def test_a_workflow_never_installs_a_bare_name_or_a_branch(tmp_path, capsys, address):
+    assert main(["init", "--github", "--peakgate", address]) == 2
+    assert f"[{Code.OPTION}]" in capsys.readouterr().err
+    assert not (tmp_path / ".github").exists()
+
+
+def test_where_the_origin_is_unknown_the_address_is_asked_for(capsys, monkeypatch):
+    monkeypatch.setattr("peakgate.init._origin", lambda: None)
+    assert main(["init", "--gitlab"]) == 2
+    assert f"[{Code.OPTION}]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "repository"),
+    [
+        ("https://github.com/us/kernels.git", "us/kernels"),
+        ("git@github.com:us/kernels", "us/kernels"),
+        (None, "OWNER/REPOSITORY"),
+    ],
+)
+def test_the_changes_workflow_calls_the_judge_of_the_protected_branch(tmp_path, address, repository):
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    if address:
+        subprocess.run(["git", "remote", "add", "origin", address], cwd=tmp_path, check=True)
+    assert main(["init", "--github", "--peakgate", COMMIT]) == 0
+    text = (tmp_path / ".github" / "workflows" / "peakgate.yml").read_text()
+    assert f"uses: {repository}/.github/workflows/peakgate-judge.yml@main\n" in text

@@ -1,0 +1,531 @@
+"""Every way to dodge the gate that the page of promises names, tried on a repository with a base and a change."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ab_fake import git as git_in
+from synthetic_runs import document, save
+
+from peakgate.base import config
+from peakgate.cli import main
+from peakgate.run import base_contract as contract
+from peakgate.run.inputs import exported
+from peakgate.spec.case import Scale, Tier
+
+ROOT = Path(__file__).parents[2]
+PROMISES = ROOT / "docs" / "explanation" / "promises.md"
+GPU = "nvidia-h200"
+H200 = f"baselines/{GPU}"
+CASE = "twice.{}-1024"
+git = partial(git_in, Path())
+"""Of the working directory."""
+
+KERNELS = """
+extern "C" __global__ void twice(float* out, const float* in, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = 2.0f * in[i];
+}
+
+extern "C" __global__ void thrice(float* out, const float* in, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = 3.0f * in[i];
+}
+
+extern "C" __global__ void whole_blocks(float* out, const float* in, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (blockIdx.x < n / blockDim.x) out[i] = 2.0f * in[i];
+}
+"""
+
+FAMILY = """
+from pathlib import Path
+
+from peakgate.case import Buffer, Case, Family, Launch, Role, Scalar, Scale, Stage, Tier, Work
+
+HONEST = dict(entry="twice", factor=2, bytes=8, tolerance=0.0, edges=(33,), data=None, n=None, tier=Tier.GATE, more={})
+NAMES = %(names)r
+CHANGES = %(changes)s
+SOURCE = Path(__file__).with_name("twice.cu")
+HOW = {name: {**HONEST, **CHANGES.get(name, {})} for name in NAMES}
+STAGES = {name: Stage(name, "", SOURCE, entry=how["entry"], **how["more"]) for name, how in HOW.items()}
+
+
+def case(name, size, shape=None):
+    how = HOW[name]
+    shape = how.get("shape", shape or size)
+    arrays = Buffer(Role.OUT, (shape,)), Buffer(Role.IN, (shape,), data=how["data"])
+    return Case(
+        "twice", STAGES[name], Launch((how.get("blocks", 1) * -(-size // 32), 1, 1), (32, 1, 1)),
+        (*arrays, Scalar(size if how["n"] is None else how["n"])), Work(how["bytes"] * size),
+        lambda xp, inputs: [xp.float32(how["factor"]) * inputs[0]],
+        size=str(size), tolerance=how["tolerance"], tier=how["tier"],
+    )
+
+
+def cases(scale):
+    yield from (case(name, 1024) for name in NAMES)
+
+
+def probes(of):
+    yield from (case(of.stage.name, size) for size in HOW[of.stage.name]["edges"])
+
+
+FAMILY = Family("twice", "a test", tuple(STAGES.values()), cases, probes)
+"""
+
+FORGED = """
+import sys
+if "peakgate.run.session" in sys.modules:
+    import peakgate.run.session as session
+    from peakgate.judge.correctness import Check
+    session.check = lambda *arguments: Check(0.0, 0.0, None)
+"""
+"""A family file that patches the judge of the process that imports it."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A dodge in a family file: its changes of one stage, the verdict of its case, and the terms `protect` lists."""
+
+    changes: str
+    verdict: str
+    listed: tuple[str, ...] = ()
+
+
+TERMS = {
+    "claims more bytes or flops": Terms("{'bytes': 16}", "NO_FLOOR", ("bytes",)),
+    "loosens a tolerance": Terms("{'tolerance': 1e9, 'entry': 'thrice'}", "WRONG", ("tolerance",)),
+    "changes a reference to match a wrong kernel": Terms("{'factor': 3, 'entry': 'thrice'}", "WRONG", ("reference",)),
+    "drops edge-size problems": Terms("{'edges': (64,), 'entry': 'whole_blocks'}", "WRONG", ("reference",)),
+    "fills the inputs with zeros": Terms("{'data': 0.0, 'entry': 'thrice'}", "WRONG", ("input_data",)),
+    "raises `min_capability`": Terms("{'more': {'min_capability': (99, 0)}}", "NO_FLOOR", ("min_capability",)),
+    "moves a case to the full tier": Terms("{'tier': Tier.FULL}", "NO_FLOOR", ("tier",)),
+    "sets `host_bound`": Terms("{'more': {'host_bound': True}}", "NO_FLOOR", ("host_bound",)),
+    "launches on fewer elements": Terms("{'n': 512}", "WRONG"),
+    "gives the kernel smaller arrays": Terms("{'shape': 512}", "INCONCLUSIVE", ("buffers", "reference")),
+    "makes a launch cooperative, which the emulator refuses": Terms(
+        "{'more': {'cooperative': True}, 'blocks': 32}", "INCONCLUSIVE"
+    ),
+    "patches the judge from a family file": Terms("{'entry': 'thrice'}", "WRONG"),
+}
+RENAMED = "renames or deletes a stage"
+NAMES = [f"s{number}" for number in range(len(TERMS))]
+STAGE_OF = dict(zip(TERMS, NAMES, strict=True))
+
+LISTED: Mapping[str, tuple[str, ...]] = {
+    "lowers a floor": ("floor lowered: twice.s0-1024: 0.7 to 0.6",),
+    "deletes a floor": ("floor dropped: twice.s1-1024: 0.8 to none",),
+    "makes floors.toml a link": ("symbolic link: floors.toml",),
+    "edits a saved run": ("run edited: edited.json",),
+    "deletes a saved run": ("run deleted: deleted.json",),
+    "renames a saved run": ("run deleted: named.json",),
+    "adds a run dated in the future": ("run that cannot be trusted: forged.json",),
+    "adds a run of another GPU": ("run that cannot be trusted: other.json",),
+    "acknowledges itself, or until 9999": (f"for review: {H200}/acknowledged.toml", "floor lowered"),
+    "edits digests, resources or waivers": (
+        *(f"for review: {H200}/digests.json", "for review: baselines/resources.json"),
+        "for review: baselines/waivers.toml",
+    ),
+    "makes the verdict script return 0": ("for review: .github/verdict.py",),
+    "makes the `bench` session do nothing": ("for review: noxfile.py",),
+    "removes the condition of a workflow": ("for review: .github/workflows/gate.yml",),
+    "pins another NVRTC in a lock file": ("for review: requirements/nvrtc.txt",),
+    "changes a benchmark test's work or reference": ("for review: benchmarks/test_scale.py",),
+    "multiplies the reported median by 0.8": ("for review: src/peakgate/measure/sampling.py",),
+    "scales saved samples": ("for review: src/peakgate/run/callables.py",),
+    "makes the correctness check find nothing": ("for review: src/peakgate/judge/correctness.py",),
+    "makes the gate always PASS": ("for review: src/peakgate/judge/gate.py",),
+    "makes every exit code 0": ("for review: src/peakgate/base/verdict.py",),
+    "makes `decide` always SAME": ("for review: src/peakgate/compare/ab/decide.py",),
+    "halves the peaks": ("for review: src/peakgate/judge/metrics.py",),
+    "skips the flush of the L2": ("for review: src/peakgate/device/stream.py",),
+    "leaves out the guard behind buffers": ("for review: src/peakgate/device/launchable.py",),
+    "sets a default tolerance in the case record": ("for review: src/peakgate/spec/case.py",),
+    "replaces a library call": ("for review: src/peakgate/device/operations.py",),
+}
+"""Dodges that `protect` lists, each with what it prints."""
+
+SHOWN_BY = {
+    "makes a kernel slower": "test_workflows.test_a_slower_kernel_fails_the_gate_with_1_and_the_summary_shows_it",
+    "edits the tool or the floors that judge it": (
+        "test_workflows.test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases"
+    ),
+    "poisons the history on the runner": "test_find.test_a_run_of_the_future_is_never_the_latest",
+    "forges samples in the family of a known or a new case": (
+        "test_listing.test_a_process_of_a_judged_side_imports_none_of_its_families"
+    ),
+    "names another base, its own weak branch or itself": (
+        "test_gate_command.test_a_change_cannot_choose_the_base_that_judges_it"
+    ),
+    "leaves from a commit inside a merged branch, undone there": (
+        "test_gate_command.test_no_commit_inside_a_merged_branch_judges_a_change"
+    ),
+    "changes settings: folders of kernels and baselines, `build`": (
+        "test_gate_command.test_what_a_change_weakens_is_listed_however_it_hides_it"
+    ),
+    "has modules named as the judge's, or looks at `sys.argv`": (
+        "test_gate_command.test_what_a_change_weakens_is_listed_however_it_hides_it"
+    ),
+    "overwrites verdicts or the tool from a family": (
+        "test_gate_command.test_a_familys_python_reaches_neither_the_judge_nor_a_verdict_nor_the_repository"
+    ),
+    "commits a build under another kernel's name in `.cache`": (
+        "test_gate_command.test_a_committed_cache_stands_for_nothing"
+    ),
+    "commits links in output folders, baselines": "test_gate_command.test_no_link_of_a_change_leads_out_of_its_tree",
+    "commits links in output folders and is measured outside a gate": (
+        "test_files.test_no_output_of_a_project_goes_through_a_link"
+    ),
+    "commits a `.cache` and is measured outside a gate": (
+        "test_cache.test_a_cache_is_refused_where_git_does_not_tell_whether_it_is_committed"
+    ),
+    "commits a link in place of the `.cache` of the working directory": (
+        "test_cache.test_a_committed_link_in_place_of_the_cache_is_refused"
+    ),
+    "adds bytecode or native code that Python imports in place of a source": (
+        "test_gate_command.test_bytecode_that_a_change_adds_is_refused_by_name"
+    ),
+    "leaves bytecode in the base for a later change": ("test_gate_command.test_bytecode_that_the_base_has_is_not_read"),
+    "changes modules or data below `pythonpath`, from which a reference comes": (
+        "test_gate_command.test_a_reference_below_the_pythonpath_is_for_review"
+    ),
+    "changes a file that a family of the base names by the working directory: data, a library, a program, also from a "
+    "thread": "test_gate_command.test_what_the_bases_reference_names_from_the_working_directory_is_the_bases",
+    "changes a module that a family of the base imports inside a function": (
+        "test_gate_command.test_the_bases_reference_imports_no_module_of_the_change"
+    ),
+    "names another commit to its judge in its own workflow": (
+        "test_workflows.test_the_event_names_the_commit_and_other_events_reach_no_gpu"
+    ),
+    "reaches a GPU runner from a fork, by a review, a comment or another event": (
+        "test_workflows.test_the_event_names_the_commit_and_other_events_reach_no_gpu"
+    ),
+    "has its judge skipped, or dropped for a newer change": (
+        "test_workflows.test_a_judge_drops_no_waiting_change_and_is_not_passed_by_being_skipped"
+    ),
+    "overwrites the judge's artifact, or has a job of the judge's name": (
+        "test_comment.test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded"
+    ),
+    "replaces the judge's artifact by one that says less": (
+        "test_comment.test_an_artifact_that_another_job_replaced_is_no_verdict"
+    ),
+    "skips its judge and has a job of that name on another machine": (
+        "test_comment.test_a_job_on_an_ordinary_runner_is_never_the_judges"
+    ),
+    "has the gate of an older commit run again, or end later": (
+        "test_comment.test_a_gate_of_an_older_commit_leaves_the_comment_of_the_newest"
+    ),
+    "names another pull request in the title of a run that is started by hand": (
+        "test_comment.test_a_dispatch_on_a_branch_of_ones_own_posts_nothing"
+    ),
+    "is where PYTHONPATH leads, or around it": (
+        "test_gate_steps.test_of_the_callers_environment_only_places_of_programs_packages_and_the_gpu_are_kept"
+    ),
+    "commits files that installers and interpreters read": (
+        "test_workflows.test_a_change_that_tampers_with_its_judge_is_judged_by_the_bases"
+    ),
+    "weakens terms in a project below the top of its repository": (
+        "test_gate_command.test_what_a_change_weakens_is_listed_in_a_project_below_the_top_of_its_repository"
+    ),
+    "makes another folder the project, or the place of its baselines": (
+        "test_gate_command.test_a_change_cannot_make_another_folder_the_project"
+    ),
+    "hides files from copies of the base by `.gitattributes`": (
+        "test_git.test_a_copy_of_a_commit_has_every_file_whatever_its_attributes_say"
+    ),
+    "makes git obey it: hooks, `.git` from its build, a folder like a repository, replaced commits": (
+        "test_gate_command.test_what_a_build_makes_of_its_tree_is_neither_its_repository_nor_leads_out_of_it"
+    ),
+    "asks the machine's kernel for more than a family needs": (
+        "test_seccomp.test_a_program_in_the_sandbox_is_denied_what_no_family_needs"
+    ),
+    "passes compiler options that write files": (
+        "test_build.test_an_option_that_could_write_or_read_elsewhere_is_refused_in_one_line"
+    ),
+    "gives data or a reference that differ at the benchmark's size only": (
+        "test_terms.test_data_and_reference_that_differ_at_the_benchmarks_size_alone_are_compared"
+    ),
+    "names a variable like a compiler's name": (
+        "test_build.test_more_work_behind_a_name_like_the_compilers_changes_the_fingerprint"
+    ),
+    "has text without an end in a source, for a reader to take hours": (
+        "test_sources.test_what_never_ends_is_read_in_one_pass"
+    ),
+    "names a submodule of a server that never answers": "test_git.test_a_server_that_never_answers_ends_the_question",
+    "waits until an acknowledgement of the base has expired": (
+        "test_protect.test_an_expired_acknowledgement_of_the_base_excuses_nothing"
+    ),
+    "adds output of the tool: a run below `.benchmarks`, a verdict": (
+        "test_protect.test_committed_runs_and_verdicts_fail_and_those_that_are_not_committed_pass"
+    ),
+    "names another commit of a submodule": "test_protect_rules.test_a_submodule_anywhere_is_for_review",
+    "has its build write the right kernel over the committed one": (
+        "test_gate_command.test_a_build_that_changes_a_file_of_the_commit_fails"
+    ),
+    "makes its project's folder a link to another project": (
+        "test_gate_command.test_a_folder_that_becomes_a_link_to_another_project_is_refused"
+    ),
+    "makes thousands of folders in each other, by its commit or its build": (
+        "test_gate_command.test_a_build_that_makes_endless_folders_fails_and_leaves_none"
+    ),
+    "puts a program or library where an empty entry of PATH or LD_LIBRARY_PATH finds it": (
+        "test_gate_command.test_an_empty_entry_in_a_list_of_folders_leads_to_no_program_of_a_change"
+    ),
+    "adds Python beside a reference's and has a kernel include it": (
+        "test_protect_rules.test_python_that_a_kernel_includes_is_for_review"
+    ),
+    "changes an acknowledged file to another with the same short hash": (
+        "test_protect.test_a_submodule_that_became_a_file_is_named_by_its_content_and_one_that_stayed_by_its_commit"
+    ),
+    "changes what the base's `build` runs: a Makefile, a script": (
+        "test_protect.test_with_a_build_every_file_but_kernels_is_for_review"
+    ),
+    "changes data elsewhere that the Python of a family or a test reads": (
+        "test_protect.test_a_file_elsewhere_that_the_bases_python_names_is_for_review"
+    ),
+    "changes a header that a family reads": "test_protect.test_a_header_that_no_kernel_includes_is_for_review",
+    "changes a helper beside a benchmark test": "test_protect.test_beside_a_benchmark_test_helpers_are_imported",
+    "changes a link between links, or what a link in a linked folder leads to": (
+        "test_protect.test_links_are_followed_hop_by_hop_and_into_the_folders_that_they_lead_to"
+    ),
+    "makes an archive importable by its own `pythonpath`": (
+        "test_protect.test_an_archive_named_by_the_changes_own_pythonpath_fails"
+    ),
+    "changes `build`, `pythonpath`, `plugins`, `options`, `include`": (
+        "test_protect_rules.test_settings_that_the_next_judge_runs_or_imports_are_for_review"
+    ),
+    "changes files of GitLab's pipeline": (
+        "test_protect_rules.test_files_that_decide_how_a_change_is_judged_are_for_review"
+    ),
+}
+"""Dodges that another test shows."""
+
+COMMITTED = "commits a `bench.json` in an ignored folder"
+
+OUTSIDE = (
+    "makes a kernel slow in some processes only",
+    "adds a plausible forged run",
+    "forges samples in a benchmark test",
+    "slows the base's kernel down from its own",
+    "is another kernel where it finds the judge's files when it is compiled (`__has_include`, `__FILE__`)",
+)
+"""Dodges that are named as a limit or as outside the promise; nothing refuses them."""
+
+
+def write(files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+
+
+def family(names: list[str], changes: str = "{}") -> str:
+    return FAMILY % {"names": names, "changes": changes}
+
+
+FLOORS = f'schema = 1\ngpu = "{GPU}"\n[floors]\n"twice.s0-1024" = 0.7\n"twice.s1-1024" = 0.8\n'
+
+
+@pytest.fixture(scope="module")
+def change(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository whose tag ``base`` is honest and whose commit above has every dodge, each on a stage of its own."""
+    folder = tmp_path_factory.mktemp("change")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for_review = [line for lines in LISTED.values() for line in lines if line.startswith("for review: ")]
+        reviewed = [line.removeprefix("for review: ") for line in for_review]
+        write(dict.fromkeys(reviewed, "before\n"))
+        write({"peakgate.toml": 'benchmarks = ["benchmarks"]\n', ".gitignore": ".peakgate\n.benchmarks\n"})
+        write({"kernels/twice/twice.cu": KERNELS, "kernels/twice/family.py": family([*NAMES, "gone"])})
+        write({f"{H200}/floors.toml": FLOORS, "baselines/linked/floors.toml": FLOORS.replace(GPU, "linked")})
+        write({f"{H200}/runs/{name}.json": "{}" for name in ("edited", "deleted", "named")})
+        Path(f"{H200}/acknowledged.toml").unlink()
+        write({"benchmarks/test_scale.py": ""})
+        git("init", "-q")
+        git("add", "--all")
+        git("commit", "-q", "-m", "base")
+        git("tag", "base")
+
+        changes = {STAGE_OF[dodge]: terms.changes for dodge, terms in TERMS.items()}
+        written = "{" + ", ".join(f"{stage!r}: {text}" for stage, text in changes.items()) + "}"
+        write(dict.fromkeys(reviewed, "after\n"))
+        write({"kernels/twice/family.py": family([*NAMES, "renamed"], written) + FORGED})
+        write({f"{H200}/floors.toml": FLOORS.replace("0.7", "0.6").replace('"twice.s1-1024" = 0.8\n', "")})
+        write({f"{H200}/acknowledged.toml": "schema = 1\n[[acknowledged]]\nexpires = 9999-12-31\n"})
+        Path("baselines/linked/floors.toml").unlink()
+        Path("baselines/linked/floors.toml").symlink_to("../../elsewhere.toml")
+        write({"elsewhere.toml": FLOORS.replace(GPU, "linked"), f"{H200}/runs/edited.json": '{"a": 1}'})
+        Path(f"{H200}/runs/deleted.json").unlink()
+        Path(f"{H200}/runs/named.json").rename(f"{H200}/runs/another.json")
+        save(Path(H200, "runs"), "forged", document() | {"datetime": "2099-01-01T00:00:00+00:00"})
+        save(Path(H200, "runs"), "other", document(slug="nvidia-l4"))
+        write({".peakgate/out/bench.json": '{"exit_code": 0}', "benchmarks/test_scale.py": "# other work\n"})
+        git("add", "--all", "--force")
+        git("commit", "-q", "-m", "change")
+    return folder
+
+
+@pytest.fixture
+def inside(change: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(change)
+    monkeypatch.setenv("PEAKGATE_CACHE", str(ROOT / ".cache"))
+    return change
+
+
+@pytest.fixture(scope="module")
+def verdict(change: Path) -> dict[str, Any]:
+    """The verdict of one run as the workflow makes it, on the emulator, with the run file's entries by case."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(change)
+        patch.setenv("PEAKGATE_CACHE", str(ROOT / ".cache"))
+        run = ["bench", "--device", "cpu", "--baselines-from", "base", "--out", "out", "--benchmark-json", "run.json"]
+        code = main(run)
+    found: dict[str, Any] = json.loads((change / "out" / "bench.json").read_text())
+    assert found["exit_code"] == code
+    entries = json.loads((change / "run.json").read_text())["benchmarks"]
+    return found | {"entries": {each["extra_info"]["case"]: each["extra_info"] for each in entries}}
+
+
+@pytest.fixture(scope="module")
+def listed(change: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What `protect` says of the change, as the workflow asks it."""
+    out = tmp_path_factory.mktemp("protect")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(change)
+        code = main(["protect", "--base", "base", "--acknowledged-from-base", "--out", str(out)])
+    found: dict[str, Any] = json.loads((out / "protect.json").read_text())
+    assert found["exit_code"] == code == 1
+    return found
+
+
+@pytest.mark.parametrize("dodge", TERMS)
+def test_a_changed_term_of_a_known_case_buys_no_verdict(verdict: dict[str, Any], dodge: str) -> None:
+    verdicts = {case["case"]: case["verdict"] for case in verdict["cases"]}
+    assert verdicts[CASE.format(STAGE_OF[dodge])] == TERMS[dodge].verdict, verdict["cases"]
+
+
+@pytest.mark.parametrize("dodge", [dodge for dodge, terms in TERMS.items() if terms.listed])
+def test_a_changed_term_of_a_known_case_is_listed(listed: dict[str, Any], dodge: str) -> None:
+    case = CASE.format(STAGE_OF[dodge])
+    terms = {each["term"] for each in listed["changes"]["failing"] if each["what"] == case and each["gpu"] == ""}
+    assert terms >= set(TERMS[dodge].listed)
+
+
+def test_figures_rest_on_the_work_of_the_base(verdict: dict[str, Any]) -> None:
+    entry = verdict["entries"][CASE.format(STAGE_OF["claims more bytes or flops"])]
+    assert (entry["bytes"], entry["tolerance"]) == (8 * 1024, 0.0)
+
+
+def test_a_stage_that_is_gone_is_missing_and_one_that_comes_is_new(
+    verdict: dict[str, Any], listed: dict[str, Any]
+) -> None:
+    verdicts = {case["case"]: case["verdict"] for case in verdict["cases"]}
+    assert verdicts["twice.gone-1024"] == "MISSING"
+    assert verdicts["twice.renamed-1024"] == "NEW"
+    assert "twice.gone-1024" in {each["what"] for each in listed["changes"]["failing"]}
+    assert verdict["exit_code"] == 1
+
+
+def test_at_benchmark_scale_the_tier_and_the_flags_are_the_bases(inside: Path) -> None:
+    project = config.required()
+    with exported("base", project.root, project.baselines) as tree:
+        against = contract.against(tree, project, Scale.BENCH, "base", lambda case: None)
+    gated = {case.id: case for case in against.listed(Tier.GATE)}
+    assert set(gated) == {CASE.format(name) for name in (*NAMES, "gone", "renamed")}
+    assert not gated[CASE.format(STAGE_OF["sets `host_bound`"])].stage.host_bound
+    assert gated[CASE.format(STAGE_OF["raises `min_capability`"])].stage.min_capability == (7, 5)
+    assert any("tier changed" in note for note in against.notes)
+
+
+@pytest.mark.parametrize("dodge", LISTED)
+def test_a_change_of_what_judges_it_is_listed(listed: dict[str, Any], dodge: str) -> None:
+    printed = [
+        f"{each['gpu']}: {each['kind']}: {each['what']}: {each['before']} to {each['after']}"
+        for each in listed["changes"]["failing"] + listed["changes"]["review"]
+    ]
+    for line in LISTED[dodge]:
+        assert any(line in each for each in printed), (line, printed)
+
+
+def test_a_verdict_that_the_change_brings_along_is_removed_first(inside: Path) -> None:
+    brought = inside / ".peakgate" / "out" / "bench.json"
+    brought.write_text('{"exit_code": 0}')
+    assert main(["bench", "--device", "cpu", "--baselines-from", "nowhere"]) == 2
+    assert not brought.exists()
+
+
+@pytest.mark.parametrize("dodge", SHOWN_BY)
+def test_the_test_that_shows_a_dodge_is_there(dodge: str) -> None:
+    module, _, name = SHOWN_BY[dodge].partition(".")
+    files = [*(ROOT / "tests").glob(f"*/{module}.py")]
+    assert any(file.is_file() and f"def {name}(" in file.read_text() for file in files)
+
+
+def _table() -> dict[str, str]:
+    """The page's first table: what a change does, and what becomes of it."""
+    ours = PROMISES.read_text().partition("<!-- ladder:")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", ours, re.MULTILINE)
+    return {dodge: outcome for dodge, outcome in rows if dodge != "---" and not dodge.startswith("a change that")}
+
+
+def test_the_page_names_every_dodge_that_is_tried_here_and_no_other() -> None:
+    assert set(_table()) == {*TERMS, *LISTED, *SHOWN_BY, *OUTSIDE, RENAMED, COMMITTED}
+
+
+def test_the_page_says_what_is_seen_here() -> None:
+    table = _table()
+    for dodge, terms in TERMS.items():
+        expected = "judged by the base's" if terms.verdict == "NO_FLOOR" else terms.verdict
+        assert expected in table[dodge], dodge
+        assert ("exit 1" in table[dodge]) == (bool(terms.listed) or terms.verdict == "WRONG"), dodge
+        assert ("listed" in table[dodge]) == bool(terms.listed), dodge
+    for dodge, lines in LISTED.items():
+        reviewed = all(line.startswith("for review") for line in lines)
+        assert ("for review" in table[dodge]) == any(line.startswith("for review") for line in lines), dodge
+        assert reviewed or "exit 1" in table[dodge], dodge
+    assert "MISSING" in table[RENAMED]
+    assert all("**" in table[dodge] for dodge in OUTSIDE)
+
+
+def test_a_new_case_that_patches_the_judge_patches_another_process_whatever_order_is_asked_for(inside: Path) -> None:
+    wrong = CASE.format(STAGE_OF["patches the judge from a family file"])
+    write({".peakgate/cases": f"twice.renamed-1024\n{wrong}\n"})
+    main(
+        ["bench", "--device", "cpu", "--baselines-from", "base", "--cases", ".peakgate/cases", "--out", ".peakgate/few"]
+    )
+    found = json.loads(Path(".peakgate/few/bench.json").read_text())["cases"]
+    verdicts = [(case["case"], case["verdict"]) for case in found]
+    assert verdicts == [("twice.renamed-1024", "NEW"), (wrong, "WRONG")]
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_base_judges_as_well(inside: Path) -> None:
+    main(["bench", "--device", "gpu", "--baselines-from", "base", "--out", "gpu", "--benchmark-json", "gpu.json"])
+    found = {case["case"]: case["verdict"] for case in json.loads((inside / "gpu" / "bench.json").read_text())["cases"]}
+    assert found["twice.gone-1024"] == "MISSING"
+    assert found["twice.renamed-1024"] == "NEW"
+    for dodge, terms in TERMS.items():
+        if terms.verdict == "WRONG" or "arrays" in dodge:
+            assert found[CASE.format(STAGE_OF[dodge])] == terms.verdict, dodge
+        else:
+            assert found[CASE.format(STAGE_OF[dodge])] in ("PASS", "NO_FLOOR", "BELOW_FLOOR"), dodge
+    saved = json.loads((inside / "gpu.json").read_text())["benchmarks"]
+    entries = {each["extra_info"]["case"]: each["extra_info"] for each in saved}
+    assert entries[CASE.format(STAGE_OF["claims more bytes or flops"])]["bytes"] == 8 * 1024
+
+
+@pytest.mark.parametrize("scale", Scale)
+def test_against_itself_no_case_of_this_repository_is_gone_new_or_changed(
+    scale: Scale, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    against = contract.against(ROOT, config.required(), scale, "itself", lambda case: None)
+    assert len(against.cases) > 100
+    assert (against.objections, set(against.new), list(against.notes)) == ({}, set(), [])

@@ -1,0 +1,339 @@
+"""What a run does while its kernels and references are compiled."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from synthetic_cases import make_case, make_samples
+
+from peakgate.base.errors import BuildError, PeakgateError
+from peakgate.base.verdict import Judgement, Verdict
+from peakgate.device.expected import ReferenceFault
+from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, KernelTimeout
+from peakgate.judge.correctness import Check
+from peakgate.judge.floors import Floors
+from peakgate.judge.peaks import Peaks
+from peakgate.measure.sampling import FIRST_LAUNCH
+from peakgate.run import turns
+from peakgate.run.ab_process import OtherBuilds
+from peakgate.run.base_contract import judged_by
+from peakgate.run.listing import Listed
+from peakgate.run.session import LostEarly, Session, WrongResult, compared_when_timed, verdict_of
+from peakgate.spec.case import TENSOR_MATH, Buffer, Role, Stage, Tier, Work
+
+CASES = [make_case(size=str(size)) for size in range(3)]
+
+
+class Compiling:
+    """A device that compiles for as long as it takes to be called with every case."""
+
+    peaks: Peaks | None = None
+    lost = None
+    capability: tuple[int, int] | None = None
+
+    def draw_from(self, seed):
+        pass
+
+    def disturbance(self, gpus=1):
+        return "another process"
+
+    def refusal(self, case):
+        return "too large" if case.size == "2" else None
+
+    def prebuild(self, cases, *, checked, meanwhile):
+        self.checked = checked
+        for case in cases if meanwhile else ():
+            meanwhile(case)
+
+    def warm_up(self):
+        self.warm = True
+
+
+def launchable(case):
+    """What a device has prepared of a case that is never launched."""
+    return SimpleNamespace(case=case, resources=None, fingerprint=None)
+
+
+def begun(monkeypatch, prove, **options):
+    """Begin a session whose builds are proven by ``prove``; the session and the steps it announced."""
+    steps = []
+    session = Session(Compiling(), SimpleNamespace(), Tier.GATE, expect=lambda *step: steps.append(step))
+    monkeypatch.setattr(Session, "_prove_build", prove)
+    session.begin(CASES, {}, **options)
+    return session, steps
+
+
+def test_builds_are_proven_early_only_where_that_is_asked_for_and_the_device_takes_the_case(monkeypatch):
+    proven = []
+    session, steps = begun(monkeypatch, lambda _, case: proven.append(case.size), prove_early=True)
+    assert proven == ["0", "1"]
+    # Again after each case, whose steps have limits of their own.
+    assert [step for step, *_ in steps].count("build") == 4
+    begun(monkeypatch, lambda _, case: proven.append(case.size))
+    assert proven == ["0", "1"]
+    assert session.device.checked
+    assert session.device.warm
+
+
+@pytest.mark.parametrize("error", [WrongResult("0 is 1"), KernelFault("a guard was hit"), MemoryError()])
+def test_what_is_wrong_early_is_left_to_the_proof_of_the_case(monkeypatch, error):
+    def prove(_session, _case):
+        raise error
+
+    session, _ = begun(monkeypatch, prove, prove_early=True)
+    assert session.device.warm  # it began all the same
+
+
+def test_a_kernel_that_takes_the_context_with_it_early_is_named(monkeypatch):
+    def prove(session, _case):
+        session.device.lost = "gone"
+        raise KernelFault("an illegal address")
+
+    with pytest.raises(LostEarly, match="illegal address") as lost:
+        begun(monkeypatch, prove, prove_early=True)
+    assert lost.value.case is CASES[0]
+    assert isinstance(lost.value.error, KernelFault)
+
+
+def test_a_fault_on_an_edge_size_problem_names_the_problem_and_keeps_its_kind(monkeypatch):
+    def check(_session, _launchable, _owner):
+        raise KernelCrash("an illegal access")
+
+    with pytest.raises(KernelCrash, match=r"^edge-size problem 7: an illegal access$"):
+        found_on_edge_sizes(monkeypatch, check)
+
+
+def found_on_edge_sizes(monkeypatch, check):
+    """What comes of a build whose edge-size problems are compared by ``check``."""
+    device = SimpleNamespace(prepare=lambda case: case, draw_from=lambda seed: None)
+    session = Session(device, SimpleNamespace(), Tier.GATE, probes=lambda _case: [make_case(size="7")])
+    monkeypatch.setattr(Session, "_check", check)
+    return session._prove_build(CASES[0])
+
+
+@pytest.mark.parametrize("error", [1e-9, 0.01, 0.99, 1.0, float("inf")])
+def test_an_edge_size_problem_that_is_wrong_by_however_little_makes_its_build_wrong(monkeypatch, error):
+    with pytest.raises(WrongResult, match=r"^edge-size problem 7: 0 is 1$"):
+        found_on_edge_sizes(monkeypatch, lambda *_: Check(error, 2.0, "0 is 1"))
+    assert found_on_edge_sizes(monkeypatch, lambda *_: Check(error, 1.0, None)) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        *((DeviceLost("gone"), "INCONCLUSIVE"), (MemoryError(), "INCONCLUSIVE"), (PeakgateError("x"), "INCONCLUSIVE")),
+        *((ReferenceFault("x"), "INCONCLUSIVE"), (BuildError("x"), "INCONCLUSIVE"), (WrongResult("x"), "WRONG")),
+        *((KernelFault("x"), "WRONG"), (KernelCrash("x"), "CRASHED"), (KernelTimeout("x"), "TIMEOUT")),
+    ],
+)
+def test_a_case_without_figures_is_at_fault_only_where_a_kernel_was_and_never_passes(error, verdict):
+    assert verdict_of(error) == verdict
+
+
+@pytest.mark.parametrize("changes", [{}, {"tolerance": 1e-3}, {"atol": 1e-6}, {"rtol": 1e-6}])
+def test_timed_launches_of_every_kernel_with_a_reference_are_compared(changes):
+    kernel = Stage("x", "", Path("x.cu"))
+    assert compared_when_timed(make_case(stage=kernel, **changes))
+    assert not compared_when_timed(make_case(stage=kernel, reference=None, **changes))
+    assert not compared_when_timed(make_case(**changes))
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_case_that_the_base_does_not_have_is_new_only_where_it_lacks_nothing_but_a_floor(monkeypatch, verdict):
+    monkeypatch.setattr("peakgate.run.session.judge", lambda *_: Judgement(verdict, "why"))
+    session = Session(Compiling(), Floors(Path()), Tier.GATE, new={CASES[0].id})
+    judged = session.gate(launchable(CASES[0]), None, SimpleNamespace(conclusive=False)).judgement.verdict
+    assert judged is (Verdict.NEW if verdict is Verdict.NO_FLOOR else verdict)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_disturbed_the_device_is_asked_only_where_no_other_process_of_ours_is_on_it(monkeypatch, alone):
+    asked = []
+    monkeypatch.setattr(
+        "peakgate.run.session.judge", lambda *given: asked.append(given[-1]) or Judgement(Verdict.PASS, "")
+    )
+    session = Session(Compiling(), Floors(Path()), Tier.GATE, alone=alone)
+    session.gate(launchable(CASES[0]), None, SimpleNamespace(conclusive=False))
+    assert asked == ["another process" if alone else None]
+
+
+def test_constants_that_a_change_fills_otherwise_keep_the_data_of_the_base():
+    def listed(data, lesson):
+        constants = (("table", Buffer(Role.IN, (4,), data=data)),)
+        case = make_case(stage=Stage("x", lesson, Path("x.cu"), constants=constants, min_capability=(8, len(lesson))))
+        return Listed(case, (case,))
+
+    judged, (probe,) = judged_by(listed((1, 2), "base"), listed((5, 6), "a change"))
+    for case in (judged, probe):
+        assert [buffer.data for _, buffer in case.stage.constants] == [(1, 2)]
+        assert (case.stage.lesson, case.stage.min_capability) == ("base", (8, 4))
+
+
+def test_a_kernel_for_features_of_one_architecture_is_compiled_for_them_whatever_its_base_needed():
+    def listed(capability, specific):
+        case = make_case(stage=Stage("x", "", Path("x.cu"), min_capability=capability, specific=specific))
+        return Listed(case, (case,))
+
+    judged, _ = judged_by(listed((8, 0), False), listed((9, 0), True))
+    assert (judged.stage.needs, judged.stage.runs_on((10, 0))) == ("9.0a", False)
+    judged, _ = judged_by(listed((9, 0), True), listed((8, 0), False))
+    assert judged.stage.needs == "9.0"
+
+
+class WithTensorCores(Compiling):
+    """A device with peaks, whose roofs are taken as measured once they are asked for."""
+
+    peaks = Peaks(4000, 60, "synthetic", tensor_tflops={"bf16": 1000.0})
+    capability = (9, 0)
+    warmed = 0
+
+    def warm_up(self):
+        self.warmed += 1
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The roofs that sessions ask for, one list per measurement."""
+    found = []
+
+    def measured(_device, cases):
+        found.append([case.roof for case in cases if case.roof in TENSOR_MATH])
+        return dict.fromkeys(found[-1], 1.0)
+
+    monkeypatch.setattr("peakgate.run.session.measure_roofs", measured)
+    return found
+
+
+def timed(device, case):
+    """A session on the device that gates one case of which it has a sample."""
+    session = Session(device, Floors(Path("floors.toml")), Tier.GATE)
+    session.begin([case], prebuild=False)
+    return session, lambda: session.gate(launchable(case), None, make_samples(1.0))
+
+
+def test_a_run_measures_the_roofs_of_the_types_that_its_cases_compute_in(asked):
+    device = WithTensorCores()
+    session, gated = timed(device, make_case(work=Work(4, 8, math="bf16"), roof="bf16"))
+    assert asked == [["bf16"]]
+    assert device.warmed == 2  # tensor cores leave a low clock
+    assert gated().metrics.roof == "bf16"
+    assert len(asked) == 1
+    assert session.roofs == {"bf16": 1.0}
+
+
+def test_a_run_without_such_cases_measures_none(asked):
+    device = WithTensorCores()
+    timed(device, make_case())
+    assert asked == [[]]
+    assert device.warmed == 1
+
+
+def test_a_type_that_is_first_said_while_a_test_runs_has_its_roof_measured_then_and_once(asked):
+    session, _ = timed(WithTensorCores(), make_case())
+    case = make_case(work=Work(4, 8, math="fp8"), roof="fp8")
+    for _ in range(2):
+        assert session.gate(launchable(case), None, make_samples(1.0)).metrics.roof == "fp8"
+    assert asked == [[], ["fp8"]]
+
+
+class InTurns(Compiling):
+    """A device whose two builds of a kernel take given times, in microseconds, and of which one is loaded."""
+
+    kind = "gpu"
+
+    def __init__(self, own_us, other_us):
+        self.times_us = {"own": own_us, "other": other_us}
+        self.order, self.drawn, self.compared = [], {"own": [], "other": []}, []
+        self.loaded = ""
+
+    def disturbance(self, gpus=1):
+        return None
+
+    def prepare(self, case):
+        self.loaded = "own"
+        return self.launchable(case, "own")
+
+    def prepare_other(self, beside, fingerprint):
+        assert fingerprint == "f00d"
+        self.loaded = "other"
+        return self.launchable(beside.case, "other")
+
+    def exchange(self, leaving, coming):
+        assert leaving.fingerprint == self.loaded
+        self.loaded = coming.fingerprint
+
+    def launchable(self, case, which):
+        def sample(plan, witness):
+            assert self.loaded == which
+            if plan == FIRST_LAUNCH:
+                return make_samples(self.times_us[which])
+            self.order.append(which)
+            self.drawn[which].append(witness.draw(1 << 30))
+            if witness.wanted(1, 10.0):
+                self.compared.append(which)
+                witness.judge(SimpleNamespace(where="timed launch 1", case=case))
+            return make_samples(self.times_us[which])
+
+        return SimpleNamespace(case=case, resources=None, fingerprint=which, sample=sample)
+
+
+def in_turns(monkeypatch, device, mismatch=None, before=None):
+    """The outcomes of a kernel's two builds on that device; ``mismatch`` is what comparing their launches finds."""
+    monkeypatch.setattr(Session, "compare_timed", lambda _session, _launch: Check(0.0, 0.0, mismatch))
+    session = Session(device, Floors(Path()), Tier.GATE, checks=False)
+    case = make_case(stage=Stage("x", "", Path("x.cu")))
+    return turns.in_turns(session, case, OtherBuilds(2, {case.id: "f00d"}), before)
+
+
+def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_either_is_compared(monkeypatch):
+    device = InTurns(10.0, 11.0)
+    own, other = in_turns(monkeypatch, device)
+    assert (own.samples.median_us, other.samples.median_us) == (10.0, 11.0)
+    assert (own.fingerprint, other.fingerprint) == ("own", "other")
+    rounds = ["own", "other", "other", "own", "other", "own", "own", "other"]
+    assert device.order == [*rounds, *rounds[::-1]]
+    assert other.samples.pair_ratios == pytest.approx([1.1, 1.1])
+    assert own.samples.pair_ratios == ()
+    assert device.drawn["own"] == device.drawn["other"]
+    assert len({*device.drawn["own"]}) == len(device.drawn["own"])
+    assert sorted(device.compared) == ["other", "own"]
+
+
+def test_what_is_sampled_after_a_look_comes_to_what_was_before_it_unless_a_side_failed(monkeypatch):
+    before = in_turns(monkeypatch, InTurns(10.0, 11.0))
+    own, other = in_turns(monkeypatch, InTurns(10.0, 12.0), before=before)
+    assert other.samples.pair_ratios == pytest.approx([1.1, 1.1, 1.2, 1.2])
+    assert [len(each.samples.times_us) for each in (own, other)] == [16, 16]
+    failed = in_turns(monkeypatch, InTurns(10.0, 11.0), mismatch="0 is 1")
+    assert in_turns(monkeypatch, InTurns(10.0, 11.0), before=failed) == failed
+
+
+def test_a_build_whose_timed_launch_is_wrong_is_wrong_and_the_other_is_undecided(monkeypatch):
+    own, other = in_turns(monkeypatch, InTurns(10.0, 11.0), mismatch="0 is 1")
+    assert sorted([own.judgement.verdict, other.judgement.verdict]) == [Verdict.INCONCLUSIVE, Verdict.WRONG]
+    assert own.metrics is None
+    assert other.metrics is None
+
+
+def test_a_build_that_cannot_be_had_leaves_both_undecided(monkeypatch):
+    device = InTurns(10.0, 11.0)
+    device.prepare_other = lambda *_: (_ for _ in ()).throw(PeakgateError("cache has none"))
+    own, other = in_turns(monkeypatch, device)
+    assert [own.judgement.verdict, other.judgement.verdict] == [Verdict.INCONCLUSIVE] * 2
+    assert "cache has none" in other.judgement.reason
+
+
+def test_samples_that_are_all_throttled_end_after_some_rounds_and_are_not_conclusive(monkeypatch):
+    device = InTurns(10.0, 11.0)
+    ordinary = device.launchable
+
+    def throttled(case, which):
+        found = ordinary(case, which)
+        sample = found.sample
+        found.sample = lambda *given: replace(sample(*given), times_us=(), sm_clocks_mhz=(), discarded=6)
+        return found
+
+    device.launchable = throttled
+    own, other = in_turns(monkeypatch, device)
+    assert [own.judgement.verdict, other.judgement.verdict] == [Verdict.INCONCLUSIVE] * 2

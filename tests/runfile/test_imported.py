@@ -1,0 +1,164 @@
+"""nvbench's and Google Benchmark's files as run files: what they say is kept, what they do not say stays unknown."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from benchmark_documents import COUNT, MEAN, RATE, SHARE, google, nvbench, state, summary
+from refusals import refusal
+
+from peakgate.base.errors import Code
+from peakgate.base.verdict import Verdict
+from peakgate.cli import main
+from peakgate.runfile.saved import load_run
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "peakgate.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
+
+
+def imported(document: object, *options: str) -> tuple[int, list[Path]]:
+    Path("theirs.json").write_text(json.dumps(document))
+    code = main(["import", "theirs.json", *options])
+    return code, sorted(Path(".benchmarks").rglob("*.json"))
+
+
+def test_an_nvbench_state_is_a_case_with_its_axes_as_the_size() -> None:
+    code, files = imported(nvbench(state(MEAN, RATE, SHARE, COUNT)), "--commit", "abcd1234", "--date", "2026-11-02")
+    assert code == 0
+    run = load_run(files[0])
+    case = run.cases["cub_bench_scan.nvbench-T_I32-Elements_1024"]
+    assert case.time_us == pytest.approx(100.0)
+    assert (case.samples, case.gbs, case.peak_fraction) == (40, 3600.0, 0.75)
+    assert (run.slug, run.commit, run.whole, run.taken.isoformat()) == (
+        "nvidia-h200",
+        "abcd1234",
+        True,
+        "2026-11-02T00:00:00+00:00",
+    )
+
+
+def test_what_the_file_does_not_say_is_unknown_and_not_made_up() -> None:
+    _, files = imported(nvbench(state(MEAN)))
+    saved = json.loads(files[0].read_text())
+    gpu, info = saved["machine_info"]["gpu"], saved["benchmarks"][0]["extra_info"]
+    assert [gpu[name] for name in ("uuid", "driver", "vbios")] == [None] * 3
+    assert [info[name] for name in ("gbs", "peak_fraction", "registers", "relative_error", "fingerprint", "bytes")] == [
+        None
+    ] * 6
+    assert saved["benchmarks"][0]["stats"] == {"median": 100e-6, "iqr": None, "rounds": None}
+    assert info["sampling"] == "nvbench, cold, mean"
+    assert "time stamp" in saved["peakgate"]["imported"]["datetime_from"]
+    assert load_run(files[0]).commit == "unknown"
+
+
+def test_samples_beside_the_json_give_the_median_and_are_kept(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "theirs.json-bin").mkdir()
+    binary = tmp_path / "theirs.json-bin" / "0.bin"
+    binary.write_bytes(struct.pack("<3f", 1e-4, 2e-4, 4e-4))
+    given = nvbench(state(MEAN, summary("nv/json/bin:nv/cold/sample_times", filename="theirs.json-bin/0.bin", size=3)))
+    _, files = imported(given)
+    saved = json.loads(files[0].read_text())
+    assert saved["benchmarks"][0]["stats"]["median"] == pytest.approx(2e-4)
+    assert len(saved["benchmarks"][0]["stats"]["data"]) == 3
+    binary.write_bytes(struct.pack("<2f", 1e-4, 2e-4))
+    assert main(["import", "theirs.json"]) == 2
+    assert refusal(capsys) is Code.MALFORMED
+    binary.unlink()
+    assert main(["import", "theirs.json"]) == 2
+    assert refusal(capsys) is Code.UNREADABLE
+
+
+def test_floors_judge_what_was_imported(tmp_path: Path) -> None:
+    floors = tmp_path / "baselines" / "nvidia-h200" / "floors.toml"
+    floors.parent.mkdir(parents=True)
+    case = "cub_bench_scan.nvbench-T_I32-Elements_1024"
+    for floor, code, verdict in ((0.7, 0, "PASS"), (0.8, 1, "BELOW_FLOOR")):
+        floors.write_text(f'schema = 1\ngpu = "nvidia-h200"\n\n[floors]\n"{case}" = {floor}\n')
+        found, files = imported(nvbench(state(MEAN, RATE, SHARE)), "--date", f"2026-11-0{code + 1}")
+        assert found == code
+        assert load_run(files[-1]).cases[case].verdict == Verdict(verdict)
+    code, files = imported(nvbench(state(MEAN)), "--date", "2026-11-04")
+    assert (code, load_run(files[-1]).cases[case].verdict) == (3, Verdict.INCONCLUSIVE)
+
+
+def test_over_the_peak_is_impossible_and_a_skipped_state_undecided(capsys: Captured) -> None:
+    over = summary("nv/cold/bw/global/utilization", value=55.0)
+    assert imported(nvbench(state(MEAN, over)))[0] == 1
+    assert ": IMPOSSIBLE, " in capsys.readouterr().out
+    skipped = state(elements=7, is_skipped=True, skip_reason="too small")
+    code, _ = imported(nvbench(state(MEAN), skipped), "--date", "2026-11-09")
+    assert code == 3
+    assert "Elements_7: INCONCLUSIVE" in capsys.readouterr().out
+
+
+def test_a_selection_is_not_whole() -> None:
+    _, files = imported(nvbench(state(MEAN), argv=("bench", "-b", "scan")))
+    assert load_run(files[0]).whole is False
+
+
+def test_google_benchmarks_repetitions_are_samples_and_its_gpu_is_asked_for(capsys: Captured) -> None:
+    entry: dict[str, object] = {
+        "name": "BM_copy/1024/manual_time",
+        "run_name": "BM_copy/1024/manual_time",
+        "run_type": "iteration",
+    }
+    entries = [entry | {"real_time": time, "time_unit": "us", "bytes_per_second": 1e12} for time in (10, 11, 15)]
+    aggregate = entry | {"run_type": "aggregate", "aggregate_name": "mean", "real_time": 12, "time_unit": "us"}
+    assert imported(google(*entries, aggregate))[0] == 2
+    assert refusal(capsys) is Code.GPU_MODELS
+    code, files = imported(google(*entries, aggregate), "--gpu", "NVIDIA H200")
+    assert code == 0
+    run = load_run(files[0])
+    case = run.cases["BM_copy.google-benchmark-1024-manual_time"]
+    assert case.time_us == pytest.approx(11.0)
+    assert (case.samples, case.gbs) == (3, 1000.0)
+    assert run.taken.isoformat() == "2026-11-01T10:00:00+01:00"
+
+
+def test_two_benchmarks_of_one_id_are_refused(capsys: Captured) -> None:
+    assert imported(nvbench(state(MEAN), state(MEAN)))[0] == 2
+    assert refusal(capsys) is Code.RECORD
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "invalid JSON"),
+        ("[]", "bad.json: the file is []"),
+        ('{"benchmarks": []}', "neither nvbench's JSON"),
+        ('{"devices": [{}], "benchmarks": []}', "devices[0].id "),
+        ('{"devices": [], "benchmarks": [{"name": "a", "states": [{}]}]}', "benchmarks[0].states[0].device "),
+        ('{"context": {}, "benchmarks": [{"name": "a", "real_time": "x"}]}', "benchmarks[0].real_time "),
+    ],
+)
+def test_what_is_no_such_file_is_bad_input(tmp_path: Path, capsys: Captured, text: str, said: str) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    assert main(["import", "bad.json", "--gpu", "x"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_run_file_is_written_once_and_never_over_another(capsys: Captured) -> None:
+    document = nvbench(state(MEAN))
+    first = imported(document, "--date", "2026-11-05")[1]
+    assert imported(document, "--date", "2026-11-05") == (0, first)
+    code, files = imported(document, "--date", "2026-11-05", "--commit", "abcd")
+    assert (code, files) == (2, first)
+    assert refusal(capsys) is Code.TAKEN
+
+
+def test_floors_and_compare_read_what_was_imported(capsys: Captured) -> None:
+    for day, time_us in ((1, 100), (2, 100.5), (3, 150)):
+        again = summary("nv/cold/time/gpu/mean", value=time_us * 1e-6)
+        imported(nvbench(state(again, RATE, SHARE, COUNT)), "--date", f"2026-11-0{day}")
+    files = sorted(map(str, Path(".benchmarks").rglob("*.json")))
+    assert main(["floors", *files]) == 0
+    assert "cub_bench_scan.nvbench-T_I32-Elements_1024" in capsys.readouterr().out
+    assert main(["compare", files[0], files[2], "--no-files"]) in (0, 1, 3)

@@ -1,0 +1,203 @@
+"""Which families a project has, and the cases they define."""
+
+import json
+from pathlib import Path
+
+import pytest
+from expecting import refuses
+
+from peakgate.base import config
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.cli import main
+from peakgate.spec import catalogue
+from peakgate.spec.case import Scale, Tier
+from peakgate.spec.selection import selector
+
+FAMILY_FILE = """
+from peakgate.case import Family
+FAMILY = Family({name!r}, "synthetic", (), lambda scale: iter(()), lambda case: iter(()))
+"""
+
+
+def test_every_folder_with_a_family_file_is_a_family(project):
+    project("one", FAMILY_FILE.format(name="one"))
+    project("two", FAMILY_FILE.format(name="two"))
+    (project("common") / "header.cuh").write_text("")
+    assert [family.name for family in catalogue.families()] == ["one", "two"]
+
+
+def test_a_family_imports_its_siblings(project):
+    (project("one") / "names.py").write_text("NAME = 'with_sibling'\n")
+    project("one", "from .names import NAME\n" + FAMILY_FILE.replace("{name!r}", "NAME"))
+    assert catalogue.families()[0].name == "with_sibling"
+
+
+@pytest.mark.parametrize("verb", ["check", "mutants", "resources", "sanitize"])
+def test_a_project_without_a_kernel_is_bad_input_of_what_checks_kernels(project, capsys, verb):
+    assert main([verb]) == 2
+    assert capsys.readouterr().err.startswith("kernels: no family ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [('kernels = "kernel"', "kernels names kernel"), ('benchmarks = ["bench"]', "benchmarks names bench")],
+)
+def test_a_folder_that_only_the_settings_know_is_named(tmp_path, project, settings, named):
+    (tmp_path / "peakgate.toml").write_text(settings)
+    with refuses(Code.SETTING):
+        config.required()
+
+
+def test_families_of_one_folder_name_in_two_projects_are_two(tmp_path, monkeypatch):
+    for root in ("first", "second"):
+        (tmp_path / root / "kernels" / "one").mkdir(parents=True)
+        (tmp_path / root / "peakgate.toml").write_text("")
+        (tmp_path / root / "kernels" / "one" / "family.py").write_text(FAMILY_FILE.format(name=root))
+    for root in ("first", "second", "first"):
+        monkeypatch.chdir(tmp_path / root)
+        assert [family.name for family in catalogue.families()] == [root]
+
+
+def test_two_families_of_one_name_are_refused_with_both_files(project):
+    project("one", FAMILY_FILE.format(name="twin"))
+    project("other", FAMILY_FILE.format(name="twin"))
+    with refuses(Code.FAMILY, r"one.family\.py .* .*other.family\.py"):
+        catalogue.families()
+
+
+def test_a_family_that_is_none_is_refused(project):
+    project("one", "FAMILY = 'transpose'\n")
+    with refuses(Code.FAMILY):
+        catalogue.families()
+
+
+def test_a_mistake_in_a_sibling_is_named_with_its_line(project):
+    (project("one") / "names.py").write_text("\n1 / 0\n")
+    project("one", "from .names import NAME\n")
+    with pytest.raises(PeakgateError, match=r"names\.py:2: ZeroDivisionError"):
+        catalogue.families()
+
+
+KERNEL_FILE = """
+from peakgate.family import In, Out, Value, kernel
+FAMILY = kernel("scale.cu", arguments=lambda n: [Out(n), In(n), Value(n)], grid=lambda n: n, block=32,
+                bytes=lambda n: 8 * n, reference=lambda xp, x: x, sizes={sizes}, small_sizes={small}, edges=[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "small"), [("range(1, 10**9)", "range(1, 10**9)"), ("[1]", "[1]")], ids=["endless", "one"]
+)
+def test_sizes_without_end_are_refused_and_not_waited_for(project, monkeypatch, sizes, small):
+    monkeypatch.setattr("peakgate.spec.family.MOST_FAMILY_CASES", 10)
+    monkeypatch.setattr(catalogue, "MOST_FAMILY_CASES", 10)
+    project("scale", KERNEL_FILE.format(sizes=sizes, small=small), scale="")
+    for scale in Scale:
+        refused = catalogue.described(scale).refused
+        assert len(refused) == (sizes != "[1]")
+
+
+def test_a_source_whose_name_no_file_can_have_is_refused(project):
+    project("scale", KERNEL_FILE.format(sizes="[1]", small="[1]").replace("scale.cu", "x" * 300))
+    assert len(catalogue.described(Scale.BENCH).refused) == 1
+
+
+def test_the_gate_is_part_of_the_whole_and_covers_every_stage_but_the_roofs_of_tensor_cores():
+    whole, gate = catalogue.cases(Scale.BENCH), catalogue.cases(Scale.BENCH, Tier.GATE)
+    assert {case.id for case in gate} < {case.id for case in whole}
+    left_out = {case.stage for case in whole if case.stage.host_bound or (case.family == "roof" and case.work.math)}
+    assert {case.stage for case in gate} == {case.stage for case in whole} - left_out
+
+
+def test_the_gate_stays_small_enough_for_every_merge():
+    assert len(catalogue.cases(Scale.BENCH, Tier.GATE)) <= 240
+
+
+def test_every_case_has_probes_of_its_own_build():
+    for case in catalogue.cases(Scale.SMALL):
+        for probe in catalogue.probes(case):
+            assert (probe.stage, probe.defines) == (case.stage, case.defines)
+
+
+@pytest.mark.parametrize(
+    ("expression", "chosen"),
+    [
+        ("", {"t.smem-64", "t.smem_pad-64", "s.naive-8"}),
+        ("SMEM", {"t.smem-64", "t.smem_pad-64"}),
+        ("smem and not pad", {"t.smem-64"}),
+        ("not smem or pad", {"t.smem_pad-64", "s.naive-8"}),
+        ("not (smem or naive)", set()),
+        ("naive-8 or smem and pad", {"t.smem_pad-64", "s.naive-8"}),
+    ],
+)
+def test_what_k_selects_is_what_pytest_would(expression, chosen):
+    assert {name for name in ("t.smem-64", "t.smem_pad-64", "s.naive-8") if selector(expression)(name)} == chosen
+
+
+@pytest.mark.parametrize(
+    ("expression", "place"),
+    [("smem or", "at its end"), ("(smem", "at its end"), ("smem pad", "before pad"), ("and pad", "before and pad")],
+)
+def test_an_expression_that_is_none_is_bad_input_of_every_command(expression, place, capsys):
+    for verb in ("check", "mutants", "sanitize", "resources"):
+        assert main([verb, "-k", expression]) == 2
+        reported = capsys.readouterr().err
+        assert f"[{Code.OPTION}]" in reported
+        assert place in reported
+
+
+@pytest.mark.parametrize("name", ["skewed", "scale.skewed", "other.skewed", "scale.cu"])
+def test_a_kernel_file_that_no_family_lists_is_named_where_its_name_selects_nothing(project, name):
+    project("scale", KERNEL_FILE.format(sizes="[1]", small="[1]"), **{"scale": "", "17_skewed": ""})
+    with refuses(Code.SELECTION) as unknown:
+        catalogue.described_problems(name)
+    assert ("kernels/scale/17_skewed.cu" in str(unknown.value)) is (name in ("skewed", "scale.skewed"))
+
+
+def test_a_stage_without_its_file_is_one_line_of_check_and_an_entry_for_each_case(project, capsys, tmp_path):
+    project("scale", KERNEL_FILE.format(sizes="[1]", small="[1, 2, 3]"))
+    assert main(["check", "--jobs", "1", "--out", str(tmp_path)]) == 3
+    said = [line for line in capsys.readouterr().out.splitlines() if f"[{Code.FAMILY}]" in line]
+    kernels = json.loads((tmp_path / "check.json").read_text())["kernels"]
+    assert (len(said), sum(bool(each["not_checked"]) for each in kernels)) == (1, 3)
+
+
+WITH_A_LAMBDA = """
+from pathlib import Path
+from peakgate.case import Buffer, Case, Family, Launch, Role, Stage, Work
+
+STAGE = Stage("twice", "", Path(__file__).with_name("twice.cu"))
+
+def cases(scale):
+    for size in (8, 16):
+        yield case_of(size, size // 8)
+
+def edges(case):
+    yield case_of(8, 1, "edge")
+    yield case_of(8, 2, "other")
+
+def case_of(size, value, variant=""):
+    filled = Buffer(Role.IN, (size,), data=lambda xp, shape: xp.full(shape, value))
+    launch = Launch((1, 1, 1), (size, 1, 1))
+    return Case("one", STAGE, launch, (filled, Buffer(Role.OUT, (size,))), Work(0), lambda xp, inputs: [inputs[0]],
+                size=str(size), variant=variant)
+
+FAMILY = Family("one", "synthetic", (STAGE,), cases, edges)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("In(n)", 'In(n, data="gone.npy")'), ("lambda xp, x: 2 * x", '"gone.npy"')]
+)
+def test_a_saved_array_that_is_missing_is_named_where_it_leaves_no_small_problem(project, before, after):
+    text = (Path(catalogue.__file__).parents[1] / "templates" / "family.py").read_text()
+    project("scale", text.replace(before, after), scale="")
+    found = catalogue.described_problems()
+    assert found.cases == []
+    assert ["gone.npy" in each.reason for each in found.refused] == [True]
+
+
+def test_inputs_from_a_lambda_do_not_make_a_problem_of_its_own_each_time(project):
+    project("one", WITH_A_LAMBDA, twice="__global__ void twice(float* in, float* out) {}")
+    problems = catalogue.problems()
+    assert sorted((problem.size, problem.variant) for problem in problems) == [("16", ""), ("8", ""), ("8", "other")]
