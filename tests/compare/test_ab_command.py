@@ -120,3 +120,8 @@ def test_what_is_no_whole_manifest_is_named(tmp_path: Path, capsys: Captured, te
     (tmp_path / "manifest.json").write_text(text)
     assert main(["ab", "--from", str(tmp_path)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_side_named_beside_an_earlier_experiment_is_refused(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["ab", "--from", str(tmp_path), "HEAD"]) == 2
+    assert refusal(capsys) is Code.OPTION

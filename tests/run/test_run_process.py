@@ -51,3 +51,13 @@ def test_where_nothing_was_begun_the_gpu_is_read_when_it_is_asked_for(monkeypatc
     monkeypatch.setattr(nvml, "state", lambda _handle: STATE)
     monkeypatch.setattr(nvml, "load", lambda _index: Load())
     assert warmup.before(3) == warmup.Before(STATE, Load())
+
+
+@pytest.mark.parametrize(("settings", "left_out"), [("", True), ('benchmarks = ["benchmarks"]', False)])
+def test_a_run_of_families_alone_loads_no_conftest_of_whoever_installed_the_tool(
+    tmp_path, monkeypatch, settings, left_out
+):
+    (tmp_path / "peakgate.toml").write_text(settings)
+    (tmp_path / "benchmarks").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert ("--noconftest" in process.fixed_arguments(tmp_path)) is left_out
