@@ -21,8 +21,17 @@ version = release
 extensions = ["myst_parser", "sphinx.ext.autodoc", "generated", "sources", "offline"]
 root_doc = "docs/index"
 include_patterns = ["**.md"]
-exclude_patterns = [".[!g]*", ".git", "**/tests", "README.md", "build", "docs/site", "lab/fleet/trial-*", "reports/out"]
-exclude_patterns += ["tests"]
+exclude_patterns = [
+    ".[!g]*",
+    ".git",
+    "**/tests",
+    "README.md",
+    "build",
+    "docs/site",
+    "lab/fleet/trial-*",
+    "reports/out",
+    "tests",
+]
 
 myst_heading_anchors = 4
 """Levels of headings that have the anchors that a link such as ``page.md#how-right-is-right`` names."""

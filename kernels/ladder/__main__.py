@@ -104,13 +104,6 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
 
 def main(arguments: Sequence[str]) -> int:
     """Check or write; 1 where something is out of date and was not written, 2 for bad input."""
-    try:
-        return _ladder(arguments)
-    except PeakgateError as error:
-        return refused(error)
-
-
-def _ladder(arguments: Sequence[str]) -> int:
     parser = VerbParser(
         prog="python -m kernels.ladder",
         description=f"Check the tables and pictures of kernels/ against RUN: {FORMS}. By default the run they name.",
@@ -120,9 +113,11 @@ def _ladder(arguments: Sequence[str]) -> int:
     add_runs(parser)
     parser.add_argument("--write", action="store_true", help="write them")
     parser.add_argument("--bench", metavar="RUN", help="the run whose terminal output README shows")
-    options = parser.parse_args(arguments)
-
-    found = changes(options.wanted, Archive(options.runs), write=options.write, bench=options.bench)
+    try:
+        options = parser.parse_args(arguments)
+        found = changes(options.wanted, Archive(options.runs), write=options.write, bench=options.bench)
+    except PeakgateError as error:
+        return refused(error)
     if options.write:
         say("".join(f"written: {change.path}\n" for change in found))
     else:

@@ -213,6 +213,7 @@ class CpuLaunchable:
     def give(self, inputs: Sequence[Array]) -> None:
         self._pristine = dict(zip(self._pristine, inputs, strict=False))
 
+    @translated()
     def launch(self, schedule: int = 0) -> None:
         """The case's launches on the arguments as they are.
 
@@ -236,21 +237,20 @@ class CpuLaunchable:
         try:
             for each in self.case.launches:
                 arrays = {place: self._array(at) for place, at in enumerate(each.takes)}
-                with translated():
-                    self._kernels[each.kernel].launch(
-                        each.launch.grid,
-                        each.launch.block,
-                        [self._given(at) for at in each.takes],
-                        shared_bytes=each.launch.shared_bytes,
-                        schedule=schedule,
-                        access_budget=self._access_budget,
-                        limit_s=processor_limit_s(each.launch, self._timeout_s),
-                        constants=self._constants,
-                        cooperative=self.case.stage.cooperative,
-                        nonfinite={place: buffers[at].dtype for place, at in arrays.items() if at in buffers},
-                        trace=self.trace,
-                        outputs=[place for place, at in arrays.items() if at in outputs],
-                    )
+                self._kernels[each.kernel].launch(
+                    each.launch.grid,
+                    each.launch.block,
+                    [self._given(at) for at in each.takes],
+                    shared_bytes=each.launch.shared_bytes,
+                    schedule=schedule,
+                    access_budget=self._access_budget,
+                    limit_s=processor_limit_s(each.launch, self._timeout_s),
+                    constants=self._constants,
+                    cooperative=self.case.stage.cooperative,
+                    nonfinite={place: buffers[at].dtype for place, at in arrays.items() if at in buffers},
+                    trace=self.trace,
+                    outputs=[place for place, at in arrays.items() if at in outputs],
+                )
         except emulator.KernelDefect as defect:
             raise _FAILURES.get(defect.kind, KernelFault)(str(defect)) from defect
 
@@ -330,6 +330,7 @@ class CpuDevice(Device):
     def refusal(self, case: Case) -> str | None:
         return not_emulated(case)
 
+    @translated()
     def prebuild(
         self,
         cases: Sequence[Case],
@@ -344,11 +345,10 @@ class CpuDevice(Device):
                 alike.setdefault(tuple(_build_options(stage).values()), []).append(case)
         for group in alike.values():
             wanted = {(case.stage.source, kernel, case.defines) for case in group for kernel in case.stage.kernels}
-            with translated():
-                emulator.prebuild(
-                    [(source, kernel, defines) for source, kernel, defines in wanted if source is not None],
-                    **_build_options(group[0].stage),
-                )
+            emulator.prebuild(
+                [(source, kernel, defines) for source, kernel, defines in wanted if source is not None],
+                **_build_options(group[0].stage),
+            )
 
     def prepare(self, case: Case) -> CpuLaunchable:
         return CpuLaunchable(case, draw=self.draw, secret=self.secret, load=self._load)

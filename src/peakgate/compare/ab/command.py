@@ -113,9 +113,10 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     if options.earlier is not None:
         if options.sides or options.plan or options.json:
             raise PeakgateError("--from DIR decides what was measured; name no side, no --plan, no --json", Code.OPTION)
-        from peakgate.compare.ab.outcome import decided_again  # noqa: PLC0415  (pandas and SciPy take long)
+        from peakgate.compare.ab.outcome import report  # noqa: PLC0415  (pandas and SciPy take long)
+        from peakgate.compare.ab.record import load_record  # noqa: PLC0415  (as above)
 
-        return decided_again(options)
+        return report(load_record(options.earlier), options)
     if not GPU.fullmatch(options.device):
         raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N", Code.OPTION)
     base, head = _wanted(options)

@@ -20,7 +20,7 @@ from peakgate.compare.ab.explain import Explained, explain
 from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.judge import comparison
 from peakgate.compare.ab.means import Means, Phases, import_beside
-from peakgate.compare.ab.record import AbRecord, PairSettings, load_record, times
+from peakgate.compare.ab.record import AbRecord, PairSettings, times
 from peakgate.compare.ab.schedule import Side
 from peakgate.compare.command import report as compared
 from peakgate.compare.result import Comparison
@@ -69,11 +69,6 @@ def _explained(
         return None
     Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
     return explain(placed, slower, (options.out / "explain").resolve(), options.device)
-
-
-def decided_again(options: argparse.Namespace) -> ExitCode:
-    """Decide what an earlier ``ab`` left in its output folder, without measuring."""
-    return report(load_record(options.earlier), options)
 
 
 def report(
