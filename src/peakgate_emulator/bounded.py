@@ -17,7 +17,7 @@ PROCESSOR_LIMIT_S = 120.0
 """Processor time of one compilation, where the caller knows no better."""
 
 WALL_PER_PROCESSOR_S = 20.0
-"""How much longer than its processor time a compilation may take: others may use the processors."""
+"""Far more than a busy machine takes from a process: only one that waits comes to so many times its processor time."""
 
 WALL_BASE_S = 100.0
 """Of the limit of a compilation's wall time: a compiler may wait, for example on an included pipe."""

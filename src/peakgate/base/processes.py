@@ -220,10 +220,6 @@ def collect_as_usual() -> None:
 _USUAL_THRESHOLDS = gc.get_threshold()
 
 
-WALL_PER_PROCESSOR_S = 20.0
-"""Far more than a busy machine takes from a process: only one that waits comes to so many times its processor time."""
-
-
 def processor_s(process: int) -> float:
     """Processor time of a process, without its children (fields 14 and 15 of /proc/PID/stat); 0 where it is gone."""
     try:

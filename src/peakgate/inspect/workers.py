@@ -25,13 +25,13 @@ from typing import Any, Generic, TypeVar
 from peakgate.base.processes import (
     FROM_OUTSIDE,
     SAFE_PATH,
-    WALL_PER_PROCESSOR_S,
     one_blas_thread,
     processor_s,
     single_threaded,
     variables,
 )
 from peakgate.base.text import say, warn
+from peakgate_emulator.bounded import WALL_PER_PROCESSOR_S
 
 Answer = TypeVar("Answer")
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from peakgate.base import config
 from peakgate.base.errors import BuildError, Code, PeakgateError
-from peakgate.base.processes import WALL_PER_PROCESSOR_S
 from peakgate.base.text import counted
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.compile.cubin import Resources
@@ -52,6 +51,7 @@ from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec import catalogue
 from peakgate.spec.case import TENSOR_MATH, Array, Case, Tier, TunedChoice
+from peakgate_emulator.bounded import WALL_PER_PROCESSOR_S
 
 if TYPE_CHECKING:  # few runs measure it
     from peakgate.measure.energy import Energy
