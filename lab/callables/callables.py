@@ -26,9 +26,9 @@ import triton.language as tl
 
 from peakgate.callables.call import Call
 from peakgate.callables.callable import GpuCall, find_out, one_stream, stream_handle
+from peakgate.callables.naming import case_of
 from peakgate.device.gpu import GpuDevice
 from peakgate.measure.sampling import SamplingPlan
-from peakgate.run.results import case_of
 
 ROUNDS = 5
 NVBENCH_LIMIT_S = 300

@@ -93,9 +93,8 @@ def process(seed: int) -> list[Row]:
     from peakgate.device.launchable import GpuLaunchable  # noqa: PLC0415
     from peakgate.judge.floors import Floors as KnownFloors  # noqa: PLC0415
     from peakgate.measure.sampling import REPEATED  # noqa: PLC0415
-    from peakgate.run.ab_process import OtherBuilds  # noqa: PLC0415
-    from peakgate.run.session import Session  # noqa: PLC0415
-    from peakgate.run.turns import in_turns  # noqa: PLC0415
+    from peakgate.session.pairs import interleaved  # noqa: PLC0415
+    from peakgate.session.session import Session  # noqa: PLC0415
     from peakgate.spec.case import Array  # noqa: PLC0415  (the parent needs no device)
 
     class Noting(GpuDevice):
@@ -134,14 +133,14 @@ def process(seed: int) -> list[Row]:
 
     def turns(case: Case, other: Case) -> Row:
         code = device.build(other).fingerprint if other.stage.source else ""
-        sides = [samples_of(each) for each in in_turns(session, case, OtherBuilds(PAIRS, dict.fromkeys(CASES, code)))]
+        sides = [samples_of(each) for each in interleaved(session, case, code, pairs=PAIRS, cases=len(CASES))]
         times_us, counts = [each.trimmed_mean_us for each in sides], [len(each.times_us) for each in sides]
         return {"turns_us": times_us, "turns_samples": counts, "pair_ratios": sides[1].pair_ratios}
 
     def beside(case: Case, other: Case) -> Row:
         device.beside = set()
         code = device.build(other).fingerprint if other.stage.source else ""
-        sides = [samples_of(each) for each in in_turns(session, case, OtherBuilds(1, dict.fromkeys(CASES, code)))]
+        sides = [samples_of(each) for each in interleaved(session, case, code, pairs=1, cases=len(CASES))]
         device.beside = None
         return {"beside_ratio": sides[1].pair_ratios[0]}
 

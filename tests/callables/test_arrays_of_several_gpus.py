@@ -9,7 +9,7 @@ import pytest
 from peakgate.callables import arrays
 from peakgate.callables.call import Call
 from peakgate.run.marker import Given, Proving
-from peakgate.run.session import WrongResult
+from peakgate.session.outcome import WrongResult
 
 MACHINE = SimpleNamespace(current=0, waited=[])
 

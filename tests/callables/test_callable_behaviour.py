@@ -9,12 +9,12 @@ pytest.importorskip("cupy", exc_type=ImportError)
 
 from peakgate.callables import callable as measured
 from peakgate.callables.call import Call
+from peakgate.callables.naming import case_of
 from peakgate.device.interface import DeviceLost, Unmeasurable
 from peakgate.device.state import footprint_bytes
 from peakgate.device.stream import Trial
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import ONE_BATCH, SamplingPlan
-from peakgate.run.results import case_of
 
 PLAN = SamplingPlan(min_samples=4, max_samples=12)
 

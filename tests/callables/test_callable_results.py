@@ -7,7 +7,7 @@ from expecting import refuses
 from peakgate.base.errors import Code
 from peakgate.callables.call import Call
 from peakgate.run.marker import Given, Proving
-from peakgate.run.session import WrongResult
+from peakgate.session.outcome import WrongResult
 
 
 def proven(function, reference, *args, **given):

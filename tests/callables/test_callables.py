@@ -17,12 +17,12 @@ from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.callables import arrays
 from peakgate.callables.call import Call, NotAnArray
+from peakgate.callables.naming import case_of, case_parts
 from peakgate.family import TOLERANCES
 from peakgate.run.benchmark_tests import collected
 from peakgate.run.callables import CpuCall, sized_input
 from peakgate.run.marker import Given, Proving
-from peakgate.run.results import case_of, case_parts
-from peakgate.run.session import WrongResult
+from peakgate.session.outcome import WrongResult
 from peakgate.spec.case import ID_PATTERN, Work
 
 

@@ -10,7 +10,7 @@ from peakgate.callables import arrays
 from peakgate.callables.call import Call
 from peakgate.help import page
 from peakgate.run.marker import Given, Proving
-from peakgate.run.session import WrongResult
+from peakgate.session.outcome import WrongResult
 
 
 class Frozen:

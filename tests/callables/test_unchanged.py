@@ -15,7 +15,7 @@ from peakgate.callables.unchanged import AUTOGRAD, BESIDE, IN_ORDER, described, 
 from peakgate.inspect.emulate import check_case
 from peakgate.measure.refill import KEY_WORDS, ROUNDS, exchange, pairs_of, round_keys
 from peakgate.run.marker import Given, Proving
-from peakgate.run.session import WrongResult
+from peakgate.session.outcome import WrongResult
 from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 
 

@@ -10,6 +10,7 @@ from emulating import CUDA
 
 from peakgate.base.errors import Code
 from peakgate.base.verdict import Verdict
+from peakgate.callables.naming import case_of
 from peakgate.help import page
 from peakgate.judge.gate import judge
 from peakgate.judge.metrics import metrics
@@ -17,7 +18,6 @@ from peakgate.judge.peaks import Peaks
 from peakgate.judge.state import StateReading, doubt_of
 from peakgate.measure.limits import sampling_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan
-from peakgate.run.results import case_of
 from peakgate.spec.case import Work
 
 PEAKS = Peaks(4800.0, 60.0, "")

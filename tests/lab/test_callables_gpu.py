@@ -393,11 +393,11 @@ def test_a_call_is_compared_with_what_it_was_given_after_batches_that_nobody_jud
 
     from peakgate.callables.call import Call  # noqa: PLC0415
     from peakgate.callables.callable import GpuCall, find_out, one_stream  # noqa: PLC0415
+    from peakgate.callables.naming import case_of  # noqa: PLC0415
     from peakgate.device.choose import open_device  # noqa: PLC0415
     from peakgate.device.interface import Witness  # noqa: PLC0415
     from peakgate.measure.sampling import SamplingPlan  # noqa: PLC0415
     from peakgate.run.marker import Given, Proving  # noqa: PLC0415
-    from peakgate.run.results import case_of  # noqa: PLC0415
 
     device, _ = open_device("gpu")
     x, out = cupy.arange(1 << 20, dtype="float32") % 1000 + 1, cupy.zeros(1 << 20, "float32")

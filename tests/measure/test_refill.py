@@ -16,7 +16,9 @@ from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
-from peakgate.run.session import LEAST_COMPARED, LEAST_LONG_COMPARED, Session, TimedChecks
+from peakgate.session.sampler import LEAST_COMPARED, LEAST_LONG_COMPARED, TimedChecks
+from peakgate.session.session import Session
+from peakgate.session.steps import Steps
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 
@@ -337,8 +339,8 @@ def checks_case():
 
 
 def checks_of(*, checks, compare=lambda _: Check(0.0, 0.0, None)):
-    case = checks_case()
-    return TimedChecks(Session(CpuDevice(), Floors(Path()), case.tier, seed=1, checks=checks), case, None, compare)
+    steps = Steps(CpuDevice(), Floors(Path()))
+    return TimedChecks(steps, checks_case(), None, compare, np.random.default_rng(1), once=not checks)
 
 
 @pytest.mark.parametrize("launch_us", [5.0, 500.0, 2_000.0, 10_000.0])

@@ -83,8 +83,8 @@ FAMILY = Family("twice", "a test", tuple(STAGES.values()), cases, probes)
 
 FORGED = """
 import sys
-if "peakgate.run.session" in sys.modules:
-    import peakgate.run.session as session
+if "peakgate.session.prover" in sys.modules:
+    import peakgate.session.prover as session
     from peakgate.judge.correctness import Check
     session.check = lambda *arguments: Check(0.0, 0.0, None)
 """

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from peakgate.base.verdict import Judgement, Verdict
+from peakgate.callables.naming import case_of
 from peakgate.run import ahead
 from peakgate.run.ahead import CaseShares
-from peakgate.run.results import case_of
-from peakgate.run.session import Outcome, Session
+from peakgate.session.outcome import Outcome
+from peakgate.session.session import Session
+from peakgate.session.steps import unwatched
 from peakgate.spec.case import Case
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -27,7 +30,7 @@ class Measuring:
     reporting: int = field(default_factory=os.getpid)
     deadly: str = ""
 
-    def expect(self, _step: str, _limit_s: float, _case: str | None) -> None: ...
+    steps: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(expect=unwatched))
 
     def measured(self, case: Case) -> Outcome:
         here = os.getpid() == self.reporting

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from peakgate.base.errors import PeakgateError
-from peakgate.run.ab_process import LONGEST_WORD, MODE_VARIABLE, TOKEN_VARIABLE, GpuToken, Mode
+from peakgate.run.ab_process import LONGEST_WORD, TOKEN_VARIABLE, GpuToken
+from peakgate.run.request import MODE_VARIABLE, Mode
 
 TAKES_THE_TOKEN = (
     "from peakgate.run.ab_process import GpuToken\n"

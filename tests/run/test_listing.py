@@ -21,7 +21,7 @@ from pathlib import Path
 from peakgate.case import Buffer, Case, Family, Launch, Role, Scalar, Stage, Work
 
 print("a family may print")
-if "peakgate.run.session" in sys.modules:
+if "peakgate.session.session" in sys.modules:
     sys.stderr.write("imported by the judge\\n")
 SOURCE = Path(__file__).with_name("twice.cu")
 STAGE = Stage("twice", "", SOURCE)

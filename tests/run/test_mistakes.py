@@ -13,7 +13,7 @@ from peakgate.base.errors import Code
 from peakgate.base.verdict import Verdict
 from peakgate.cli import main
 from peakgate.run import base_contract as contract
-from peakgate.run.session import verdict_of
+from peakgate.session.outcome import verdict_of
 from peakgate.spec.case import Case, Launch, Scalar, Scale, Stage, Struct, Work
 
 KERNEL = """

@@ -12,7 +12,7 @@ import pytest
 from runs import DEFECTS, ENVIRONMENT, ROOT, command, places
 
 from peakgate.base.text import Progress, duration
-from peakgate.run.kernel_run import StatusLine
+from peakgate.run.status import StatusLine
 
 
 class Terminal(io.StringIO):

@@ -203,7 +203,7 @@ import dataclasses, sys
 from pathlib import Path
 sys.path.insert(0, {hostile!r})
 from family import FAMILY, case
-import peakgate.run.session as session
+import peakgate.session.session as session
 real, taken = session.metrics, Path({taken!r})
 def metrics(case, samples, peaks, roofs):
     with taken.open("a") as file:

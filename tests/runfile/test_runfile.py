@@ -18,8 +18,8 @@ from peakgate.cli import main
 from peakgate.judge.metrics import metrics
 from peakgate.measure.sampling import Samples
 from peakgate.run import run_file
-from peakgate.run.session import Outcome
 from peakgate.runfile.saved import IQR_IN_SDS, MEDIAN_ERROR_IN_SDS, ForeignFileError, load_run
+from peakgate.session.outcome import Outcome
 from peakgate.spec import catalogue
 from peakgate.spec.case import Scale, Tier
 
@@ -59,7 +59,7 @@ def test_what_a_process_has_so_far_is_a_run_with_the_cases_that_it_timed_and_tho
     ]
     device = SimpleNamespace(describe=lambda: {"slug": "nvidia-h200"}, kind="gpu")
     session: Any = SimpleNamespace(
-        device=device, preflight=None, roofs={}, tier=Tier.GATE, seed=1, whole=False, wall_s={}
+        device=device, preflight=None, roofs={}, tier=Tier.GATE, seed=1, whole=False, steps=SimpleNamespace(wall_s={})
     )
     (tmp_path / "run.json").write_text(json.dumps(run_file.unsaved(session, outcomes, {"id": "c1"})))
     run = load_run(tmp_path / "run.json")

@@ -107,7 +107,7 @@ def _uses_triton() -> bool:
 
 def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
     """Report each kernel of the tests, and what was not looked at; pure but for ``found``."""
-    from peakgate.run.results import case_of  # noqa: PLC0415  (pytest takes long to import)
+    from peakgate.callables.naming import case_of  # noqa: PLC0415  (pytest takes long to import)
 
     skipped: list[str] = []
     for nodeid, test in tests.items():

@@ -13,18 +13,13 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
 from msgspec import Struct
 
 from peakgate.base.config import Project
-from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import write_whole
-
-MODE_VARIABLE = "PEAKGATE_AB"
-"""Names the mode of a run of an A/B, which watches its processes itself: such a run has no supervisor."""
 
 TOKEN_VARIABLE = "PEAKGATE_AB_TURN"
 """Two file descriptors of the GPU token: its grant is read from one, its release written to the other. Unset where this
@@ -61,29 +56,6 @@ class OtherBuilds(Struct, frozen=True):
     fingerprints: Mapping[str, str] = MappingProxyType({})
     folder: str = ""
     looks: bool = False
-
-
-class Mode(StrEnum):
-    """The purpose of a process of an A/B."""
-
-    WHOLE = "whole"
-    """Prove, time and judge them, beside the roofs."""
-    PROOF = "proof"
-    """One process of an A/B that proves its kernels before any is timed; others may be on the GPU meanwhile."""
-    PAIR = "pair"
-    """One side of a pair of an A/B: it repeats the cases of a proof and only times them."""
-
-    @staticmethod
-    def of_environment() -> Mode:
-        """The mode that the A/B names, WHOLE where none does; to be read once, where a process begins."""
-        named = os.environ.get(MODE_VARIABLE)
-        if named is None:
-            return Mode.WHOLE
-        if named not in (Mode.PROOF, Mode.PAIR):
-            raise PeakgateError(
-                f"{MODE_VARIABLE}={named}: expected {Mode.PROOF} or {Mode.PAIR}; `peakgate ab` sets it", Code.OPTION
-            )
-        return Mode(named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ from multiprocessing.connection import Connection
 
 from peakgate.base.processes import end_with_parent, single_threaded
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run.session import Outcome, Session
+from peakgate.session.outcome import Outcome
+from peakgate.session.session import Session
+from peakgate.session.steps import unwatched
 from peakgate.spec.case import Case
 
 LEAST_SHARE = 16
@@ -60,7 +62,7 @@ class CaseShares:
                 own = self._own.popleft()
                 self._done[own.id] = self._session.measured(own)
                 continue
-            self._session.expect("its measurement in another process", HOST_LIMIT_S, case.id)
+            self._session.steps.expect("its measurement in another process", HOST_LIMIT_S, case.id)
             self._receive(results)
         done = self._done.pop(case.id, None)
         if isinstance(done, tuple):
@@ -104,7 +106,7 @@ def _measure(parent: int, session: Session, share: Sequence[Case], results: Conn
     if not end_with_parent(parent):
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too and ends, and we with it
-    session.expect = lambda _step, _limit_s, _case: None
+    session.steps.expect = unwatched
     results.recv()
     with tempfile.TemporaryFile() as printed:
         os.dup2(printed.fileno(), 1)

@@ -23,7 +23,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from peakgate.base import config, git
@@ -36,13 +35,10 @@ from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
 from peakgate.run import inputs, lock
-from peakgate.run.ab_process import Mode
 from peakgate.run.bench_options import parser, refuse_contradictions
 from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines, share_below
+from peakgate.run.request import Mode, as_arguments
 from peakgate.run.run_file import Places, storage_folder, write_verdict
-
-NOT_OF_THE_PLUGIN = frozenset({"benchmark_json", "benchmark_storage", "json", "resume", "wait"})
-"""Our options that are not passed on to the measuring process."""
 
 INSPECTING = frozenset(
     {"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures", "--markers"}
@@ -89,10 +85,11 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     project = config.required()
     mode = Mode.of_environment()
     if mode is not Mode.WHOLE or INSPECTING & set(theirs):
-        return _unsupervised(ours, [f"--peakgate-mode={mode}", *theirs], project)
+        ours.mode = mode
+        return _unsupervised(ours, theirs, project)
     if ours.seed is None:
         ours.seed = secrets.randbits(32)  # of every process of the run
-    return _supervised(ours, [*_own(ours), *theirs], project)
+    return _supervised(ours, [*as_arguments(ours), *theirs], project)
 
 
 def _unsupervised(ours: argparse.Namespace, theirs: Sequence[str], project: Project) -> int:
@@ -100,22 +97,12 @@ def _unsupervised(ours: argparse.Namespace, theirs: Sequence[str], project: Proj
 
     named = {"--benchmark-json": ours.benchmark_json, "--benchmark-storage": ours.benchmark_storage}
     saving = [f"{option}={value}" for option, value in named.items() if value is not None]
-    return process.measure([*process.fixed_arguments(project.root), *_own(ours), *saving, *theirs])
-
-
-def _own(ours: argparse.Namespace) -> list[str]:
-    """Our options under the long names that the plug-in gives them."""
-    given = {
-        f"--peakgate-{name.replace('_', '-')}": value
-        for name, value in vars(ours).items()
-        if name not in NOT_OF_THE_PLUGIN and value is not None and value is not False
-    }
-    return [option if value is True else f"{option}={value}" for option, value in given.items()]
+    return process.measure([*process.fixed_arguments(project.root), *as_arguments(ours), *saving, *theirs])
 
 
 def _supervised(ours: argparse.Namespace, arguments: Sequence[str], project: Project) -> int:
     """One supervised run; ``arguments`` are for pytest. The exit code."""
-    out = Path(ours.out).absolute() if ours.out else project.out
+    out = ours.out.absolute() if ours.out else project.out
     places = Places(out, ours.benchmark_json and ours.benchmark_json.absolute(), storage_folder(ours.benchmark_storage))
     journal = Journal(out)
     supervisor = _Supervisor(ours, project, places, journal)
@@ -152,7 +139,7 @@ class _Supervisor:
     def __init__(self, ours: argparse.Namespace, project: Project, places: Places, journal: Journal) -> None:
         self._ours, self._project, self._places, self._journal = ours, project, places, journal
         self.uuid = lock.device_uuid(ours.device or "auto")
-        self._baselines = Path(ours.baselines) if ours.baselines else project.baselines
+        self._baselines = ours.baselines or project.baselines
         self.environment: Mapping[str, str] = os.environ
         self.resumable = True
         self._earlier = 0  # records of the journal when the process at hand began
@@ -256,7 +243,7 @@ class _Supervisor:
         slug = str(verdict["device"])
         measured = any(case["time_us"] is not None for case in verdict["cases"])
         saved = self._places.publish(self._project.runs / slug, measured=measured)
-        cases = Path(self._ours.cases) if self._ours.cases else None
+        cases = self._ours.cases
         about = {"command": sys.argv, "project": str(self._project.root), **self._key}
         write_verdict(self._places.out, verdict | about, self._baselines, cases, saved)
         self.resumable = verdict["partial"] is not None

@@ -6,28 +6,30 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.run.kernel_run import PLUGIN_NAME, KernelRun
-from peakgate.run.results import ReplayTimer, Results, raise_for, replay
+from peakgate.run.loop import Run
+from peakgate.session.replay import ReplayTimer, raise_for, replay
 
 
 @pytest.fixture(scope="session")
-def run(request: pytest.FixtureRequest) -> Results:
+def run(request: pytest.FixtureRequest) -> Run:
     found = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
     assert isinstance(found, KernelRun)
-    return found.results
+    return found.run
 
 
-def test_kernel(case_id: str, run: Results, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
-    case, session = run.cases[case_id], run.session
-    if refusal := session.device.refusal(case):
-        run.skip(case, refusal)
+def test_kernel(case_id: str, run: Run, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+    case = run.cases[case_id]
+    if refusal := run.session.device.refusal(case):
+        run.store.skipped[case_id] = refusal
+        pytest.skip(f"{case_id}: {refusal}")
     benchmark.group = case.family
     entry, times_us = run.measure(case)
     replay(benchmark, peakgate_timer, times_us, entry)
-    raise_for(entry, session)
+    raise_for(entry, run.session)
 
 
-def test_other_build(case_id: str, run: Results, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
-    entry, times_us = run.other(run.cases[case_id])
+def test_other_build(case_id: str, run: Run, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+    entry, times_us = run.measure_other(run.cases[case_id])
     if not times_us:
         pytest.fail(f"{case_id}: {entry['verdict']}, {entry['reason']}", pytrace=False)
     replay(benchmark, peakgate_timer, times_us, entry)

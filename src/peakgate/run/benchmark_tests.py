@@ -20,11 +20,15 @@ from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
 from peakgate.base.text import counted, nearest, one_line
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
+from peakgate.callables.naming import FIXTURE, case_of, of_framework
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.run.results import FIXTURE, ReplayTimer, Results, case_of, of_framework, of_kernels
-from peakgate.run.session import Outcome, Session, WrongResult
+from peakgate.run.kernel_run import of_kernels
+from peakgate.run.loop import Run
+from peakgate.session.outcome import Outcome, WrongResult
+from peakgate.session.replay import ReplayTimer
+from peakgate.session.session import Session
 from peakgate.spec.case import Tier
 
 if TYPE_CHECKING:
@@ -209,7 +213,7 @@ class BenchmarkTests(_Collecting):
     ``ids`` are the case ids of the tests that were collected, by node id.
     """
 
-    def __init__(self, run: Results) -> None:
+    def __init__(self, run: Run) -> None:
         self._run, self._listed = run, run.listed
         self._kernels = {case.id for case in run.known.listed(Tier.FULL)}
         self._used: dict[str, GpuBenchmark] = {}
@@ -227,7 +231,7 @@ class BenchmarkTests(_Collecting):
         from peakgate.run.callables import GpuBenchmark  # noqa: PLC0415  (as above)
 
         made = GpuBenchmark(node, self._run.session, benchmark, timer)
-        self._run.session.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
+        self._run.session.steps.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
         self._used[node.nodeid] = made
         return made
 
@@ -262,7 +266,7 @@ class BenchmarkTests(_Collecting):
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
         """Take over what an earlier process of this run measured, instead of running the test again."""
         fixture = self._used.get(pyfuncitem.nodeid)
-        known = self._run.take_over(case_of(pyfuncitem.nodeid)) if fixture is not None else None
+        known = self._run.store.take_over(case_of(pyfuncitem.nodeid)) if fixture is not None else None
         if fixture is None or known is None:
             return None
         self._done.add(pyfuncitem.nodeid)
@@ -303,7 +307,7 @@ class BenchmarkTests(_Collecting):
             judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes where it must fail: xfail(strict=True)")
             outcome = _unmeasured(item, outcome, judgement)
         if outcome is not None:
-            self._run.keep(outcome)
+            self._run.store.keep(outcome)
             if report.skipped and outcome.judgement.verdict in FAILS:
                 report.outcome = "failed"
                 report.longrepr = f"{case_id}: {outcome.judgement.verdict}, {outcome.judgement.reason}"
@@ -315,9 +319,9 @@ class BenchmarkTests(_Collecting):
         case = case_of(item.nodeid)
         if case.id in self._run.before.again:  # a skip does not undo that it was below its floor
             judgement = Judgement(Verdict.INCONCLUSIVE, f"below its floor at first, then skipped: {reason}")
-            self._run.keep(self._run.session.unmeasured(case, judgement))
+            self._run.store.keep(self._run.session.unmeasured(case, judgement))
         else:
-            self._run.skipped[case.id] = reason
+            self._run.store.skipped[case.id] = reason
 
     def _failed(
         self, item: pytest.Item, outcome: Outcome | None, error: pytest.ExceptionInfo[BaseException]
@@ -349,21 +353,21 @@ class BenchmarkTests(_Collecting):
 
     def _fails_afterwards(self, item: pytest.Item, reason: str) -> None:
         """Leave a case undecided whose fixtures fail after its test, unless its own verdict fails."""
-        case, entries = case_of(item.nodeid), self._run.entries
+        case, entries = case_of(item.nodeid), self._run.store.entries
         if any(entry["case"] == case.id and entry["verdict"] in FAILS for entry in entries):
             return
         entries[:] = [entry for entry in entries if entry["case"] != case.id]
-        self._run.skipped.pop(case.id, None)
+        self._run.store.skipped.pop(case.id, None)
         judgement, fixture = Judgement(Verdict.INCONCLUSIVE, reason), self._used.get(item.nodeid)
         if fixture is None or fixture.outcome is None:
-            self._run.keep(self._run.session.unmeasured(case, judgement))
+            self._run.store.keep(self._run.session.unmeasured(case, judgement))
         else:
-            self._run.keep(_unmeasured(item, fixture.outcome, judgement))
+            self._run.store.keep(_unmeasured(item, fixture.outcome, judgement))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A test that is over, or was taken over or skipped, is not answerable for what happens afterwards."""
         if nodeid in self._used:
-            self._run.session.expect("the end of a case", HOST_LIMIT_S, None)
+            self._run.session.steps.expect("the end of a case", HOST_LIMIT_S, None)
 
     def _check_names(self) -> None:
         """A floor under a misspelt name protects nothing; names of a skipped module or refused family are unknown."""
@@ -422,7 +426,7 @@ class SkippedWithoutGpu:
             raise
 
 
-def begin(pytest_config: pytest.Config, run: Results) -> None:
+def begin(pytest_config: pytest.Config, run: Run) -> None:
     """Let benchmark tests take part in a run."""
     pytest_config.pluginmanager.register(BenchmarkTests(run), TESTS_PLUGIN_NAME)
 

@@ -17,6 +17,7 @@ from peakgate.base.text import shown
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables.arrays import dtype_name, wait_for
 from peakgate.callables.call import Call, NotAnArray, choices, out_of_memory
+from peakgate.callables.naming import case_of, of_framework
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable, Witness
 from peakgate.judge.correctness import Check
@@ -24,9 +25,10 @@ from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.run.marker import Proving, given_by, too_few
-from peakgate.run.results import ReplayTimer, case_of, of_framework, raise_for, replay
 from peakgate.run.run_file import extra_info
-from peakgate.run.session import Outcome, Proof, Session, WrongResult, verdict_of
+from peakgate.session.outcome import Outcome, Proof, WrongResult, verdict_of
+from peakgate.session.replay import ReplayTimer, raise_for, replay
+from peakgate.session.session import Session
 from peakgate.spec import dtypes
 from peakgate.spec.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
 
@@ -199,10 +201,10 @@ class GpuBenchmark:
         session, disabled = self._session, self._benchmark.disabled
         right = "right" if proof is not None else "not checked, no reference is given"
         if session is not None and session.device.kind == "cpu":
-            samples, _ = session.sample(launchable)
+            samples, _ = session.sampler.sample(launchable, None, 0.0, None)
             if proving:
                 launchable.case = replace(case, tolerance=proving.tolerance)
-            outcome = session.gate(launchable, proof, samples)
+            outcome = session.judged(launchable, proof, samples)
             judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")
             self._keep(replace(outcome, judgement=judgement, tuned=tuned), samples)
         elif session is not None:
@@ -238,7 +240,7 @@ class GpuBenchmark:
                 launchable.run()
                 launch_s, compare = time.perf_counter() - start, proving.timed if proving else None
                 samples, proof = self._sampled(session, launchable, proof, launch_s, compare)
-                session.expect("a benchmark test", HOST_LIMIT_S, case.id)
+                session.steps.expect("a benchmark test", HOST_LIMIT_S, case.id)
                 if proving:
                     fresh = proving.on_fresh_inputs(launchable.run)
                     samples = replace(samples, method=f"{samples.method}, {fresh}")
@@ -260,7 +262,7 @@ class GpuBenchmark:
             raise
         if proving:
             launchable.case = replace(case, tolerance=proving.tolerance)
-        outcome = session.gate(launchable, proof, samples)
+        outcome = session.judged(launchable, proof, samples)
         self._keep(replace(outcome, judgement=_judged(outcome), tuned=tuned, energy=energy), samples)
         return call.result
 
@@ -284,7 +286,7 @@ class GpuBenchmark:
     ) -> tuple[Samples, Proof | None]:
         """Time a callable that was right; Unmeasurable where its captured graph is not: the state is not shown."""
         try:
-            return session.sample(launchable, proof, launch_s, compare)
+            return session.sampler.sample(launchable, proof, launch_s, compare)
         except WrongResult as error:
             if launchable.case.state != "graph":
                 raise

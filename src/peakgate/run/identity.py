@@ -270,8 +270,8 @@ def _number(value: Any) -> Any:
 
 def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Contract]:
     """The project's benchmark tests, or one of them: no machine code is known, so they are always measured."""
+    from peakgate.callables.naming import OPERATION  # noqa: PLC0415
     from peakgate.run.benchmark_tests import collected  # noqa: PLC0415  (pytest takes long to import)
-    from peakgate.run.results import OPERATION  # noqa: PLC0415
 
     called = collected(config.current(), kernels)
     return {case: Contract(operation=OPERATION) for case in called if wanted in ("", case)}

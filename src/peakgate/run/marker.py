@@ -15,11 +15,11 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.text import counted, nearest, shown
 from peakgate.callables.arrays import copy_of, restore, wait_for
 from peakgate.callables.call import Call, OtherKeys, Typed, typed
+from peakgate.callables.naming import FIXTURE
 from peakgate.device.interface import TimedLaunch
 from peakgate.judge.correctness import Check, ExpectedOutputs, NothingCompared, bound_of, compare, on_host
 from peakgate.judge.magnitudes import Rounded, by_evaluations
-from peakgate.run.results import FIXTURE
-from peakgate.run.session import Proof, WrongResult
+from peakgate.session.outcome import Proof, WrongResult
 from peakgate.spec.case import MATH, STATES, Array, TunedChoice, Work, is_allowance
 from peakgate.spec.dtypes import unit_of_sums
 from peakgate.spec.family import TOLERANCES

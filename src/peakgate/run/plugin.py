@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from peakgate.run.request import PREFIX, add_options
+
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from peakgate.run.callables import GpuBenchmark
-    from peakgate.run.results import ReplayTimer
+    from peakgate.session.replay import ReplayTimer
 
 MARKER_LINE = (
     "peakgate(bytes=, flops=, peak_tflops=, math=, reference=, tolerance=, atol=, rtol=, outputs=, stream=, fresh=, "
@@ -28,26 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that ``peakgate bench`` passes on."""
     group = parser.getgroup("peakgate")
     group.addoption("--peakgate", action="store_true", help="measure the project's kernels; see `peakgate bench`")
-    group.addoption(
-        "--peakgate-device", default="auto", help="auto (a GPU if one answers, else cpu), cpu, gpu, gpu:N or gpu:N,M"
-    )
-    group.addoption("--peakgate-tier", default="gate", choices=("gate", "full"))
-    group.addoption("--peakgate-strict", action="store_true")
-    group.addoption("--peakgate-nonfinite", action="store_true")
-    group.addoption("--peakgate-determinism", action="store_true")
-    group.addoption("--peakgate-energy", action="store_true")
-    group.addoption("--peakgate-baselines", type=Path)
-    group.addoption("--peakgate-baselines-from")
-    group.addoption("--peakgate-cases", type=Path)
-    group.addoption("--peakgate-seed", type=int)
-    group.addoption("--peakgate-commit")
-    group.addoption("--peakgate-out", type=Path)
-    group.addoption("--peakgate-launch-limit", type=float)
-    group.addoption("--peakgate-mode", default="whole", choices=("whole", "proof", "pair"), help="of an A/B's process")
-    group.addoption("--peakgate-other-builds", type=Path, help="of an A/B: fingerprints of builds to sample beside")
-    group.addoption("--peakgate-link", type=int, help="the supervisor's: the pipe for events")
-    group.addoption("--peakgate-journal", type=Path, help="the supervisor's: cases to take over")
-    group.addoption("--peakgate-no-prebuild", action="store_true", help="the supervisor's: build each case by itself")
+    add_options(group.addoption, PREFIX)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -112,7 +95,7 @@ def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
 
     A benchmark marker of the test keeps its other settings (its group, say): only the timer is ours.
     """
-    from peakgate.run.results import ReplayTimer  # noqa: PLC0415  (as above)
+    from peakgate.session.replay import ReplayTimer  # noqa: PLC0415  (as above)
 
     timer = ReplayTimer()
     marker = request.node.get_closest_marker("benchmark")

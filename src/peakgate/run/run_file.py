@@ -24,7 +24,8 @@ from peakgate.base.text import counted
 from peakgate.base.verdict import ExitCode, Verdict, counts
 
 if TYPE_CHECKING:
-    from peakgate.run.session import Outcome, Session
+    from peakgate.session.outcome import Outcome
+    from peakgate.session.session import Session
 
 Entry = dict[str, Any]
 """One case as the run file keeps it: its ``extra_info``."""
@@ -117,7 +118,7 @@ def run_info(session: Session, entries: Sequence[Entry], skipped: Mapping[str, s
         "verdicts": dict(Counter(entry["verdict"] for entry in entries)),
         "not_measured": [judged(entry) for entry in entries if entry["time_us"] is None],
         "skipped": dict(skipped),
-        "wall_s": {what: round(seconds, 3) for what, seconds in session.wall_s.items()},
+        "wall_s": {what: round(seconds, 3) for what, seconds in session.steps.wall_s.items()},
     }
 
 
@@ -168,8 +169,8 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
 
         arithmetic = ", ".join(sorted({"fma"} | {*ARITHMETIC_ROOFS} & session.roofs.keys()))
         lines.append(f"roofs of this run (GB/s; {arithmetic} TFLOP/s): {rates}")
-    parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.wall_s.items() if what != "total")
-    lines.append(f"wall {session.wall_s['total']:.1f} s: {parts}")
+    parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.steps.wall_s.items() if what != "total")
+    lines.append(f"wall {session.steps.wall_s['total']:.1f} s: {parts}")
     checked = [entry for entry in entries if entry.get("varying_elements") is not None]
     if checked:
         varying = [f"{entry['case']} ({entry['varying_elements']})" for entry in checked if entry["varying_elements"]]

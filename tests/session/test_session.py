@@ -15,11 +15,12 @@ from peakgate.judge.correctness import Check
 from peakgate.judge.floors import Floors
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import FIRST_LAUNCH
-from peakgate.run import turns
-from peakgate.run.ab_process import OtherBuilds
 from peakgate.run.base_contract import judged_by
 from peakgate.run.listing import Listed
-from peakgate.run.session import LostEarly, Session, WrongResult, compared_when_timed, verdict_of
+from peakgate.session import pairs
+from peakgate.session.outcome import WrongResult, verdict_of
+from peakgate.session.prover import LostEarly, Prover, compared_when_timed
+from peakgate.session.session import Session
 from peakgate.spec.case import TENSOR_MATH, Buffer, Role, Stage, Tier, Work
 
 CASES = [make_case(size=str(size)) for size in range(3)]
@@ -59,7 +60,7 @@ def begun(monkeypatch, prove, **options):
     """Begin a session whose builds are proven by ``prove``; the session and the steps it announced."""
     steps = []
     session = Session(Compiling(), SimpleNamespace(), Tier.GATE, expect=lambda *step: steps.append(step))
-    monkeypatch.setattr(Session, "_prove_build", prove)
+    monkeypatch.setattr(Prover, "prove_build", prove)
     session.begin(CASES, {}, **options)
     return session, steps
 
@@ -86,8 +87,8 @@ def test_what_is_wrong_early_is_left_to_the_proof_of_the_case(monkeypatch, error
 
 
 def test_a_kernel_that_takes_the_context_with_it_early_is_named(monkeypatch):
-    def prove(session, _case):
-        session.device.lost = "gone"
+    def prove(prover, _case):
+        prover._device.lost = "gone"
         raise KernelFault("an illegal address")
 
     with pytest.raises(LostEarly, match="illegal address") as lost:
@@ -106,10 +107,12 @@ def test_a_fault_on_an_edge_size_problem_names_the_problem_and_keeps_its_kind(mo
 
 def found_on_edge_sizes(monkeypatch, check):
     """What comes of a build whose edge-size problems are compared by ``check``."""
-    device = SimpleNamespace(prepare=lambda case: case, draw_from=lambda seed: None)
-    session = Session(device, SimpleNamespace(), Tier.GATE, probes=lambda _case: [make_case(size="7")])
-    monkeypatch.setattr(Session, "_check", check)
-    return session._prove_build(CASES[0])
+    device = SimpleNamespace(prepare=lambda case: case)
+    prover = Prover(device, SimpleNamespace(), lambda _case: [make_case(size="7")])
+    monkeypatch.setattr(Prover, "_launch", lambda *_: None)
+    monkeypatch.setattr(Prover, "_expected", lambda *_: None)
+    monkeypatch.setattr(Prover, "_compare", check)
+    return prover.prove_build(CASES[0])
 
 
 @pytest.mark.parametrize("error", [1e-9, 0.01, 0.99, 1.0, float("inf")])
@@ -141,9 +144,9 @@ def test_timed_launches_of_every_kernel_with_a_reference_are_compared(changes):
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_a_case_that_the_base_does_not_have_is_new_only_where_it_lacks_nothing_but_a_floor(monkeypatch, verdict):
-    monkeypatch.setattr("peakgate.run.session.judge", lambda *_: Judgement(verdict, "why"))
+    monkeypatch.setattr("peakgate.session.session.judge", lambda *_: Judgement(verdict, "why"))
     session = Session(Compiling(), Floors(Path()), Tier.GATE, new={CASES[0].id})
-    judged = session.gate(launchable(CASES[0]), None, SimpleNamespace(conclusive=False)).judgement.verdict
+    judged = session.judged(launchable(CASES[0]), None, SimpleNamespace(conclusive=False)).judgement.verdict
     assert judged is (Verdict.NEW if verdict is Verdict.NO_FLOOR else verdict)
 
 
@@ -151,10 +154,10 @@ def test_a_case_that_the_base_does_not_have_is_new_only_where_it_lacks_nothing_b
 def test_what_disturbed_the_device_is_asked_only_where_no_other_process_of_ours_is_on_it(monkeypatch, alone):
     asked = []
     monkeypatch.setattr(
-        "peakgate.run.session.judge", lambda *given: asked.append(given[-1]) or Judgement(Verdict.PASS, "")
+        "peakgate.session.session.judge", lambda *given: asked.append(given[-1]) or Judgement(Verdict.PASS, "")
     )
     session = Session(Compiling(), Floors(Path()), Tier.GATE, alone=alone)
-    session.gate(launchable(CASES[0]), None, SimpleNamespace(conclusive=False))
+    session.judged(launchable(CASES[0]), None, SimpleNamespace(conclusive=False))
     assert asked == ["another process" if alone else None]
 
 
@@ -201,7 +204,7 @@ def asked(monkeypatch):
         found.append([case.roof for case in cases if case.roof in TENSOR_MATH])
         return dict.fromkeys(found[-1], 1.0)
 
-    monkeypatch.setattr("peakgate.run.session.measure_roofs", measured)
+    monkeypatch.setattr("peakgate.session.session.measure_roofs", measured)
     return found
 
 
@@ -209,7 +212,7 @@ def timed(device, case):
     """A session on the device that gates one case of which it has a sample."""
     session = Session(device, Floors(Path("floors.toml")), Tier.GATE)
     session.begin([case], prebuild=False)
-    return session, lambda: session.gate(launchable(case), None, make_samples(1.0))
+    return session, lambda: session.judged(launchable(case), None, make_samples(1.0))
 
 
 def test_a_run_measures_the_roofs_of_the_types_that_its_cases_compute_in(asked):
@@ -233,7 +236,7 @@ def test_a_type_that_is_first_said_while_a_test_runs_has_its_roof_measured_then_
     session, _ = timed(WithTensorCores(), make_case())
     case = make_case(work=Work(4, 8, math="fp8"), roof="fp8")
     for _ in range(2):
-        assert session.gate(launchable(case), None, make_samples(1.0)).metrics.roof == "fp8"
+        assert session.judged(launchable(case), None, make_samples(1.0)).metrics.roof == "fp8"
     assert asked == [[], ["fp8"]]
 
 
@@ -280,10 +283,10 @@ class InTurns(Compiling):
 
 def in_turns(monkeypatch, device, mismatch=None, before=None):
     """The outcomes of a kernel's two builds on that device; ``mismatch`` is what comparing their launches finds."""
-    monkeypatch.setattr(Session, "compare_timed", lambda _session, _launch: Check(0.0, 0.0, mismatch))
+    monkeypatch.setattr(Prover, "compare_timed", lambda _prover, _launch: Check(0.0, 0.0, mismatch))
     session = Session(device, Floors(Path()), Tier.GATE, checks=False)
     case = make_case(stage=Stage("x", "", Path("x.cu")))
-    return turns.in_turns(session, case, OtherBuilds(2, {case.id: "f00d"}), before)
+    return pairs.interleaved(session, case, "f00d", pairs=2, cases=1, before=before)
 
 
 def test_two_builds_are_sampled_in_turns_on_the_same_contents_and_one_launch_of_either_is_compared(monkeypatch):

@@ -1,0 +1,82 @@
+"""The case of a benchmark test: its id, in the alphabet of case ids, and what is known of it before it is called."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from types import TracebackType
+
+from peakgate.spec.case import Case, Launch, Stage, Tier, Work
+
+OPERATION = "callable"
+"""In place of a source file, which a callable's case does not have."""
+
+FIXTURE = "gpu_benchmark"
+
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
+
+FRAMEWORKS = frozenset(
+    {
+        "cupy",
+        "cupyx",
+        "cupy_backends",
+        "torch",
+        "triton",
+        "numba",
+        "numba_cuda",
+        "cuda",
+        "jax",
+        "jaxlib",
+        "warp",
+        "tilelang",
+    }
+)
+"""Exceptions that mean a missing GPU: a test that raises one is skipped without a GPU."""
+
+
+def case_parts(nodeid: str) -> tuple[str, str, str]:
+    """File, test and parameters of a test in the alphabet of case ids.
+
+    ``a/bench_b.py::T::test_c[1-d]`` is ``a-bench_b``, ``T.test_c`` and ``1-d``.
+    """
+    path, _, test = nodeid.partition("::")
+    name, _, parameters = test.partition("[")
+    file = "-".join(PurePosixPath(path).with_suffix("").parts).replace(".", "_")
+    parts = (file, name.replace("::", "."), parameters.removesuffix("]"))
+    spelled = [_FORBIDDEN.sub("_", part) for part in parts]
+    return spelled[0], spelled[1], spelled[2]
+
+
+def case_of(nodeid: str, state: str = "cold", gpus: int = 1) -> Case:
+    """The case of a benchmark test, without what only its call provides: its work, its arrays.
+
+    A ``state`` other than cold is the last of the test's parameters. A number of GPUs stays in its size.
+    """
+    file, test, parameters = case_parts(nodeid)
+    if state != "cold":
+        parameters = parameters.removesuffix(state).removesuffix("-")
+    return Case(
+        family=file,
+        stage=Stage(test, "a benchmark test", operation=OPERATION),
+        launch=Launch((1, 1, 1), (1, 1, 1)),
+        arguments=(),
+        work=Work(0),
+        reference=None,  # it takes the arguments of the callable
+        size=parameters,
+        tier=Tier.GATE,
+        state=state,
+        gpus=gpus,
+    )
+
+
+def of_framework(error: Exception) -> bool:
+    """Whether a GPU framework raised it, or is what could not be imported."""
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in FRAMEWORKS:
+        return True
+    if type(error).__module__.partition(".")[0] in FRAMEWORKS:
+        return True
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in FRAMEWORKS

@@ -1,0 +1,157 @@
+"""What one run is asked for: one record, whose options `peakgate bench` and pytest both have.
+
+`peakgate bench` spells ``device`` as ``--device``, pytest as ``--peakgate-device``. Fields without a help text are
+passed between our own processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.options import at_least, seconds_above_0
+
+MODE_VARIABLE = "PEAKGATE_AB"
+"""Names the mode of a run of an A/B, which watches its processes itself: such a run has no supervisor."""
+
+PREFIX = "--peakgate-"
+"""How pytest's options of ours begin."""
+
+
+class Mode(StrEnum):
+    """The purpose of a run."""
+
+    WHOLE = "whole"
+    """Prove its cases, time and judge them, beside the roofs."""
+    PROOF = "proof"
+    """One process of an A/B that proves its kernels before any is timed; others may be on the GPU meanwhile."""
+    PAIR = "pair"
+    """One side of a pair of an A/B: it repeats the cases of a proof and only times them."""
+
+    @staticmethod
+    def of_environment() -> Mode:
+        """The mode that the A/B names, WHOLE where none does; to be read once, where a process begins."""
+        named = os.environ.get(MODE_VARIABLE)
+        if named is None:
+            return Mode.WHOLE
+        if named not in (Mode.PROOF, Mode.PAIR):
+            raise PeakgateError(
+                f"{MODE_VARIABLE}={named}: expected {Mode.PROOF} or {Mode.PAIR}; `peakgate ab` sets it", Code.OPTION
+            )
+        return Mode(named)
+
+
+def _option(say: str | None = None, **how: Any) -> dict[str, Any]:
+    """The option of a field: ``say`` is its help, ``how`` what argparse is told besides."""
+    return {"help": say, "how": how}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a run is asked for, by `peakgate bench`, by the processes of `peakgate ab` or by pytest's options."""
+
+    device: str = field(
+        default="auto",
+        metadata=_option(
+            "auto (a GPU if one answers, else cpu; the default), cpu, gpu or gpu:N; gpu:0,1 for cases on several GPUs"
+        ),
+    )
+    tier: str = field(
+        default="gate",
+        metadata=_option(
+            "gate: every stage, few shapes (the default); full: all sizes and blocks", choices=("gate", "full")
+        ),
+    )
+    strict_gate: bool = field(
+        default=False, metadata=_option("exit 3 where a case has no floor, and before measuring a doubtful GPU")
+    )
+    baselines: Path | None = field(
+        default=None, metadata=_option("folder with <gpu>/floors.toml (default: the project's)", type=Path)
+    )
+    baselines_from: str | None = field(
+        default=None,
+        metadata=_option(
+            "judge by the floors of this commit, such as a change's base, and the cases that it knows by its work, "
+            "tolerance, reference and edge-size problems",
+            metavar="REF",
+        ),
+    )
+    cases: Path | None = field(
+        default=None, metadata=_option("a file of case ids, one per line: run these, of any tier", type=Path)
+    )
+    seed: int | None = field(
+        default=None,
+        metadata=_option(
+            "draw what launches find in their buffers, and places in memory, as the run did whose file has this seed",
+            type=at_least(0),
+            metavar="N",
+        ),
+    )
+    nonfinite: bool = field(default=False, metadata=_option("a kernel whose outputs hold NaN or infinity is wrong"))
+    determinism: bool = field(
+        default=False, metadata=_option("launch each kernel again on the same data and report where bits differ")
+    )
+    energy: bool = field(
+        default=False,
+        metadata=_option("also measure joules per launch, in loops of launches back to back: some seconds per case"),
+    )
+    commit: str | None = field(default=None, metadata=_option("the commit measured, where git cannot know it"))
+    out: Path | None = field(
+        default=None, metadata=_option("folder for the verdict (default: the project's)", type=Path)
+    )
+    launch_limit: float | None = field(
+        default=None,
+        metadata=_option(
+            "a launch that takes longer is a TIMEOUT (default: from its work, the peak and its floor)",
+            type=seconds_above_0,
+            metavar="SECONDS",
+        ),
+    )
+    mode: Mode = field(default=Mode.WHOLE, metadata=_option(type=Mode))
+    """Of a process of `peakgate ab`."""
+    other_builds: Path | None = field(default=None, metadata=_option(type=Path))
+    """Of a process of `peakgate ab`: a file of builds to sample interleaved with the cases."""
+    link: int | None = field(default=None, metadata=_option(type=int))
+    """The supervisor's: the pipe for events."""
+    journal: Path | None = field(default=None, metadata=_option(type=Path))
+    """The supervisor's: cases to take over."""
+    no_prebuild: bool = field(default=False, metadata=_option())
+    """The supervisor's: build each case by itself."""
+
+    @staticmethod
+    def of(options: argparse.Namespace) -> Request:
+        """What pytest's options ask for."""
+        return Request(**{each.name: getattr(options, f"peakgate_{each.name}") for each in fields(Request)})
+
+
+def add_options(add: Callable[..., Any], prefix: str) -> None:
+    """Add the options to a parser, or a group of pytest's, by its method ``add``.
+
+    With pytest's prefix each has its default; without it what is not given is None or False.
+    """
+    for each in fields(Request):
+        how, say = dict(each.metadata["how"]), each.metadata["help"]
+        if each.default is False:
+            how["action"] = "store_true"
+        elif prefix == PREFIX:
+            how["default"] = each.default
+        if say is None and prefix != PREFIX:
+            say = argparse.SUPPRESS
+        add(f"{prefix}{each.name.replace('_', '-')}", help=say, **how)
+
+
+def as_arguments(given: argparse.Namespace) -> list[str]:
+    """Our options under the names that the plug-in gives them; what was not given is left out."""
+    found = []
+    for each in fields(Request):
+        value = getattr(given, each.name)
+        if value is not None and value is not False:
+            option = f"{PREFIX}{each.name.replace('_', '-')}"
+            found.append(option if value is True else f"{option}={value}")
+    return found

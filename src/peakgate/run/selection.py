@@ -1,0 +1,107 @@
+"""What a run measures, by its request: its device and floors in one session, and its cases."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from peakgate.base import config
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import UnreadableFile, read_text
+from peakgate.base.text import nearest
+from peakgate.device.choose import open_device
+from peakgate.judge.floors import load_floors
+from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
+from peakgate.run import inputs
+from peakgate.run.request import MODE_VARIABLE, Mode, Request
+from peakgate.session.session import Session
+from peakgate.session.steps import Expect
+from peakgate.spec.case import Case, Tier
+from peakgate.spec.catalogue import Cases
+
+PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
+
+
+def open_session(
+    request: Request, attempts: Mapping[str, int], expect: Expect, *, later: bool
+) -> tuple[Session, Cases]:
+    """The session of this process and the cases of its project; with ``later`` the device is opened when it is free.
+
+    Where a base judges the run, this process works in the base's tree from here on.
+    """
+    project, mode = config.required(), request.mode
+    device, note = open_device(request.device, later=later)
+    baselines = request.baselines or config.near(project.baselines)
+    cases = Cases(device.scale)
+    ref, base = request.baselines_from, os.environ.get(config.BASE_VARIABLE)
+    if base:
+        from peakgate.run.base_contract import against  # noqa: PLC0415  (a run without a base needs none of it)
+
+        baselines = baselines.absolute()
+        config.work_in(Path(base))  # before anything of the base is imported
+        cases = against(Path(base), project, device.scale, ref or "the base", device.refusal)
+    if ref:
+        floors = inputs.floors_at(ref, baselines, device.slug)
+    else:
+        unknown = project.benchmarks or any(each.whole for each in cases.refused)
+        known_cases = None if unknown else {case.id for case in cases.listed(Tier.FULL)}
+        floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
+    notes = [*([note] if note else []), *cases.notes]
+    if mode is Mode.PAIR:
+        notes.append(f"{MODE_VARIABLE}={mode}: kernels were timed, their results not checked")
+    energy_loops = 0
+    if request.energy:
+        from peakgate.measure.energy import LOOPS  # noqa: PLC0415  (few runs measure it)
+
+        energy_loops = LOOPS if mode is Mode.WHOLE else 1
+        if device.kind == "cpu":
+            notes.append("no energy is measured without a GPU")
+    session = Session(
+        device,
+        floors,
+        Tier(request.tier),
+        checks=mode is not Mode.PAIR,
+        alone=mode is not Mode.PROOF,
+        wants_roofs=mode is Mode.WHOLE,
+        probes=cases.probes,
+        new=cases.new,
+        plan=PLANS[mode],
+        notes=notes,
+        expect=expect,
+        launch_limit_s=request.launch_limit,
+        nonfinite=request.nonfinite,
+        determinism=request.determinism,
+        energy_loops=energy_loops,
+        seed=secrets.randbits(32) if request.seed is None else request.seed,
+        attempts=attempts,
+    )
+    return session, cases
+
+
+def wanted_cases(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
+    """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
+
+    Where the project has benchmark tests, an id that no family has may be one of theirs.
+    """
+    if listed is None:
+        return {case.id: case for case in cases.listed(tier)}, None
+    every = {case.id: case for case in cases.listed(Tier.FULL)}
+    try:
+        wanted = list(dict.fromkeys(read_text(listed).split()))
+    except UnreadableFile as error:
+        raise PeakgateError(
+            f"--cases {config.near(listed)}: {error.why}; expected a file of case ids, one a line", Code.UNREADABLE
+        ) from None
+    every |= {
+        case_id: case
+        for case_id in wanted
+        if case_id not in every and (case := cases.of_refused_family(case_id)) is not None
+    }
+    for case_id in wanted:
+        if case_id not in every and not config.required().benchmarks:
+            raise PeakgateError(
+                f"--cases {config.near(listed)}: no case is named {case_id!r}{nearest(case_id, every)}", Code.SELECTION
+            )
+    return {case_id: every[case_id] for case_id in wanted if case_id in every}, wanted

@@ -1,0 +1,69 @@
+"""What came of a run's cases in this process, as the run file keeps it; each is handed to the supervisor at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from peakgate.base.verdict import Judgement, Verdict
+from peakgate.run import run_file
+from peakgate.run.journal import FRESH, Finished, Link
+from peakgate.session.outcome import Outcome
+from peakgate.session.session import Session
+from peakgate.spec.case import Case
+
+
+class Store:
+    """The finished cases of a run: those of earlier processes, ``before``, as they are taken over, and those of this.
+
+    ``entries`` are the finished cases, ``other_entries`` what came of builds that were sampled interleaved with them,
+    for a run file of their own; ``skipped`` why this device cannot run a case. ``below_floor`` and ``measured_again``
+    say whether any case of this process was.
+    """
+
+    def __init__(self, session: Session, link: Link, before: Finished) -> None:
+        self._session, self._link, self._before = session, link, before
+        self.entries: list[run_file.Entry] = []
+        self.other_entries: list[run_file.Entry] = []
+        self.skipped: dict[str, str] = {}
+        self.below_floor = self.measured_again = False
+
+    def keep(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
+        """Keep what came of a case, here and in the journal: its entry and its samples.
+
+        After a lost GPU context this process ends, and a fresh one goes on.
+        """
+        entry = run_file.extra_info(outcome)
+        self.entries.append(entry)
+        times_us = outcome.samples.times_us if outcome.samples else ()
+        self._link.send(case=outcome.case.id, extra_info=entry, times_us=times_us)
+        self.below_floor |= outcome.judgement.verdict is Verdict.BELOW_FLOOR
+        self.measured_again |= outcome.case.id in self._before.again
+        if self._session.device.lost and self._link.supervised:
+            os._exit(FRESH)  # clean-up would meet the lost context again
+        return entry, times_us
+
+    def keep_other(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
+        """Keep what came of another build: its entry, and its samples where it has figures."""
+        entry = run_file.extra_info(outcome)
+        self.other_entries.append(entry)
+        return entry, outcome.samples.times_us if outcome.samples and outcome.metrics else ()
+
+    def take_over(self, case: Case) -> tuple[run_file.Entry, Sequence[float]] | None:
+        """A case that an earlier process of this run finished, and its samples; None for one that is still to do."""
+        known = self._before.cases.get(case.id)
+        if known is None:
+            return None
+        entry = known.get("extra_info")
+        if entry is None:  # the supervisor's word on a process that is gone
+            judgement = Judgement(Verdict(known["verdict"]), known["reason"])
+            entry = run_file.extra_info(self._session.unmeasured(case, judgement))
+        self.entries.append(entry)
+        return entry, known.get("times_us", ())
+
+    def partial(self, selected: Iterable[Case]) -> str | None:
+        """The selected cases that were not finished, in one line; None if all were."""
+        done = {entry["case"] for entry in self.entries} | self.skipped.keys()
+        asked = [case.id for case in selected]
+        missing = sum(case_id not in done for case_id in asked)
+        return f"{missing} of {len(asked)} selected cases were not finished" if missing else None

@@ -1,0 +1,74 @@
+"""What comes of one case: its proof, its figures, its verdict; and the verdict of one that gave no figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from peakgate.base.errors import PeakgateError
+from peakgate.base.verdict import Judgement, Verdict
+from peakgate.compile.cubin import Resources
+from peakgate.device.expected import ReferenceFault
+from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, KernelTimeout, Unmeasurable
+from peakgate.judge.metrics import Metrics
+from peakgate.judge.occupancy import Occupancy
+from peakgate.measure.sampling import Samples
+from peakgate.spec.case import Case, TunedChoice
+
+if TYPE_CHECKING:  # few runs measure it
+    from peakgate.measure.energy import Energy
+
+
+class WrongResult(Exception):
+    """A kernel with a wrong output; the message says where."""
+
+
+FAILURES = (WrongResult, KernelFault, DeviceLost, MemoryError, PeakgateError, Unmeasurable)
+"""What ends a case without figures; anything else is a defect of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A case found right: its largest error, and on how many edge cases its build was right too.
+
+    ``error`` is ``max|out - ref| / max|ref|``, ``ratio`` the largest error of an element over its bound, ``varying``
+    how many elements differ in a second launch on the same data: None where that is not known. ``timed`` launches among
+    those compared were samples.
+    """
+
+    error: float
+    probes: int
+    ratio: float | None = None
+    varying: int | None = None
+    timed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of one case. Steps that were not reached are None."""
+
+    case: Case
+    judgement: Judgement
+    proof: Proof | None = None
+    samples: Samples | None = None
+    metrics: Metrics | None = None
+    floor: float | None = None
+    resources: Resources | None = None
+    fingerprint: str | None = None
+    occupancy: Occupancy | None = None
+    tuned: tuple[TunedChoice, ...] = ()
+    energy: Energy | None = None
+
+
+def verdict_of(error: Exception) -> Verdict:
+    """The verdict on a case that failed: WRONG and its like only where a kernel ran and was at fault."""
+    match error:
+        case KernelCrash():
+            return Verdict.CRASHED
+        case KernelTimeout():
+            return Verdict.TIMEOUT
+        case ReferenceFault():
+            return Verdict.INCONCLUSIVE
+        case WrongResult() | KernelFault():
+            return Verdict.WRONG
+    return Verdict.INCONCLUSIVE

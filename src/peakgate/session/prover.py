@@ -1,0 +1,166 @@
+"""Proves cases right: the edge cases of each build once, then the case's own launch, and launches that were timed."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.text import counted
+from peakgate.device.expected import computed, expected
+from peakgate.device.interface import Device, KernelFault, KernelLaunchable, TimedLaunch
+from peakgate.judge.correctness import Check, ExpectedOutputs, NothingCompared, check
+from peakgate.measure.limits import HOST_LIMIT_S
+from peakgate.measure.patterns import PATTERNS, varied
+from peakgate.session.outcome import Proof, WrongResult
+from peakgate.session.steps import Steps
+from peakgate.spec.case import Case
+
+OTHER_ORDER = 1
+"""The emulator's descending order of threads, for a second launch; a GPU has its own."""
+
+
+class LostEarly(Exception):
+    """A case whose kernel took the GPU's context with it before the first case was measured, and how."""
+
+    def __init__(self, case: Case, error: Exception) -> None:
+        super().__init__(f"{case.id}: {error}")
+        self.case, self.error = case, error
+
+
+def compared_when_timed(case: Case) -> bool:
+    """Whether launches that are timed are compared: those of kernels, not of operations of the device itself."""
+    return case.stage.source is not None and case.reference is not None
+
+
+class Prover:
+    """Compares launches on one device with their references.
+
+    ``probes`` gives the edge cases of a case's build. With ``nonfinite`` an output with NaN or infinity is wrong; with
+    ``determinism`` each case is launched once more on the same data, to see whether bits differ. ``launch_s`` is how
+    long the newest checked launch took.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        steps: Steps,
+        probes: Callable[[Case], Sequence[Case]],
+        *,
+        nonfinite: bool = False,
+        determinism: bool = False,
+    ) -> None:
+        self.launch_s = 0.0
+        self._device, self._steps, self._probes = device, steps, probes
+        self._nonfinite, self._determinism = nonfinite, determinism
+        self._builds: dict[Any, int | WrongResult] = {}
+        self._reference: tuple[Any, ExpectedOutputs] | None = None
+
+    def prove(self, launchable: KernelLaunchable) -> Proof:
+        """Check the edge cases of a case's build and launch the case itself; WrongResult or KernelFault if it is wrong.
+
+        A kernel's launch at its own size is compared when it is timed.
+        """
+        case = launchable.case
+        with self._steps.timed("check"):
+            probes = self.prove_build(case)
+            result = Check(0.0, 0.0, None)
+            self._launch(launchable, case)
+            if not compared_when_timed(case):
+                result = self._compare(launchable, self._expected(launchable))
+            if result.mismatch is not None:
+                raise WrongResult(result.mismatch)
+            varying = None
+            if self._determinism and case.stage.source:
+                first = [output.copy() for output in launchable.outputs]
+                self._launch(launchable, case, schedule=OTHER_ORDER)
+                pairs = zip(first, launchable.outputs, strict=True)
+                varying = sum(
+                    int((_bytes(one) != _bytes(other)).any(axis=-1).sum()) for one, other in pairs if one.size
+                )
+        return Proof(result.error, probes, result.ratio, varying)
+
+    def prove_early(self, case: Case) -> None:
+        """Run the edge cases of a case's build; what is wrong with it is reported where the case is proven.
+
+        LostEarly where its kernel takes the context with it.
+        """
+        if self._device.refusal(case):
+            return
+        try:
+            self.prove_build(case)
+        except (WrongResult, KernelFault, MemoryError, PeakgateError) as error:
+            if self._device.lost is not None:
+                raise LostEarly(case, error) from None
+
+    def prove_build(self, case: Case) -> int:
+        """Run the edge cases of a build once, whichever case asks first, and count them; WrongResult as in prove."""
+        if case.build not in self._builds:
+            self._builds[case.build] = self._run_probes(case)
+        known = self._builds[case.build]
+        if isinstance(known, WrongResult):
+            raise known
+        return known
+
+    def compare_timed(self, launch: TimedLaunch) -> Check:
+        """Compare a launch that was timed with the reference of what it was given."""
+        return self._compare(launch, expected(self._device.xp, launch, self._device.prepare))
+
+    def forget(self) -> None:
+        """Free the newest reference: the next case may need its room."""
+        self._reference = None
+
+    def _run_probes(self, case: Case) -> int | WrongResult:
+        probes = self._probes(case)
+        for probe in varied(probes):
+            problem = f"edge-size problem {probe.size}"
+            pattern = next((each for each in PATTERNS if probe.variant.endswith(each)), None)
+            if pattern:
+                problem += f" with {pattern} data"
+            try:
+                launchable = self._device.prepare(probe)
+                self._launch(launchable, case)
+                result = self._compare(launchable, self._expected(launchable))
+            except PeakgateError as error:
+                # Data that the operation cannot bear; the case's own size must have others.
+                if isinstance(error, NothingCompared) or (pattern and error.code is Code.REFERENCE):
+                    continue
+                raise
+            except KernelFault as fault:
+                raise type(fault)(f"{problem}: {fault}") from fault.__cause__
+            if result.mismatch is not None:
+                return WrongResult(f"{problem}: {result.mismatch}")
+        return len(probes)
+
+    def _launch(self, launchable: KernelLaunchable, owner: Case, *, schedule: int = 0) -> None:
+        """Launch once; ``owner`` is the case that it is done for."""
+        self._steps.expect("a launch", self._steps.launch_limit_s(launchable.case), owner.id)
+        start = time.perf_counter()
+        launchable.run(schedule)
+        self.launch_s = time.perf_counter() - start
+        self._steps.expect("its reference and the comparison", HOST_LIMIT_S, owner.id)
+
+    def _expected(self, launchable: KernelLaunchable) -> ExpectedOutputs:
+        """The reference, kept while consecutive cases share problem and reference function."""
+        case = launchable.case
+        key = (case.reference, case.buffers, case.scale, case.exact)
+        if self._reference is None or self._reference[0] != key:
+            self._reference = None  # frees the old one before the new one is made
+            self._reference = (key, expected(self._device.xp, launchable, self._device.prepare))
+        return self._reference[1]
+
+    def _compare(self, launched: KernelLaunchable | TimedLaunch, wanted: ExpectedOutputs) -> Check:
+        xp = self._device.xp
+        outputs = computed(xp, launched)
+        if self._nonfinite:
+            count = sum(int((~xp.isfinite(output)).sum()) for output in outputs if output.dtype.kind in "fc")
+            if count:
+                return Check(math.inf, math.inf, f"writes {counted(count, 'value')} that are NaN or infinite")
+        return check(xp, launched.case, outputs, wanted, self._device.compared)
+
+
+def _bytes(array: Any) -> Any:
+    """The bytes of each element along a last axis."""
+    return array.reshape(-1, 1).view("uint8")

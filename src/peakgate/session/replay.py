@@ -1,0 +1,56 @@
+"""Shows in pytest-benchmark's fixture what the GPU's events measured, and fails the test where the verdict does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from peakgate.base import config
+from peakgate.base.verdict import REGRESSIONS, UNDECIDED
+from peakgate.session.session import Session
+
+
+def raise_for(entry: Mapping[str, Any], session: Session) -> None:
+    """Fail the test at hand where the verdict of its case does."""
+    if entry["verdict"] in REGRESSIONS | UNDECIDED:
+        where = f"; {config.near(session.floors.path)}" if entry["floor"] is not None else ""
+        reported = f"{entry['case']} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
+        raise pytest.fail.Exception(reported, pytrace=False) from None
+
+
+class ReplayTimer:
+    """A clock that plays back durations in seconds, for pytest-benchmark, which reads it before a round and after it.
+
+    It returns 0 and the next duration alternately, so that an empty round "takes" the time that the GPU's events gave.
+    """
+
+    __name__ = "cuda_events"
+
+    def __init__(self) -> None:
+        self._durations: Sequence[float] = ()
+        self._reading = -1
+
+    def load(self, durations_s: Sequence[float]) -> None:
+        """Set what the next rounds will take."""
+        self._durations, self._reading = durations_s, -1
+
+    def __call__(self) -> float:
+        self._reading += 1
+        return 0.0 if self._reading % 2 == 0 else self._durations[self._reading // 2]
+
+
+def replay(
+    benchmark: BenchmarkFixture, timer: ReplayTimer, times_us: Sequence[float], entry: Mapping[str, Any] | None = None
+) -> None:
+    """Give the benchmark one round per measured time, and a case's entry as its ``extra_info``; nothing without times.
+
+    Does nothing that shows when benchmarks are disabled.
+    """
+    if not times_us:
+        return
+    benchmark.extra_info.update(entry or {})
+    timer.load([time_us / 1e6 for time_us in times_us])
+    benchmark.pedantic(lambda: None, rounds=len(times_us))  # type: ignore[no-untyped-call]

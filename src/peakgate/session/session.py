@@ -1,0 +1,208 @@
+"""One run over many cases on one device: each is prepared, proven, sampled and judged."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from peakgate.base.errors import BuildError, PeakgateError
+from peakgate.base.verdict import Judgement, Verdict
+from peakgate.device.interface import Device, DeviceLost, KernelLaunchable, Launchable, Preflight, concerns
+from peakgate.device.roofs import measure_roofs, roof_cases, tensor_roofs
+from peakgate.judge.floors import Floors
+from peakgate.judge.gate import judge
+from peakgate.judge.metrics import metrics
+from peakgate.measure.limits import HOST_LIMIT_S, build_limit_s
+from peakgate.measure.sampling import Samples, SamplingPlan
+from peakgate.session.outcome import FAILURES, Outcome, Proof, verdict_of
+from peakgate.session.prover import Prover, compared_when_timed
+from peakgate.session.sampler import Sampler
+from peakgate.session.steps import Expect, Steps, unwatched
+from peakgate.spec import catalogue
+from peakgate.spec.case import TENSOR_MATH, Case, Tier
+
+if TYPE_CHECKING:  # few runs measure it
+    from peakgate.measure.energy import Energy
+
+WARM_UP_LIMIT_S = 60.0
+
+
+@dataclass
+class Session:
+    """One device, one set of floors, one run.
+
+    ``whole`` is False when only some cases of the tier were asked for. ``new`` are cases that the base does not have:
+    they need no floor. ``alone`` is False where another process of ours is on the device: then no time counts, and none
+    is doubted for it. Without ``checks`` the run repeats one that proved its kernels: only what is timed is compared.
+    Without ``wants_roofs`` none are measured. ``energy_loops`` of each case measure its energy, none where that is 0.
+    The other settings are those of ``Steps``, ``Prover`` and ``Sampler``.
+    """
+
+    device: Device
+    floors: Floors
+    tier: Tier
+    whole: bool = True
+    checks: bool = True
+    alone: bool = True
+    wants_roofs: bool = True
+    probes: Callable[[Case], Sequence[Case]] = catalogue.probes
+    new: Collection[str] = ()
+    plan: SamplingPlan = field(default_factory=SamplingPlan)
+    notes: list[str] = field(default_factory=list)
+    expect: Expect = unwatched
+    launch_limit_s: float | None = None
+    nonfinite: bool = False
+    determinism: bool = False
+    energy_loops: int = 0
+    seed: int = field(default_factory=lambda: secrets.randbits(32))
+    attempts: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.device.draw_from(self.seed)
+        self.preflight: Preflight | None = None
+        self.roofs: Mapping[str, float] = {}
+        self._known_roofs: set[str] = set()
+        self.steps = Steps(self.device, self.floors, self.expect, self.launch_limit_s)
+        self.prover = Prover(
+            self.device, self.steps, self.probes, nonfinite=self.nonfinite, determinism=self.determinism
+        )
+        self.sampler = Sampler(self.steps, self.plan, self.seed, self.attempts, once=not self.checks)
+
+    def look(self) -> list[str]:
+        """Run the preflight; record and return its warnings."""
+        self.preflight = self.device.preflight()
+        found = concerns(self.preflight) if self.preflight else []
+        self.notes += [f"doubtful: {concern}" for concern in found]
+        return found
+
+    def begin(
+        self,
+        selected: Sequence[Case],
+        roofs: Mapping[str, float] | None = None,
+        *,
+        prebuild: bool = True,
+        prove_early: bool = False,
+    ) -> None:
+        """Build everything in parallel, bring the device to speed, measure the roofs unless they are known.
+
+        With ``prove_early`` builds are proven on their edge cases as long as others are being compiled; then LostEarly
+        may be raised.
+        """
+        measured = self.device.peaks is not None and self.wants_roofs and roofs is None
+        self._known_roofs = _tensor_roofs_of(selected) if measured else set(roofs or ())
+        tensor = tensor_roofs(self._known_roofs, self.device.capability) if measured else []
+        wanted = [*roof_cases(), *tensor] if measured else []
+        steps = self.steps
+        with steps.timed("build"):
+            limit_s, asked = build_limit_s(len(selected)), {case.id for case in selected}
+            steps.expect("build", limit_s, None)
+
+            def meanwhile(case: Case) -> None:
+                if case.id in asked:
+                    self.prover.prove_early(case)
+                    steps.expect("build", limit_s, None)
+
+            if prebuild:
+                early = meanwhile if prove_early and self.checks else None
+                self.device.prebuild([*selected, *wanted], checked=self.checks, meanwhile=early)
+        with steps.timed("warm up"):
+            steps.expect("warm up", WARM_UP_LIMIT_S, None)
+            self.device.warm_up()
+        with steps.timed("roofs"):
+            steps.expect("roofs", HOST_LIMIT_S, None)
+            self.roofs = measure_roofs(self.device, wanted) if roofs is None else roofs
+            if tensor:
+                self.device.warm_up()  # from the clock that tensor cores leave
+
+    def measured(self, case: Case) -> Outcome:
+        """The result of one case: proven, timed, the timed launches compared, and judged."""
+        try:
+            launchable = self.prepare(case)
+            proof = self.prover.prove(launchable) if self.checks else None
+            compare = self.prover.compare_timed if compared_when_timed(case) else None
+            samples, proof = self.sampler.sample(launchable, proof, self.prover.launch_s, compare)
+            energy = self.energy_of(launchable, samples)
+        except FAILURES as error:
+            return self.failed(case, error)
+        return replace(self.judged(launchable, proof, samples), energy=energy)
+
+    def prepare(self, case: Case) -> KernelLaunchable:
+        """Build one case and put its arguments in place."""
+        with self.steps.timed("prepare"):
+            self.steps.expect("its build and input data", HOST_LIMIT_S, case.id)
+            return self.device.prepare(case)
+
+    def energy_of(self, launchable: Launchable, samples: Samples) -> Energy | None:
+        """The energy of a case's launch, where this run measures it and the device has a counter of it."""
+        if not self.energy_loops or not samples.times_us:
+            return None
+        with self.steps.timed("energy"):
+            self.steps.expect("its energy", HOST_LIMIT_S, launchable.case.id)
+            return launchable.energy(samples.median_us, self.energy_loops)
+
+    def judged(self, launchable: Launchable, proof: Proof | None, samples: Samples) -> Outcome:
+        """Judge what was measured. A type whose roof nobody asked for when the run began has it measured first."""
+        case, device, resources = launchable.case, self.device, launchable.resources
+        lacking = _tensor_roofs_of([case]) - self._known_roofs
+        if lacking and device.peaks is not None and self.wants_roofs:  # a benchmark test says its type when it runs
+            self._known_roofs |= lacking
+            with self.steps.timed("roofs"):
+                self.steps.expect("roofs", HOST_LIMIT_S, case.id)
+                self.roofs = {**self.roofs, **measure_roofs(device, tensor_roofs(lacking, device.capability))}
+                device.warm_up()
+        figures = metrics(case, samples, device.peaks, self.roofs) if samples.conclusive else None
+        floor = self.floors.get(case.id)
+        judgement = judge(samples, figures, floor, device.disturbance(case.gpus) if self.alone else None)
+        if judgement.verdict is Verdict.NO_FLOOR and case.id in self.new:
+            judgement = Judgement(Verdict.NEW, f"not in the base; {judgement.reason}")
+        occupancy = None
+        if resources is not None and device.capability is not None:
+            with suppress(PeakgateError):  # an architecture newer than the table: every other figure still stands
+                occupancy = resources.occupancy(device.capability, case.launch)
+        return Outcome(
+            case=case,
+            judgement=judgement,
+            proof=proof,
+            samples=samples,
+            metrics=figures,
+            floor=floor,
+            resources=resources,
+            fingerprint=launchable.fingerprint,
+            occupancy=occupancy,
+        )
+
+    def failed(self, case: Case, error: Exception) -> Outcome:
+        """A case that gave no figures: wrong or faulted where a kernel ran and did so, otherwise undecided."""
+        said = " ".join(str(error).split())
+        match error:
+            case BuildError():
+                said = f"does not build{' in the emulator' if self.device.kind == 'cpu' else ''}: {said}"
+            case DeviceLost():
+                said = f"not run: {said}"
+            case MemoryError():
+                self.prover.forget()
+                said = f"not run: {no_room(error, self.device, case)}"
+        return self.unmeasured(case, Judgement(verdict_of(error), said))
+
+    def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
+        """A case without figures."""
+        return Outcome(case, judgement, floor=self.floors.get(case.id))
+
+
+def no_room(full: MemoryError, device: Device, case: Case | None = None) -> str:
+    """The message for full memory, of the GPU or the machine, with sizes, and where to look."""
+    sizes = [" ".join(str(full).split()) or "it did not say how much was asked for"]
+    room = device.memory_bytes()
+    if case is not None:
+        sizes.append(f"the case's buffers take {case.buffer_bytes / 1e9:.2f} GB")
+    if room is not None:
+        sizes.append(f"{room[0] / 1e9:.2f} GB of {room[1] / 1e9:.2f} GB are free")
+    return f"no room in memory ({'; '.join(sizes)}); see what else uses it, of a GPU's with nvidia-smi"
+
+
+def _tensor_roofs_of(cases: Iterable[Case]) -> set[str]:
+    """The types of the tensor cores whose roofs the cases are compared with."""
+    return {case.roof for case in cases if case.roof in TENSOR_MATH}
