@@ -25,7 +25,7 @@ import triton
 import triton.language as tl
 
 from peakgate.callables.call import Call
-from peakgate.callables.callable import GpuCall, find_out, one_stream, stream_handle
+from peakgate.callables.gpu_call import GpuCall, find_out, one_stream, stream_handle
 from peakgate.callables.naming import case_of
 from peakgate.device.gpu import GpuDevice
 from peakgate.measure.sampling import SamplingPlan

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from lab.pages import fill_page, percent, read_json, table
+from peakgate.callables.settings import too_few
 from peakgate.device.driver import gpu_count, gpu_name, gpu_uuid, slug
-from peakgate.run.marker import too_few
 
 BENCH = Path(__file__).parents[2] / "tests" / "data" / "links" / "bench_links.py"
 RECORD = Path(__file__).with_name("h200-2.json")

@@ -8,7 +8,8 @@ import pytest
 
 from peakgate.callables import arrays
 from peakgate.callables.call import Call
-from peakgate.run.marker import Given, Proving
+from peakgate.callables.output_check import OutputCheck
+from peakgate.callables.settings import Given
 from peakgate.session.outcome import WrongResult
 
 MACHINE = SimpleNamespace(current=0, waited=[])
@@ -101,7 +102,7 @@ def exchange(out, x):
 
 def proven(function, **given):
     call = Call(function, (pair(1, 2), pair(3, 4)), {})
-    found = Proving(call, Given(reference=lambda _, x: x[::-1], **given))
+    found = OutputCheck(call, Given(reference=lambda _, x: x[::-1], **given))
     call.run()
     call.learn()
     return call, found, found.first()

@@ -6,14 +6,15 @@ from expecting import refuses
 
 from peakgate.base.errors import Code
 from peakgate.callables.call import Call
-from peakgate.run.marker import Given, Proving
+from peakgate.callables.output_check import OutputCheck
+from peakgate.callables.settings import Given
 from peakgate.session.outcome import WrongResult
 
 
 def proven(function, reference, *args, **given):
     """Run a callable once and compare it with its reference."""
     call = Call(function, args, {})
-    proving = Proving(call, Given(reference=reference, **given))
+    proving = OutputCheck(call, Given(reference=reference, **given))
     call.run()
     call.learn()
     return proving.first(), proving.on_fresh_inputs(call.run)

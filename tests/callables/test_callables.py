@@ -17,17 +17,19 @@ from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.callables import arrays
 from peakgate.callables.call import Call, NotAnArray
+from peakgate.callables.cpu_call import CpuCall
+from peakgate.callables.fixture import sized_input
 from peakgate.callables.naming import case_of, case_parts
+from peakgate.callables.output_check import OutputCheck
+from peakgate.callables.settings import Given
 from peakgate.family import TOLERANCES
 from peakgate.run.benchmark_tests import collected
-from peakgate.run.callables import CpuCall, sized_input
-from peakgate.run.marker import Given, Proving
 from peakgate.session.outcome import WrongResult
 from peakgate.spec.case import ID_PATTERN, Work
 
 
 def proving(call, **given_values):
-    return Proving(call, Given(**given_values))
+    return OutputCheck(call, Given(**given_values))
 
 
 def proven(call, **given_values):
@@ -241,7 +243,7 @@ def test_work_may_be_a_function_of_the_arguments():
 
 def test_a_call_that_runs_once_starts_after_what_was_queued_before_it_and_ends_before_its_changes_are_read(monkeypatch):
     order = []
-    monkeypatch.setattr("peakgate.run.callables.wait_for", lambda _: order.append("wait"))
+    monkeypatch.setattr("peakgate.callables.cpu_call.wait_for", lambda _: order.append("wait"))
     call = Call(lambda: order.append("call"), (), {})
     monkeypatch.setattr(call, "learn", lambda: order.append("learn"))
     CpuCall(case_of("x.py::test_x"), call).run()

@@ -8,8 +8,9 @@ import pytest
 
 from peakgate.callables import arrays
 from peakgate.callables.call import Call
+from peakgate.callables.output_check import OutputCheck
+from peakgate.callables.settings import Given
 from peakgate.help import page
-from peakgate.run.marker import Given, Proving
 from peakgate.session.outcome import WrongResult
 
 
@@ -62,7 +63,7 @@ class Viewed:
 
 
 def proven(call, **given):
-    found = Proving(call, Given(**given))
+    found = OutputCheck(call, Given(**given))
     call.run()
     call.learn()
     found.first()

@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from peakgate.callables.call import Call
+from peakgate.callables.output_check import OutputCheck
+from peakgate.callables.settings import Given
 from peakgate.callables.unchanged import AUTOGRAD, BESIDE, IN_ORDER, described, unchanged
 from peakgate.inspect.emulate import check_case
 from peakgate.measure.refill import KEY_WORDS, ROUNDS, exchange, pairs_of, round_keys
-from peakgate.run.marker import Given, Proving
 from peakgate.session.outcome import WrongResult
 from peakgate.spec.case import Buffer, Case, Launch, Role, Scalar, Stage, Work
 
 
 def proven(call, **given_values):
-    found = Proving(call, Given(**given_values))
+    found = OutputCheck(call, Given(**given_values))
     call.run()
     call.learn()
     found.first()

@@ -12,6 +12,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.verdict import Verdict
 from peakgate.callables import arrays
 from peakgate.callables.naming import case_of
+from peakgate.callables.settings import too_few, variants_of
 from peakgate.device import choose, driver
 from peakgate.help import page
 from peakgate.judge.gate import judge
@@ -19,7 +20,6 @@ from peakgate.judge.metrics import metrics
 from peakgate.judge.peaks import theoretical_peaks
 from peakgate.measure.sampling import Samples, slowest
 from peakgate.run.lock import device_uuid
-from peakgate.run.marker import too_few, variants_of
 from peakgate.spec.case import Work
 
 LINKS = Path(__file__).parents[1] / "data" / "links" / "bench_links.py"

@@ -392,19 +392,20 @@ def test_a_call_is_compared_with_what_it_was_given_after_batches_that_nobody_jud
     import cupy  # noqa: PLC0415
 
     from peakgate.callables.call import Call  # noqa: PLC0415
-    from peakgate.callables.callable import GpuCall, find_out, one_stream  # noqa: PLC0415
+    from peakgate.callables.gpu_call import GpuCall, find_out, one_stream  # noqa: PLC0415
     from peakgate.callables.naming import case_of  # noqa: PLC0415
+    from peakgate.callables.output_check import OutputCheck  # noqa: PLC0415
+    from peakgate.callables.settings import Given  # noqa: PLC0415
     from peakgate.device.choose import open_device  # noqa: PLC0415
     from peakgate.device.interface import Witness  # noqa: PLC0415
     from peakgate.measure.sampling import SamplingPlan  # noqa: PLC0415
-    from peakgate.run.marker import Given, Proving  # noqa: PLC0415
 
     device, _ = open_device("gpu")
     x, out = cupy.arange(1 << 20, dtype="float32") % 1000 + 1, cupy.zeros(1 << 20, "float32")
     call = Call(lambda out, x: cupy.multiply(x, 2, out=out), (out, x), {})
     plan = SamplingPlan(min_samples=24, max_samples=24, batch=3)
     answers, wrong = itertools.cycle([False, True, True]), []
-    proving = Proving(call, Given(reference=lambda _, x: 2 * x, outputs=lambda out, _: out))
+    proving = OutputCheck(call, Given(reference=lambda _, x: 2 * x, outputs=lambda out, _: out))
 
     def judge(launch):
         wrong.append(proving.timed(launch).mismatch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
-from types import TracebackType
 
 from peakgate.spec.case import Case, Launch, Stage, Tier, Work
 
@@ -14,24 +13,6 @@ OPERATION = "callable"
 FIXTURE = "gpu_benchmark"
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
-
-FRAMEWORKS = frozenset(
-    {
-        "cupy",
-        "cupyx",
-        "cupy_backends",
-        "torch",
-        "triton",
-        "numba",
-        "numba_cuda",
-        "cuda",
-        "jax",
-        "jaxlib",
-        "warp",
-        "tilelang",
-    }
-)
-"""Exceptions that mean a missing GPU: a test that raises one is skipped without a GPU."""
 
 
 def case_parts(nodeid: str) -> tuple[str, str, str]:
@@ -67,16 +48,3 @@ def case_of(nodeid: str, state: str = "cold", gpus: int = 1) -> Case:
         state=state,
         gpus=gpus,
     )
-
-
-def of_framework(error: Exception) -> bool:
-    """Whether a GPU framework raised it, or is what could not be imported."""
-    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in FRAMEWORKS:
-        return True
-    if type(error).__module__.partition(".")[0] in FRAMEWORKS:
-        return True
-    trace: TracebackType | None = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] in FRAMEWORKS

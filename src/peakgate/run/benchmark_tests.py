@@ -20,7 +20,8 @@ from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
 from peakgate.base.text import counted, nearest, one_line
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
-from peakgate.callables.naming import FIXTURE, case_of, of_framework
+from peakgate.callables.frameworks import of_framework
+from peakgate.callables.naming import FIXTURE, case_of
 from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
@@ -32,7 +33,7 @@ from peakgate.session.session import Session
 from peakgate.spec.case import Tier
 
 if TYPE_CHECKING:
-    from peakgate.run.callables import GpuBenchmark
+    from peakgate.callables.fixture import GpuBenchmark
 
 TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
 SKIPS = "peakgate-skips"
@@ -72,7 +73,7 @@ def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[
     for item in items:
         if FIXTURE not in getattr(item, "fixturenames", ()):
             continue
-        from peakgate.run.marker import given_by  # noqa: PLC0415  (families alone do without)
+        from peakgate.callables.settings import given_by  # noqa: PLC0415  (families alone do without)
 
         given_by(item)
         case_id = case_of(item.nodeid).id
@@ -228,7 +229,7 @@ class BenchmarkTests(_Collecting):
 
     def fixture(self, node: pytest.Item, benchmark: BenchmarkFixture, timer: ReplayTimer) -> GpuBenchmark:
         """The fixture of one test; from here on a crash is attributed to its case."""
-        from peakgate.run.callables import GpuBenchmark  # noqa: PLC0415  (as above)
+        from peakgate.callables.fixture import GpuBenchmark  # noqa: PLC0415  (as above)
 
         made = GpuBenchmark(node, self._run.session, benchmark, timer)
         self._run.session.steps.expect("a benchmark test", HOST_LIMIT_S, self.ids[node.nodeid])
@@ -433,7 +434,7 @@ def begin(pytest_config: pytest.Config, run: Run) -> None:
 
 def fixture(request: pytest.FixtureRequest, timer: ReplayTimer, benchmark: BenchmarkFixture) -> GpuBenchmark:
     """The fixture of one test, in a run of ``peakgate bench`` and in any other of pytest."""
-    from peakgate.run.callables import GpuBenchmark  # noqa: PLC0415  (as above)
+    from peakgate.callables.fixture import GpuBenchmark  # noqa: PLC0415  (as above)
 
     plugins = request.config.pluginmanager
     tests = plugins.get_plugin(TESTS_PLUGIN_NAME)

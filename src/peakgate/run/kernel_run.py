@@ -27,6 +27,7 @@ from peakgate.run.journal import AGAIN, Link
 from peakgate.run.loop import Run
 from peakgate.run.request import Mode
 from peakgate.run.run_file import OTHER_BUILDS_FILE, VERDICT_FILE
+from peakgate.session.entry import Entry
 from peakgate.spec.case import CASE_SCHEMA, Case
 
 KERNEL_TESTS = "peakgate.run.bench_kernels"
@@ -126,7 +127,7 @@ class KernelRun:
             write_whole(self.run.out / OTHER_BUILDS_FILE, json.dumps(run))
         output_json["peakgate"] = self._about(self.run.store.entries)
 
-    def _about(self, entries: Sequence[run_file.Entry]) -> dict[str, Any]:
+    def _about(self, entries: Sequence[Entry]) -> dict[str, Any]:
         """The run file's own section."""
         about = run_file.run_info(
             self.run.session, entries, self.run.store.skipped, self.run.store.partial(self._selected)

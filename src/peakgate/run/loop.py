@@ -27,6 +27,7 @@ from peakgate.run.request import Mode, Request
 from peakgate.run.selection import open_session, wanted_cases
 from peakgate.run.status import StatusLine
 from peakgate.run.store import Store
+from peakgate.session.entry import Entry
 from peakgate.session.outcome import Outcome
 from peakgate.session.prover import LostEarly
 from peakgate.session.session import no_room
@@ -164,7 +165,7 @@ class Run:
             device.close()
             self.token.release(self.session.steps.wall_s | {"close": time.monotonic() - begun})
 
-    def measure(self, case: Case) -> tuple[run_file.Entry, Sequence[float]]:
+    def measure(self, case: Case) -> tuple[Entry, Sequence[float]]:
         """Measure a case, unless that was done before; its entry and its samples."""
         if (known := self.store.take_over(case)) is not None:
             return known
@@ -174,7 +175,7 @@ class Run:
         ahead = self._ahead.pop(case.id, None)
         return self.store.keep(ahead or self._measured(case))
 
-    def measure_other(self, case: Case) -> tuple[run_file.Entry, Sequence[float]]:
+    def measure_other(self, case: Case) -> tuple[Entry, Sequence[float]]:
         """The entry and the samples of a case's other build, which was sampled with it."""
         from peakgate.session.pairs import OTHER_FAILED  # noqa: PLC0415  (of an A/B alone)
 

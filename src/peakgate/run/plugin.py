@@ -17,7 +17,7 @@ from peakgate.run.request import PREFIX, add_options
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
-    from peakgate.run.callables import GpuBenchmark
+    from peakgate.callables.fixture import GpuBenchmark
     from peakgate.session.replay import ReplayTimer
 
 MARKER_LINE = (
@@ -84,7 +84,7 @@ def _of_benchmarks(path: Path) -> bool:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make a benchmark test of several states, or numbers of GPUs, one for each."""
     if metafunc.definition.get_closest_marker("peakgate") is not None:
-        from peakgate.run.marker import in_variants  # noqa: PLC0415  (as above)
+        from peakgate.callables.settings import in_variants  # noqa: PLC0415  (as above)
 
         in_variants(metafunc)
 

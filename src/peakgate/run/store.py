@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 
 from peakgate.base.verdict import Judgement, Verdict
-from peakgate.run import run_file
 from peakgate.run.journal import FRESH, Finished, Link
+from peakgate.session.entry import Entry, extra_info
 from peakgate.session.outcome import Outcome
 from peakgate.session.session import Session
 from peakgate.spec.case import Case
@@ -23,17 +23,17 @@ class Store:
 
     def __init__(self, session: Session, link: Link, before: Finished) -> None:
         self._session, self._link, self._before = session, link, before
-        self.entries: list[run_file.Entry] = []
-        self.other_entries: list[run_file.Entry] = []
+        self.entries: list[Entry] = []
+        self.other_entries: list[Entry] = []
         self.skipped: dict[str, str] = {}
         self.below_floor = self.measured_again = False
 
-    def keep(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
+    def keep(self, outcome: Outcome) -> tuple[Entry, Sequence[float]]:
         """Keep what came of a case, here and in the journal: its entry and its samples.
 
         After a lost GPU context this process ends, and a fresh one goes on.
         """
-        entry = run_file.extra_info(outcome)
+        entry = extra_info(outcome)
         self.entries.append(entry)
         times_us = outcome.samples.times_us if outcome.samples else ()
         self._link.send(case=outcome.case.id, extra_info=entry, times_us=times_us)
@@ -43,13 +43,13 @@ class Store:
             os._exit(FRESH)  # clean-up would meet the lost context again
         return entry, times_us
 
-    def keep_other(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
+    def keep_other(self, outcome: Outcome) -> tuple[Entry, Sequence[float]]:
         """Keep what came of another build: its entry, and its samples where it has figures."""
-        entry = run_file.extra_info(outcome)
+        entry = extra_info(outcome)
         self.other_entries.append(entry)
         return entry, outcome.samples.times_us if outcome.samples and outcome.metrics else ()
 
-    def take_over(self, case: Case) -> tuple[run_file.Entry, Sequence[float]] | None:
+    def take_over(self, case: Case) -> tuple[Entry, Sequence[float]] | None:
         """A case that an earlier process of this run finished, and its samples; None for one that is still to do."""
         known = self._before.cases.get(case.id)
         if known is None:
@@ -57,7 +57,7 @@ class Store:
         entry = known.get("extra_info")
         if entry is None:  # the supervisor's word on a process that is gone
             judgement = Judgement(Verdict(known["verdict"]), known["reason"])
-            entry = run_file.extra_info(self._session.unmeasured(case, judgement))
+            entry = extra_info(self._session.unmeasured(case, judgement))
         self.entries.append(entry)
         return entry, known.get("times_us", ())
 

@@ -17,15 +17,18 @@ from peakgate.base.text import shown
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables.arrays import dtype_name, wait_for
 from peakgate.callables.call import Call, NotAnArray, choices, out_of_memory
-from peakgate.callables.naming import case_of, of_framework
+from peakgate.callables.cpu_call import CpuCall
+from peakgate.callables.frameworks import of_framework
+from peakgate.callables.naming import case_of
+from peakgate.callables.output_check import OutputCheck
+from peakgate.callables.settings import given_by, too_few
 from peakgate.device.driver import gpu_count
-from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable, Witness
+from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable
 from peakgate.judge.correctness import Check
 from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
-from peakgate.measure.sampling import Samples, SamplingPlan
-from peakgate.run.marker import Proving, given_by, too_few
-from peakgate.run.run_file import extra_info
+from peakgate.measure.sampling import Samples
+from peakgate.session.entry import extra_info
 from peakgate.session.outcome import Outcome, Proof, WrongResult, verdict_of
 from peakgate.session.replay import ReplayTimer, raise_for, replay
 from peakgate.session.session import Session
@@ -34,35 +37,6 @@ from peakgate.spec.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
 
 if TYPE_CHECKING:  # few runs measure it
     from peakgate.device.gpu import GpuDevice
-    from peakgate.measure.energy import Energy
-
-ON_CPU = "wall time of one call on the CPU"
-
-
-class CpuCall(CallableLaunchable):
-    """A callable on the CPU as a session's launchable: it runs once, and that is its one sample."""
-
-    def __init__(self, case: Case, call: Call) -> None:
-        self.case = case
-        self.wall_us = 0.0
-        self._call = call
-
-    def run(self) -> None:
-        """Call it once, and note what that changed."""
-        wait_for(self._call.arrays)  # the reference and the copies: the callable's stream may not wait for theirs
-        start = time.perf_counter()
-        self._call.run()
-        wait_for(self._call.arrays)
-        self.wall_us = (time.perf_counter() - start) * 1e6
-        self._call.learn()
-
-    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:  # noqa: ARG002  (it runs once)
-        """The time of the run."""
-        return Samples((self.wall_us,), (None,), 0, ON_CPU)
-
-    def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (a processor has no such counter)
-        """None: no GPU runs it."""
-        return None
 
 
 class GpuBenchmark:
@@ -189,10 +163,10 @@ class GpuBenchmark:
         case = self._listed
         try:
             case = self._case(call)
-            proving = self._proving(call)
+            output_check = self._output_check(call)
             launchable = CpuCall(case, call)
             launchable.run()
-            proof = proving.first() if proving else None
+            proof = output_check.first() if output_check else None
             tuned = self._given.choices(call)
         except (WrongResult, NotAnArray, PeakgateError, MemoryError) as error:
             if isinstance(error.__cause__, Exception) and not gpu_count() and of_framework(error.__cause__):
@@ -202,8 +176,8 @@ class GpuBenchmark:
         right = "right" if proof is not None else "not checked, no reference is given"
         if session is not None and session.device.kind == "cpu":
             samples, _ = session.sampler.sample(launchable, None, 0.0, None)
-            if proving:
-                launchable.case = replace(case, tolerance=proving.tolerance)
+            if output_check:
+                launchable.case = replace(case, tolerance=output_check.tolerance)
             outcome = session.judged(launchable, proof, samples)
             judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")
             self._keep(replace(outcome, judgement=judgement, tuned=tuned), samples)
@@ -216,7 +190,7 @@ class GpuBenchmark:
         return call.result
 
     def _measured(self, call: Call, session: Session) -> Any:
-        from peakgate.callables.callable import GpuCall, find_out, one_stream, stream_handle  # noqa: PLC0415
+        from peakgate.callables.gpu_call import GpuCall, find_out, one_stream, stream_handle  # noqa: PLC0415
         from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (only a machine with a GPU has CuPy)
 
         device = session.device
@@ -227,26 +201,26 @@ class GpuBenchmark:
             handle, gpus = stream_handle(call, self._given.stream), len(self.gpus)
             with one_stream(device, handle, session.plan.batch, gpus) as stream:
                 case = self._case(call)
-                proving = self._proving(call) if session.checks else None
+                output_check = self._output_check(call) if session.checks else None
                 call.run()  # compiles what is compiled at the first call
                 stream.synchronize()
                 call.learn()
-                proof = proving.first() if proving else None
+                proof = output_check.first() if output_check else None
                 behaviour = find_out(stream, call, session.plan)
                 case = replace(case, stage=replace(case.stage, host_bound=behaviour.waits_for_host))
-                outputs = proving.outputs if proving else None
+                outputs = output_check.outputs if output_check else None
                 launchable = GpuCall(device, case, call, stream, behaviour, outputs=outputs, fresh=self._given.fresh)
                 start = time.perf_counter()
                 launchable.run()
-                launch_s, compare = time.perf_counter() - start, proving.timed if proving else None
+                launch_s, compare = time.perf_counter() - start, output_check.timed if output_check else None
                 samples, proof = self._sampled(session, launchable, proof, launch_s, compare)
                 session.steps.expect("a benchmark test", HOST_LIMIT_S, case.id)
-                if proving:
-                    fresh = proving.on_fresh_inputs(launchable.run)
+                if output_check:
+                    fresh = output_check.on_fresh_inputs(launchable.run)
                     samples = replace(samples, method=f"{samples.method}, {fresh}")
                 launchable.run()
-                if proving:
-                    proving.check("after it was timed: ")
+                if output_check:
+                    output_check.check("after it was timed: ")
                 tuned = self._given.choices(call) or choices(launchable.run)
                 energy = session.energy_of(launchable, samples)
         except (WrongResult, NotAnArray) as error:
@@ -260,8 +234,8 @@ class GpuBenchmark:
             if device.lost or isinstance(found, MemoryError):
                 self._fail(case, found)
             raise
-        if proving:
-            launchable.case = replace(case, tolerance=proving.tolerance)
+        if output_check:
+            launchable.case = replace(case, tolerance=output_check.tolerance)
         outcome = session.judged(launchable, proof, samples)
         self._keep(replace(outcome, judgement=_judged(outcome), tuned=tuned, energy=energy), samples)
         return call.result
@@ -301,8 +275,8 @@ class GpuBenchmark:
         roof = "nvlink" if self._listed.gpus > 1 else default_roof(work.math)
         return replace(self._listed, work=work, arguments=arrays, roof=roof)
 
-    def _proving(self, call: Call) -> Proving | None:
-        return None if self._given.reference is None else Proving(call, self._given)
+    def _output_check(self, call: Call) -> OutputCheck | None:
+        return None if self._given.reference is None else OutputCheck(call, self._given)
 
     def _keep(self, outcome: Outcome, samples: Samples) -> None:
         """Show what came of the case in its benchmark; fail the test where the verdict does."""
