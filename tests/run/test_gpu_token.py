@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from peakgate.base.errors import PeakgateError
-from peakgate.run.ab_process import LONGEST_WORD, TOKEN_VARIABLE, GpuToken
-from peakgate.run.request import MODE_VARIABLE, Mode
+from peakgate.run.ab_process import LONGEST_WORD, MODE_VARIABLE, TOKEN_VARIABLE, GpuToken, mode_of_environment
+from peakgate.run.request import Mode
 
 TAKES_THE_TOKEN = (
     "from peakgate.run.ab_process import GpuToken\n"
@@ -43,16 +43,16 @@ def test_where_nobody_gives_turns_it_is_always_ours(monkeypatch):
 
 def test_a_run_is_whole_unless_the_ab_names_a_mode(monkeypatch):
     monkeypatch.delenv(MODE_VARIABLE, raising=False)
-    assert Mode.of_environment() is Mode.WHOLE
+    assert mode_of_environment() is Mode.WHOLE
     monkeypatch.setenv(MODE_VARIABLE, "pair")
-    assert Mode.of_environment() is Mode.PAIR
+    assert mode_of_environment() is Mode.PAIR
 
 
 @pytest.mark.parametrize("named", ["", "1", "whole"])
 def test_a_mode_that_no_ab_names_is_bad_input(monkeypatch, named):
     monkeypatch.setenv(MODE_VARIABLE, named)
     with pytest.raises(PeakgateError):
-        Mode.of_environment()
+        mode_of_environment()
 
 
 def _started():

@@ -19,7 +19,12 @@ from types import MappingProxyType, ModuleType
 from msgspec import Struct
 
 from peakgate.base.config import Project
+from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import write_whole
+from peakgate.run.request import Mode
+
+MODE_VARIABLE = "PEAKGATE_AB"
+"""Names the mode of a run of an A/B, which watches its processes itself: such a run has no supervisor."""
 
 TOKEN_VARIABLE = "PEAKGATE_AB_TURN"
 """Two file descriptors of the GPU token: its grant is read from one, its release written to the other. Unset where this
@@ -56,6 +61,18 @@ class OtherBuilds(Struct, frozen=True):
     fingerprints: Mapping[str, str] = MappingProxyType({})
     folder: str = ""
     looks: bool = False
+
+
+def mode_of_environment() -> Mode:
+    """The mode that the A/B names, WHOLE where none does; to be read once, where a process begins."""
+    named = os.environ.get(MODE_VARIABLE)
+    if named is None:
+        return Mode.WHOLE
+    if named not in (Mode.PROOF, Mode.PAIR):
+        raise PeakgateError(
+            f"{MODE_VARIABLE}={named}: expected {Mode.PROOF} or {Mode.PAIR}; `peakgate ab` sets it", Code.OPTION
+        )
+    return Mode(named)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.device import driver
 from peakgate.measure.limits import HOST_LIMIT_S, PROCESS_START_LIMIT_S
 from peakgate.run import inputs, lock
+from peakgate.run.ab_process import mode_of_environment
 from peakgate.run.bench_options import parser, refuse_contradictions
 from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines, share_below
 from peakgate.run.request import Mode, as_arguments
@@ -83,7 +84,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     """Run the kernel benchmarks; 0 pass, 1 regression, 2 bad input, 3 could not decide."""
     ours, theirs = parser().parse_known_args(arguments)
     project = config.required()
-    mode = Mode.of_environment()
+    mode = mode_of_environment()
     if mode is not Mode.WHOLE or INSPECTING & set(theirs):
         ours.mode = mode
         return _unsupervised(ours, theirs, project)

@@ -7,18 +7,11 @@ passed between our own processes.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
-
-from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.options import at_least, seconds_above_0
-
-MODE_VARIABLE = "PEAKGATE_AB"
-"""Names the mode of a run of an A/B, which watches its processes itself: such a run has no supervisor."""
 
 PREFIX = "--peakgate-"
 """How pytest's options of ours begin."""
@@ -34,17 +27,17 @@ class Mode(StrEnum):
     PAIR = "pair"
     """One side of a pair of an A/B: it repeats the cases of a proof and only times them."""
 
-    @staticmethod
-    def of_environment() -> Mode:
-        """The mode that the A/B names, WHOLE where none does; to be read once, where a process begins."""
-        named = os.environ.get(MODE_VARIABLE)
-        if named is None:
-            return Mode.WHOLE
-        if named not in (Mode.PROOF, Mode.PAIR):
-            raise PeakgateError(
-                f"{MODE_VARIABLE}={named}: expected {Mode.PROOF} or {Mode.PAIR}; `peakgate ab` sets it", Code.OPTION
-            )
-        return Mode(named)
+
+def _seed(text: str) -> int:
+    from peakgate.base.options import at_least  # noqa: PLC0415  (a stranger's tests must not pay for it)
+
+    return at_least(0)(text)
+
+
+def _seconds(text: str) -> float:
+    from peakgate.base.options import seconds_above_0  # noqa: PLC0415  (as above)
+
+    return seconds_above_0(text)
 
 
 def _option(say: str | None = None, **how: Any) -> dict[str, Any]:
@@ -89,7 +82,7 @@ class Request:
         default=None,
         metadata=_option(
             "draw what launches find in their buffers, and places in memory, as the run did whose file has this seed",
-            type=at_least(0),
+            type=_seed,
             metavar="N",
         ),
     )
@@ -109,7 +102,7 @@ class Request:
         default=None,
         metadata=_option(
             "a launch that takes longer is a TIMEOUT (default: from its work, the peak and its floor)",
-            type=seconds_above_0,
+            type=_seconds,
             metavar="SECONDS",
         ),
     )

@@ -15,7 +15,8 @@ from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.run import inputs
-from peakgate.run.request import MODE_VARIABLE, Mode, Request
+from peakgate.run.ab_process import MODE_VARIABLE
+from peakgate.run.request import Mode, Request
 from peakgate.session.session import Session
 from peakgate.session.steps import Expect
 from peakgate.spec.case import Case, Tier
