@@ -32,8 +32,8 @@ sed -i 's/if (i < n)/for (int k = 0; k < 3; ++k) __nanosleep(2000); if (i < n)/'
 sed -i 's/2.0f/3.0f/' kernels/twice/twice.cu; judge wrong 1
 cat >> kernels/twice/family.py <<'K'
 import sys
-if "peakgate.run.session" in sys.modules:  # never true: another process imports this file
-    import peakgate.run.session as session
+if "peakgate.session.prover" in sys.modules:  # never true: another process imports this file
+    import peakgate.session.prover as session
     session.check = lambda *a: __import__("peakgate.judge.correctness").judge.correctness.Check(0.0, 0.0, None)
 K
 sed -i 's/2.0f/3.0f/' kernels/twice/twice.cu; judge forged 1

@@ -140,7 +140,7 @@ LISTED: Mapping[str, tuple[str, ...]] = {
     "pins another NVRTC in a lock file": ("for review: requirements/nvrtc.txt",),
     "changes a benchmark test's work or reference": ("for review: benchmarks/test_scale.py",),
     "multiplies the reported median by 0.8": ("for review: src/peakgate/measure/sampling.py",),
-    "scales saved samples": ("for review: src/peakgate/run/callables.py",),
+    "scales saved samples": ("for review: src/peakgate/callables/fixture.py",),
     "makes the correctness check find nothing": ("for review: src/peakgate/judge/correctness.py",),
     "makes the gate always PASS": ("for review: src/peakgate/judge/gate.py",),
     "makes every exit code 0": ("for review: src/peakgate/base/verdict.py",),
