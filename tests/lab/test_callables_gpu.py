@@ -394,7 +394,7 @@ def test_a_call_is_compared_with_what_it_was_given_after_batches_that_nobody_jud
     from peakgate.callables.call import Call  # noqa: PLC0415
     from peakgate.callables.callable import GpuCall, find_out, one_stream  # noqa: PLC0415
     from peakgate.device.choose import open_device  # noqa: PLC0415
-    from peakgate.device.interface import Witness  # noqa: PLC0415
+    from peakgate.device.interface import SampleChecker  # noqa: PLC0415
     from peakgate.measure.sampling import SamplingPlan  # noqa: PLC0415
     from peakgate.run.marker import Given, Proving  # noqa: PLC0415
     from peakgate.run.results import case_of  # noqa: PLC0415
@@ -406,7 +406,7 @@ def test_a_call_is_compared_with_what_it_was_given_after_batches_that_nobody_jud
     answers, wrong = itertools.cycle([False, True, True]), []
     proving = Proving(call, Given(reference=lambda _, x: 2 * x, outputs=lambda out, _: out))
 
-    def judge(launch):
+    def check(launch):
         wrong.append(proving.timed(launch).mismatch)
 
     with one_stream(device, 0, plan.batch) as stream:
@@ -415,6 +415,6 @@ def test_a_call_is_compared_with_what_it_was_given_after_batches_that_nobody_jud
         behaviour = find_out(stream, call, plan)
         timed = GpuCall(device, case_of("b/t.py::test_t"), call, stream, behaviour, outputs=proving.outputs, fresh=True)
         draws = random.Random(20261123)
-        timed.sample(plan, Witness(draws.randrange, lambda *_: next(answers), judge))
+        timed.sample(plan, SampleChecker(draws.randrange, lambda *_: next(answers), check=check))
     assert len(wrong) >= 5
     assert set(wrong) == {None}

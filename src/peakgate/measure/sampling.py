@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 THROTTLED_BELOW = 0.90
@@ -270,59 +270,69 @@ def joined(parts: Sequence[Samples], pair_ratios: Sequence[float] = ()) -> Sampl
     )
 
 
-def gather(
-    plan: SamplingPlan,
-    highest_sm_clock_mhz: float | None,
-    batch: Callable[[int, int], Batch],
-    method: Callable[[], str],
-    control: Callable[[], Batch] | None = None,
-    *,
-    power: Callable[[], PowerReading] | None = None,
-    rest: Callable[[], None] | None = None,
-    owed: Callable[[float], int] = lambda _launch_us: 0,
-) -> Samples:
-    """Take batches until the plan is satisfied and no launch is owed a comparison, and keep the undisturbed samples.
+class Sampling:
+    """The samples of one case while they are taken: whether more are wanted, and which of them count.
 
-    ``batch(index, count)`` measures one, ``control()`` one of the control kernel, None where there is none to compare
-    with. ``owed(launch_us)`` says how many launches are still to be compared, given how long one takes.
-    ``method()`` is read last. ``power()`` is read after each batch, where one is given: of a batch in which nothing
-    but power can have lowered clocks all samples are kept. ``rest()`` is called after a batch of which none is kept.
+    ``owed(launch_us)`` says how many launches are still to be compared, given how long one takes: they are taken beyond
+    what the plan asks for. The highest SM clock is the GPU's, None where it is not known.
     """
-    batches_us: list[list[float]] = []
-    clocks_mhz: list[float | None] = []
-    discarded = 0
-    readings: list[PowerReading] = []
-    launch_us = math.inf
-    while (wanting := not plan.done(batches_us, discarded)) or owed(launch_us):
-        kept = []
-        timed = batch(len(batches_us), plan.batch if wanting else min(plan.batch, owed(launch_us)))
-        launch_us = min([launch_us, *(time_us for time_us, _ in timed)])
-        readings += [power()] if power else []
-        steady = bool(readings) and readings[-1].steady
-        for time_us, clock_mhz in timed:
-            if steady or undisturbed(clock_mhz, highest_sm_clock_mhz):
-                kept.append(time_us)
-                clocks_mhz.append(clock_mhz)
-            else:
-                discarded += 1
-        batches_us.append(kept)
-        if rest and not kept:
-            rest()
-    times_us = tuple(time_us for taken in batches_us for time_us in taken)
-    control_us = None
-    if control and plan.control_batches and times_us and statistics.median(times_us) < CONTROLLED_BELOW_US:
-        taken = [control() for _ in range(plan.control_batches)]
-        control_us = trimmed_mean([time_us for samples in taken for time_us, _ in samples])
-    drawn_w = [each.power_w for each in readings if each.power_w is not None]
-    return Samples(
-        times_us,
-        tuple(clocks_mhz),
-        discarded,
-        method(),
-        control_us,
-        power_w=statistics.median(drawn_w) if drawn_w else None,
-        steady_below_mhz=highest_sm_clock_mhz if readings and all(each.steady for each in readings) else None,
-    )
+
+    def __init__(
+        self,
+        plan: SamplingPlan,
+        highest_sm_clock_mhz: float | None,
+        owed: Callable[[float], int] = lambda _launch_us: 0,
+    ) -> None:
+        self._plan, self._highest_sm_clock_mhz, self._owed = plan, highest_sm_clock_mhz, owed
+        self._batches_us: list[list[float]] = []
+        self._clocks_mhz: list[float | None] = []
+        self._discarded = 0
+        self._readings: list[PowerReading] = []
+        self._launch_us = math.inf
+
+    def batches(self) -> Iterator[tuple[int, int]]:
+        """Each batch that is to be taken and then added: its number, from 0 up, and how many launches it has."""
+        while (wanting := not self._plan.done(self._batches_us, self._discarded)) or self._owed(self._launch_us):
+            count = self._plan.batch if wanting else min(self._plan.batch, self._owed(self._launch_us))
+            yield len(self._batches_us), count
+
+    def add(self, taken: Batch, power: PowerReading | None = None) -> bool:
+        """Keep the undisturbed samples of a batch; False where there are none.
+
+        ``power`` is the reading after it: where nothing but power can have lowered clocks all samples are kept.
+        """
+        self._launch_us = min([self._launch_us, *(time_us for time_us, _ in taken)])
+        self._readings += [power] if power else []
+        kept = [
+            (time_us, clock_mhz)
+            for time_us, clock_mhz in taken
+            if (power and power.steady) or undisturbed(clock_mhz, self._highest_sm_clock_mhz)
+        ]
+        self._batches_us.append([time_us for time_us, _ in kept])
+        self._clocks_mhz += [clock_mhz for _, clock_mhz in kept]
+        self._discarded += len(taken) - len(kept)
+        return bool(kept)
+
+    @property
+    def control_batches(self) -> int:
+        """How many batches of the control kernel the plan asks for behind these samples: none but of a short kernel."""
+        times_us = [time_us for batch_us in self._batches_us for time_us in batch_us]
+        short = bool(times_us) and statistics.median(times_us) < CONTROLLED_BELOW_US
+        return self._plan.control_batches if short else 0
+
+    def samples(self, method: str, controls: Sequence[Batch] = ()) -> Samples:
+        """The samples that were kept, how they were taken, and the time of the control kernel's batches."""
+        drawn_w = [each.power_w for each in self._readings if each.power_w is not None]
+        steady = bool(self._readings) and all(each.steady for each in self._readings)
+        return Samples(
+            tuple(time_us for batch_us in self._batches_us for time_us in batch_us),
+            tuple(self._clocks_mhz),
+            self._discarded,
+            method,
+            trimmed_mean([time_us for batch in controls for time_us, _ in batch]) if controls else None,
+            power_w=statistics.median(drawn_w) if drawn_w else None,
+            steady_below_mhz=self._highest_sm_clock_mhz if steady else None,
+        )
 
 
 def let_clock_recover() -> None:

@@ -18,7 +18,14 @@ from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables.arrays import dtype_name, wait_for
 from peakgate.callables.call import Call, NotAnArray, choices, out_of_memory
 from peakgate.device.driver import gpu_count
-from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable, Witness
+from peakgate.device.interface import (
+    CallableLaunchable,
+    DeviceLost,
+    KernelFault,
+    SampleChecker,
+    TimedLaunch,
+    Unmeasurable,
+)
 from peakgate.judge.correctness import Check
 from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
@@ -54,7 +61,7 @@ class CpuCall(CallableLaunchable):
         self.wall_us = (time.perf_counter() - start) * 1e6
         self._call.learn()
 
-    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:  # noqa: ARG002  (it runs once)
+    def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:  # noqa: ARG002  (one run)
         """The time of the run."""
         return Samples((self.wall_us,), (None,), 0, ON_CPU)
 

@@ -28,9 +28,9 @@ from peakgate.device.interface import (
     KernelTimeout,
     Launchable,
     Preflight,
+    SampleChecker,
     TimedLaunch,
     Unmeasurable,
-    Witness,
     concerns,
 )
 from peakgate.device.roofs import measure_roofs, roof_cases, tensor_roofs
@@ -176,7 +176,7 @@ class TimedChecks:
         self._rng = rng or np.random.default_rng([session.seed, zlib.crc32(case.id.encode()), attempt])
         self._one = rng is not None or not session.checks
         self.proof, self.spent_s, self.limit_s, self.launch_s = proof, 0.0, 0.0, 0.0
-        self.witness = Witness(self._draw, self._wanted, self._owed, self._judge, second_clock=rng is None)
+        self.checker = SampleChecker(self._draw, self._wanted, self._owed, self._judge, second_clock=rng is None)
 
     def _draw(self, end: int) -> int:
         return int(self._rng.integers(end))
@@ -358,7 +358,7 @@ class Session:
             checks.limit_s = sampling_limit_s(self._limit_s(launchable.case), launch_s, plan, launchable.case.state)
             checks.launch_s = launch_s
             self.expect("sampling", checks.limit_s, launchable.case.id)
-            samples = launchable.sample(plan, checks.witness)
+            samples = launchable.sample(plan, checks.checker)
         self.wall_s["sample"] -= checks.spent_s
         self.wall_s["check"] = self.wall_s.get("check", 0.0) + checks.spent_s
         return samples
