@@ -73,6 +73,7 @@ def _copy(arguments: Sequence[Array]) -> None:
     np.copyto(arguments[0], arguments[1])
 
 
+# NumPy twins of the GPU's own operations, so that their cases run everywhere.
 _OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
     "memcpy": _copy,
     "h2d_pageable": _copy,
@@ -83,7 +84,6 @@ _OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
     "cublas_bf16_nt": partial(_product_nt, of="bfloat16"),
     "cublaslt_e4m3_nt": partial(_product_nt, of="float8_e4m3fn"),
 }
-"""NumPy twins of the GPU's own operations, so that their cases run everywhere."""
 
 
 def _build_options(stage: Stage) -> emulator.BuildOptions:
@@ -133,12 +133,12 @@ def load(
     return emulator.load(source, kernel, defines, **build)
 
 
+# Defects that on a GPU end the launch, or the context with it; a kernel with another one is wrong.
 _FAILURES: dict[DefectKind, type[KernelFault]] = {
     DefectKind.ENDLESS_LOOP: KernelTimeout,
     DefectKind.FAULT: KernelCrash,
     DefectKind.ASSERTION: KernelCrash,
 }
-"""Defects that on a GPU end the launch, or the context with it; a kernel with another one is wrong."""
 
 
 @cache

@@ -12,32 +12,32 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+# A sample is throttled when the SM clock fell under this fraction of the GPU's highest clock.
+#
+# A GPU at its power cap runs steadily at 95 % and more of it (an H200 under a large SGEMM: 1905 of 1980 MHz), which is
+# how that kernel runs on that GPU; thermal slow-down and other people's load go well below. Tensor cores draw more:
+# their samples count at any clock to which the power cap alone lowers it. Samples of other cases do not, for the cap
+# that they meet is what a case before them left.
 THROTTLED_BELOW = 0.90
-"""A sample is throttled when the SM clock fell under this fraction of the GPU's highest clock.
 
-A GPU at its power cap runs steadily at 95 % and more of it (an H200 under a large SGEMM: 1905 of 1980 MHz), which
-is how that kernel runs on that GPU; thermal slow-down and other people's load go well below. Tensor cores draw more:
-their samples count at any clock to which the power cap alone lowers it. Samples of other cases do not, for the cap
-that they meet is what a case before them left."""
-
+# A clock from this fraction of the highest up is the highest: stamps read it to a percent.
 AT_HIGHEST = 0.98
-"""A clock from this fraction of the highest up is the highest: stamps read it to a percent."""
 
+# Waited after a batch of which no sample is kept: a quarter of a second before a case is given up.
 RECOVERY_S = 0.06
-"""Waited after a batch of which no sample is kept: a quarter of a second before a case is given up."""
 
+# With more than this share of its samples discarded a case is inconclusive.
 MOST_DISCARDED = 0.5
-"""With more than this share of its samples discarded a case is inconclusive."""
 
 
+# Share of the samples that the trimmed mean leaves out at either end.
 TRIMMED = 0.05
-"""Share of the samples that the trimmed mean leaves out at either end."""
 
+# Shorter kernels are compared less the control kernel's time: what it corrects is 0.08 % of this.
 CONTROLLED_BELOW_US = 100.0
-"""Shorter kernels are compared less the control kernel's time: what it corrects is 0.08 % of this."""
 
+# The fewest batches whose scatter can be estimated.
 LEAST_BATCHES = 4
-"""The fewest batches whose scatter can be estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +82,16 @@ class SamplingPlan:
         return relative_error(batches_us) <= self.target_relative_error
 
 
+# For one of the many processes of an A/B. The control's batches take 4 ms and have a standard error of some 15 ns on an
+# H200 (lab/injected/README.md).
 REPEATED = SamplingPlan(budget_us=8_000.0, fair_samples=240, control_batches=10)
-"""For one of the many processes of an A/B.
-The control's batches take 4 ms and have a standard error of some 15 ns on an H200 (lab/injected/README.md)."""
 
+# Where only whether a case can be timed matters.
 ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1, batch=1, warmup=1)
-"""Where only whether a case can be timed matters."""
 
 
+# The first sample of a case whose builds are sampled in turns.
 FIRST_LAUNCH = SamplingPlan(min_samples=1, max_samples=1, batch=1)
-"""The first sample of a case whose builds are sampled in turns."""
 
 
 def base_first(count: int) -> bool:
@@ -127,19 +127,19 @@ class PairPlan:
         return count >= self.most_rounds or statistics.stdev(log_ratios) <= self.target_error * math.sqrt(count)
 
 
+# About so long one build's share of a round runs, and so many samples it has at most.
 ROUND_US, MOST_OF_ROUND = 800.0, 6
-"""About so long one build's share of a round runs, and so many samples it has at most."""
 
+# Of more cases none gets more than eight rounds: a fifth of them, which scatter most, would take half of the time.
 MANY_CASES = 64
-"""Of more cases none gets more than eight rounds: a fifth of them, which scatter most, would take half of the time."""
 
+# Launches up to this long depend on their batch's number: four rounds at least are a pair, else two.
 UNEVEN_BELOW_US = 100.0
-"""Launches up to this long depend on their batch's number: four rounds at least are a pair, else two."""
 
 
+# Before launches from this length on none goes untimed: what they take longer where no cache has the code and the
+# addresses yet is little of them, and the same for both builds.
 COLD_FROM_US = 400.0
-"""Before launches from this length on none goes untimed: what they take longer where no cache has the code and the
-addresses yet is little of them, and the same for both builds."""
 
 
 def pair_plan(launch_us: float, cases: int) -> PairPlan:
@@ -151,8 +151,8 @@ def pair_plan(launch_us: float, cases: int) -> PairPlan:
     return PairPlan(share, least_rounds=4 if launch_us <= UNEVEN_BELOW_US else 2, most_rounds=most_rounds)
 
 
+# Microseconds, and SM clock in MHz or None, of each sample.
 Batch = Sequence[tuple[float, float | None]]
-"""Microseconds, and SM clock in MHz or None, of each sample."""
 
 
 def slowest(of_each: Sequence[Batch]) -> Batch:
