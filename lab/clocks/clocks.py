@@ -29,7 +29,7 @@ from peakgate.base.processes import run_in_group
 from peakgate.base.text import say
 from peakgate.device import stream as device_stream
 from peakgate.device.gpu import GpuDevice
-from peakgate.device.launchable import GpuLaunchable
+from peakgate.device.launcher import GpuLaunchable
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.run import ncu
 from peakgate.spec import catalogue
@@ -115,7 +115,7 @@ class Ways:
 
     def _batch(self, launch: Launch, prime: Launch | None) -> list[float]:
         """As `bench` takes a batch, with something else between the flush and the launch."""
-        return [time_us for time_us, _ in self._samples.batch(launch, SAMPLES, hold=True, prime=prime)]
+        return [time_us for time_us, _ in self._samples.batch([launch] * SAMPLES, blocked=True, prime=prime)]
 
     def _cold(self, launch: Launch, flushed_bytes: int) -> float:
         """As nvbench takes a cold sample: flush, wait, block the stream, event, launch, event, release."""

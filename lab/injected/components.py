@@ -32,7 +32,7 @@ import pandas as pd
 
 from lab.injected.campaign import steps
 from peakgate.case import Scale, Tier
-from peakgate.device import gpu
+from peakgate.device import caches, gpu
 from peakgate.device import stream as module
 from peakgate.device.stream import SampleStream
 from peakgate.measure.data import random_offsets
@@ -113,7 +113,7 @@ class Bench:
         samples = how.get("samples") or self.samples
         for batch in range(first, first + count):
             launch = how.get("launch") or self.kernel(kernel, how.get("copies"))
-            taken = samples.batch(launch, size, hold=True, before=how.get("before"))
+            taken = samples.batch([launch] * size, blocked=True, before=how.get("before"))
             clocks = [clock for _, clock in taken if clock is not None]
             clock_mhz = float(np.median(clocks)) if clocks else 0.0
             yield row(way, kernel, (group, batch), [us for us, _ in taken], clock_mhz)
@@ -198,14 +198,14 @@ def measured() -> Iterator[Row]:
 
 def large() -> Iterator[Row]:
     """Cases whose arrays fill the room of `bench`: where they are, moved about in a larger one, and where they were."""
-    gpu._ROOM_BYTES = LARGE_ROOM_BYTES  # noqa: SLF001  (nobody else moves arrays of 1 GiB)
+    caches._ROOM_BYTES = LARGE_ROOM_BYTES  # noqa: SLF001  (nobody else moves arrays of 1 GiB)
     device = gpu.GpuDevice(0)
     device.warm_up()
     known = {case.id: case for case in catalogue.cases(Scale.BENCH, Tier.GATE)}
     for name in LARGE:
         launchable = device.prepare(known[name])
         for group, moved in enumerate((False, True, False)):
-            launchable._movable = moved  # noqa: SLF001  (nobody else wants one placement)
+            launchable.movable = moved
             count = LARGE_BATCH * (LARGE_PLACES if moved else 4)
             plan = SamplingPlan(min_samples=count, max_samples=count, budget_us=math.inf, batch=LARGE_BATCH)
             times = launchable.sample(plan).times_us

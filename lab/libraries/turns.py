@@ -32,7 +32,7 @@ from lab.pages import ROOT
 from peakgate.base.files import write_whole
 from peakgate.base.text import say
 from peakgate.device.choose import open_device
-from peakgate.device.launchable import GpuLaunchable
+from peakgate.device.launcher import GpuLaunchable
 from peakgate.spec.case import Case, Scale
 from peakgate.spec.catalogue import module_at
 

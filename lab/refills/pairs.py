@@ -19,7 +19,7 @@ from peakgate.base.files import write_whole
 from peakgate.base.verdict import ExitCode
 from peakgate.case import Case, Tier
 from peakgate.device.choose import open_device
-from peakgate.device.interface import Device, Witness
+from peakgate.device.interface import Device, SampleChecker
 from peakgate.measure.refill import Contents
 from peakgate.measure.sampling import REPEATED
 from peakgate.spec import catalogue
@@ -41,28 +41,28 @@ def chosen(device: Device) -> list[Case]:
 
 def measured(device: Any, case: Case) -> dict[str, Any]:
     """One case: how much longer a launch takes with refills, in percent, with its 95 % interval."""
-    from peakgate.device.launchable import GpuLaunchable, GpuRefiller  # noqa: PLC0415  (it imports CuPy)
+    from peakgate.device.arrays import CaseArrays, GpuRefiller  # noqa: PLC0415  (it imports CuPy)
+    from peakgate.device.launcher import GpuLaunchable  # noqa: PLC0415
 
-    class Refilled(GpuLaunchable):
+    class Refilled(CaseArrays):
         still = False
 
-        def _moved(self, launches: int, draw: Any) -> Any:
-            return super()._moved(1 << 40 if self.still else launches, draw)  # arrays too large for one set a launch
+        def moved(self, launches: int, draw: Any, bind: Any) -> Any:
+            return super().moved(1 << 40 if self.still else launches, draw, bind)  # too large for one set a launch
 
-        def _contents(self, draw: Any) -> Contents:
+        def contents(self, draw: Any) -> Contents:
             return (
-                Contents(GpuRefiller(), self._buffers, {}, self._pristine, draw)
-                if self.still
-                else super()._contents(draw)
+                Contents(GpuRefiller(), self.buffers, {}, self.pristine, draw) if self.still else super().contents(draw)
             )
 
-    launchable = Refilled(device, case)  # one for both: arrays that do not move have the same place
-    copied = Witness(device.draw, wanted=lambda _count, _launch_us: 1)
+    arrays = Refilled(device, case)
+    launchable = GpuLaunchable(device, arrays)  # one for both: arrays that do not move have the same place
+    copied = SampleChecker(device.draw, wanted=lambda _count, _launch_us: 1)
     shifts, times_us = [], []
     for pair in range(PAIRS):
         taken = {}
         for arm in (0, 1) if pair % 2 else (1, 0):
-            launchable.still = not arm
+            arrays.still = not arm
             taken[arm] = launchable.sample(REPEATED, copied if arm else None)
         times_us.append(taken[0].trimmed_mean_us)
         shifts.append(math.log(taken[1].trimmed_mean_us / taken[0].trimmed_mean_us))

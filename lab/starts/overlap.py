@@ -117,7 +117,7 @@ def disturbance() -> dict[str, Any]:
                 while time.perf_counter() < until:
                     act(1 - (until - time.perf_counter()) / BLOCK_S)
                     for name, launch in launches.items():
-                        times_us = [time_us for time_us, _ in stream.batch(launch, 6, hold=True)]
+                        times_us = [time_us for time_us, _ in stream.batch([launch] * 6, blocked=True)]
                         medians[name].append(statistics.median(times_us))
             for name in SIZES:
                 taken[condition][name].append(medians[name])

@@ -88,26 +88,31 @@ def sources() -> Iterator[None]:
 
 def process(seed: int) -> list[Row]:
     """One process's times of every case; first an entry that names no case. Nothing where stdin gives no turn."""
+    from peakgate.device.caches import DataCache  # noqa: PLC0415
     from peakgate.device.gpu import GpuDevice  # noqa: PLC0415
     from peakgate.device.interface import KernelLaunchable  # noqa: PLC0415
-    from peakgate.device.launchable import GpuLaunchable  # noqa: PLC0415
+    from peakgate.device.launcher import GpuLaunchable  # noqa: PLC0415
     from peakgate.judge.floors import Floors as KnownFloors  # noqa: PLC0415
     from peakgate.measure.sampling import REPEATED  # noqa: PLC0415
     from peakgate.session.pairs import interleaved  # noqa: PLC0415
     from peakgate.session.session import Session  # noqa: PLC0415
     from peakgate.spec.case import Array  # noqa: PLC0415  (the parent needs no device)
 
-    class Noting(GpuDevice):
-        """A device that notes where it places the arrays of a batch."""
+    class NotingCache(DataCache):
+        """Notes where the arrays of a batch are placed."""
 
         at: list[int]
-        beside: set[int] | None = None
-        """The launchables that are loaded, where both builds stay so; None where one makes room for the other."""
 
         def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None:
             found = super().places(sizes_bytes, draw)
             self.at += [min(each.data.ptr for each in found)] if found else []
             return found
+
+    class Beside(GpuDevice):
+        """A device on which both builds of a kernel may stay loaded."""
+
+        beside: set[int] | None = None
+        """The launchables that are loaded, where both builds stay so; None where one makes room for the other."""
 
         def exchange(self, leaving: KernelLaunchable, coming: KernelLaunchable) -> None:
             if self.beside is None:
@@ -117,7 +122,8 @@ def process(seed: int) -> list[Row]:
                 coming.load(kept=False)
                 self.beside.add(id(coming))
 
-    device = Noting(0, later=True)
+    device = Beside(0, later=True)
+    device.data = noting = NotingCache(device.facts.memory_bytes)
     known = {case.id: case for case in catalogue.cases(device.scale)}
     cases, others = ([marked(known[name], number) for name in CASES] for number in (0, 1))
     device.prebuild([*cases, *others], checked=False)
@@ -132,14 +138,14 @@ def process(seed: int) -> list[Row]:
         return {"us": samples.trimmed_mean_us, "control_us": samples.control_us, "alone_samples": len(samples.times_us)}
 
     def turns(case: Case, other: Case) -> Row:
-        code = device.build(other).fingerprint if other.stage.source else ""
+        code = device.code.build(other).fingerprint if other.stage.source else ""
         sides = [samples_of(each) for each in interleaved(session, case, code, pairs=PAIRS, cases=len(CASES))]
         times_us, counts = [each.trimmed_mean_us for each in sides], [len(each.times_us) for each in sides]
         return {"turns_us": times_us, "turns_samples": counts, "pair_ratios": sides[1].pair_ratios}
 
     def beside(case: Case, other: Case) -> Row:
         device.beside = set()
-        code = device.build(other).fingerprint if other.stage.source else ""
+        code = device.code.build(other).fingerprint if other.stage.source else ""
         sides = [samples_of(each) for each in interleaved(session, case, code, pairs=1, cases=len(CASES))]
         device.beside = None
         return {"beside_ratio": sides[1].pair_ratios[0]}
@@ -148,8 +154,8 @@ def process(seed: int) -> list[Row]:
     for case, other in zip(cases, others, strict=True):
         row: Row = {"case": case.id}
         for way in (alone, turns, beside) if seed % 2 == 0 else (beside, turns, alone):
-            device.at, begun = [], time.perf_counter()
-            row |= way(case, other) | {f"{way.__name__}_at": device.at}
+            noting.at, begun = [], time.perf_counter()
+            row |= way(case, other) | {f"{way.__name__}_at": noting.at}
             row[f"{way.__name__}_s"] = round(time.perf_counter() - begun, 4)
         found.append(row)
     return found

@@ -150,7 +150,7 @@ def on(machine, *times_us):
 def test_a_sample_takes_as_long_as_on_the_slowest_gpu_whatever_comes_before_it(machine):
     gpus, stream = machine(2)
     for slow_before in ((0.0, 0.0), (300.0, 0.0), (0.0, 500.0)):
-        taken = stream.batch(on(gpus, 10.0, 25.0), 4, hold=True, before=on(gpus, *slow_before))
+        taken = stream.batch([on(gpus, 10.0, 25.0)] * 4, blocked=True, before=on(gpus, *slow_before))
         assert [time_us for time_us, _ in taken] == pytest.approx([25.0] * 4)
 
 
@@ -163,23 +163,25 @@ def test_what_one_gpu_waits_for_begins_on_all_of_them_together(machine, slow_bef
         for each in gpus.streams:
             each.done_us = done_us
 
-    taken = stream.batch(collective, 4, hold=True, before=on(gpus, *slow_before))
+    taken = stream.batch([collective] * 4, blocked=True, before=on(gpus, *slow_before))
     assert [time_us for time_us, _ in taken] == pytest.approx([25.0] * 4)
 
 
 def test_no_gpu_goes_on_before_all_are_done(machine):
     gpus, stream = machine(2)
     seen = []
-    stream.batch(
-        on(gpus, 40.0, 5.0), 3, hold=False, after=lambda _: seen.append([each.done_us for each in gpus.streams])
-    )
+
+    def after():
+        seen.append([each.done_us for each in gpus.streams])
+
+    stream.batch([on(gpus, 40.0, 5.0)] * 3, blocked=False, after=dict.fromkeys(range(3), after))
     assert len(seen) == 3
     assert all(first == second for first, second in seen)
 
 
 def test_every_gpu_is_flushed_and_the_current_one_is_the_first_again(machine):
     gpus, stream = machine(2)
-    stream.batch(on(gpus, 0.0, 0.0), 1, hold=True)
+    stream.batch([on(gpus, 0.0, 0.0)], blocked=True)
     assert gpus.streams[1].done_us == RELEASED_US + FLUSH_US[1] + 2 * STAMP_US
     assert gpus.current == 0
     assert stream.clock_mhz() is None
@@ -195,17 +197,17 @@ def test_a_trial_takes_as_long_as_the_slowest_too(machine):
 
 def test_one_gpu_waits_for_nobody(machine):
     gpus, stream = machine(1)
-    taken = stream.batch(on(gpus, 10.0), 4, hold=True)
+    taken = stream.batch([on(gpus, 10.0)] * 4, blocked=True)
     assert [time_us for time_us, _ in taken] == pytest.approx([10.0] * 4)
     assert [time_us for time_us, _ in stream.control()] == pytest.approx([CONTROL_US] * 4)
     assert gpus.waits == 0
-    assert "GPUs" not in stream.method(held=True, moved=False)
+    assert "GPUs" not in stream.method(blocked=True, moved=False)
 
 
 def test_the_control_kernel_of_several_gpus_runs_on_the_first(machine):
     _, stream = machine(2)
     assert [time_us for time_us, _ in stream.control()] == pytest.approx([CONTROL_US] * 4)
-    assert "2 GPUs started together" in stream.method(held=True, moved=False)
+    assert "2 GPUs started together" in stream.method(blocked=True, moved=False)
 
 
 STAMPED = Activity(STAMP, 100, 101, 7)

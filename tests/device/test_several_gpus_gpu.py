@@ -6,6 +6,7 @@ Run on a machine with NVIDIA GPUs: ``pytest -m gpu -s tests/device/test_several_
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -68,10 +69,10 @@ def test_a_sample_takes_as_long_as_the_slowest_takes(pair, spin):
             with each:
                 spin(out[:1], 1, microseconds)
 
-    times_us = [time_us for time_us, _ in stream.batch(launch, 4, hold=True)]
+    times_us = [time_us for time_us, _ in stream.batch([launch] * 4, blocked=True)]
     assert all(390 < time_us < 440 for time_us in times_us)
     assert 390 < stream.trial(launch, 4, limit_ns=200_000_000).event_us < 440
-    assert "2 GPUs" in stream.method(held=True, moved=False)
+    assert "2 GPUs" in stream.method(blocked=True, moved=False)
 
 
 @pytest.mark.gpu(here=True)
@@ -100,7 +101,9 @@ def test_all_begin_when_the_last_is_ready_and_none_goes_on_before_all_are_done(p
             seen_afterwards.data.ptr + 4 * index, slow.data.ptr, 4, cupy.cuda.runtime.memcpyDeviceToDevice, second.ptr
         )
 
-    times_us = [time_us for time_us, _ in stream.batch(launch, 4, hold=True, before=before, after=after)]
+    behind = {index: partial(after, index) for index in range(4)}
+    taken = stream.batch([launch] * 4, blocked=True, before=before, after=behind)
+    times_us = [time_us for time_us, _ in taken]
     assert seen_at_start.tolist() == [1] * 4
     assert seen_afterwards.tolist() == [2] * 4
     assert all(490 < time_us < 540 for time_us in times_us)  # not what came before it

@@ -19,7 +19,7 @@ def mapped(m, n):
 @pytest.mark.parametrize("size", [(256, 512), (257, 520), (4096, 8192)])
 def test_a_launch_finds_its_arrays_through_their_maps_wherever_they_are(size):
     from peakgate.device.choose import open_device  # noqa: PLC0415  (it needs CuPy)
-    from peakgate.device.interface import Witness  # noqa: PLC0415
+    from peakgate.device.interface import SampleChecker  # noqa: PLC0415
     from peakgate.measure.sampling import SamplingPlan  # noqa: PLC0415
 
     device, _ = open_device("gpu")
@@ -41,11 +41,11 @@ def test_a_launch_finds_its_arrays_through_their_maps_wherever_they_are(size):
     assert (launchable.outputs[0] == launchable.inputs[0]).all()
     equal = []
 
-    def judge(launch):
+    def check(launch):
         equal.append(bool((launch.outputs[0] == launch.inputs[0]).all()))
 
     draws = random.Random(20261123)
     plan = SamplingPlan(min_samples=24, max_samples=24, batch=3)
-    launchable.sample(plan, Witness(draws.randrange, lambda _count, _launch_us: 1, judge=judge))
+    launchable.sample(plan, SampleChecker(draws.randrange, lambda _count, _launch_us: 1, check=check))
     assert len(equal) == 8
     assert all(equal)

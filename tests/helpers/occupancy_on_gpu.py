@@ -46,8 +46,8 @@ def record(device: GpuDevice) -> dict[str, Any]:
 
 def _asked(device: GpuDevice, case: Case) -> dict[str, Any]:
     """One kernel; ``blocks_per_sm`` by block size up to the kernel's own limit, beyond which the driver refuses."""
-    built, shared = device.build(case), case.launch.shared_bytes
-    function = device.functions(built, case)[0]
+    built, shared = device.code.build(case), case.launch.shared_bytes
+    function = device.code.functions(built, case)[0]
     handle = function.ptr
     most = _attribute(_MAX_THREADS_PER_BLOCK, handle)
     return {

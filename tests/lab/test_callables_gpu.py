@@ -397,7 +397,7 @@ def test_a_call_is_compared_with_what_it_was_given_after_batches_that_nobody_jud
     from peakgate.callables.output_check import OutputCheck  # noqa: PLC0415
     from peakgate.callables.settings import Given  # noqa: PLC0415
     from peakgate.device.choose import open_device  # noqa: PLC0415
-    from peakgate.device.interface import Witness  # noqa: PLC0415
+    from peakgate.device.interface import SampleChecker  # noqa: PLC0415
     from peakgate.measure.sampling import SamplingPlan  # noqa: PLC0415
 
     device, _ = open_device("gpu")
@@ -407,7 +407,7 @@ def test_a_call_is_compared_with_what_it_was_given_after_batches_that_nobody_jud
     answers, wrong = itertools.cycle([False, True, True]), []
     proving = OutputCheck(call, Given(reference=lambda _, x: 2 * x, outputs=lambda out, _: out))
 
-    def judge(launch):
+    def check(launch):
         wrong.append(proving.timed(launch).mismatch)
 
     with one_stream(device, 0, plan.batch) as stream:
@@ -416,6 +416,6 @@ def test_a_call_is_compared_with_what_it_was_given_after_batches_that_nobody_jud
         behaviour = find_out(stream, call, plan)
         timed = GpuCall(device, case_of("b/t.py::test_t"), call, stream, behaviour, outputs=proving.outputs, fresh=True)
         draws = random.Random(20261123)
-        timed.sample(plan, Witness(draws.randrange, lambda *_: next(answers), judge))
+        timed.sample(plan, SampleChecker(draws.randrange, lambda *_: next(answers), check=check))
     assert len(wrong) >= 5
     assert set(wrong) == {None}

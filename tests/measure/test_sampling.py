@@ -13,9 +13,9 @@ from peakgate.measure.sampling import (
     PairPlan,
     PowerReading,
     Samples,
+    Sampling,
     SamplingPlan,
     base_first,
-    gather,
     joined,
     let_clock_recover,
     pair_plan,
@@ -23,6 +23,14 @@ from peakgate.measure.sampling import (
     trimmed_mean,
     undisturbed,
 )
+
+
+def sampled(plan, highest_mhz, batch, power=lambda: None):
+    """The sampling by a plan, whose batches are given."""
+    sampling = Sampling(plan, highest_mhz)
+    for index, count in sampling.batches():
+        sampling.add(batch(index, count), power())
+    return sampling
 
 
 def test_samples_that_scatter_within_a_batch_alone_do_not_ask_for_more_batches():
@@ -69,17 +77,28 @@ def test_batches_are_taken_until_the_plan_is_satisfied_and_throttled_samples_are
         asked.append(index)
         return readings[index]
 
-    samples = gather(SamplingPlan(min_samples=5, budget_us=1.0), 1980.0, batch, lambda: f"{len(asked)} batches")
+    samples = sampled(SamplingPlan(min_samples=5, budget_us=1.0), 1980.0, batch).samples("events")
 
     assert asked == [0, 1, 2]
-    assert samples == Samples((10.0, 11.0, 12.0, 13.0, 14.0), (1980.0, None, 1800.0, 1980.0, 1980.0), 1, "3 batches")
+    assert samples == Samples((10.0, 11.0, 12.0, 13.0, 14.0), (1980.0, None, 1800.0, 1980.0, 1980.0), 1, "events")
+
+
+def test_batches_go_on_while_launches_are_owed_a_comparison():
+    owed, times_us = {10.0: 3, 9.0: 1, 8.0: 0}, (10.0, 9.0, 8.0)
+    sampling = Sampling(SamplingPlan(min_samples=2, max_samples=2, batch=2), None, owed.__getitem__)
+    counts = []
+    for index, count in sampling.batches():
+        counts.append(count)
+        sampling.add([(times_us[index], None), (20.0, None)][:count])
+    assert counts == [2, 2, 1]
+    assert sampling.samples("events").times_us == (10.0, 20.0, 9.0, 20.0, 8.0)
 
 
 def tensor_batches(*readings, clock_mhz=1590.0):
     """Samples of three batches at a clock that is too low, with what the power meter reads after each."""
     left = iter(readings)
     plan = SamplingPlan(min_samples=6, max_samples=6)
-    return gather(plan, 1980.0, lambda *_: [(10.0, clock_mhz)] * 2, lambda: "events", power=lambda: next(left))
+    return sampled(plan, 1980.0, lambda *_: [(10.0, clock_mhz)] * 2, lambda: next(left)).samples("events")
 
 
 def test_samples_that_nothing_but_power_slowed_are_kept_and_said_to_be_bound_by_power():
@@ -103,20 +122,17 @@ def test_power_that_does_not_lower_the_clock_binds_nothing():
     assert samples.clock == "1975 MHz"
 
 
-def test_the_clock_may_recover_after_a_batch_without_a_sample_to_keep():
-    rests = []
-    samples = gather(
-        SamplingPlan(min_samples=4, max_samples=4),
-        1980.0,
-        lambda *_: [(10.0, 1980.0)] * 2 if len(rests) == 2 else [(10.0, 100.0)],
-        lambda: "events",
-        rest=lambda: rests.append(None),
-    )
-    assert (len(samples.times_us), samples.discarded, len(rests)) == (4, 2, 2)
+def test_a_batch_without_a_sample_to_keep_is_known():
+    sampling = Sampling(SamplingPlan(), 1980.0)
+    assert not sampling.add([(10.0, 100.0)] * 2)
+    assert sampling.add([(10.0, 100.0), (10.0, 1980.0)])
+    assert sampling.add([(10.0, 100.0)], PowerReading(None, True))
+    samples = sampling.samples("events")
+    assert (len(samples.times_us), samples.discarded) == (2, 3)
 
 
 def test_a_case_of_throttled_samples_alone_ends_and_is_not_conclusive():
-    samples = gather(SamplingPlan(max_samples=6), 1980.0, lambda *_: [(10.0, 100.0)] * 2, lambda: "events")
+    samples = sampled(SamplingPlan(max_samples=6), 1980.0, lambda *_: [(10.0, 100.0)] * 2).samples("events")
     assert samples == Samples((), (), 6, "events")
     assert not samples.conclusive
 
@@ -128,17 +144,15 @@ def test_a_clock_of_exactly_nine_tenths_counts_and_an_unknown_limit_counts_every
 
 
 def test_the_control_follows_the_samples_of_a_short_kernel_alone():
-    plan = SamplingPlan(min_samples=1, max_samples=1, control_batches=2)
-    controls = iter([[(3.0, None), (3.2, None)], [(3.4, None), (3.6, None)]] * 2)
+    def asked(time_us, **more):
+        return sampled(SamplingPlan(min_samples=1, max_samples=1, **more), None, lambda *_: [(time_us, None)])
 
-    def control_us(time_us, plan, control):
-        return gather(plan, None, lambda *_: [(time_us, None)], lambda: "events", control).control_us
-
-    assert control_us(99.0, plan, lambda: next(controls)) == pytest.approx(3.3)
-    assert control_us(100.0, plan, lambda: next(controls)) is None
-    assert control_us(99.0, plan, None) is None
-    assert control_us(99.0, SamplingPlan(max_samples=1), lambda: next(controls)) is None
-    assert len(list(controls)) == 2
+    assert asked(99.0, control_batches=2).control_batches == 2
+    assert asked(100.0, control_batches=2).control_batches == 0
+    assert asked(99.0).control_batches == 0
+    controls = [[(3.0, None), (3.2, None)], [(3.4, None), (3.6, None)]]
+    assert asked(99.0).samples("events", controls).control_us == pytest.approx(3.3)
+    assert asked(99.0).samples("events").control_us is None
 
 
 def test_rounds_of_a_pair_go_on_until_their_ratios_agree_or_there_are_enough():
@@ -197,15 +211,10 @@ def test_a_case_without_a_sample_is_not_conclusive_and_one_of_unknown_clock_not_
 
 
 def test_a_control_is_not_timed_for_a_case_without_samples_and_ten_times_in_a_process_of_an_ab():
-    def unasked():
-        raise AssertionError("timed")
-
     plan = SamplingPlan(min_samples=2, max_samples=4, control_batches=1)
-    gone = gather(plan, 1000.0, lambda *_: [(1.0, 1.0)] * 2, lambda: "", unasked)
-    assert (gone.times_us, gone.control_us) == ((), None)
-    timed = []
-    gather(REPEATED, None, lambda *_: [(90.0, None)] * 6, lambda: "", lambda: timed.append(1) or [(1.0, None)])
-    assert len(timed) == 10
+    gone = sampled(plan, 1000.0, lambda *_: [(1.0, 1.0)] * 2)
+    assert (gone.samples("").times_us, gone.control_batches) == ((), 0)
+    assert sampled(REPEATED, None, lambda *_: [(90.0, None)] * 6).control_batches == 10
 
 
 @pytest.mark.parametrize("plan", [SamplingPlan(), REPEATED])

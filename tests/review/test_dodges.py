@@ -147,7 +147,7 @@ LISTED: Mapping[str, tuple[str, ...]] = {
     "makes `decide` always SAME": ("for review: src/peakgate/compare/ab/decide.py",),
     "halves the peaks": ("for review: src/peakgate/judge/metrics.py",),
     "skips the flush of the L2": ("for review: src/peakgate/device/stream.py",),
-    "leaves out the guard behind buffers": ("for review: src/peakgate/device/launchable.py",),
+    "leaves out the guard behind buffers": ("for review: src/peakgate/device/arrays.py",),
     "sets a default tolerance in the case record": ("for review: src/peakgate/spec/case.py",),
     "replaces a library call": ("for review: src/peakgate/device/operations.py",),
 }

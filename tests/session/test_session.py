@@ -267,15 +267,15 @@ class InTurns(Compiling):
         self.loaded = coming.fingerprint
 
     def launchable(self, case, which):
-        def sample(plan, witness):
+        def sample(plan, checker):
             assert self.loaded == which
             if plan == FIRST_LAUNCH:
                 return make_samples(self.times_us[which])
             self.order.append(which)
-            self.drawn[which].append(witness.draw(1 << 30))
-            if witness.wanted(1, 10.0):
+            self.drawn[which].append(checker.draw(1 << 30))
+            if checker.wanted(1, 10.0):
                 self.compared.append(which)
-                witness.judge(SimpleNamespace(where="timed launch 1", case=case))
+                checker.check(SimpleNamespace(where="timed launch 1", case=case))
             return make_samples(self.times_us[which])
 
         return SimpleNamespace(case=case, resources=None, fingerprint=which, sample=sample)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from peakgate.callables.arrays import wait_for
 from peakgate.callables.call import Call
-from peakgate.device.interface import CallableLaunchable, Witness
+from peakgate.device.interface import CallableLaunchable, SampleChecker
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.case import Case
 
@@ -34,7 +34,7 @@ class CpuCall(CallableLaunchable):
         self.wall_us = (time.perf_counter() - start) * 1e6
         self._call.learn()
 
-    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:  # noqa: ARG002  (it runs once)
+    def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:  # noqa: ARG002  (it runs once)
         """The time of the run."""
         return Samples((self.wall_us,), (None,), 0, ON_CPU)
 

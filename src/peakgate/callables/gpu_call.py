@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -17,25 +18,25 @@ from peakgate.callables.unchanged import described
 from peakgate.device import elements, nvml
 from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
-from peakgate.device.interface import CallableLaunchable, DeviceLost, TimedLaunch, Unmeasurable, Witness
+from peakgate.device.interface import CallableLaunchable, DeviceLost, SampleChecker, TimedLaunch, Unmeasurable
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
 from peakgate.device.stream import SampleStream, StreamHandle
 from peakgate.measure.energy import Energy
 from peakgate.measure.refill import KEY_WORDS, SEEDS, round_keys
-from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
+from peakgate.measure.sampling import Samples, Sampling, SamplingPlan, let_clock_recover
 from peakgate.spec.case import TENSOR_MATH, Case
 
+# So long a trial blocks the GPU for calls that wait for the host.
 TRIAL_LIMIT_NS = 200_000_000
-"""So long a trial blocks the GPU for calls that wait for the host."""
 
+# So many trials, of so many calls at least: to see the end of several GPUs takes 26 µs longer than that of none.
 TRIALS, TRIAL_CALLS = 3, 6
-"""So many trials, of so many calls at least: to see the end of several GPUs takes 26 µs longer than that of none."""
 
+# Work on other streams is noticed from this much time per call after the stream is done, and this share of it.
 LEAST_TAIL_US, LEAST_TAIL_SHARE = 3.0, 0.05
-"""Work on other streams is noticed from this much time per call after the stream is done, and this share of it."""
 
+# A sample shorter than this share of a call behind a full GPU, less so many microseconds: work ran ahead of it.
 EARLY_SHARE, EARLY_US = 0.7, 3.0
-"""A sample shorter than this share of a call behind a full GPU, less so many microseconds: work ran ahead of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,90 +167,81 @@ class GpuCall(CallableLaunchable):
         self._call.run()
         self._stream.synchronize()
 
-    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
+    def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
         """Time calls; Unmeasurable where a part of their work ran before they were timed.
 
         Before each sample, untimed, arrays that a call changes are restored and one word in every 4 KiB of all arrays
-        changes, but for those that the call leaves as they are. The witness is given the calls that it wants, with the
+        changes, but for those that the call leaves as they are. The checker is given the calls that it wants, with the
         arrays as each found them. Where the process reserves L2 for persisting lines, they are reset before each
         sample, one at a time.
         """
-        hold = not self._behaviour.waits_for_host
-        call, watched = self._call, witness or Witness(self._device.draw)
+        call, stream, behaviour, facts = self._call, self._stream, self._behaviour, self._device.facts
+        blocked = not behaviour.waits_for_host
+        checks = checker or SampleChecker(self._device.draw)
         changing = bool(self._words or self._integers)
-        before = self._before(watched.draw) if call.changed or changing else None
-        notes = ["persisting L2 reset"] + (["changed arrays put back before each sample"] if call.changed else [])
-        notes.append("contents of arrays change with every call" if changing else "a replayed answer is not excluded")
-        notes += filter(None, [described(call.left)])
-        if not hold:
-            notes.append("the stream is not blocked, because the callable waits for the host")
-
+        change = partial(self._renew, checks.draw) if call.changed or changing else None
         state = DeclaredState(
             self.case,
+            stream,
+            blocked=blocked,
             footprint_bytes=footprint_bytes([span(array) for array in arrays_in([call.arrays, call.result])]),
             by_torch=_by_torch(call),
         )
-        rewind = call.rewind if call.changed else None
-        state.begin(self._stream, call.run, self._behaviour.batch, hold=hold, before=rewind)
+        state.begin(call.run, behaviour.batch, call.rewind if call.changed else None)
         ready = state.ready(call.run)
-
+        power = nvml.PowerMeter(facts.index) if self.case.math in TENSOR_MATH else None
+        sampling = Sampling(plan, facts.sm_clock_max_mhz, checks.owed if self._outputs else lambda _launch_us: 0)
+        outputs = self._outputs or tuple
         launch_us: float | None = None
+        for index, most in sampling.batches():
+            # Persisting lines are reset once a batch.
+            count = 1 if persisting_l2_bytes() else min(most, behaviour.batch)
 
-        def batch(index: int, count: int) -> Sequence[tuple[float, float | None]]:
-            nonlocal launch_us
-            # Each batch resets persisting lines.
-            count = 1 if persisting_l2_bytes() else min(count, self._behaviour.batch)
-            outputs, wanted = self._outputs, watched.wanted(count, launch_us) if self._outputs else 0
+            # Choose the calls that are compared, and take memory for their outputs, which no call finds.
+            wanted = checks.wanted(count, launch_us) if self._outputs else 0
             places = list(range(count))
-            chosen = sorted(places.pop(watched.draw(len(places))) for _ in range(wanted))
-            if outputs is None or not chosen:
-                return state.batch(self._stream, ready, count, hold=hold, change=before)
-            call.rewind_all()  # what batches that were not judged left
-            self._seeds.clear()
-            # Memory for the outputs of each, which no call finds.
+            chosen = sorted(places.pop(checks.draw(len(places))) for _ in range(wanted))
+            if chosen:
+                call.rewind_all()  # what batches of which no call was compared left
+                self._seeds.clear()
             copies = {at: [copy_of(each) if framework(each) else each for each in outputs()] for at in chosen}
 
-            def after(at: int) -> None:
-                if at in copies:
-                    _copy_all(outputs(), copies[at])
+            # Queue and time. The outputs of a chosen call are copied right behind it.
+            taken = state.batch(
+                [ready] * count,
+                change=change,
+                after={at: partial(_copy_all, outputs, copies[at]) for at in chosen},
+            )
+            if chosen:
+                launch_us = min(time_us for time_us, _ in taken)
+                self._compare(checks, index, copies)
 
-            times = state.batch(self._stream, ready, count, hold=hold, change=before, after=after)
-            launch_us = min(time_us for time_us, _ in times)
-            result, seeds = call.result, list(self._seeds)
-            for at in chosen:
-                call.rewind_all()
-                for seed in seeds[: at + 1]:
-                    self._change(seed)
-                where = f"timed call {at + 1} of batch {index + 1}"
-                watched.judge(TimedLaunch(self.case, where, call.arrays, copies.pop(at)))
-            call.result = result
-            return times
+            # Keep the undisturbed.
+            if not sampling.add(taken, power() if power else None):
+                let_clock_recover()
 
-        taken = gather(
-            plan,
-            self._device.facts.sm_clock_max_mhz,
-            batch,
-            lambda: ", ".join([state.method(self._stream.method(held=hold, moved=False)), *notes]),
-            self._stream.control if hold and not state.captures else None,
-            power=nvml.PowerMeter(self._device.facts.index) if self.case.math in TENSOR_MATH else None,
-            rest=let_clock_recover,
-            owed=watched.owed if self._outputs else lambda _launch_us: 0,
-        )
+        controls = [stream.control() for _ in range(sampling.control_batches if blocked and not state.captures else 0)]
+        notes = ["persisting L2 reset"] + (["changed arrays put back before each sample"] if call.changed else [])
+        notes.append("contents of arrays change with every call" if changing else "a replayed answer is not excluded")
+        notes += filter(None, [described(call.left)])
+        if not blocked:
+            notes.append("the stream is not blocked, because the callable waits for the host")
+        samples = sampling.samples(", ".join([state.method(moved=False), *notes]), controls)
         if (
-            hold
+            blocked
             and not state.captures
-            and taken.times_us
-            and taken.median_us < EARLY_SHARE * self._behaviour.event_us - EARLY_US
+            and samples.times_us
+            and samples.median_us < EARLY_SHARE * behaviour.event_us - EARLY_US
         ):
             raise Unmeasurable(
-                f"works on other streams: {taken.median_us:.1f} µs on the measured stream, "
-                f"{self._behaviour.event_us:.1f} µs where nothing runs ahead of it; let the other streams wait for it"
+                f"works on other streams: {samples.median_us:.1f} µs on the measured stream, "
+                f"{behaviour.event_us:.1f} µs where nothing runs ahead of it; let the other streams wait for it"
             )
-        if hold and not self.case.repeated:
-            taken = self._stream.with_second_clock(taken, call.run, self._behaviour.batch, before)
+        if blocked and not self.case.repeated:
+            samples = stream.with_second_clock(samples, call.run, behaviour.batch, change)
         call.rewind_all()
         memory_gbs = self._device.peaks.memory_gbs if self._device.peaks else None
-        return state.shown(taken, self._device.facts.l2_bytes, memory_gbs)
+        return state.shown(samples, facts.l2_bytes, memory_gbs)
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:
         """The energy of a call, over loops of calls on the arrays as they are, which are put back afterwards.
@@ -270,15 +262,22 @@ class GpuCall(CallableLaunchable):
         call.rewind_all()
         return found
 
-    def _before(self, draw: Callable[[int], int]) -> Callable[[], None]:
-        """The step before each sample: restore the arrays that calls change, then replace some words of all."""
+    def _renew(self, draw: Callable[[int], int]) -> None:
+        """Restore the arrays that calls change, then replace some words of all."""
+        self._call.rewind()
+        self._seeds.append(draw(SEEDS))
+        self._change(self._seeds[-1])
 
-        def before() -> None:
-            self._call.rewind()
-            self._seeds.append(draw(SEEDS))
-            self._change(self._seeds[-1])
-
-        return before
+    def _compare(self, checker: SampleChecker, index: int, copies: dict[int, list[Any]]) -> None:
+        """Give the checker calls of the newest batch, of which there are copies, with the arrays as each found them."""
+        call, result, seeds = self._call, self._call.result, list(self._seeds)
+        for at in list(copies):
+            call.rewind_all()
+            for seed in seeds[: at + 1]:
+                self._change(seed)
+            where = f"timed call {at + 1} of batch {index + 1}"
+            checker.check(TimedLaunch(self.case, where, call.arrays, copies.pop(at)))
+        call.result = result
 
     def _change(self, seed: int) -> None:
         by_gpu: dict[int, list[tuple[Any, Any, int]]] = {}
@@ -296,8 +295,9 @@ def _by_torch(call: Call) -> bool:
     return any(framework(array) == "torch" for array in arrays_in([call.arrays, call.result]))
 
 
-def _copy_all(found: Sequence[Any], copies: list[Any]) -> None:
-    """Keep the outputs of a call, in stream order, in memory that is there; numbers as they are."""
+def _copy_all(outputs: Callable[[], Sequence[Any]], copies: list[Any]) -> None:
+    """Copy the outputs of the newest call, in stream order, to memory that is there; numbers as they are."""
+    found = outputs()
     for at, output in enumerate(found):
         reusable = at < len(copies) and framework(copies[at]) not in (None, "exchanged")
         if framework(output) and reusable and copies[at].shape == output.shape:

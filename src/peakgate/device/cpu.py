@@ -22,7 +22,15 @@ from peakgate.base.errors import BuildError, Code, PeakgateError
 from peakgate.compile.compilers import objection_to, working_folder
 from peakgate.compile.compilers import processor_limit_s as compile_limit_s
 from peakgate.compile.cubin import Resources
-from peakgate.device.interface import Device, DeviceKind, KernelCrash, KernelFault, KernelTimeout, TimedLaunch, Witness
+from peakgate.device.interface import (
+    Device,
+    DeviceKind,
+    KernelCrash,
+    KernelFault,
+    KernelTimeout,
+    SampleChecker,
+    TimedLaunch,
+)
 from peakgate.judge.peaks import Peaks
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
@@ -65,6 +73,7 @@ def _copy(arguments: Sequence[Array]) -> None:
     np.copyto(arguments[0], arguments[1])
 
 
+# NumPy twins of the GPU's own operations, so that their cases run everywhere.
 _OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
     "memcpy": _copy,
     "h2d_pageable": _copy,
@@ -75,7 +84,6 @@ _OPERATIONS: dict[str, Callable[[Sequence[Array]], None]] = {
     "cublas_bf16_nt": partial(_product_nt, of="bfloat16"),
     "cublaslt_e4m3_nt": partial(_product_nt, of="float8_e4m3fn"),
 }
-"""NumPy twins of the GPU's own operations, so that their cases run everywhere."""
 
 
 def _build_options(stage: Stage) -> emulator.BuildOptions:
@@ -125,12 +133,12 @@ def load(
     return emulator.load(source, kernel, defines, **build)
 
 
+# Defects that on a GPU end the launch, or the context with it; a kernel with another one is wrong.
 _FAILURES: dict[DefectKind, type[KernelFault]] = {
     DefectKind.ENDLESS_LOOP: KernelTimeout,
     DefectKind.FAULT: KernelCrash,
     DefectKind.ASSERTION: KernelCrash,
 }
-"""Defects that on a GPU end the launch, or the context with it; a kernel with another one is wrong."""
 
 
 @cache
@@ -268,12 +276,12 @@ class CpuLaunchable:
             return emulator.TileArray(array, seen_tiles(argument, array, buffer.dtype))
         return emulator.TexelArray(value, seen_texels(argument)) if isinstance(argument, TexelBuffer) else value
 
-    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
+    def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
         """A few wall times for the record; ``plan`` is for devices whose speed is judged.
 
-        Each launch finds contents of its own, as on a GPU, and is shown to the witness.
+        Each launch finds contents of its own, as on a GPU, and is shown to the checker.
         """
-        draw, buffers = witness.draw if witness else self._draw, dict(self._buffers())
+        draw, buffers = checker.draw if checker else self._draw, dict(self._buffers())
         arrays = {at: self._values[at] for at in buffers}
         pools = refill.pools(self.case, _noise, lambda pool, at: input_array(np, pool, at + self._secret))
         contents = refill.Contents(refill.HostRefiller(), buffers, pools, self._pristine, draw)
@@ -281,15 +289,15 @@ class CpuLaunchable:
         least = min(_SAMPLES, plan.min_samples)
         times_us: list[float] = []
         launch_us = emulated_launch_us(self.case.work)  # not what it took: equal seeds give equal runs
-        while len(times_us) < least or (witness and witness.owed(launch_us)):
+        while len(times_us) < least or (checker and checker.owed(launch_us)):
             contents.next()
             start = time.perf_counter()
             self.launch()
             times_us.append((time.perf_counter() - start) * 1e6)
-            if witness and witness.wanted(1, launch_us):
+            if checker and checker.wanted(1, launch_us):
                 given = [*contents.given(len(times_us) - 1), *self._constants.values()]
                 copies = [output.copy() for output in self.outputs]
-                witness.judge(TimedLaunch(self.case, f"timed launch {len(times_us)}", given, copies))
+                checker.check(TimedLaunch(self.case, f"timed launch {len(times_us)}", given, copies))
         return Samples(tuple(times_us), (None,) * len(times_us), 0, f"{METHOD}, {refill.replayed(contents)}")
 
     def energy(self, launch_us: float, loops: int) -> Energy | None:  # noqa: ARG002  (the emulator has no counter)

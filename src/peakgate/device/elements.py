@@ -24,6 +24,7 @@ from peakgate.spec.case import Array
 
 ELEMENTS_SOURCE = Path(__file__).with_name("elements.cu")
 
+# Types that ``random_array`` fills by itself, and the macro of elements.cu that says how.
 FILLED = {
     "float16": "HALF",
     "bfloat16": "BFLOAT16",
@@ -32,8 +33,8 @@ FILLED = {
     **dict.fromkeys(("int16", "uint16", "int32", "uint32"), "INTEGER"),
     **dict.fromkeys(("int64", "uint64"), "LONG_INTEGER"),
 }
-"""Types that ``random_array`` fills by itself, and the macro of elements.cu that says how."""
 
+# Types in C++ by their name in NumPy. Each value of those compared is a double too.
 COMPARED_TYPES = {
     "float32": "float",
     "float64": "double",
@@ -44,7 +45,6 @@ COMPARED_TYPES = {
     "int16": "short",
     "uint16": "unsigned short",
 }
-"""Types in C++ by their name in NumPy. Each value of those compared is a double too."""
 
 _WORDS = {1: "char", 2: "short", 4: "int", 8: "long long"}
 _THREADS, _MOST_BLOCKS = 256, 2048
@@ -75,6 +75,7 @@ def _specials(dtype: str) -> Array:
     return cupy.asarray(specials(dtype))
 
 
+# The structs of elements.cu.
 _MOST_FILLED = 8
 _FILLED = np.dtype(
     [("target", "u8"), ("pool", "u8"), ("words", "u8")]
@@ -88,7 +89,6 @@ _CHANGED = np.dtype(
     + [(name, "u4") for name in ("pool_words", "word_bytes", "seed", "unused")]
 )
 _ALL_CHANGED = np.dtype([("buffers", _CHANGED, (_MOST_CHANGED,)), ("keys", "u4", (ROUNDS,)), ("unused", "u4")])
-"""The structs of elements.cu."""
 
 
 def refill(arrays: Sequence[tuple[Array, Array, int]]) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
-from functools import cached_property, lru_cache
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import cupy
-import numpy as np
 
-from peakgate.compile import nvrtc
-from peakgate.compile.cubin import Cubin, Defines, built_before, cubin
+from peakgate.compile.cubin import built_before
 from peakgate.device import driver, elements, facts, nvml, references, warmup
+from peakgate.device.arrays import CaseArrays
+from peakgate.device.caches import CodeCache, DataCache
 from peakgate.device.interface import (
     Device,
     DeviceKind,
@@ -29,50 +27,28 @@ from peakgate.device.interface import (
     failure,
     own_processes,
 )
-from peakgate.device.launchable import FAULTS, GpuLaunchable
+from peakgate.device.launcher import GpuLaunchable
 from peakgate.device.state import GpuMeter
 from peakgate.device.stream import SampleStream
 from peakgate.judge.correctness import ErrorBound, Largest
-from peakgate.measure import refill
-from peakgate.measure.data import input_array, random_offsets
 from peakgate.measure.sampling import SamplingPlan
-from peakgate.spec.case import Array, Buffer, Case, Scale, Stage
+from peakgate.spec.case import Array, Case, Scale
 
+# How CuPy reports what went wrong on the device.
+FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
+
+# The largest share of the GPU's memory that the arguments of one case and its reference may take; the rest is for the
+# room in which arrays move, the flush and the context.
 _MEMORY_SHARE = 0.7
-"""The largest share of the GPU's memory the arguments of one case and its reference may take; the rest is for the room
-below, the flush and the context."""
 
-_CACHED_INPUT_SHARE = 0.25
-_GUARD_NOISE_BYTES = 1 << 20
-
-_ROOM_BYTES, _ROOM_SHARE = 2 << 30, 0.1
-"""Memory to move a case's arrays about in: so much, or this share of the GPU's where that is less."""
-
+# In NCCL, PyTorch and NVSHMEM: the switch adds up, so fewer bytes than a case claims would cross the links.
 MULTICAST_OFF = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
-"""In NCCL, PyTorch and NVSHMEM: the switch adds up, so fewer bytes than a case claims would cross the links."""
 
+# Kept to the end of the process: their events and modules would free themselves in a context that is gone.
 _CLOSED: list[GpuDevice] = []
-"""Kept to the end of the process: their events and modules would free themselves in a context that is gone."""
 
-_SHARED_DEFAULT_BYTES = 48 << 10
-_MAX_DYNAMIC_SHARED: int = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-
+# Between two looks at what other processes compile.
 _GLANCE_S = 0.02
-"""Between two looks at what other processes compile."""
-
-
-@lru_cache(maxsize=2)
-def _machine_code(path: Path) -> bytes:
-    """A cubin; two builds that are sampled in turns are loaded again and again."""
-    return path.read_bytes()
-
-
-def _text_bytes(case: Case) -> int:
-    """The size of a case's source file; 0 where it cannot be read, which its build reports."""
-    try:
-        return case.stage.source.stat().st_size if case.stage.source else 0
-    except OSError:
-        return 0
 
 
 class GpuDevice(Device):
@@ -94,16 +70,12 @@ class GpuDevice(Device):
         self.facts, self.peaks = facts.read(index)
         self.slug = self.facts.slug
         major, minor = self.facts.compute_capability.split(".")
-        self.capability: tuple[int, int] | None = (int(major), int(minor))
+        self.capability = (int(major), int(minor))
         self.lost: str | None = None
         self._attributes = cupy.cuda.Device(index).attributes
         self._streams: dict[int, SampleStream] = {}
-        self._building: dict[tuple[Stage, Defines], Future[Cubin]] = {}
-        self._built: dict[tuple[Stage, Defines], Cubin] = {}
-        self._functions: dict[tuple[str, bool], dict[str, Any]] = {}
-        self._inputs: OrderedDict[tuple[Any, ...], Array] = OrderedDict()
-        self._noise: dict[str, Array] = {}
-        self._room: Array | None = None
+        self.data = DataCache(self.facts.memory_bytes)
+        self.code = CodeCache(self.capability, self.data.constants)
         self._own: dict[int, frozenset[int]] = {}
         if not later:
             self.open()
@@ -148,44 +120,6 @@ class GpuDevice(Device):
             return f"needs {needed_bytes / 1e9:.1f} GB, this GPU has {self.facts.memory_bytes / 1e9:.1f} GB"
         return None
 
-    def build(self, case: Case) -> Cubin:
-        """The case's machine code for this GPU."""
-        key = case.stage, case.defines
-        if key not in self._built:
-            begun = self._building.pop(key, None)
-            try:
-                self._built[key] = begun.result() if begun else self._cubin(case)
-            finally:
-                if not self._building:
-                    nvrtc.end_all()
-        return self._built[key]
-
-    def functions(self, built: Cubin, case: Case, *, kept: bool = True) -> list[Any]:
-        """The function of each of the case's launches, with the dynamic shared memory that its launches ask for.
-
-        A cubin is loaded once, so that its kernels share the file's variables; its constants are set then. One that is
-        not ``kept`` is loaded anew, and unloaded when nobody has its functions any more.
-        """
-        key = (str(built.path), case.stage.cooperative)
-        functions = self._functions.get(key) if kept else None
-        if functions is None:
-            module = cupy.cuda.Module()
-            module.load(_machine_code(built.path))
-            for lowered, values in zip(built.constants, self.constants(case), strict=True):
-                at = module.get_global_var(lowered)
-                cupy.cuda.runtime.memcpy(at, values.data.ptr, values.nbytes, cupy.cuda.runtime.memcpyDeviceToDevice)
-            functions = {
-                kernel: module.get_function(entry)
-                for kernel, entry in zip(case.stage.kernels, built.entries, strict=True)
-            }
-        if kept:
-            self._functions[key] = functions
-        for kernel, resources in zip(case.stage.kernels, (built.resources, *built.further), strict=True):
-            shared = max((each.launch.shared_bytes for each in case.launches if each.kernel == kernel), default=0)
-            if shared + resources.static_shared_bytes > _SHARED_DEFAULT_BYTES:
-                cupy.cuda.driver.funcSetAttribute(functions[kernel].ptr, _MAX_DYNAMIC_SHARED, shared)
-        return [functions[each.kernel] for each in case.launches]
-
     def prebuild(
         self, cases: Sequence[Case], *, checked: bool = True, meanwhile: Callable[[Case], None] | None = None
     ) -> None:
@@ -193,16 +127,10 @@ class GpuDevice(Device):
 
         A case whose build is not done by then waits for it when it is prepared.
         """
-        distinct = {(case.stage, case.defines): case for case in cases if case.stage.source is not None}
-        # The longest first, which the longest text most often is: they alone decide when all are built.
-        ordered = sorted(distinct.items(), key=lambda item: -_text_bytes(item[1]))
         processors = os.cpu_count() or 1
         versions = (self.facts.compute_capability, self.facts.nvrtc, self.facts.cupy)
         with references.compiled_ahead(cases if checked else (), self.facts.index, versions) as compiling:
-            pool = ThreadPoolExecutor(max_workers=processors)
-            self._building = {key: pool.submit(self._cubin, case) for key, case in ordered}
-            pool.shutdown(wait=False)
-            builds = dict(self._building)
+            builds = self.code.begin(cases)
             # From the end: the references' processes come from the front.
             left = [case for case in reversed(cases) if case.stage.source is not None] if meanwhile else []
             while compiling() or sum(not build.done() for build in builds.values()) > processors // 2:
@@ -212,10 +140,6 @@ class GpuDevice(Device):
                     meanwhile(ready)
                 else:
                     time.sleep(_GLANCE_S)
-
-    def _cubin(self, case: Case) -> Cubin:
-        assert self.capability is not None
-        return cubin(case.stage, case.defines, self.capability)
 
     def disturbance(self, gpus: int = 1) -> str | None:
         found = (disturbance(nvml.load(gpu), self._own.get(gpu, frozenset())) for gpu in self.gpus[:gpus])
@@ -239,22 +163,19 @@ class GpuDevice(Device):
     def prepare(self, case: Case) -> GpuLaunchable:
         if self.lost:
             raise DeviceLost(self.lost)
-        try:
-            return GpuLaunchable(self, case)
-        except FAULTS as fault:
-            raise self.faulted(case, fault) from None
+        with self.faults_of(case):
+            return GpuLaunchable(self, CaseArrays(self, case))
 
     def prepare_other(self, beside: KernelLaunchable, fingerprint: str) -> KernelLaunchable:
         assert isinstance(beside, GpuLaunchable)
         if not fingerprint:
             return beside
         case = beside.case
-        try:
-            other = GpuLaunchable(self, case, other=built_before(case.stage, fingerprint), beside=beside)
-            self._functions.clear()
+        with self.faults_of(case):
+            built = built_before(case.stage, fingerprint)
+            other = GpuLaunchable(self, CaseArrays(self, case, beside.arrays), built)
+            self.code.forget_modules()
             self.exchange(beside, other)
-        except FAULTS as fault:
-            raise self.faulted(case, fault) from None
         return other
 
     def exchange(self, leaving: KernelLaunchable, coming: KernelLaunchable) -> None:
@@ -262,61 +183,9 @@ class GpuDevice(Device):
         assert isinstance(coming, GpuLaunchable)
         if coming is leaving:
             return
-        try:
+        with self.faults_of(coming.case):
             leaving.unload()
             coming.load(kept=False)
-        except FAULTS as fault:
-            raise self.faulted(coming.case, fault) from None
-
-    def input(self, buffer: Buffer, seed: int) -> Array:
-        """Random data for an input; kept, because many cases ask for the same."""
-        key = (buffer.shape, buffer.dtype, buffer.data, seed)
-        if key not in self._inputs:
-            self._inputs[key] = cupy.ascontiguousarray(input_array(cupy, buffer, seed, elements.random_array))
-            held = sum(array.nbytes for array in self._inputs.values())
-            while held > _CACHED_INPUT_SHARE * self.facts.memory_bytes and len(self._inputs) > 1:
-                held -= self._inputs.popitem(last=False)[1].nbytes
-        self._inputs.move_to_end(key)
-        return self._inputs[key]
-
-    def constants(self, case: Case) -> list[Array]:
-        """The data of the stage's constants."""
-        first = len(case.arguments)
-        return [self.input(buffer, first + at) for at, (_, buffer) in enumerate(case.stage.constants)]
-
-    def noise(self, dtype: str) -> Array:
-        """The noise that outputs of a type are filled with; drawn once per process."""
-        if dtype not in self._noise:
-            self._noise[dtype] = refill.noise(cupy, dtype, self.draw(refill.SEEDS))
-        return self._noise[dtype]
-
-    @cached_property
-    def guard_noise(self) -> np.ndarray[Any, Any]:
-        """Random bytes that guards are made of, drawn once per process, where no kernel writes by mistake.
-
-        In page-locked memory, from which the GPU copies them in stream order.
-        """
-        rng = np.random.default_rng(self.draw(refill.SEEDS))
-        noise = np.frombuffer(cupy.cuda.alloc_pinned_memory(_GUARD_NOISE_BYTES), np.uint8, _GUARD_NOISE_BYTES)
-        noise[...] = rng.integers(256, size=noise.size, dtype=np.uint8)
-        return noise
-
-    def pools(self, case: Case) -> dict[int, Array]:
-        """The pools that fill a case's buffers, by argument position; buffers that keep their contents have none."""
-        return refill.pools(case, self.noise, lambda pool, at: self.input(pool, at + self.secret))
-
-    def places(self, sizes_bytes: Sequence[int], draw: Callable[[int], int]) -> list[Array] | None:
-        """Uninitialized views of these sizes at new random offsets; invalidates those of the previous call.
-
-        None for arrays too large to be moved.
-        """
-        room_bytes = int(min(_ROOM_BYTES, _ROOM_SHARE * self.facts.memory_bytes))
-        offsets = random_offsets(sizes_bytes, room_bytes, np.random.default_rng(draw(refill.SEEDS)))
-        if offsets is None:
-            return None
-        if self._room is None:
-            self._room = cupy.empty(room_bytes, np.uint8)
-        return [self._room[offset : offset + size] for offset, size in zip(offsets, sizes_bytes, strict=True)]
 
     def warm_up(self) -> None:
         """Work until the SM clock stands near its highest (at most 400 flushes): an idle GPU clocks low."""
@@ -328,6 +197,14 @@ class GpuDevice(Device):
             clock = stream.clock_mhz()
             if clock is None or clock >= 0.98 * self.facts.sm_clock_max_mhz:
                 return
+
+    @contextmanager
+    def faults_of(self, case: Case) -> Iterator[None]:
+        """Raise a CUDA error of the block as the case's own failure."""
+        try:
+            yield
+        except FAULTS as fault:
+            raise self.faulted(case, fault) from None
 
     def faulted(self, case: Case, fault: Exception) -> KernelFault | MemoryError:
         """Turn a CUDA error into the case's own failure; after most of them the context takes no more launches."""

@@ -26,13 +26,14 @@ if TYPE_CHECKING:  # few runs measure it
 
 DeviceKind = Literal["gpu", "cpu"]
 
+# How the runtime and the driver name it, before a colon and their words.
 OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
-"""How the runtime and the driver name it, before a colon and their words."""
 
+# Above this an NVIDIA data-centre GPU is near its slow-down temperature.
 HOT_C = 87
-"""Above this an NVIDIA data-centre GPU is near its slow-down temperature."""
 
 IDLE, POWER_CAP = "idle", "software power cap"
+# Why clocks are not at their highest: bits of NVML's clocks event reasons.
 CLOCK_LIMITS = {
     0x01: IDLE,
     0x02: "applications clock setting",
@@ -44,12 +45,11 @@ CLOCK_LIMITS = {
     0x80: "hardware power brake",
     0x100: "display clock setting",
 }
-"""Why clocks are not at their highest: bits of NVML's clocks event reasons."""
 
+# Reasons that make figures doubtful in the middle of a run; at its power cap a GPU runs steadily.
 SLOWDOWNS = frozenset(
     {"hardware slowdown", "software thermal slowdown", "hardware thermal slowdown", "hardware power brake"}
 )
-"""Reasons that make figures doubtful in the middle of a run; at its power cap a GPU runs steadily."""
 
 
 class KernelFault(Exception):
@@ -96,7 +96,7 @@ class Launchable(Protocol):
         """
         ...
 
-    def sample(self, plan: SamplingPlan, witness: Witness | None = None) -> Samples:
+    def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
         """Time launches until the plan is satisfied; only undisturbed samples are kept."""
         ...
 
@@ -120,19 +120,19 @@ class TimedLaunch:
 
 
 @dataclass
-class Witness:
-    """Who draws what timed launches find in their buffers, and judges their outputs.
+class SampleChecker:
+    """Draws what timed launches find in their buffers, and checks the outputs of some of them.
 
     ``draw`` gives a whole number below its argument, which device code cannot know. ``wanted(count, launch_us)`` says
-    beforehand how many launches of a batch of ``count`` are to be judged, given how long one takes (None: not known
-    yet), and ``owed(launch_us)`` how many have to be in later ones. ``judge`` is given each, and raises what ends the
+    beforehand how many launches of a batch of ``count`` are to be checked, given how long one takes (None: not known
+    yet), and ``owed(launch_us)`` how many have to be in later ones. ``check`` is given each, and raises what ends the
     sampling. ``second_clock`` is False where only events are to time.
     """
 
     draw: Callable[[int], int]
     wanted: Callable[[int, float | None], int] = lambda _count, _launch_us: 0
     owed: Callable[[float], int] = lambda _launch_us: 0
-    judge: Callable[[TimedLaunch], None] = lambda _launch: None
+    check: Callable[[TimedLaunch], None] = lambda _launch: None
     second_clock: bool = True
 
 

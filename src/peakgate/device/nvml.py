@@ -21,12 +21,12 @@ from peakgate.device import driver
 from peakgate.device.interface import IDLE, POWER_CAP, SLOWDOWNS, Load, Preflight, concerns, reasons
 from peakgate.measure.sampling import PowerReading
 
+# Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured.
 SOFT = ("power limit",)
-"""Concerns that slow a GPU and do not make its figures doubtful: they are reported, and the GPU is measured."""
 
 
+# The driver counts and reads power about ten times a second, and takes a millisecond to say so (an H200).
 READ_EVERY_S = 0.02
-"""The driver counts and reads power about ten times a second, and takes a millisecond to say so (an H200)."""
 
 
 @dataclass(frozen=True, slots=True)

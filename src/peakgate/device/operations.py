@@ -24,8 +24,9 @@ _BF16, _E4M3, _FP32 = 14, 28, 0  # cudaDataType
 _SUMS_IN_FP32, _TENSOR_ALGORITHM = 68, 99  # cublasComputeType_t, cublasGemmAlgo_t
 _TRANSPOSE_FIRST, _FAST_SUMS = 3, 25  # cublasLtMatmulDescAttributes_t
 _MOST_WORKSPACE = 1  # cublasLtMatmulPreferenceAttributes_t
+
+# What cuBLAS itself takes on compute capability 9.0.
 _WORKSPACE_BYTES = 32 << 20
-"""What cuBLAS itself takes on compute capability 9.0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,16 +34,16 @@ from peakgate.device.interface import TimedLaunch
 from peakgate.spec import catalogue, dtypes
 from peakgate.spec.case import Buffer, Case, Role, Scale
 
+# The driver initializes processes and makes their contexts one after the other, 0.2 s each on an H200; compiling
+# everything takes some 20 s of one processor.
 MOST_PROCESSES = 12
-"""The driver initializes processes and makes their contexts one after the other, 0.2 s each on an H200; compiling
-everything takes some 20 s of one processor."""
 
 LONGEST_S = 60.0
 
 _FEW_ELEMENTS = 64
 
+# A line that lets a process make its CUDA context.
 CONTEXT = "context"
-"""A line that lets a process make its CUDA context."""
 
 
 @contextmanager

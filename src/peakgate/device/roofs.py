@@ -22,26 +22,28 @@ from peakgate.spec.dtypes import storage
 
 ROOFS_FOLDER = Path(__file__).parent
 THREADS = 256
+
+# Of the largest array. Copies of 4 GiB run no faster than those of 1 GiB and take four times as long.
 SIZES = {"16MiB": 16 << 20, "64MiB": 64 << 20, "256MiB": 256 << 20, "1GiB": 1 << 30}
-"""Of the largest array. Copies of 4 GiB run no faster than those of 1 GiB and take four times as long."""
 
+# A thread of a grid-stride launch moves at least so many float4; so many blocks are 15 full waves of 132 SMs.
 QUADS_PER_THREAD, MAX_GRID_STRIDE_BLOCKS = 4, 16_384
-"""A thread of a grid-stride launch moves at least so many float4; so many blocks are 15 full waves of 132 SMs."""
 
+# 16 rounds make the one store per thread vanish beside 16384 operations.
 FMA_THREADS, FMA_ROUNDS, FMA_CHAINS, FMA_PAIRS = 1 << 24, 16, 8, 32
-"""16 rounds make the one store per thread vanish beside 16384 operations."""
 
+# 62 blocks per SM of 132, and passes so many that a launch takes 5 ms of an H200 at its highest clock: the L2 flush
+# between two launches is 1 % of the time. Blocks share so many tiles of A.
 TENSOR_BLOCKS, TENSOR_PASSES, TENSOR_TILES = 8192, 320, 32
-"""62 blocks per SM of 132, and passes so many that a launch takes 5 ms of an H200 at its highest clock: the L2 flush
-between two launches is 1 % of the time. Blocks share so many tiles of A."""
 
+# Of a row of A or B in one step of k, whatever their type.
 ROW_BYTES = 32
-"""Of a row of A or B in one step of k, whatever their type."""
 
 _PLAN = SamplingPlan(min_samples=6, max_samples=36, budget_us=4_000)
+
+# Tensor cores draw more power than a GPU has: 60 ms of launches go by before the first sample, until the clock is the
+# one that it can keep.
 _STEADY = SamplingPlan(min_samples=12, max_samples=24, budget_us=60_000, fair_us=60_000, warmup=12)
-"""Tensor cores draw more power than a GPU has: 60 ms of launches go by before the first sample, until the clock is the
-one that it can keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,9 @@ WGMMA = TensorKernel(
     threads=128,
     tiles_per_block=1,
 )
+
+# Where mma.sync is not what sustains the tensor cores; for tcgen05.mma there is no roof.
 _WGMMA_ON, _TCGEN05_ON = (9, 0), ((10, 0), (10, 3))
-"""Where mma.sync is not what sustains the tensor cores; for tcgen05.mma there is no roof."""
 
 ELEMENTS = {"tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8_e4m3fn", "int8": "int8"}
 

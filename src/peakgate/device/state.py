@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -80,13 +80,17 @@ def _by_torch(launch: Callable[[], None], count: int) -> CapturedGraph:
 
 
 class DeclaredState:
-    """A case's state: what a sample queues and times, and the reading that shows the state.
+    """A case's state: what a sample on a stream queues and times, and the reading that shows the state.
 
-    Of a cold case a sample is one launch behind a flush.
+    Of a cold case a sample is one launch behind a flush. The stream is ``blocked`` while a batch is queued, unless a
+    launch waits for the host.
     """
 
-    def __init__(self, case: Case, *, footprint_bytes: int, by_torch: bool = False) -> None:
-        self._case, self._by_torch, self._footprint_bytes = case, by_torch, footprint_bytes
+    def __init__(
+        self, case: Case, stream: SampleStream, *, blocked: bool, footprint_bytes: int, by_torch: bool = False
+    ) -> None:
+        self._case, self._stream, self._blocked = case, stream, blocked
+        self._by_torch, self._footprint_bytes = by_torch, footprint_bytes
         self._launches = GRAPH_LAUNCHES if case.state == "graph" else 1
         self._nodes: int | None = None
         self._first_us: float | None = None
@@ -104,44 +108,34 @@ class DeclaredState:
         self._nodes = graph.nodes
         return graph.replay
 
-    def begin(
-        self,
-        stream: SampleStream,
-        launch: Callable[[], None],
-        count: int,
-        *,
-        hold: bool,
-        before: Callable[[], None] | None = None,
-    ) -> None:
+    def begin(self, launch: Callable[[], None], count: int, change: Callable[[], None] | None = None) -> None:
         """Time samples right behind a flush, to compare those of a repeated launch with."""
         if self._case.repeated:
-            taken = stream.batch(self.ready(launch), count, hold=hold, before=before)
+            taken = self._stream.batch([self.ready(launch)] * count, blocked=self._blocked, before=change)
             self._first_us = statistics.median(time_us for time_us, _ in taken) / self._launches
 
     def batch(
         self,
-        stream: SampleStream,
-        ready: Callable[[], None],
-        count: int,
+        launches: Sequence[Callable[[], None]],
         *,
-        hold: bool,
         change: Callable[[], None] | None,
-        after: Callable[[int], None] | None = None,
+        after: Mapping[int, Callable[[], None]] | None = None,
     ) -> Batch:
         """One batch of samples, each on changed contents; of a repeated launch behind an untimed one."""
         if not self._case.repeated:
-            return stream.batch(ready, count, hold=hold, before=change, after=after)
+            return self._stream.batch(launches, blocked=self._blocked, before=change, after=after)
 
         def prime() -> None:
-            ready()
+            launches[0]()
             if change is not None:
                 change()
 
-        taken = stream.batch(ready, count, hold=hold, after=after, prime=prime)
+        taken = self._stream.batch(launches, blocked=self._blocked, after=after, prime=prime)
         return [(time_us / self._launches, clock_mhz) for time_us, clock_mhz in taken]
 
-    def method(self, cold: str) -> str:
-        """How samples were taken, for the run file; ``cold`` is that of cold ones."""
+    def method(self, *, moved: bool) -> str:
+        """How samples were taken, for the run file; ``moved`` says that arrays were at new offsets for each batch."""
+        cold = self._stream.method(blocked=self._blocked, moved=moved)
         return ", ".join([cold, *([_METHODS[self._case.state]] if self._case.repeated else [])])
 
     def shown(self, samples: Samples, l2_bytes: int, memory_gbs: float | None) -> Samples:

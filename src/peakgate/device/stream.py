@@ -1,4 +1,4 @@
-"""One batch of event-timed samples on a CUDA stream: flush, hold, release, read.
+"""One batch of event-timed samples on a CUDA stream: block it, queue, release, read.
 
 The second clock of a GPU is CUPTI's activity records, where the package cupti-python is installed.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,21 @@ from peakgate.measure.sampling import Batch, Samples, slowest
 
 Stamp = npt.NDArray[np.uint64]
 
-HOLD_LIMIT_NS = 5_000_000_000
+# So long the blocking kernel waits for the host at most.
+BLOCKED_LIMIT_NS = 5_000_000_000
+
+# The flush writes this many times the L2, so that nothing of a launch's data survives into the next sample.
 FLUSH_FACTOR = 4
-"""The flush writes this many times the L2, so that nothing of a launch's data survives into the next sample."""
 
+# So many samples have a second reading: few, for each record is read by Python, and an odd one for their median. Of
+# longer ones than that one has it, which both clocks time.
+SECOND_CLOCK_SAMPLES, SECOND_CLOCK_US = 3, 100.0
 
+# Dependent multiply-adds of the control kernel: some 3.5 µs on an H200.
 _CONTROL_LINKS = 240
-"""Dependent multiply-adds of the control kernel: some 3.5 µs on an H200."""
 
+# Threads per block of the blocking kernel where it fills the GPU: a divisor of what every multiprocessor takes.
 _FILLING_THREADS = 512
-"""Threads per block of the kernel that fills the GPU: a divisor of what every multiprocessor holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ class _Place:
         self.gpu = cupy.cuda.Device()
         self.stream = cupy.cuda.get_current_stream()
         module = cupy.RawModule(code=Path(__file__).with_name("timing.cu").read_text(encoding="utf-8"))
-        self.hold, self._stamp, self.control = (module.get_function(name) for name in ("hold", "stamp", "control"))
+        self._block, self._stamp, self.control = (module.get_function(name) for name in ("hold", "stamp", "control"))
         self._flush = cupy.empty(max(FLUSH_FACTOR * l2_bytes, 1 << 26), cupy.uint8)
         self.stamps = cupy.empty((largest_batch + 1, 3), cupy.uint64)
         attributes = self.gpu.attributes
@@ -75,6 +80,11 @@ class _Place:
         self.reached = cupy.cuda.Event(disable_timing=True)
         self.starts = [cupy.cuda.Event() for _ in range(largest_batch)]
         self.stops = [cupy.cuda.Event() for _ in range(largest_batch)]
+
+    def block(self, flag_address: int, limit_ns: int, *, fill: bool = False) -> None:
+        """Queue the blocking kernel, which runs until the flag is set or the time is over; it may fill the GPU."""
+        grid, threads = (self.filling, _FILLING_THREADS) if fill else (1, 1)
+        self._block((grid,), (threads,), (np.uint64(flag_address), np.uint64(limit_ns)))
 
     def stamp(self, index: int) -> None:
         """Queue a stamp of the clock."""
@@ -91,11 +101,6 @@ class _Place:
             (cupy.cuda.get_elapsed_time(start, stop) * 1e3, sm_clock_mhz(stamps[index], stamps[index + 1]))
             for index, (start, stop) in enumerate(zip(self.starts[:count], self.stops[:count], strict=True))
         ]
-
-
-SECOND_CLOCK_SAMPLES, SECOND_CLOCK_US = 3, 100.0
-"""So many samples have a second reading: few, for each record is read by Python, and an odd one for their median. Of
-longer ones than that one has it, which both clocks time."""
 
 
 class SampleStream:
@@ -115,12 +120,12 @@ class SampleStream:
             with cupy.cuda.Device(gpu):
                 self._places.append(_Place(l2_bytes, largest_batch))
 
-    def method(self, *, held: bool, moved: bool) -> str:
+    def method(self, *, blocked: bool, moved: bool) -> str:
         """How a sample was taken, for the run file."""
         several = f", {len(self._places)} GPUs started together, timed as the slowest" if len(self._places) > 1 else ""
         return (
             "CUDA events, L2 flushed before each sample"
-            + (", stream blocked until the batch is queued" if held else "")
+            + (", stream blocked until the batch is queued" if blocked else "")
             + (", arrays at new random offsets for each batch" if moved else "")
             + several
         )
@@ -170,29 +175,28 @@ class SampleStream:
 
     def batch(
         self,
-        launch: Callable[[], None],
-        count: int,
+        launches: Sequence[Callable[[], None]],
         *,
-        hold: bool,
+        blocked: bool,
         before: Callable[[], None] | None = None,
-        after: Callable[[int], None] | None = None,
+        after: Mapping[int, Callable[[], None]] | None = None,
         prime: Callable[[], None] | None = None,
     ) -> Batch:
-        """Time ``count`` launches; give (microseconds, SM clock in MHz or None when it could not be read) of each.
+        """Time launches, ``largest_batch`` at most: (microseconds, SM clock in MHz or None if not readable) of each.
 
-        ``hold`` must be False for a launch that waits for the host: the host would wait for itself. ``before`` is
-        queued ahead of each launch and of the flush, ``after``, which is given the launch's number from 0 up, right
-        behind it, ``prime`` between the flush and the launch; none is timed.
+        ``blocked`` must be False for a launch that waits for the host: the host would wait for itself. ``before`` is
+        queued ahead of each launch and of the flush, ``prime`` between the flush and the launch, ``after``, by the
+        launch's number from 0 up, right behind it; none is timed.
         """
         for place in self._each():
             place.stream.synchronize()
             driver.reset_persisting_l2()
         self._flag[0] = 0
-        if hold:
+        if blocked:
             for place in self._each():
-                place.hold((1,), (1,), (np.uint64(self._flag_memory.ptr), np.uint64(HOLD_LIMIT_NS)))
+                place.block(self._flag_memory.ptr, BLOCKED_LIMIT_NS)
         try:
-            for index in range(count):
+            for index, launch in enumerate(launches):
                 if before is not None:
                     before()
                 self._flush_all(index)
@@ -201,15 +205,15 @@ class SampleStream:
                 self._start(index)
                 launch()
                 self._stop(index)
-                if after is not None:
-                    after(index)
+                if after and index in after:
+                    after[index]()
             for place in self._each():
-                place.stamp(count)
+                place.stamp(len(launches))
         finally:
             self._flag[0] = 1
         for place in self._each():
             place.stream.synchronize()
-        return slowest([place.taken(count) for place in self._each()])
+        return slowest([place.taken(len(launches)) for place in self._each()])
 
     def control(self) -> Batch:
         """Time a batch of the control kernel, which takes as long in every process; of several GPUs on the first."""
@@ -219,7 +223,7 @@ class SampleStream:
             place.control((1,), (32,), (np.int32(_CONTROL_LINKS), place.stamps))
 
         launch()  # loads the code, which a blocked stream might wait for
-        return self.batch(launch, self.largest_batch, hold=True)
+        return self.batch([launch] * self.largest_batch, blocked=True)
 
     def with_second_clock(
         self, samples: Samples, launch: Callable[[], None], count: int, before: Callable[[], None] | None = None
@@ -233,12 +237,10 @@ class SampleStream:
         long = samples.times_us and samples.median_us > SECOND_CLOCK_US
         count = 1 if long else min(count, SECOND_CLOCK_SAMPLES)
 
-        def end_of_sample(_: int) -> None:
-            self._places[0].stamp(count)
-
         def batch() -> list[float]:
-            taken = self.batch(launch, count, hold=True, before=before, after=end_of_sample)
-            return [time_us for time_us, _ in taken]
+            end_of_sample = partial(self._places[0].stamp, count)
+            after = dict.fromkeys(range(count), end_of_sample)
+            return [time_us for time_us, _ in self.batch([launch] * count, blocked=True, before=before, after=after)]
 
         found = recorded(batch)
         if found is None:
@@ -256,8 +258,7 @@ class SampleStream:
         self._flag[0] = 0
         for place in self._each():
             if limit_ns is not None:
-                occupy = (np.uint64(self._flag_memory.ptr), np.uint64(limit_ns))
-                place.hold((place.filling,), (_FILLING_THREADS,), occupy)
+                place.block(self._flag_memory.ptr, limit_ns, fill=True)
         for place in self._each():
             place.reached.record(place.stream)
             place.starts[0].record(place.stream)

@@ -12,8 +12,9 @@ from peakgate.spec.arguments import DATA_TYPES, L2_PROMOTIONS, SWIZZLES, TensorM
 from peakgate.spec.case import Buffer
 
 _LAYOUT = np.dtype([("opaque", np.uint64, (16,))])
+
+# Of a CUtensorMap; the driver writes to no place that is less aligned.
 _ALIGNMENT_BYTES = 128
-"""Of a CUtensorMap; the driver writes to no place that is less aligned."""
 
 
 def encoded(described: TensorMapArgument, buffer: Buffer, address: int) -> np.ndarray[Any, Any]:

@@ -21,8 +21,9 @@ _ADDRESS = {
     "mirror": runtime.cudaAddressModeMirror,
     "border": runtime.cudaAddressModeBorder,
 }
+
+# cudaArrayLayered, which CuPy does not name.
 _LAYERED = 1
-"""cudaArrayLayered, which CuPy does not name."""
 
 
 class TexelObject:

@@ -9,35 +9,35 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+# A sample is throttled when the SM clock fell under this fraction of the GPU's highest clock.
+#
+# A GPU at its power cap runs steadily at 95 % and more of it (an H200 under a large SGEMM: 1905 of 1980 MHz), which is
+# how that kernel runs on that GPU; thermal slow-down and other people's load go well below. Tensor cores draw more:
+# their samples count at any clock to which the power cap alone lowers it. Samples of other cases do not, for the cap
+# that they meet is what a case before them left.
 THROTTLED_BELOW = 0.90
-"""A sample is throttled when the SM clock fell under this fraction of the GPU's highest clock.
 
-A GPU at its power cap runs steadily at 95 % and more of it (an H200 under a large SGEMM: 1905 of 1980 MHz), which
-is how that kernel runs on that GPU; thermal slow-down and other people's load go well below. Tensor cores draw more:
-their samples count at any clock to which the power cap alone lowers it. Samples of other cases do not, for the cap
-that they meet is what a case before them left."""
-
+# A clock from this fraction of the highest up is the highest: stamps read it to a percent.
 AT_HIGHEST = 0.98
-"""A clock from this fraction of the highest up is the highest: stamps read it to a percent."""
 
+# Waited after a batch of which no sample is kept: a quarter of a second before a case is given up.
 RECOVERY_S = 0.06
-"""Waited after a batch of which no sample is kept: a quarter of a second before a case is given up."""
 
+# With more than this share of its samples discarded a case is inconclusive.
 MOST_DISCARDED = 0.5
-"""With more than this share of its samples discarded a case is inconclusive."""
 
 
+# Share of the samples that the trimmed mean leaves out at either end.
 TRIMMED = 0.05
-"""Share of the samples that the trimmed mean leaves out at either end."""
 
+# Shorter kernels are compared less the control kernel's time: what it corrects is 0.08 % of this.
 CONTROLLED_BELOW_US = 100.0
-"""Shorter kernels are compared less the control kernel's time: what it corrects is 0.08 % of this."""
 
+# The fewest batches whose scatter can be estimated.
 LEAST_BATCHES = 4
-"""The fewest batches whose scatter can be estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +82,16 @@ class SamplingPlan:
         return relative_error(batches_us) <= self.target_relative_error
 
 
+# For one of the many processes of an A/B. The control's batches take 4 ms and have a standard error of some 15 ns on an
+# H200 (lab/injected/README.md).
 REPEATED = SamplingPlan(budget_us=8_000.0, fair_samples=240, control_batches=10)
-"""For one of the many processes of an A/B.
-The control's batches take 4 ms and have a standard error of some 15 ns on an H200 (lab/injected/README.md)."""
 
+# Where only whether a case can be timed matters.
 ONE_BATCH = SamplingPlan(min_samples=1, max_samples=1, batch=1, warmup=1)
-"""Where only whether a case can be timed matters."""
 
 
+# The first sample of a case whose builds are sampled in turns.
 FIRST_LAUNCH = SamplingPlan(min_samples=1, max_samples=1, batch=1)
-"""The first sample of a case whose builds are sampled in turns."""
 
 
 def base_first(count: int) -> bool:
@@ -127,19 +127,19 @@ class PairPlan:
         return count >= self.most_rounds or statistics.stdev(log_ratios) <= self.target_error * math.sqrt(count)
 
 
+# About so long one build's share of a round runs, and so many samples it has at most.
 ROUND_US, MOST_OF_ROUND = 800.0, 6
-"""About so long one build's share of a round runs, and so many samples it has at most."""
 
+# Of more cases none gets more than eight rounds: a fifth of them, which scatter most, would take half of the time.
 MANY_CASES = 64
-"""Of more cases none gets more than eight rounds: a fifth of them, which scatter most, would take half of the time."""
 
+# Launches up to this long depend on their batch's number: four rounds at least are a pair, else two.
 UNEVEN_BELOW_US = 100.0
-"""Launches up to this long depend on their batch's number: four rounds at least are a pair, else two."""
 
 
+# Before launches from this length on none goes untimed: what they take longer where no cache has the code and the
+# addresses yet is little of them, and the same for both builds.
 COLD_FROM_US = 400.0
-"""Before launches from this length on none goes untimed: what they take longer where no cache has the code and the
-addresses yet is little of them, and the same for both builds."""
 
 
 def pair_plan(launch_us: float, cases: int) -> PairPlan:
@@ -151,8 +151,8 @@ def pair_plan(launch_us: float, cases: int) -> PairPlan:
     return PairPlan(share, least_rounds=4 if launch_us <= UNEVEN_BELOW_US else 2, most_rounds=most_rounds)
 
 
+# Microseconds, and SM clock in MHz or None, of each sample.
 Batch = Sequence[tuple[float, float | None]]
-"""Microseconds, and SM clock in MHz or None, of each sample."""
 
 
 def slowest(of_each: Sequence[Batch]) -> Batch:
@@ -270,59 +270,69 @@ def joined(parts: Sequence[Samples], pair_ratios: Sequence[float] = ()) -> Sampl
     )
 
 
-def gather(
-    plan: SamplingPlan,
-    highest_sm_clock_mhz: float | None,
-    batch: Callable[[int, int], Batch],
-    method: Callable[[], str],
-    control: Callable[[], Batch] | None = None,
-    *,
-    power: Callable[[], PowerReading] | None = None,
-    rest: Callable[[], None] | None = None,
-    owed: Callable[[float], int] = lambda _launch_us: 0,
-) -> Samples:
-    """Take batches until the plan is satisfied and no launch is owed a comparison, and keep the undisturbed samples.
+class Sampling:
+    """The samples of one case while they are taken: whether more are wanted, and which of them count.
 
-    ``batch(index, count)`` measures one, ``control()`` one of the control kernel, None where there is none to compare
-    with. ``owed(launch_us)`` says how many launches are still to be compared, given how long one takes.
-    ``method()`` is read last. ``power()`` is read after each batch, where one is given: of a batch in which nothing
-    but power can have lowered clocks all samples are kept. ``rest()`` is called after a batch of which none is kept.
+    ``owed(launch_us)`` says how many launches are still to be compared, given how long one takes: they are taken beyond
+    what the plan asks for. The highest SM clock is the GPU's, None where it is not known.
     """
-    batches_us: list[list[float]] = []
-    clocks_mhz: list[float | None] = []
-    discarded = 0
-    readings: list[PowerReading] = []
-    launch_us = math.inf
-    while (wanting := not plan.done(batches_us, discarded)) or owed(launch_us):
-        kept = []
-        timed = batch(len(batches_us), plan.batch if wanting else min(plan.batch, owed(launch_us)))
-        launch_us = min([launch_us, *(time_us for time_us, _ in timed)])
-        readings += [power()] if power else []
-        steady = bool(readings) and readings[-1].steady
-        for time_us, clock_mhz in timed:
-            if steady or undisturbed(clock_mhz, highest_sm_clock_mhz):
-                kept.append(time_us)
-                clocks_mhz.append(clock_mhz)
-            else:
-                discarded += 1
-        batches_us.append(kept)
-        if rest and not kept:
-            rest()
-    times_us = tuple(time_us for taken in batches_us for time_us in taken)
-    control_us = None
-    if control and plan.control_batches and times_us and statistics.median(times_us) < CONTROLLED_BELOW_US:
-        taken = [control() for _ in range(plan.control_batches)]
-        control_us = trimmed_mean([time_us for samples in taken for time_us, _ in samples])
-    drawn_w = [each.power_w for each in readings if each.power_w is not None]
-    return Samples(
-        times_us,
-        tuple(clocks_mhz),
-        discarded,
-        method(),
-        control_us,
-        power_w=statistics.median(drawn_w) if drawn_w else None,
-        steady_below_mhz=highest_sm_clock_mhz if readings and all(each.steady for each in readings) else None,
-    )
+
+    def __init__(
+        self,
+        plan: SamplingPlan,
+        highest_sm_clock_mhz: float | None,
+        owed: Callable[[float], int] = lambda _launch_us: 0,
+    ) -> None:
+        self._plan, self._highest_sm_clock_mhz, self._owed = plan, highest_sm_clock_mhz, owed
+        self._batches_us: list[list[float]] = []
+        self._clocks_mhz: list[float | None] = []
+        self._discarded = 0
+        self._readings: list[PowerReading] = []
+        self._launch_us = math.inf
+
+    def batches(self) -> Iterator[tuple[int, int]]:
+        """Each batch that is to be taken and then added: its number, from 0 up, and how many launches it has."""
+        while (wanting := not self._plan.done(self._batches_us, self._discarded)) or self._owed(self._launch_us):
+            count = self._plan.batch if wanting else min(self._plan.batch, self._owed(self._launch_us))
+            yield len(self._batches_us), count
+
+    def add(self, taken: Batch, power: PowerReading | None = None) -> bool:
+        """Keep the undisturbed samples of a batch; False where there are none.
+
+        ``power`` is the reading after it: where nothing but power can have lowered clocks all samples are kept.
+        """
+        self._launch_us = min([self._launch_us, *(time_us for time_us, _ in taken)])
+        self._readings += [power] if power else []
+        kept = [
+            (time_us, clock_mhz)
+            for time_us, clock_mhz in taken
+            if (power and power.steady) or undisturbed(clock_mhz, self._highest_sm_clock_mhz)
+        ]
+        self._batches_us.append([time_us for time_us, _ in kept])
+        self._clocks_mhz += [clock_mhz for _, clock_mhz in kept]
+        self._discarded += len(taken) - len(kept)
+        return bool(kept)
+
+    @property
+    def control_batches(self) -> int:
+        """How many batches of the control kernel the plan asks for behind these samples: none but of a short kernel."""
+        times_us = [time_us for batch_us in self._batches_us for time_us in batch_us]
+        short = bool(times_us) and statistics.median(times_us) < CONTROLLED_BELOW_US
+        return self._plan.control_batches if short else 0
+
+    def samples(self, method: str, controls: Sequence[Batch] = ()) -> Samples:
+        """The samples that were kept, how they were taken, and the time of the control kernel's batches."""
+        drawn_w = [each.power_w for each in self._readings if each.power_w is not None]
+        steady = bool(self._readings) and all(each.steady for each in self._readings)
+        return Samples(
+            tuple(time_us for batch_us in self._batches_us for time_us in batch_us),
+            tuple(self._clocks_mhz),
+            self._discarded,
+            method,
+            trimmed_mean([time_us for batch in controls for time_us, _ in batch]) if controls else None,
+            power_w=statistics.median(drawn_w) if drawn_w else None,
+            steady_below_mhz=self._highest_sm_clock_mhz if steady else None,
+        )
 
 
 def let_clock_recover() -> None:

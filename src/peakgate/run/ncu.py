@@ -144,9 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from peakgate.base.errors import BuildError  # noqa: PLC0415
     from peakgate.device.driver import named_gpus  # noqa: PLC0415
-    from peakgate.device.gpu import GpuDevice  # noqa: PLC0415
+    from peakgate.device.gpu import FAULTS, GpuDevice  # noqa: PLC0415
     from peakgate.device.interface import KernelFault  # noqa: PLC0415
-    from peakgate.device.launchable import FAULTS  # noqa: PLC0415
     from peakgate.run.identity import listed_in  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="python -m peakgate.run.ncu", description=__doc__)

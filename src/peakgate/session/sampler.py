@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from peakgate.device.interface import Launchable, TimedLaunch, Witness
+from peakgate.device.interface import Launchable, SampleChecker, TimedLaunch
 from peakgate.judge.correctness import Check
 from peakgate.measure.limits import HOST_LIMIT_S, sampling_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan
@@ -50,7 +50,7 @@ class TimedChecks:
     ) -> None:
         self._steps, self._case, self._compare, self._rng, self._once = steps, case, compare, rng, once
         self.proof, self.spent_s, self.limit_s, self.launch_s = proof, 0.0, 0.0, 0.0
-        self.witness = Witness(self._draw, self._wanted, self._owed, self._judge, second_clock=second_clock)
+        self.checker = SampleChecker(self._draw, self._wanted, self._owed, self._judge, second_clock=second_clock)
 
     def _draw(self, end: int) -> int:
         return int(self._rng.integers(end))
@@ -115,7 +115,7 @@ class Sampler:
             checks.limit_s = sampling_limit_s(limit_s, launch_s, plan, launchable.case.state)
             checks.launch_s = launch_s
             self._steps.expect("sampling", checks.limit_s, launchable.case.id)
-            samples = launchable.sample(plan, checks.witness)
+            samples = launchable.sample(plan, checks.checker)
         self._steps.add("sample", -checks.spent_s)
         self._steps.add("check", checks.spent_s)
         return samples

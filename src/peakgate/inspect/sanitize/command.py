@@ -44,7 +44,7 @@ from peakgate.spec.selection import add_selection
 
 if TYPE_CHECKING:
     from peakgate.device.gpu import GpuDevice
-    from peakgate.device.launchable import GpuLaunchable
+    from peakgate.device.launcher import GpuLaunchable
 
 SANITIZE_FILE = "sanitize.json"
 SANITIZER = "compute-sanitizer"
@@ -156,7 +156,7 @@ def command_line(program: str, tool: str, records: Path, functions: Sequence[str
 
 def _launch_all(device: GpuDevice, wanted: Iterable[Case], note: Note) -> None:
     """Launch each problem the device takes; a fault is noted, and ends the walk when the device is lost to it."""
-    from peakgate.device.launchable import FAULTS  # noqa: PLC0415  (it needs CuPy, the command does not)
+    from peakgate.device.gpu import FAULTS  # noqa: PLC0415  (it needs CuPy, the command does not)
 
     for case in wanted:
         if device.refusal(case) is not None:

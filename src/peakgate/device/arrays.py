@@ -1,0 +1,236 @@
+"""The arrays of one case on the GPU: their places in memory, the guards behind them, and sets of them that move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import cupy
+import numpy as np
+
+from peakgate.device import elements
+from peakgate.device.caches import Draw
+from peakgate.device.interface import KernelFault
+from peakgate.device.texel_objects import TexelObject
+from peakgate.measure import refill
+from peakgate.spec.arguments import TexelBuffer
+from peakgate.spec.case import Array, Buffer, Case, Role
+
+if TYPE_CHECKING:  # it imports this module
+    from peakgate.device.gpu import GpuDevice
+
+Launch = Callable[[], None]
+
+# As far as a block of 1024 threads misses by one float each.
+GUARD_BYTES = 4096
+
+# Up to this size each launch of a batch has arrays of its own, so that nothing is queued between samples: kernels that
+# change contents there displace instructions of the one that is timed, worth 4 of 50 µs of an unrolled SGEMM of side
+# 256. So many bytes are 128 pages, whose addresses the GPU keeps translated.
+APART_BYTES = 256 << 20
+
+
+class GpuRefiller:
+    """How arrays on a GPU are filled anew, in stream order."""
+
+    fill = staticmethod(elements.refill)
+    change = staticmethod(elements.change)
+    empty_like = staticmethod(cupy.empty_like)
+
+    @staticmethod
+    def copy(target: Array, origin: Array) -> None:
+        """Copy on the device."""
+        target.data.copy_from_device_async(origin.data, target.nbytes, cupy.cuda.get_current_stream())
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Noise behind an array, so that a write just past its end is seen even where it hits free memory.
+
+    CUDA reports an access outside of its allocations only where nothing is mapped, and CuPy's pool maps more than it
+    hands out. There is no guard in front: it would move the array off the boundary that an allocation begins on.
+    ``position`` is the argument's, for the message; ``noise`` is what ``memory`` was filled with.
+    """
+
+    position: int
+    memory: Array
+    noise: Array
+
+    def damage(self) -> str | None:
+        """A description of the bytes written past the end; None if there are none. Waits for the device."""
+        hit = np.flatnonzero(cupy.asnumpy(self.memory) != self.noise)
+        if not hit.size:
+            return None
+        return f"wrote past the end of argument {self.position}, at bytes {hit[0] + 1} to {hit[-1] + 1} behind it"
+
+
+def refuse_damage(guards: Sequence[Guard]) -> None:
+    """Raise KernelFault where a launch wrote past the end of an array."""
+    for guard in guards:
+        if damage := guard.damage():
+            raise KernelFault(damage)
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySet:
+    """A case's arrays in one place, by argument position: what guards them, their contents, and a launch on them."""
+
+    arrays: Mapping[int, Array]
+    guards: Sequence[Guard]
+    contents: refill.Contents
+    launch: Launch
+
+
+class CaseArrays:
+    """The arrays of one case: those it was prepared with, which stay where they are, and sets of them that move.
+
+    ``prepared`` are the arrays by argument position, ``buffers`` what they are arrays of, ``pristine`` what IN and
+    INOUT buffers hold before a launch, ``texels`` the textures and surfaces. Arrays of another build of the kernel,
+    sampled in turns with a build whose arrays are ``beside``, are the same but for SCRATCH, whose contents are each
+    kernel's own. ``whole`` holds whether inputs are drawn whole for each launch, decided for both at once.
+    """
+
+    def __init__(self, device: GpuDevice, case: Case, beside: CaseArrays | None = None) -> None:
+        self.case = case
+        self._device = device
+        self.whole: list[bool] = beside.whole if beside else [True]
+        self.buffers = {at: argument for at, argument in enumerate(case.arguments) if isinstance(argument, Buffer)}
+        self.pristine = {
+            at: device.data.input(buffer, at)
+            for at, buffer in self.buffers.items()
+            if buffer.role in (Role.IN, Role.INOUT)
+        }
+        scratch = [at for at, buffer in self.buffers.items() if buffer.role is Role.SCRATCH]
+        common = {at: array for at, array in beside.prepared.items() if at not in scratch} if beside else {}
+        rooms = {at: cupy.empty(size, np.uint8) for at, size in self._sizes_bytes().items() if at not in common}
+        placed, self.guards = self._placed(rooms, device.draw)
+        self.prepared: dict[int, Array] = {at: common[at] if at in common else placed[at] for at in self.buffers}
+        self.guards += [guard for guard in (beside.guards if beside else ()) if guard.position in common]
+        for at in scratch:
+            self.prepared[at].fill(0)
+        self.restore_inputs()
+        self.texels: Mapping[int, TexelObject] = (
+            beside.texels
+            if beside
+            else {
+                at: TexelObject(buffer, self.prepared[at])
+                for at, buffer in self.buffers.items()
+                if isinstance(buffer, TexelBuffer)
+            }
+        )
+
+    @property
+    def inputs(self) -> Sequence[Array]:
+        """The IN and INOUT buffers as they are before a launch, and the constants."""
+        return [*self.pristine.values(), *self._device.data.constants(self.case)]
+
+    def outputs(self, arrays: Mapping[int, Array]) -> Sequence[Array]:
+        """The OUT and INOUT buffers among these arrays, in argument order."""
+        return refill.outputs_of(self.buffers, arrays)
+
+    def restore_inputs(self) -> None:
+        """Copy the pristine inputs to the prepared arrays, in stream order."""
+        for at, pristine in self.pristine.items():
+            GpuRefiller.copy(self.prepared[at], pristine)
+
+    def fill_outputs(self) -> None:
+        """Fill the prepared OUT and TEMP arrays with noise, in stream order."""
+        noise, draw = self._device.data.noise, self._device.draw
+        elements.refill(
+            [
+                (self.prepared[at], noise(buffer.dtype, draw), draw(refill.SEEDS))
+                for at, buffer in self.buffers.items()
+                if buffer.role in (Role.OUT, Role.TEMP)
+            ]
+        )
+
+    def fill_texels(self) -> None:
+        """Copy arrays to the memory that textures and surfaces have of their own, in stream order."""
+        for each in self.texels.values():
+            each.fill()
+
+    def read_texels(self) -> None:
+        """Copy what a launch wrote to surfaces to their arrays, in stream order."""
+        for each in self.texels.values():
+            each.read_back()
+
+    def contents(self, draw: Draw) -> refill.Contents:
+        """New contents of the buffers for the launches of batches."""
+        return refill.Contents(GpuRefiller(), self.buffers, self._pools, self.pristine, draw)
+
+    def change(self, contents: refill.Contents) -> None:
+        """Give the next launch of a batch contents of its own, in stream order."""
+        contents.next(whole=self.whole[0])
+        self.fill_texels()
+
+    def copy_outputs(self, arrays: Mapping[int, Array], copies: Sequence[Array]) -> None:
+        """Copy the outputs among these arrays, in stream order."""
+        self.read_texels()
+        for copy, output in zip(copies, self.outputs(arrays), strict=True):
+            GpuRefiller.copy(copy, output)
+
+    def moved(self, launches: int, draw: Draw, bind: Callable[[Mapping[int, Array]], Launch]) -> list[ArraySet] | None:
+        """Sets of arrays at new random offsets: one for each of so many launches, or one for all of large arrays.
+
+        None where even one set would be too large to be moved. Textures and surfaces stay, and SCRATCH is the
+        same for all launches. Where there are several sets one is guarded, which no kernel knows. ``bind`` gives a
+        launch on a set's arrays.
+        """
+        sizes = {at: size for at, size in self._sizes_bytes().items() if at not in self.texels}
+        once = {at: size for at, size in sizes.items() if self.buffers[at].role is Role.SCRATCH}
+        own = {at: size for at, size in sizes.items() if at not in once}
+        apart = launches * sum(own.values()) + sum(once.values()) <= APART_BYTES and not self.texels
+        count = launches if apart else 1
+        places = self._device.data.places([*once.values(), *(list(own.values()) * count)], draw) if sizes else None
+        if places is None:
+            return None
+        shared = dict(zip(once, places, strict=False))
+        found: list[ArraySet] = []
+        guarded = draw(count)
+        for index in range(count):
+            first = len(once) + index * len(own)
+            rooms = dict(zip(own, places[first : first + len(own)], strict=True)) | ({} if index else shared)
+            arrays, guards = self._placed(rooms, draw, guarded=index == guarded)
+            stay = found[0].arrays if found else self.prepared
+            arrays = {at: arrays.get(at, stay[at]) for at in self.buffers}
+            guards += [guard for guard in self.guards if guard.position in self.texels]
+            found.append(ArraySet(arrays, guards, self.contents(draw), bind(arrays)))
+        return found
+
+    def _sizes_bytes(self) -> dict[int, int]:
+        """Memory that each buffer takes, with the guard behind what a kernel may write."""
+        guarded = self._device.guarded
+        return {
+            at: buffer.nbytes + (GUARD_BYTES if guarded and buffer.role is not Role.IN else 0)
+            for at, buffer in self.buffers.items()
+        }
+
+    def _placed(
+        self, rooms: Mapping[int, Array], draw: Draw, *, guarded: bool = True
+    ) -> tuple[dict[int, Array], list[Guard]]:
+        """The arrays of some buffers in memory that is given, by argument position, and fresh guards behind them."""
+        arrays, guards = {}, []
+        for at, room in rooms.items():
+            nbytes, (shape, dtype) = self.buffers[at].nbytes, self.buffers[at].storage
+            arrays[at] = cupy.ndarray(shape, dtype, room.data)
+            behind = room[nbytes:]
+            if behind.size and guarded:
+                every = self._device.data.guard_noise(self._device.draw)
+                first = draw(every.size - behind.size)
+                noise = every[first : first + behind.size]
+                stream, kind = cupy.cuda.get_current_stream(), cupy.cuda.runtime.memcpyHostToDevice
+                cupy.cuda.runtime.memcpyAsync(behind.data.ptr, noise.ctypes.data, noise.nbytes, kind, stream.ptr)
+                guards.append(Guard(at, behind, noise))
+        return arrays, guards
+
+    @cached_property
+    def _pools(self) -> dict[int, Array]:
+        """The pools that fill the buffers, by argument position; buffers that keep their contents have none."""
+        device, data = self._device, self._device.data
+        return refill.pools(
+            self.case,
+            lambda dtype: data.noise(dtype, device.draw),
+            lambda pool, at: data.input(pool, at + device.secret),
+        )

@@ -1,0 +1,140 @@
+"""One case on the GPU: its machine code loaded, bound to its arrays, and launched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import cupy
+
+from peakgate.compile.cubin import Cubin, Resources
+from peakgate.device import driver, nvml, operations, sampler, tensor_maps
+from peakgate.device.arrays import CaseArrays, Launch, refuse_damage
+from peakgate.device.interface import DeviceLost, SampleChecker
+from peakgate.device.state import measured_energy
+from peakgate.measure.sampling import Samples, SamplingPlan
+from peakgate.spec.arguments import TensorMapArgument, value_of
+from peakgate.spec.case import TENSOR_MATH, Array, Buffer
+
+if TYPE_CHECKING:
+    from peakgate.device.gpu import GpuDevice  # it imports this module
+    from peakgate.measure.energy import Energy  # few runs measure it
+
+
+def _not_loaded() -> None:
+    """The launch of a kernel whose code is not loaded."""
+    raise AssertionError("the machine code of this case is not loaded")
+
+
+class GpuLaunchable:
+    """One case on the GPU: its function loaded, its arguments in device memory.
+
+    ``other`` is a build that stands in for the case's own, and is not loaded yet. ``launch`` queues a launch on the
+    prepared arrays. It is ``movable`` where a launch can be bound to arrays at other offsets, ``loaded`` where its
+    code is on the GPU before its first launch.
+    """
+
+    def __init__(self, device: GpuDevice, arrays: CaseArrays, other: Cubin | None = None) -> None:
+        self.case = arrays.case
+        self.device, self.arrays = device, arrays
+        self.resources: Resources | None = None
+        self.fingerprint: str | None = None
+        self.waits_for_host = False
+        self.movable = self.loaded = True
+        self.launch: Launch = _not_loaded
+        self._collect: Launch | None = None
+        self._functions: list[Any] = []
+        if self.case.stage.operation is not None:
+            operation = operations.bind(self.case.stage.operation, list(arrays.prepared.values()))
+            self.launch, self._collect = operation.launch, operation.collect
+            self.waits_for_host, self.movable = operation.waits_for_host, operation.movable
+        else:
+            self._built = other or device.code.build(self.case)
+            self.resources, self.fingerprint = self._built.resources, self._built.fingerprint
+            if other is None:
+                self.load()
+
+    def load(self, *, kept: bool = True) -> None:
+        """Load its machine code, and bind it to its arrays; ``kept`` for other cases of the same code."""
+        self._functions = self.device.code.functions(self._built, self.case, kept=kept)
+        self.loaded = all(driver.load_function(function.ptr) for function in self._functions)
+        self.launch = self.bind(self.arrays.prepared)
+
+    def unload(self) -> None:
+        """Free its machine code, where no other case has it; ``load`` brings it back."""
+        self._functions, self.launch = [], _not_loaded
+
+    def bind(self, arrays: Mapping[int, Array]) -> Launch:
+        """A launch on these arrays, by argument position; tensor maps are those of their places."""
+        if self.case.stage.operation is not None:
+            return operations.bind(self.case.stage.operation, list(arrays.values())).launch
+        given = {**arrays, **{at: each.handle for at, each in self.arrays.texels.items()}}
+        values = [
+            given[at]
+            if isinstance(argument, Buffer)
+            else tensor_maps.encoded(argument, self.arrays.buffers[argument.of], arrays[argument.of].data.ptr)
+            if isinstance(argument, TensorMapArgument)
+            else value_of(argument)
+            for at, argument in enumerate(self.case.arguments)
+        ]
+        launches = [
+            (function, each.launch.grid, each.launch.block, tuple(values[at] for at in each.takes), each.launch)
+            for function, each in zip(self._functions, self.case.launches, strict=True)
+        ]
+        (function, grid, block, arguments, first), *later = launches
+        shared, together = first.shared_bytes, self.case.stage.cooperative
+
+        def launch() -> None:
+            function(grid, block, arguments, shared, None, together)
+
+        def launch_all() -> None:
+            launch()
+            for further, its_grid, its_block, its_arguments, shape in later:
+                further(its_grid, its_block, its_arguments, shape.shared_bytes, None, together)
+
+        return launch_all if later else launch
+
+    @property
+    def inputs(self) -> Sequence[Array]:
+        return self.arrays.inputs
+
+    @property
+    def outputs(self) -> Sequence[Array]:
+        return self.arrays.outputs(self.arrays.prepared)
+
+    def give(self, inputs: Sequence[Array]) -> None:
+        self.arrays.pristine = dict(zip(self.arrays.pristine, inputs, strict=False))
+
+    def run(self, schedule: int = 0) -> None:  # noqa: ARG002  (a GPU has an order of its own)
+        if self.device.lost:
+            raise DeviceLost(self.device.lost)
+        with self.device.faults_of(self.case):
+            self.arrays.restore_inputs()
+            self.arrays.fill_outputs()
+            self.arrays.fill_texels()
+            self.launch()
+            self.arrays.read_texels()
+            cupy.cuda.get_current_stream().synchronize()
+            if self._collect:
+                self._collect()
+            refuse_damage(self.arrays.guards)
+
+    def sample(self, plan: SamplingPlan, checker: SampleChecker | None = None) -> Samples:
+        """Time launches, each on contents of its own; the checker is given those of each batch that it wants."""
+        stream = self.device.sample_stream(plan.batch)
+        with self.device.faults_of(self.case):
+            checks = checker or SampleChecker(self.device.draw, second_clock=False)
+            return sampler.sample(self, stream, plan, checks)
+
+    def energy(self, launch_us: float, loops: int) -> Energy | None:
+        """The energy of a launch, over loops of launches on the arrays as they are."""
+        with self.device.faults_of(self.case):
+            return measured_energy(
+                self.device.energy_meter, self.launch, launch_us, loops, by_torch=False, waits=self.waits_for_host
+            )
+
+    @cached_property
+    def power_meter(self) -> nvml.PowerMeter | None:
+        """What reads the GPU's power, for a case on tensor cores."""
+        return nvml.PowerMeter(self.device.facts.index) if self.case.math in TENSOR_MATH else None
