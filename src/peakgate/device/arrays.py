@@ -21,7 +21,7 @@ from peakgate.spec.case import Array, Buffer, Case, Role
 if TYPE_CHECKING:  # it imports this module
     from peakgate.device.gpu import GpuDevice
 
-Launch = Callable[[], None]
+LaunchFunction = Callable[[], None]
 
 # As far as a block of 1024 threads misses by one float each.
 GUARD_BYTES = 4096
@@ -80,7 +80,7 @@ class ArraySet:
     arrays: Mapping[int, Array]
     guards: Sequence[Guard]
     contents: refill.Contents
-    launch: Launch
+    launch: LaunchFunction
 
 
 class CaseArrays:
@@ -171,7 +171,9 @@ class CaseArrays:
         for copy, output in zip(copies, self.outputs(arrays), strict=True):
             GpuRefiller.copy(copy, output)
 
-    def moved(self, launches: int, draw: Draw, bind: Callable[[Mapping[int, Array]], Launch]) -> list[ArraySet] | None:
+    def moved(
+        self, launches: int, draw: Draw, bind: Callable[[Mapping[int, Array]], LaunchFunction]
+    ) -> list[ArraySet] | None:
         """Sets of arrays at new random offsets: one for each of so many launches, or one for all of large arrays.
 
         None where even one set would be too large to be moved. Textures and surfaces stay, and SCRATCH is the

@@ -10,7 +10,7 @@ import cupy
 
 from peakgate.compile.cubin import Cubin, Resources
 from peakgate.device import driver, nvml, operations, sampler, tensor_maps
-from peakgate.device.arrays import CaseArrays, Launch, refuse_damage
+from peakgate.device.arrays import CaseArrays, LaunchFunction, refuse_damage
 from peakgate.device.interface import DeviceLost, SampleChecker
 from peakgate.device.state import measured_energy
 from peakgate.measure.sampling import Samples, SamplingPlan
@@ -42,8 +42,8 @@ class GpuLaunchable:
         self.fingerprint: str | None = None
         self.waits_for_host = False
         self.movable = self.loaded = True
-        self.launch: Launch = _not_loaded
-        self._collect: Launch | None = None
+        self.launch: LaunchFunction = _not_loaded
+        self._collect: LaunchFunction | None = None
         self._functions: list[Any] = []
         if self.case.stage.operation is not None:
             operation = operations.bind(self.case.stage.operation, list(arrays.prepared.values()))
@@ -65,7 +65,7 @@ class GpuLaunchable:
         """Free its machine code, where no other case has it; ``load`` brings it back."""
         self._functions, self.launch = [], _not_loaded
 
-    def bind(self, arrays: Mapping[int, Array]) -> Launch:
+    def bind(self, arrays: Mapping[int, Array]) -> LaunchFunction:
         """A launch on these arrays, by argument position; tensor maps are those of their places."""
         if self.case.stage.operation is not None:
             return operations.bind(self.case.stage.operation, list(arrays.values())).launch

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from peakgate.run.kernel_run import PLUGIN_NAME, KernelRun
-from peakgate.run.loop import Run
+from peakgate.run.kernel_run import PLUGIN_NAME, RunHooks
+from peakgate.run.loop import BenchRun
 from peakgate.session.replay import ReplayTimer, raise_for, replay
 
 
 @pytest.fixture(scope="session")
-def run(request: pytest.FixtureRequest) -> Run:
+def run(request: pytest.FixtureRequest) -> BenchRun:
     found = request.config.pluginmanager.get_plugin(PLUGIN_NAME)
-    assert isinstance(found, KernelRun)
+    assert isinstance(found, RunHooks)
     return found.run
 
 
-def test_kernel(case_id: str, run: Run, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+def test_kernel(case_id: str, run: BenchRun, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
     case = run.cases[case_id]
     if refusal := run.session.device.refusal(case):
         run.store.skipped[case_id] = refusal
@@ -28,7 +28,7 @@ def test_kernel(case_id: str, run: Run, peakgate_timer: ReplayTimer, benchmark: 
     raise_for(entry, run.session)
 
 
-def test_other_build(case_id: str, run: Run, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
+def test_other_build(case_id: str, run: BenchRun, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
     entry, times_us = run.measure_other(run.cases[case_id])
     if not times_us:
         pytest.fail(f"{case_id}: {entry['verdict']}, {entry['reason']}", pytrace=False)

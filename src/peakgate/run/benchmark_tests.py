@@ -26,7 +26,7 @@ from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run.kernel_run import of_kernels
-from peakgate.run.loop import Run
+from peakgate.run.loop import BenchRun
 from peakgate.session.outcome import Outcome, WrongResult
 from peakgate.session.replay import ReplayTimer
 from peakgate.session.session import Session
@@ -214,7 +214,7 @@ class BenchmarkTests(_Collecting):
     ``ids`` are the case ids of the tests that were collected, by node id.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: BenchRun) -> None:
         self._run, self._listed = run, run.listed
         self._kernels = {case.id for case in run.known.listed(Tier.FULL)}
         self._used: dict[str, GpuBenchmark] = {}
@@ -427,7 +427,7 @@ class SkippedWithoutGpu:
             raise
 
 
-def begin(pytest_config: pytest.Config, run: Run) -> None:
+def begin(pytest_config: pytest.Config, run: BenchRun) -> None:
     """Let benchmark tests take part in a run."""
     pytest_config.pluginmanager.register(BenchmarkTests(run), TESTS_PLUGIN_NAME)
 

@@ -24,7 +24,7 @@ from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
 from peakgate.run.ab_process import report_foreign_modules
 from peakgate.run.journal import AGAIN, Link
-from peakgate.run.loop import Run
+from peakgate.run.loop import BenchRun
 from peakgate.run.request import Mode
 from peakgate.run.run_file import OTHER_BUILDS_FILE, VERDICT_FILE
 from peakgate.session.entry import Entry
@@ -42,12 +42,12 @@ _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTE
 """How pytest's session ends where its verdicts count."""
 
 
-def begin(pytest_config: pytest.Config) -> Run:
+def begin(pytest_config: pytest.Config) -> BenchRun:
     """Begin a run and register its plug-ins; a user's mistake becomes pytest's usage error."""
     options = pytest_config.option
     link = Link(options.peakgate_link)
     try:
-        run = Run(pytest_config)
+        run = BenchRun(pytest_config)
         if options.benchmark_storage == DEFAULT_STORAGE:
             options.benchmark_storage = f"file://{config.current().runs / run.session.device.slug}"
     except CannotDecide as error:
@@ -57,17 +57,17 @@ def begin(pytest_config: pytest.Config) -> Run:
             _stop(link, ExitCode.BAD_INPUT, str(error))
         raise pytest.UsageError(one_line(str(error))) from None
     plugins = pytest_config.pluginmanager
-    plugins.register(KernelRun(run), PLUGIN_NAME)
+    plugins.register(RunHooks(run), PLUGIN_NAME)
     plugins.register(run.machine)
     if run.request.mode is Mode.WHOLE:
         plugins.register(run.status)
     return run
 
 
-class KernelRun:
+class RunHooks:
     """The hooks of one run, of pytest and pytest-benchmark, from the selected cases to the run file."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: BenchRun) -> None:
         self.run = run
         self._selected: list[Case] = []
         self._exit_code: int = ExitCode.DEFECT

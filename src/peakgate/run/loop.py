@@ -34,7 +34,7 @@ from peakgate.session.session import no_room
 from peakgate.spec.case import Case
 
 
-class Run:
+class BenchRun:
     """A run: what it is asked for, its session, its cases, and what came of them.
 
     ``known`` are the cases of the project, ``cases`` those asked for by id; ``listed`` what ``--cases`` lists, None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from peakgate.run.request import PREFIX, add_options
+from peakgate.run.request import OPTION_PREFIX, add_options
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that ``peakgate bench`` passes on."""
     group = parser.getgroup("peakgate")
     group.addoption("--peakgate", action="store_true", help="measure the project's kernels; see `peakgate bench`")
-    add_options(group.addoption, PREFIX)
+    add_options(group.addoption, OPTION_PREFIX)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-PREFIX = "--peakgate-"
+OPTION_PREFIX = "--peakgate-"
 """How pytest's options of ours begin."""
 
 
@@ -132,9 +132,9 @@ def add_options(add: Callable[..., Any], prefix: str) -> None:
         how, say = dict(each.metadata["how"]), each.metadata["help"]
         if each.default is False:
             how["action"] = "store_true"
-        elif prefix == PREFIX:
+        elif prefix == OPTION_PREFIX:
             how["default"] = each.default
-        if say is None and prefix != PREFIX:
+        if say is None and prefix != OPTION_PREFIX:
             say = argparse.SUPPRESS
         add(f"{prefix}{each.name.replace('_', '-')}", help=say, **how)
 
@@ -145,6 +145,6 @@ def as_arguments(given: argparse.Namespace) -> list[str]:
     for each in fields(Request):
         value = getattr(given, each.name)
         if value is not None and value is not False:
-            option = f"{PREFIX}{each.name.replace('_', '-')}"
+            option = f"{OPTION_PREFIX}{each.name.replace('_', '-')}"
             found.append(option if value is True else f"{option}={value}")
     return found
