@@ -226,7 +226,8 @@ class GpuCall(CallableLaunchable):
         notes += filter(None, [described(call.left)])
         if not blocked:
             notes.append("the stream is not blocked, because the callable waits for the host")
-        samples = sampling.samples(", ".join([state.method(moved=False), *notes]), controls)
+        method = state.method(stream.method(blocked=blocked, moved=False))
+        samples = sampling.samples(", ".join([method, *notes]), controls)
         if (
             blocked
             and not state.captures

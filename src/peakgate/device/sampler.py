@@ -93,10 +93,10 @@ def sample(launchable: GpuLaunchable, stream: SampleStream, plan: SamplingPlan, 
             let_clock_recover()
 
     controls = [stream.control() for _ in range(sampling.control_batches if blocked and not state.captures else 0)]
-    method = state.method(moved=sets[0].arrays is not arrays.prepared)
+    method = stream.method(blocked=blocked, moved=sets[0].arrays is not arrays.prepared)
     method += ", textures and surfaces where they are" if arrays.texels else ""
     method += f", {replayed(sets[0].contents)}" if launchable.movable else ""
-    samples = sampling.samples(method, controls)
+    samples = sampling.samples(state.method(method), controls)
     if blocked and checker.second_clock and not case.repeated:
         samples = stream.with_second_clock(samples, sets[0].launch, plan.batch)
     return state.shown(samples, device.facts.l2_bytes, memory_gbs)

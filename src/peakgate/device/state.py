@@ -133,9 +133,8 @@ class DeclaredState:
         taken = self._stream.batch(launches, blocked=self._blocked, after=after, prime=prime)
         return [(time_us / self._launches, clock_mhz) for time_us, clock_mhz in taken]
 
-    def method(self, *, moved: bool) -> str:
-        """How samples were taken, for the run file; ``moved`` says that arrays were at new offsets for each batch."""
-        cold = self._stream.method(blocked=self._blocked, moved=moved)
+    def method(self, cold: str) -> str:
+        """How samples were taken, for the run file; ``cold`` is that of cold ones."""
         return ", ".join([cold, *([_METHODS[self._case.state]] if self._case.repeated else [])])
 
     def shown(self, samples: Samples, l2_bytes: int, memory_gbs: float | None) -> Samples:
