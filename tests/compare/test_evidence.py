@@ -202,7 +202,6 @@ BEFORE: Mapping[str, Any] = {
     "tier": "gate",
     "host_bound": False,
     "sampling": "once",
-    "timer": "event",
 }
 AFTER: Mapping[str, Any] = {
     "bytes": 16.0,
@@ -214,7 +213,6 @@ AFTER: Mapping[str, Any] = {
     "tier": "full",
     "host_bound": True,
     "sampling": "flush",
-    "timer": "host",
 }
 
 

@@ -264,7 +264,7 @@ def changed_terms(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     """One line per term that differs in a case of both sides, with how many cases and the first of them."""
     cases, sides, by_bound = pd.Index(base["case"].unique()), [], []
     for rows in (base, new):
-        recorded = np.any([rows[name].notna() for name in ("sampling", "bytes", "flops", "timer")], axis=0)
+        recorded = np.any([rows[name].notna() for name in ("sampling", "bytes", "flops")], axis=0)
         latest = _latest(places(rows, cases), recorded, len(cases))
         sides.append(objects(rows[list(RECORDED)].reindex(latest)))
         by_bound.append(rows["error_over_bound"].reindex(latest).notna().to_numpy())

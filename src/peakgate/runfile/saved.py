@@ -114,7 +114,6 @@ class RecordedCase(Struct, frozen=True):
     fingerprint: Text | None = None
     occupancy_limiter: Text | None = None
     sampling: Text | None = None
-    timer: Text | None = None
     gbs: Number | None = None
     tflops: Number | None = None
     peak_fraction: Number | None = None

@@ -78,9 +78,8 @@ class Contract(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     # What a timed launch finds; None: a flushed L2.
     state: str | None = None
 
-    # State of the caches and the clock that timed it, of a saved run only.
+    # How it was timed, and the state of the caches, of a saved run only.
     sampling: str | None = None
-    timer: str | None = None
 
     contract: str = ""
     """A digest of all but the code, in a bisect's state that was saved before the terms were."""
