@@ -18,7 +18,7 @@ import peakgate.case
 import peakgate.family
 from peakgate import cli, reports
 from peakgate.base import config
-from peakgate.runfile.saved import RunDocument
+from peakgate.runfile.schema import RunDocument
 from peakgate.spec import arguments, case
 from peakgate.spec import family as short_form
 

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from report_record import HOSTILE
 
+from peakgate.base.verdict import Verdict
 from peakgate.render.pictures import MOST_CHANGES, Move, changes, ladders, number, pictures, roofline
 from peakgate.runfile.saved import CaseResult
 
@@ -18,7 +19,14 @@ GPU: dict[str, Any] = {
 
 
 def case(family: str, stage: str, gbs: float | None = None, tflops: float = 0.0, **more: Any) -> CaseResult:
-    figures = {"time_us": 1.0, "samples": 40, "sampling_error": 0.001, "gbs": gbs, "tflops": tflops} | more
+    figures = {
+        "time_us": 1.0,
+        "samples": 40,
+        "sampling_error": 0.001,
+        "verdict": Verdict.PASS,
+        "gbs": gbs,
+        "tflops": tflops,
+    } | more
     return CaseResult(case=f"{family}.{stage}-8", family=family, stage=stage, **figures)
 
 

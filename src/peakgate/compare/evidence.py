@@ -18,7 +18,7 @@ from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.compare.noise import Bools, Floats, Positions
 from peakgate.compare.result import BOTH_SIDES, LABELS, change_text, probability
 from peakgate.runfile.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records, require
-from peakgate.runfile.saved import CaseResult
+from peakgate.runfile.saved import CASE_COLUMNS
 from peakgate.spec.contract import TERMS, Contract, summary
 
 FEWEST_HISTORY_SESSIONS = 3
@@ -28,7 +28,7 @@ NO_COMMIT = frozenset({"unknown", "unversioned", None})
 
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"
-RECORDED = tuple(term for term in TERMS if term in CaseResult.__struct_fields__)
+RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
 """The terms of a contract that a run file has of a case by their names; ``facts`` compares its machine code."""
 
 CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("shared_bytes", "shared bytes"))

@@ -15,7 +15,7 @@ from peakgate.base.verdict import FAULTY, OVER_PEAK, Verdict
 from peakgate.spec.case import ARITHMETIC_ROOFS
 
 if TYPE_CHECKING:
-    from peakgate.runfile.saved import Benchmark, ExtraInfo
+    from peakgate.runfile.schema import Benchmark, CaseRecord
 
 MOST_RELATIVE_ERROR = 1.0
 """A larger error than the largest expected value is wrong under any tolerance."""
@@ -61,7 +61,7 @@ def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Con
     yield from _of_verdict(info)
 
 
-def computed(info: ExtraInfo, median_us: float, gpu: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
+def computed(info: CaseRecord, median_us: float, gpu: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
     """Name, value and origin of each figure that follows from others; an imported rate is another tool's."""
     yield "time_us", median_us, "the median in stats"
     gbs = None if info.bytes is None else info.bytes / median_us / 1e3
@@ -80,7 +80,7 @@ def computed(info: ExtraInfo, median_us: float, gpu: Mapping[str, Any]) -> Itera
         yield "roof_fraction", rate / roof, f"its rate of {rate:.6g} over the roof {info.roof} of {roof:.6g}"
 
 
-def _arithmetic_peak(info: ExtraInfo, gpu: Mapping[str, Any]) -> float | None:
+def _arithmetic_peak(info: CaseRecord, gpu: Mapping[str, Any]) -> float | None:
     """The peak of a case's operations: its own, that of their type, or that of FP32."""
     by_type = gpu.get("peak_tensor_tflops") or {}
     found: float | None = info.peak_tflops or by_type.get(info.math) or gpu.get("peak_tflops")
@@ -91,7 +91,7 @@ def _is_rate(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
-def _of_verdict(info: ExtraInfo) -> Iterator[Contradiction]:
+def _of_verdict(info: CaseRecord) -> Iterator[Contradiction]:
     """A verdict that the case's own figures contradict; one at fault may have any figures."""
     fraction, error, floor, verdict = info.peak_fraction, info.relative_error, info.floor, info.verdict
     if verdict not in OF_A_RUN:

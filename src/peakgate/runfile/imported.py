@@ -20,11 +20,14 @@ from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import by_floor
 from peakgate.runfile.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
 from peakgate.runfile.options import add_baselines, verb_parser
-from peakgate.runfile.saved import NUMBERS, TEXTS, load_run
+from peakgate.runfile.saved import CASE_COLUMNS, load_run
 from peakgate.spec.case import CASE_SCHEMA
 
 UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
 """Facts of a GPU that no such file says."""
+
+ALWAYS_KNOWN = {"case", "time_us", "samples", "sampling_error", "verdict", "reason", "host_bound"}
+"""Columns of a case that no such file leaves open."""
 
 NOT_CHECKED = "results not checked by Peakgate"
 
@@ -130,7 +133,7 @@ def judge(measured: ForeignMeasured, floor: float | None) -> Judgement:
 
 def _benchmark(measured: ForeignMeasured, judgement: Judgement, floors: Floors) -> dict[str, Any]:
     assert measured.median_s is not None
-    info: dict[str, Any] = dict.fromkeys((*TEXTS, *NUMBERS))
+    info: dict[str, Any] = dict.fromkeys(name for name in CASE_COLUMNS if name not in ALWAYS_KNOWN)
     info |= {name: getattr(measured, name) for name in ("case", "family", "stage", "size", "peak_fraction")}
     info |= {
         "time_us": measured.median_s * 1e6,
