@@ -225,7 +225,7 @@ def _below_floor(row: Any) -> str:
 def causes(base: Any, new: Any) -> list[str]:
     """Each a few words: code, what the compiler allots, occupancy, clock, floor; empty where nothing known changed.
 
-    Both are measurements of a case by the names of ``frame.CASE_COLUMNS``, None where one is unknown.
+    Both are measurements of a case by the names of ``saved.CASE_COLUMNS``, None where one is unknown.
     """
     found = [*_code(base, new), *_clock(base, new)]
     if new.floor is not None and new.peak_fraction is not None and new.peak_fraction < new.floor:

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
@@ -21,6 +23,7 @@ from peakgate.judge.gate import by_floor
 from peakgate.runfile.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
 from peakgate.runfile.options import add_baselines, verb_parser
 from peakgate.runfile.saved import CASE_COLUMNS, load_run
+from peakgate.runfile.schema import Imported
 from peakgate.spec.case import CASE_SCHEMA
 
 UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
@@ -108,13 +111,7 @@ def _document(
                 for measured in run.measured
                 if measured.median_s is None
             ],
-            "imported": {
-                "tool": run.tool,
-                "version": run.version,
-                "file": path.name,
-                "sha256": sha256,
-                "datetime_from": said_by,
-            },
+            "imported": to_builtins(Imported(run.tool, run.version, path.name, sha256, said_by)),
         },
     }
     return document, judged
