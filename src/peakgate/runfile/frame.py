@@ -65,12 +65,17 @@ def to_frame(runs: Iterable[Run], wanted: Collection[str] = FRAME_COLUMNS.keys()
     counts: list[int] = []
     columns: dict[str, list[Any]] = {name: [] for name in CASE_COLUMNS if name in wanted}
     for run in runs:
-        recorded = _recorded(run)
+        recorded: dict[str, CaseResult | Unmeasured] = {**run.cases, **run.unmeasured}
+        for case in run.cases.keys() & run.unmeasured.keys():
+            left = run.unmeasured[case]
+            recorded[case] = structs.replace(
+                run.cases[case], time_us=math.nan, verdict=left.verdict, reason=left.reason
+            )
         facts.append(_facts(run))
         counts.append(len(recorded))
         for name, values in columns.items():
-            values += [getattr(record, name, None) for record in recorded]
-    columns["verdict"] = [verdict and verdict.value for verdict in columns["verdict"]]
+            values += [getattr(each, name, None) for each in recorded.values()]
+    columns["verdict"] = [verdict.value for verdict in columns["verdict"]]
     columns["host_bound"] = [bool(flag) for flag in columns["host_bound"]]
     of_runs = tidy(facts, {name: dtype for name, dtype in RUN_COLUMNS.items() if name in wanted})
     of_runs = of_runs.loc[of_runs.index.repeat(counts)].reset_index(drop=True)
@@ -142,15 +147,6 @@ def usable(rows: pd.DataFrame) -> pd.DataFrame:
 def is_library(rows: pd.DataFrame) -> NDArray[np.bool_]:
     """Which rows are of what the driver or a vendor's library does: a GPU run records the code of every kernel."""
     return rows["fingerprint"].isna().to_numpy() & rows["registers"].isna().to_numpy()
-
-
-def _recorded(run: Run) -> list[CaseResult | Unmeasured]:
-    """Rows of a run's cases; the time of a case that it could not measure is missing."""
-    found: dict[str, CaseResult | Unmeasured] = {**run.cases, **run.unmeasured}
-    for case in run.cases.keys() & run.unmeasured.keys():
-        left = run.unmeasured[case]
-        found[case] = structs.replace(run.cases[case], time_us=math.nan, verdict=left.verdict, reason=left.reason)
-    return list(found.values())
 
 
 GPU_NAMES: Mapping[str, str] = {
