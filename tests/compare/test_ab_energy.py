@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,7 @@ def test_twice_the_energy_is_reported_and_judges_nothing(tmp_path: Path, monkeyp
     start_quickly(tmp_path, monkeypatch)
 
     def side(joules: float, **more: Any) -> FakeSide:
-        return FakeSide(
-            extra={PAD: {"energy": {"joules": joules, "least_joules": joules, "most_joules": joules}}}, **more
-        )
+        return FakeSide(extra={PAD: {"energy": asdict(Energy(joules, joules, joules, 1, 1.0, 400.0, None))}}, **more)
 
     assert ab(tmp_path, side(1.0), side(2.0, fingerprints=CHANGED), "--energy") == 0
     assert row(tmp_path, PAD)["verdict"] == Verdict.SAME
