@@ -1,4 +1,4 @@
-"""Saved runs as one tidy pandas frame, one row per case and run, and how the facts of two such frames differ.
+"""Saved runs as one tidy pandas frame, one row per case and run.
 
 A column of a case or of a GPU is a field of the run file's schema. A fact of the run (when, which commit, which GPU)
 repeats in each of its rows. What a run does not say is missing. A case that the run could not time has a row too: its
@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
@@ -164,15 +162,6 @@ RUN_FACTS: Mapping[str, str] = {
 """The facts of a run that a time may depend on besides the commit, and their columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One fact that is not the same in all sessions of both sides; several values on a side are joined by commas."""
-
-    name: str
-    base: str
-    new: str
-
-
 def shortly(name: str) -> str:
     """A driver as it is, a GPU by the first part of its uuid: ``GPU-820987e0`` is enough to distinguish GPUs."""
     found = UUID.fullmatch(name)
@@ -192,45 +181,3 @@ def run_facts(rows: pd.DataFrame) -> list[dict[str, Any]]:
         | {name: getattr(run, column) for name, column in RUN_FACTS.items()}
         for run in runs
     ]
-
-
-def differences(base: pd.DataFrame, new: pd.DataFrame) -> tuple[Difference, ...]:
-    """The facts that differ, in the order of ``run_facts``."""
-    sides, found = [run_facts(rows) for rows in (base, new)], []
-    for name in sides[0][0]:
-        before, after = (sorted({_in_words(run[name]) for run in side}) for side in sides)
-        if before != after or len(before) > 1:
-            found.append(Difference(name, ", ".join(before), ", ".join(after)))
-    return tuple(found)
-
-
-def machine_code(base: pd.DataFrame, new: pd.DataFrame) -> str | None:
-    """Whether the machine code changed, over the cases whose fingerprints both sides have; None without any."""
-    before, after = (_fingerprints(rows) for rows in (base, new))
-    known = [case for case in before if case in after]
-    changed = [case for case in known if before[case] != after[case]]
-    if not known:
-        return None
-    one = len(known) == 1
-    record = "case that records it" if one else "cases that record it"
-    if not changed:
-        return f"machine code: the same in {'the' if one else f'all {len(known)}'} {record}"
-    return f"machine code: changed in {len(changed)} of {len(known)} {record}, first {changed[0]}"
-
-
-def _fingerprints(rows: pd.DataFrame) -> Mapping[str, set[str]]:
-    """Of each case the fingerprints of its machine code that runs recorded."""
-    found: dict[str, set[str]] = defaultdict(set)
-    recorded = rows["fingerprint"].notna().to_numpy()
-    for case, fingerprint in zip(rows["case"][recorded], rows["fingerprint"][recorded], strict=True):
-        if fingerprint:
-            found[case].add(fingerprint)
-    return found
-
-
-def _in_words(value: object) -> str:
-    if value is None:
-        return "unknown"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
