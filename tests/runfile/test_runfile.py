@@ -240,7 +240,8 @@ def test_a_fraction_of_the_peak_of_a_link_is_computed_again(
     tmp_path: Path, bound: str, peak: str, fraction: float
 ) -> None:
     moved = {"bound": bound, "bytes": 400_000, "gbs": 40.0, "peak_fraction": fraction}
-    path = save(tmp_path, "run", document({"a.b": 10.0}, extra={"a.b": moved}, **{peak: 50.0}))
+    gpu: dict[str, Any] = {peak: 50.0}
+    path = save(tmp_path, "run", document({"a.b": 10.0}, extra={"a.b": moved}, **gpu))
     if fraction == 0.8:
         assert load_run(path).cases
     else:
