@@ -18,7 +18,7 @@ import peakgate.case
 import peakgate.family
 from peakgate import cli, reports
 from peakgate.base import config
-from peakgate.runfile.saved import RunDocument
+from peakgate.runfile.schema import RunDocument
 from peakgate.spec import arguments, case
 from peakgate.spec import family as short_form
 
@@ -124,10 +124,10 @@ def _record(title: str, record: Mapping[str, Any]) -> str:
         return f"## {title}\n\n{about}\n\nOne of {_type(record)}."
     required = record.get("required", ())
     rows = [
-        (f"`{name}`", _type(kind), "required" if name in required else _default(kind))
+        (f"`{name}`", _type(kind), "required" if name in required else _default(kind), _prose(kind.get("title", "")))
         for name, kind in record.get("properties", {}).items()
     ]
-    return f"## {title}\n\n{about}\n\n{_table(('field', 'type', 'absent'), rows)}"
+    return f"## {title}\n\n{about}\n\n{_table(('field', 'type', 'absent', 'meaning'), rows)}"
 
 
 def _type(kind: Mapping[str, Any]) -> str:
@@ -141,8 +141,9 @@ def _type(kind: Mapping[str, Any]) -> str:
     if "enum" in kind:
         return ", ".join(f"`{value}`" for value in kind["enum"])
     if "items" in kind:
-        return f"a list of {'one or more ' if kind.get('minItems') else ''}{_type(kind['items'])}"
-    if kind.get("type") == "string" and kind.keys() <= {"type", "description", "maxLength"}:
+        each = ", ".join(map(_type, kind.get("prefixItems") or [kind["items"]]))
+        return f"a list of {'one or more ' if kind.get('minItems') == 1 else ''}{each}"
+    if kind.get("type") == "string" and kind.keys() <= {"type", "title", "description", "maxLength"}:
         return "text"
     return _prose(kind.get("description") or kind.get("type", "anything"))
 

@@ -41,7 +41,7 @@ from peakgate.fleet.archive import ProjectArchive
 from peakgate.fleet.place import GpuPlace, thread_of
 from peakgate.fleet.store import EXCLUSIVE, TOGETHER, FleetPlan, Store
 from peakgate.runfile.figures import computed
-from peakgate.runfile.saved import ExtraInfo
+from peakgate.runfile.schema import CaseRecord
 
 GATE_S = 1.0
 RUN = "lab/fleet/trial-*/exclusive/runs/*.json.xz"
@@ -142,7 +142,7 @@ def _slow(document: Json, benchmark: Json, time_us: float) -> None:
     info, stats = benchmark["extra_info"], benchmark["stats"]
     for name in ("median", "min", "max"):
         stats[name] *= time_us / info["time_us"]
-    record = msgspec.convert(info, ExtraInfo)
+    record = msgspec.convert(info, CaseRecord)
     for name, value, _ in computed(record, stats["median"] * 1e6, document["machine_info"]["gpu"]):
         info[name] = value if info[name] is not None else None
     if info["floor"] is not None and info["peak_fraction"] is not None:

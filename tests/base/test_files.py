@@ -25,7 +25,7 @@ from peakgate.base.files import (
     write_whole,
 )
 from peakgate.run.journal import Journal
-from peakgate.run.run_file import Places
+from peakgate.run.places import Places
 from peakgate_emulator.sources import source_text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from ab_fake import FakeSide
 
 from peakgate.base.verdict import Verdict
 from peakgate.compare.ab.asides import energy_notes
-from peakgate.runfile.saved import CaseResult, RecordedEnergy
+from peakgate.measure.energy import Energy
+from peakgate.runfile.saved import CaseResult
 
 
 def result(joules: float | None) -> CaseResult:
-    energy = None if joules is None else RecordedEnergy(joules, 0.9 * joules, 1.1 * joules, 400.0, 71.0)
-    return CaseResult(case="a.b", energy=energy, time_us=1.0, samples=6, sampling_error=None)
+    energy = None if joules is None else Energy(joules, 0.9 * joules, 1.1 * joules, 3, 1.0, 400.0, 71.0)
+    return CaseResult(case="a.b", verdict=Verdict.NO_FLOOR, energy=energy, time_us=1.0, samples=6, sampling_error=None)
 
 
 def test_both_sides_have_their_median_and_range_and_the_idle_power() -> None:
@@ -40,9 +42,7 @@ def test_twice_the_energy_is_reported_and_judges_nothing(tmp_path: Path, monkeyp
     start_quickly(tmp_path, monkeypatch)
 
     def side(joules: float, **more: Any) -> FakeSide:
-        return FakeSide(
-            extra={PAD: {"energy": {"joules": joules, "least_joules": joules, "most_joules": joules}}}, **more
-        )
+        return FakeSide(extra={PAD: {"energy": asdict(Energy(joules, joules, joules, 1, 1.0, 400.0, None))}}, **more)
 
     assert ab(tmp_path, side(1.0), side(2.0, fingerprints=CHANGED), "--energy") == 0
     assert row(tmp_path, PAD)["verdict"] == Verdict.SAME

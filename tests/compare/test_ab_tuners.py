@@ -9,6 +9,7 @@ import pytest
 from ab_experiment import CHANGED, PAD, ab, row, start_quickly
 from ab_fake import FakeSide
 
+from peakgate.base.verdict import Verdict
 from peakgate.compare.ab.asides import Spread, chosen, tuner_notes
 from peakgate.compare.ab.process import one_choice
 from peakgate.runfile.saved import CaseResult
@@ -16,7 +17,14 @@ from peakgate.spec.case import TunedChoice
 
 
 def result(time_us: float, *choices: TunedChoice) -> CaseResult:
-    return CaseResult(case="a.b", tuned=choices or None, time_us=time_us, samples=6, sampling_error=None)
+    return CaseResult(
+        case="a.b",
+        verdict=Verdict.NO_FLOOR,
+        tuned=choices or None,
+        time_us=time_us,
+        samples=6,
+        sampling_error=None,
+    )
 
 
 SMALL, LARGE = TunedChoice("k", "BLOCK: 64", "aaa"), TunedChoice("k", "BLOCK: 1024", "bbb")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +13,6 @@ from hypothesis import strategies as st
 from peakgate.base.report import Report
 from peakgate.compare.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.compare.bisect import report
-from peakgate.compare.bisect.commits import STATE_FILE, Question, resumed
 from peakgate.compare.bisect.search import (
     BuiltCommit,
     Effort,
@@ -63,21 +59,6 @@ def test_a_group_begins_with_commits_before_it_that_had_nothing_to_measure() -> 
 def test_an_operation_of_the_device_is_never_surely_equal() -> None:
     made = [BuiltCommit(str(at), "", {CASE: Contract(operation="memcpy", launch="as usual")}) for at in range(3)]
     assert len(groups(made, CASE)) == 3
-
-
-def test_a_state_saved_with_a_digest_of_the_contract_is_read_and_grouped_as_before(tmp_path: Path) -> None:
-    question = Question("a", "b", "", "gate", "auto", None, "13.0", 0.05)
-    digests = ("1", "1", "2")
-    commits = [
-        {"commit": str(at), "subject": "", "cases": {CASE: {"code": "c", "contract": each, "operation": None}}}
-        for at, each in enumerate(digests)
-    ]
-    saved = {"schema": 1, "question": asdict(question), "case": CASE, "commits": commits}
-    (tmp_path / STATE_FILE).write_text(json.dumps(saved))
-    state = resumed(tmp_path, question)
-    assert [group.places for group in groups(state.commits, CASE)] == [(0, 1), (2,)]
-    state.save(tmp_path)
-    assert resumed(tmp_path, question) == state
 
 
 @pytest.mark.parametrize(

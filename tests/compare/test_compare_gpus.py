@@ -16,9 +16,10 @@ from scipy import stats  # type: ignore[import-untyped]  # SciPy ships no type i
 from synthetic_runs import LADDER, slower
 
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
+from peakgate.compare.evidence import machine_code
 from peakgate.compare.result import Comparison
 from peakgate.runfile.find import RunSide
-from peakgate.runfile.frame import machine_code, to_frame
+from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import Run, load_run
 
 UNKNOWN: Mapping[str, Any] = {"uuid": None}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from peakgate.base.verdict import Verdict
 from peakgate.runfile.frame import HISTORY_COLUMNS, to_frame
 from peakgate.runfile.saved import CaseResult, Run
 
@@ -36,6 +37,7 @@ class DrawnSession:
         cases = {
             case: CaseResult(
                 case=case,
+                verdict=Verdict.PASS,
                 time_us=time_us,
                 samples=40,
                 sampling_error=0.001,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.plan import Plan
 from peakgate.compare.ab.record import AbRecord, PairSettings, Process
 from peakgate.compare.ab.schedule import Phase, Side, order
+from peakgate.measure.energy import Energy
 from peakgate.run import journal
 from peakgate.runfile import saved as runfile
 
@@ -28,7 +30,7 @@ TIMES_US = {"a.fast-1": 5.0, "a.slow-2": 400.0, "b.c": 40.0, "b.d": 80.0}
 
 
 MEASURED: dict[str, Any] = {
-    "energy": {"joules": 2e-3, "least_joules": 1.9e-3, "most_joules": 2.1e-3, "power_w": 400.0, "idle_w": 71.0},
+    "energy": asdict(Energy(2e-3, 1.9e-3, 2.1e-3, 3, 5.0, 400.0, 71.0)),
     "tuned": [{"kernel": "tile", "configuration": "BLOCK: 128", "code": "f" * 16}],
 }
 """What a run may have of a case besides its time."""

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from peakgate.base.report import SCHEMA
+from peakgate.base.verdict import ExitCode
+from peakgate.spec.case import CASE_SCHEMA
+
 ROOT = Path(__file__).parents[2]
 SOURCES = [
     *(ROOT / "src").rglob("*.py"),
@@ -49,6 +53,14 @@ def test_a_message_that_the_docs_explain_is_one_the_code_gives(message: str) -> 
     for piece in (each.strip(" ,:;()") for each in literal):
         if piece and piece not in OTHERS:
             assert piece.replace("_", " ").lower() in source
+
+
+def test_compatibility_names_the_schemas_and_every_exit_code() -> None:
+    text = (ROOT / "docs" / "reference" / "compatibility.md").read_text(encoding="utf-8")
+    assert f"`peakgate_schema` {CASE_SCHEMA}" in text
+    assert f"`schema` {SCHEMA}" in text
+    for code in ExitCode:
+        assert f"| {int(code)} |" in text
 
 
 def test_every_section_of_the_docs_fits_a_page() -> None:

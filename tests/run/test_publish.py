@@ -4,7 +4,7 @@ import pytest
 
 from peakgate.base.errors import PeakgateError
 from peakgate.base.files import write_new
-from peakgate.run.run_file import Places, storage_folder, write_verdict
+from peakgate.run.places import Places, storage_folder, write_verdict
 
 MACHINE = "Linux-CPython-3.12-64bit"
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 from synthetic_runs import benchmark, document, save
 
@@ -15,13 +17,17 @@ from peakgate.base.errors import PeakgateError
 from peakgate.base.records import RecordError
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.cli import main
+from peakgate.device.cpu import CpuDevice
 from peakgate.judge.metrics import metrics
+from peakgate.measure.energy import Energy
 from peakgate.measure.sampling import Samples
 from peakgate.run import run_file
 from peakgate.runfile.saved import IQR_IN_SDS, MEDIAN_ERROR_IN_SDS, ForeignFileError, load_run
-from peakgate.session.outcome import Outcome
+from peakgate.runfile.schema import CaseRecord, Gpu
+from peakgate.session.entry import extra_info
+from peakgate.session.outcome import Outcome, Proof
 from peakgate.spec import catalogue
-from peakgate.spec.case import Scale, Tier
+from peakgate.spec.case import Scale, Tier, TunedChoice
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,6 +74,24 @@ def test_what_a_process_has_so_far_is_a_run_with_the_cases_that_it_timed_and_tho
     assert found.time_us == pytest.approx(2.5)
     assert found.sampling_error == pytest.approx(MEDIAN_ERROR_IN_SDS * 2.0 / IQR_IN_SDS / 2.5 / 2)
     assert run.unmeasured[refused_case.id].verdict is Verdict.WRONG
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    case = next(iter(catalogue.cases(Scale.SMALL)))
+    samples = Samples((1.0, 2.0, 3.0, 6.0), (None,) * 4, 0, "events", pair_ratios=(1.25,))
+    outcome = Outcome(
+        case,
+        Judgement(Verdict.NO_FLOOR, "no peak is claimed"),
+        samples=samples,
+        metrics=metrics(case, samples, None, {}),
+        proof=Proof(np.float64(1e-7), 8),
+        energy=Energy(2e-3, 1.9e-3, 2.1e-3, 3, 5.0, 400.0, None),
+        tuned=(TunedChoice("k", "BLOCK: 64"),),
+    )
+    entry = extra_info(outcome)
+    assert list(entry) == list(CaseRecord.__struct_fields__)
+    assert msgspec.to_builtins(msgspec.json.decode(json.dumps(entry), type=CaseRecord)) == entry
+    assert CpuDevice().describe().keys() <= Gpu.__annotations__.keys()
 
 
 def test_the_sampling_error_is_that_of_a_median_of_normal_samples(tmp_path: Path) -> None:
@@ -135,6 +159,7 @@ EXTRA = "benchmarks[0].extra_info"
         ({"benchmarks": [benchmark("a.b", 1.0, gbs=math.inf)]}, f"{EXTRA}.gbs", "inf"),
         ({"benchmarks": [benchmark("a.b", 1.0, floor=-0.1)]}, f"{EXTRA}.floor", "-0.1"),
         ({"benchmarks": [benchmark("a.b", 1.0, stage=3)]}, f"{EXTRA}.stage", "3"),
+        ({"benchmarks": [benchmark("a.b", 1.0, probes="all")]}, f"{EXTRA}.probes", "'all'"),
         ({"benchmarks": [benchmark("a.b", 1.0, case=None)]}, f"{EXTRA}.case", "None"),
         ({"peakgate": {"not_measured": {}}}, "peakgate.not_measured", "{}"),
         ({"peakgate": {"not_measured": [{"verdict": "WRONG"}]}}, "peakgate.not_measured[0].case", "missing"),
@@ -207,6 +232,20 @@ def test_a_figure_that_was_edited_contradicts_the_others(
     for arguments in (["show"], ["keep"], ["floors", "--write"], ["compare", str(path)]):
         assert main([arguments[0], str(path), *arguments[1:]]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("bound", "peak"), [("link", "peak_link_gbs"), ("nvlink", "peak_nvlink_gbs")])
+@pytest.mark.parametrize("fraction", [0.8, 0.9])
+def test_a_fraction_of_the_peak_of_a_link_is_computed_again(
+    tmp_path: Path, bound: str, peak: str, fraction: float
+) -> None:
+    moved = {"bound": bound, "bytes": 400_000, "gbs": 40.0, "peak_fraction": fraction}
+    gpu: dict[str, Any] = {peak: 50.0}
+    path = save(tmp_path, "run", document({"a.b": 10.0}, extra={"a.b": moved}, **gpu))
+    if fraction == 0.8:
+        assert load_run(path).cases
+    else:
+        assert "extra_info.peak_fraction" in refused(path)
 
 
 def test_a_case_that_was_not_measured_has_no_verdict_of_a_speed(tmp_path: Path) -> None:

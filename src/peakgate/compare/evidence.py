@@ -16,9 +16,9 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.text import counted, percent
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.compare.noise import Bools, Floats, Positions
-from peakgate.compare.result import BOTH_SIDES, LABELS, change_text, probability
-from peakgate.runfile.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records, require
-from peakgate.runfile.saved import CaseResult
+from peakgate.compare.result import BOTH_SIDES, LABELS, Difference, change_text, probability
+from peakgate.runfile.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records, require, run_facts
+from peakgate.runfile.saved import CASE_COLUMNS
 from peakgate.spec.contract import TERMS, Contract, summary
 
 FEWEST_HISTORY_SESSIONS = 3
@@ -28,7 +28,7 @@ NO_COMMIT = frozenset({"unknown", "unversioned", None})
 
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"
-RECORDED = tuple(term for term in TERMS if term in CaseResult.__struct_fields__)
+RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
 """The terms of a contract that a run file has of a case by their names; ``facts`` compares its machine code."""
 
 CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("shared_bytes", "shared bytes"))
@@ -225,7 +225,7 @@ def _below_floor(row: Any) -> str:
 def causes(base: Any, new: Any) -> list[str]:
     """Each a few words: code, what the compiler allots, occupancy, clock, floor; empty where nothing known changed.
 
-    Both are measurements of a case by the names of ``frame.CASE_COLUMNS``, None where one is unknown.
+    Both are measurements of a case by the names of ``saved.CASE_COLUMNS``, None where one is unknown.
     """
     found = [*_code(base, new), *_clock(base, new)]
     if new.floor is not None and new.peak_fraction is not None and new.peak_fraction < new.floor:
@@ -260,17 +260,50 @@ def _clock(base: Any, new: Any) -> list[str]:
     return [f"SM clock {base.sm_clock_mhz:.0f} to {new.sm_clock_mhz:.0f} MHz, {cycles:+.1f} % in cycles"]
 
 
+def differences(base: pd.DataFrame, new: pd.DataFrame) -> tuple[Difference, ...]:
+    """The facts of the runs that differ, in the order of ``run_facts``."""
+    sides, found = [run_facts(rows) for rows in (base, new)], []
+    for name in sides[0][0]:
+        before, after = (sorted({_in_words(run[name]) for run in side}) for side in sides)
+        if before != after or len(before) > 1:
+            found.append(Difference(name, ", ".join(before), ", ".join(after)))
+    return tuple(found)
+
+
+def _in_words(value: object) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def machine_code(base: pd.DataFrame, new: pd.DataFrame) -> str | None:
+    """Whether the machine code changed, over the cases whose fingerprints both sides have; None without any."""
+    before, after = (
+        rows[rows["fingerprint"].fillna("") != ""].groupby("case", sort=False)["fingerprint"].agg(set)
+        for rows in (base, new)
+    )
+    known = [case for case in before.index if case in after.index]
+    changed = [case for case in known if before[case] != after[case]]
+    if not known:
+        return None
+    one = len(known) == 1
+    record = "case that records it" if one else "cases that record it"
+    if not changed:
+        return f"machine code: the same in {'the' if one else f'all {len(known)}'} {record}"
+    return f"machine code: changed in {len(changed)} of {len(known)} {record}, first {changed[0]}"
+
+
 def changed_terms(base: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     """One line per term that differs in a case of both sides, with how many cases and the first of them."""
-    cases, sides, by_bound = pd.Index(base["case"].unique()), [], []
+    cases, sides = pd.Index(base["case"].unique()), []
     for rows in (base, new):
-        recorded = np.any([rows[name].notna() for name in ("sampling", "bytes", "flops", "timer")], axis=0)
+        recorded = np.any([rows[name].notna() for name in ("sampling", "bytes", "flops")], axis=0)
         latest = _latest(places(rows, cases), recorded, len(cases))
         sides.append(objects(rows[list(RECORDED)].reindex(latest)))
-        by_bound.append(rows["error_over_bound"].reindex(latest).notna().to_numpy())
     before, after = sides
     known = ~pd.isna(before) & ~pd.isna(after)
-    known[:, RECORDED.index("tolerance")] &= by_bound[0] == by_bound[1]
     return summary(
         {
             case: (_contract(before[row], known[row]), _contract(after[row], known[row]))

@@ -40,7 +40,7 @@ from peakgate.base.verdict import Verdict
 from peakgate.compare import evidence, gpus, noise, spread
 from peakgate.compare.noise import Bools, Floats
 from peakgate.compare.result import BOTH_SIDES, LABELS, SpreadFinding, SuiteShift, change_text, finished, in_percent
-from peakgate.runfile.frame import FRAME_COLUMNS, differences, machine_code, records, require
+from peakgate.runfile.frame import FRAME_COLUMNS, records, require
 from peakgate.runfile.saved import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
 from peakgate.spec.case import EMULATOR_SLUG
 
@@ -119,7 +119,7 @@ def compare(
         pd.concat([_rows(before, after), verdicts.reindex(before.index)], axis=1),
         suite=_suite(shifts["log_ratio"].to_numpy(), sessions_noise, rules, per_session),
         without_floor=int(after["verdict"].isin([Verdict.NO_FLOOR]).sum()),
-        differences=differences(base, new),
+        differences=evidence.differences(base, new),
         notes=[*_notes(base, new, rules, repeats, df), *between.notes, *scope],
         spread=_grown(*sides, base, new) if rules.same_gpu else (),
     )
@@ -340,7 +340,7 @@ def _rows(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
 
 def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, repeats: pd.DataFrame, df: Floats) -> list[str]:
     notes = evidence.changed_terms(base, new)
-    code = machine_code(base, new)
+    code = evidence.machine_code(base, new)
     if code is not None:
         notes.append(code)
     if set.intersection(*({Path(run).resolve() for run in rows["run"].unique()} for rows in (base, new))):

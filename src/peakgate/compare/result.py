@@ -13,7 +13,7 @@ import pandas as pd
 
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
 from peakgate.runfile.find import RunSide
-from peakgate.runfile.frame import Difference, records
+from peakgate.runfile.frame import records
 
 WORST_FIRST = (
     *(Verdict.CRASHED, Verdict.TIMEOUT, Verdict.WRONG, Verdict.IMPOSSIBLE),
@@ -58,6 +58,15 @@ def change_text(change_percent: float) -> str:
     if f"{factor:.2f}" == "1.00":
         return f"{change_percent:+.2f} %"
     return f"{factor:.2f}x {'slower' if ratio > 1 else 'faster'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One fact that is not the same in all sessions of both sides; several values on a side are joined by commas."""
+
+    name: str
+    base: str
+    new: str
 
 
 @dataclass(frozen=True, slots=True)

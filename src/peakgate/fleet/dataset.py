@@ -25,7 +25,8 @@ from peakgate.base.records import Finite, short
 from peakgate.base.text import encodable
 from peakgate.fleet.place import GpuPlace
 from peakgate.fleet.store import Store
-from peakgate.runfile.saved import UNUSABLE, CaseResult, Unmeasured, load_run
+from peakgate.runfile.saved import UNUSABLE, CaseResult, load_run
+from peakgate.runfile.schema import Unmeasured
 
 DATASET_FILE = "fleet.parquet"
 NOT_MEASURED = {"outcome": "lost", "reason": "not measured; --resume continues"}

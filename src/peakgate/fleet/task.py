@@ -33,7 +33,7 @@ from peakgate.fleet import archive, place
 from peakgate.fleet.place import Worker
 from peakgate.fleet.store import FleetPlan
 from peakgate.run import journal
-from peakgate.run.run_file import VERDICT_FILE
+from peakgate.run.places import VERDICT_FILE
 
 CASE_MARK = f'"{journal.CASE}": '.encode()
 """Occurs in the journal's record of a finished case."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
+from peakgate.base.records import Number
+
 LOOP_S, LOOPS = 2.0, 3
 """Seconds of a loop between steps of the counter, and loops of a case in a run; a process of an A/B takes one."""
 
@@ -45,13 +47,13 @@ class Energy:
     the launches find in their buffers.
     """
 
-    joules: float
-    least_joules: float
-    most_joules: float
-    loops: int
-    launch_us: float
-    power_w: float
-    idle_w: float | None
+    joules: Number
+    least_joules: Number
+    most_joules: Number
+    loops: Number
+    launch_us: Number
+    power_w: Number
+    idle_w: Number | None
     contents: str = "the same for every launch of a loop: a replayed answer is not excluded"
 
 

@@ -38,8 +38,8 @@ from peakgate.run import inputs, lock
 from peakgate.run.ab_process import mode_of_environment
 from peakgate.run.bench_options import parser, refuse_contradictions
 from peakgate.run.journal import AGAIN, CASE, FRESH, KEY, RESTART, Journal, Lines, share_below
+from peakgate.run.places import Places, storage_folder, write_verdict
 from peakgate.run.request import Mode, as_arguments
-from peakgate.run.run_file import Places, storage_folder, write_verdict
 
 INSPECTING = frozenset(
     {"--collect-only", "--co", "-h", "--help", "--version", "-V", "--pdb", "--trace", "--fixtures", "--markers"}

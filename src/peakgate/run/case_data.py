@@ -19,8 +19,7 @@ import numpy as np
 from peakgate.spec.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
 from peakgate.spec.case import Array, Buffer, Case, KernelLaunch, Launch, Role, Scalar, Stage, Struct, Tier, Work
 
-FUNCTION_KEY = "function"
-"""Placeholder of a function of the family: a reference, or one that makes input data."""
+FUNCTION_KEY = "function"  # in place of a function of the family: a reference, or one that makes input data
 
 RECORDS: dict[str, type] = {
     kind.__name__: kind
@@ -29,8 +28,8 @@ RECORDS: dict[str, type] = {
         *(Scalar, Struct, TensorMapArgument, StridedMapArgument),
     )
 }
+# A number does for another, and as the text of a macro's value: families may give these.
 _TAKEN: dict[type, tuple[type, ...]] = {int: (int, float), float: (int, float), str: (str, int, float)}
-"""A number does for another, and as the text of a macro's value: families may give these."""
 NAMED: dict[str, Callable[[str], object]] = {"Role": Role, "Tier": Tier}
 
 

@@ -35,12 +35,10 @@ AGAIN = 76
 
 NAME = "bench.journal"
 KEY, ROOFS, CASE, RESTART = "measures", "roofs", "case", "restart"
-RESUMED = "resumed"
-"""Marks the record of a restart from which on what was undecided before is measured again."""
+RESUMED = "resumed"  # marks the record of a restart from which on what was undecided before is measured again
+DIGEST = "sha256"
 
 LARGEST_JOURNAL_BYTES = 1 << 30
-DIGEST = "sha256"
-DIGEST_LENGTH = 16
 
 Record = Mapping[str, Any]
 """What the journal keeps of one case in one process: ``extra_info`` and ``times_us``, or the supervisor's verdict on a
@@ -51,9 +49,6 @@ PROCESSES = 3
 
 DECIDED = frozenset({Verdict.PASS, Verdict.BELOW_FLOOR})
 """Verdicts that compare a fraction of peak with a floor."""
-
-SUSPECT_SHARE = 0.25
-"""Where more than this fraction of the cases is below its floor, the GPU is likelier at fault than the kernels."""
 
 
 class Link:
@@ -228,7 +223,7 @@ def line(record: Mapping[str, Any], before: str = "") -> tuple[bytes, str]:
 
 
 def _digest(record: Mapping[str, Any], before: str) -> str:
-    return hashlib.sha256((before + json.dumps(record)).encode()).hexdigest()[:DIGEST_LENGTH]
+    return hashlib.sha256((before + json.dumps(record)).encode()).hexdigest()[:16]
 
 
 def _by_case(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -283,7 +278,7 @@ def settled(records: Sequence[Record]) -> Record:
         return records[-1]
     if (fault := _fault(records)) is not None:
         return fault
-    fractions = [_fraction(record) for record in records]
+    fractions = [record["extra_info"]["peak_fraction"] if _verdict(record) in DECIDED else None for record in records]
     judgement = judge_again(fractions, records[0]["extra_info"]["floor"])
     chosen = records[0]
     if judgement.verdict in DECIDED:
@@ -312,13 +307,12 @@ def judge_again(peak_fractions: Sequence[float | None], floor: float) -> Judgeme
 
 
 def share_below(below: int, of: int) -> str:
-    """How many cases were below their floor, for a person; with advice where that is more than a quarter of them."""
-    many = (
-        "; more than a quarter: suspect the GPU first (nvidia-smi -q -d PERFORMANCE)"
-        if below > SUSPECT_SHARE * of
-        else ""
-    )
-    return f"{below} of {of} cases below their floor at first{many}"
+    """How many cases were below their floor, for a person.
+
+    More than a quarter of them come with advice: the GPU is likelier at fault than the kernels.
+    """
+    advice = "; more than a quarter: suspect the GPU first (nvidia-smi -q -d PERFORMANCE)" if 4 * below > of else ""
+    return f"{below} of {of} cases below their floor at first{advice}"
 
 
 def _verdict(record: Record) -> Verdict:
@@ -327,11 +321,3 @@ def _verdict(record: Record) -> Verdict:
 
 def _fault(records: Sequence[Record]) -> Record | None:
     return next((record for record in records if _verdict(record) in FAULTY), None)
-
-
-def _fraction(record: Record) -> float | None:
-    """The fraction of peak, as the run file rounds it; None of a process that could not decide."""
-    if _verdict(record) not in DECIDED:
-        return None
-    fraction: float | None = record["extra_info"]["peak_fraction"]
-    return fraction

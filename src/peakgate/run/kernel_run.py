@@ -25,8 +25,8 @@ from peakgate.run import run_file
 from peakgate.run.ab_process import report_foreign_modules
 from peakgate.run.journal import AGAIN, Link
 from peakgate.run.loop import BenchRun
+from peakgate.run.places import OTHER_BUILDS_FILE, VERDICT_FILE, verdict_report
 from peakgate.run.request import Mode
-from peakgate.run.run_file import OTHER_BUILDS_FILE, VERDICT_FILE
 from peakgate.session.entry import Entry
 from peakgate.spec.case import CASE_SCHEMA, Case
 
@@ -129,10 +129,8 @@ class RunHooks:
 
     def _about(self, entries: Sequence[Entry]) -> dict[str, Any]:
         """The run file's own section."""
-        about = run_file.run_info(
-            self.run.session, entries, self.run.store.skipped, self.run.store.partial(self._selected)
-        )
-        return about | {"restarts": list(self.run.before.restarts)}
+        run, partial = self.run, self.run.store.partial(self._selected)
+        return run_file.run_info(run.session, entries, run.store.skipped, partial, run.before.restarts)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
@@ -182,7 +180,7 @@ class RunHooks:
         if self.run.link.supervised:
             self.run.link.send(finished=verdict)
         else:
-            write_json(run_file.report(verdict), self.run.out / VERDICT_FILE)
+            write_json(verdict_report(verdict), self.run.out / VERDICT_FILE)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

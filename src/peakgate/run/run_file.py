@@ -1,26 +1,22 @@
-"""The files that a run leaves: its entries in pytest-benchmark's JSON, and the verdict that names the run's inputs.
-
-Names and units of the entries are part of the schema. Files are moved to their places once they are whole.
-"""
+"""What a run writes into pytest-benchmark's JSON, by the run file's schema."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peakgate.base import records
-from peakgate.base.config import near, version
-from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import file_digest, make_folder, remove_output, unwritable, write_new, write_whole
-from peakgate.base.report import Report, write_json
+from msgspec import to_builtins
+
+from peakgate.base.config import version
 from peakgate.base.text import counted
-from peakgate.base.verdict import ExitCode, Verdict, counts
+from peakgate.base.verdict import Verdict, counts
+from peakgate.runfile.schema import About, Unmeasured
 from peakgate.session.entry import Entry, extra_info
+from peakgate.spec.case import ARITHMETIC_ROOFS, CASE_SCHEMA
 
 if TYPE_CHECKING:
     from peakgate.session.outcome import Outcome
@@ -33,36 +29,45 @@ def machine_info(session: Session) -> dict[str, Any]:
     return session.device.describe() | {"preflight": preflight, "roofs": dict(session.roofs)}
 
 
-def run_info(session: Session, entries: Sequence[Entry], skipped: Mapping[str, str], partial: str | None) -> Entry:
+def run_info(
+    session: Session,
+    entries: Sequence[Entry],
+    skipped: Mapping[str, str],
+    partial: str | None,
+    restarts: Sequence[str] = (),
+) -> dict[str, Any]:
     """The file's own section: what was asked for, verdict counts, cases without figures, where the time went.
 
     ``entries`` are the ``extra_info`` of all finished cases, ``skipped`` why the device cannot run a case; ``partial``
     says what the run lacks of what it was to measure, None where it lacks nothing.
     """
-    return {
-        "version": version(),
-        "device": session.device.kind,
-        "tier": session.tier.value,
-        "seed": session.seed,
-        "whole": session.whole and partial is None,
-        "partial": partial,
-        "verdicts": dict(Counter(entry["verdict"] for entry in entries)),
-        "not_measured": [judged(entry) for entry in entries if entry["time_us"] is None],
-        "skipped": dict(skipped),
-        "wall_s": {what: round(seconds, 3) for what, seconds in session.steps.wall_s.items()},
-    }
+    about = About(
+        version=version(),
+        device=session.device.kind,
+        tier=session.tier,
+        seed=session.seed,
+        whole=session.whole and partial is None,
+        partial=partial,
+        verdicts=dict(Counter(entry["verdict"] for entry in entries)),
+        not_measured=tuple(Unmeasured(**judged(entry)) for entry in entries if entry["time_us"] is None),
+        skipped=dict(skipped),
+        wall_s={what: round(seconds, 3) for what, seconds in session.steps.wall_s.items()},
+        restarts=tuple(restarts),
+    )
+    section: dict[str, Any] = to_builtins(about)
+    return section
 
 
 def unsaved(session: Session, outcomes: Sequence[Outcome], commit_info: Mapping[str, Any]) -> dict[str, Any]:
     """A run file of what a process has measured so far of a tree: of the figures of samples those that reports read."""
-    from peakgate.spec.case import CASE_SCHEMA  # noqa: PLC0415  (a supervisor does without numpy)
-
-    entries = [extra_info(outcome) for outcome in outcomes]
-    benchmarks = [
-        {"extra_info": entry, "stats": _stats(outcome.samples.times_us)}
-        for entry, outcome in zip(entries, outcomes, strict=True)
-        if outcome.samples and outcome.metrics
-    ]
+    entries, benchmarks = [extra_info(outcome) for outcome in outcomes], []
+    for entry, outcome in zip(entries, outcomes, strict=True):
+        if outcome.samples and outcome.metrics:
+            times_us = outcome.samples.times_us
+            several = len(times_us) > 1
+            first, _, third = statistics.quantiles(times_us, n=4, method="inclusive") if several else [0.0] * 3
+            stats = {"median": statistics.median(times_us) / 1e6, "iqr": (third - first) / 1e6, "rounds": len(times_us)}
+            benchmarks.append({"extra_info": entry, "stats": stats})
     return {
         "peakgate_schema": CASE_SCHEMA,
         "datetime": datetime.now(UTC).isoformat(),
@@ -73,16 +78,9 @@ def unsaved(session: Session, outcomes: Sequence[Outcome], commit_info: Mapping[
     }
 
 
-def _stats(times_us: Sequence[float]) -> dict[str, float]:
-    """The figures of samples, in seconds."""
-    quartiles = statistics.quantiles(times_us, n=4, method="inclusive") if len(times_us) > 1 else [0.0] * 3
-    iqr_us = quartiles[2] - quartiles[0]
-    return {"median": statistics.median(times_us) / 1e6, "iqr": iqr_us / 1e6, "rounds": len(times_us)}
-
-
-def judged(entry: Entry) -> dict[str, str]:
+def judged(entry: Entry) -> dict[str, Any]:
     """A case, its verdict and the reason."""
-    return {name: entry[name] for name in ("case", "verdict", "reason")}
+    return {name: entry[name] for name in Unmeasured.__struct_fields__}
 
 
 def summarised(entry: Entry) -> dict[str, Any]:
@@ -96,8 +94,6 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
     lines = list(session.notes)
     if session.roofs:
         rates = ", ".join(f"{name} {rate:.1f}" for name, rate in session.roofs.items())
-        from peakgate.spec.case import ARITHMETIC_ROOFS  # noqa: PLC0415  (a supervisor does without numpy)
-
         arithmetic = ", ".join(sorted({"fma"} | {*ARITHMETIC_ROOFS} & session.roofs.keys()))
         lines.append(f"roofs of this run (GB/s; {arithmetic} TFLOP/s): {rates}")
     parts = ", ".join(f"{what} {seconds:.1f}" for what, seconds in session.steps.wall_s.items() if what != "total")
@@ -114,121 +110,3 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
     if partial is not None:
         lines.append(f"partial run: {partial}")
     return lines
-
-
-VERDICT_FILE = "bench.json"
-OTHER_BUILDS_FILE = "other_builds.json"
-"""In the verdict's folder: the run file of the builds that an A/B samples in turns with the cases."""
-STAGING = "bench.staged"
-"""The folder in which pytest-benchmark, whose writer is not atomic, writes before its files are moved."""
-
-FILE_SCHEME = "file://"
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where a run's files go: its verdict's folder, the JSON that was asked for by name, pytest-benchmark's storage.
-
-    ``storage`` is None for the default, a folder of the project per GPU model; ``json`` None where none is asked for.
-    """
-
-    out: Path
-    json: Path | None = None
-    storage: Path | None = None
-
-    @property
-    def staging(self) -> Path:
-        return self.out / STAGING
-
-    @property
-    def staged_json(self) -> Path:
-        return self.staging / "run.json"
-
-    def clear(self) -> None:
-        """Remove what an earlier run left, so that nothing old can be taken for this run's: PeakgateError if not."""
-        stale = [self.out / VERDICT_FILE, *([self.json] if self.json else [])]
-        stale += [scratch for path in stale for scratch in path.parent.glob(f".{path.name}.*")]  # of a run killed there
-        try:
-            make_folder(self.out)
-            for path in (*stale, self.staging):
-                remove_output(path)
-            make_folder(self.staging)
-        except OSError as error:
-            raise unwritable(Path(error.filename or self.out), error) from None
-
-    def publish(self, default_storage: Path, *, measured: bool = True) -> list[Path]:
-        """Move the staged run files to their places, whole and fsynced; where they now are.
-
-        Where nothing was ``measured`` an empty file is none: pytest-benchmark 5.2 opens it before there is anything.
-        """
-        published = []
-        for path in sorted(self.staging.rglob("*.json")):
-            content = path.read_bytes()
-            if not content and not measured:
-                remove_output(path)
-                continue
-            if not _whole(content):
-                raise PeakgateError(
-                    f"{path}: the run file is not whole; free its disk and measure again with --resume", Code.UNWRITABLE
-                )
-            if path == self.staged_json:
-                assert self.json is not None
-                write_whole(self.json, content)
-                published.append(self.json)
-            else:
-                folder = (self.storage or default_storage) / path.parent.name
-                published.append(_numbered(folder, path.name, content))
-            remove_output(path)
-        return published
-
-    def remove_staging(self) -> None:
-        """Leave nothing but whole files behind."""
-        remove_output(self.staging)
-
-
-def storage_folder(given: str | None) -> Path | None:
-    """The folder of a ``--benchmark-storage``; PeakgateError for a place that is none."""
-    if given is None:
-        return None
-    if "://" in given and not given.startswith(FILE_SCHEME):
-        raise PeakgateError(
-            f"--benchmark-storage={given}: runs are saved as files; expected a folder or file://FOLDER", Code.OPTION
-        )
-    return Path(given.removeprefix(FILE_SCHEME)).absolute()
-
-
-def write_verdict(
-    out: Path, verdict: Mapping[str, Any], baselines: Path, cases: Path | None, saved: Sequence[Path]
-) -> None:
-    """Write the verdict with the sha256 of every file that it rests on: floors, cases asked for, saved runs.
-
-    ``verdict`` has the exit code as ``code``.
-    """
-    slug = str(verdict["device"])
-    files = [baselines / slug / "floors.toml", *([cases] if cases else []), *saved]
-    digests = {str(near(path.absolute())): file_digest(path) for path in files}
-    write_json(report({**verdict, "files": digests}), out / VERDICT_FILE)
-
-
-def report(verdict: Mapping[str, Any]) -> Report:
-    """The report of a run; ``verdict`` has its exit code as ``code`` besides the fields of the document."""
-    fields = {name: value for name, value in verdict.items() if name != "code"}
-    return Report("bench", ExitCode(verdict["code"]), fields=fields)
-
-
-def _whole(content: bytes) -> bool:
-    try:
-        records.decode(content, dict[str, Any], Path(VERDICT_FILE), "")
-    except PeakgateError:
-        return False
-    return True
-
-
-def _numbered(folder: Path, name: str, content: bytes) -> Path:
-    """Save a run under the next number of the folder, as pytest-benchmark counts; never over another run."""
-    rest = name.partition("_")[2]
-    while True:
-        taken = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]
-        path = folder / f"{max(taken, default=0) + 1:04}_{rest}"
-        if write_new(path, content):
-            return path

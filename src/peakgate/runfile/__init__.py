@@ -1,1 +1,1 @@
-"""Saved runs: found by name, commit or driver, read and checked as records, given as one pandas frame."""
+"""The run file: its schema; saved runs found by name, commit or driver, read and checked, given as one pandas frame."""

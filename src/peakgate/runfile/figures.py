@@ -15,10 +15,7 @@ from peakgate.base.verdict import FAULTY, OVER_PEAK, Verdict
 from peakgate.spec.case import ARITHMETIC_ROOFS
 
 if TYPE_CHECKING:
-    from peakgate.runfile.saved import Benchmark, ExtraInfo
-
-MOST_RELATIVE_ERROR = 1.0
-"""A larger error than the largest expected value is wrong under any tolerance."""
+    from peakgate.runfile.schema import Benchmark, CaseRecord
 
 UNTIMED = FAULTY | {Verdict.NO_FLOOR, Verdict.INCONCLUSIVE}
 """The verdicts of a case without a time."""
@@ -31,9 +28,6 @@ PEAKS = {"memory": "peak_gbs", "link": "peak_link_gbs", "nvlink": "peak_nvlink_g
 
 WRITTEN = {"time_us": 5e-5, "gbs": 5e-3, "tflops": 5e-5, "peak_fraction": 5e-6, "roof_fraction": 5e-6}
 """How far rounding moves a figure in a run file."""
-
-RELATIVE = 1e-6
-"""So far two ways to compute a figure may differ, in units of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +49,13 @@ def contradictions(benchmark: Benchmark, gpu: Mapping[str, Any]) -> Iterator[Con
         )
     for name, wanted, why in computed(info, stats.median * 1e6, gpu):
         given = getattr(info, name)
-        close = given is None or math.isclose(given, wanted, rel_tol=RELATIVE, abs_tol=1.01 * WRITTEN[name])
-        if not close:
+        # Two ways to compute a figure may differ by the rounding of doubles, beside that of the file.
+        if given is not None and not math.isclose(given, wanted, rel_tol=1e-6, abs_tol=1.01 * WRITTEN[name]):
             yield Contradiction(f"extra_info.{name}", given, f"{wanted:.6g}, {why}")
     yield from _of_verdict(info)
 
 
-def computed(info: ExtraInfo, median_us: float, gpu: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
+def computed(info: CaseRecord, median_us: float, gpu: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
     """Name, value and origin of each figure that follows from others; an imported rate is another tool's."""
     yield "time_us", median_us, "the median in stats"
     gbs = None if info.bytes is None else info.bytes / median_us / 1e3
@@ -70,8 +64,11 @@ def computed(info: ExtraInfo, median_us: float, gpu: Mapping[str, Any]) -> Itera
         yield "gbs", gbs, "its bytes over the median"
     if tflops is not None:
         yield "tflops", tflops, "its flops over the median"
-    peak = _arithmetic_peak(info, gpu) if info.bound == "compute" else gpu.get(PEAKS.get(info.bound or "", ""))
-    rate = tflops if info.bound == "compute" else gbs
+    if info.bound == "compute":  # its own peak, that of the type of its operations, or that of FP32
+        by_type = gpu.get("peak_tensor_tflops") or {}
+        rate, peak = tflops, info.peak_tflops or by_type.get(info.math) or gpu.get("peak_tflops")
+    else:
+        rate, peak = gbs, gpu.get(PEAKS.get(info.bound or "", ""))
     if _is_rate(peak) and rate is not None:
         yield "peak_fraction", rate / peak, f"its rate of {rate:.6g} over the peak of {peak:.6g}"
     roof = (gpu.get("roofs") or {}).get(info.roof)
@@ -80,18 +77,11 @@ def computed(info: ExtraInfo, median_us: float, gpu: Mapping[str, Any]) -> Itera
         yield "roof_fraction", rate / roof, f"its rate of {rate:.6g} over the roof {info.roof} of {roof:.6g}"
 
 
-def _arithmetic_peak(info: ExtraInfo, gpu: Mapping[str, Any]) -> float | None:
-    """The peak of a case's operations: its own, that of their type, or that of FP32."""
-    by_type = gpu.get("peak_tensor_tflops") or {}
-    found: float | None = info.peak_tflops or by_type.get(info.math) or gpu.get("peak_tflops")
-    return found
-
-
 def _is_rate(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
-def _of_verdict(info: ExtraInfo) -> Iterator[Contradiction]:
+def _of_verdict(info: CaseRecord) -> Iterator[Contradiction]:
     """A verdict that the case's own figures contradict; one at fault may have any figures."""
     fraction, error, floor, verdict = info.peak_fraction, info.relative_error, info.floor, info.verdict
     if verdict not in OF_A_RUN:
@@ -103,7 +93,9 @@ def _of_verdict(info: ExtraInfo) -> Iterator[Contradiction]:
     if info.error_over_bound is not None:
         name, error, most = "error_over_bound", info.error_over_bound, 1.0
     else:
-        name, most = "relative_error", MOST_RELATIVE_ERROR if info.tolerance is None else info.tolerance
+        # Kept runs have no error of an element, and no tolerance: an error larger than the largest expected value is
+        # wrong under any.
+        name, most = "relative_error", 1.0 if info.tolerance is None else info.tolerance
     if error is not None and error > most:
         yield Contradiction(f"extra_info.{name}", error, f"at most {most:.3g} without the verdict WRONG")
     if floor is not None and fraction is None and verdict in (Verdict.PASS, Verdict.BELOW_FLOOR):

@@ -26,8 +26,7 @@ from peakgate.runfile.options import add_runs
 from peakgate.runfile.saved import ForeignFileError, Run, load_run, run_files
 
 DEFAULT_ROOTS = (Path(".benchmarks"), Path("baselines"))
-HISTORY_FILES = 40
-"""History is read from so many of the newest files: enough to know the spread, and a report stays quick."""
+HISTORY_FILES = 40  # so many of the newest files are enough to know the spread, and a report stays quick
 
 COMMIT_PREFIX = re.compile(r"[0-9a-fA-F]{4,40}")
 LATEST = re.compile(r"latest(?:~(\d+))?")
@@ -66,7 +65,13 @@ class Archive:
     @cached_property
     def files(self) -> list[Path]:
         """Every candidate file, newest first."""
-        found = {path for root in self.roots for path in run_files(root) if self._wanted(root, path)}
+        found = set()
+        for root in self.roots:
+            kept_alone = self.default and root.name == "baselines"
+            for path in run_files(root):
+                in_runs_folder = path.relative_to(root).parts[1:2] == ("runs",)
+                if path.is_file() and (in_runs_folder or not kept_alone):
+                    found.add(path)
         return sorted(found, key=lambda path: (_saved_s(path), str(path)), reverse=True)
 
     @cached_property
@@ -131,10 +136,6 @@ class Archive:
     def where(self) -> str:
         return " and ".join(str(root) for root in self.roots)
 
-    def _wanted(self, root: Path, path: Path) -> bool:
-        in_runs_folder = path.relative_to(root).parts[1:2] == ("runs",)
-        return path.is_file() and (in_runs_folder or not (self.default and root.name == "baselines"))
-
 
 def _saved_s(path: Path) -> float:
     """When a file was written; of one that is gone meanwhile, the beginning of time."""
@@ -153,7 +154,9 @@ def find_side(wanted: str, archive: Archive) -> RunSide:
     if path.is_file():
         runs = [load_run(path)]
     elif path.is_dir():
-        runs = _folder(path)
+        runs = sorted(map(load_run, sorted(run_files(path))), key=lambda run: run.taken)
+        if not runs:
+            raise PeakgateError(f"{path}: no *.json or *.json.gz below it; name a folder of saved runs", Code.WHICH_RUN)
     else:
         runs = _search(wanted, archive)
         notes = archive.notes()
@@ -214,53 +217,34 @@ def load(*wanted: str | Path, runs: Iterable[str | Path] | None = None) -> pd.Da
     return found
 
 
-def _folder(path: Path) -> list[Run]:
-    runs = [load_run(file) for file in sorted(run_files(path))]
-    if not runs:
-        raise PeakgateError(f"{path}: no *.json or *.json.gz below it; name a folder of saved runs", Code.WHICH_RUN)
-    return sorted(runs, key=lambda run: run.taken)
-
-
 def _search(wanted: str, archive: Archive) -> list[Run]:
-    latest = LATEST.fullmatch(wanted)
-    if latest:
-        return _latest(wanted, int(latest[1] or 0), archive)
+    """The runs that ``latest``, a driver or a commit means."""
+    if latest := LATEST.fullmatch(wanted):
+        back, sessions = int(latest[1] or 0), archive.sessions
+        of_model = sessions[sessions["gpu_slug"].isin(sessions["gpu_slug"].tail(1))]
+        paths = of_model["run"].to_list()
+        if back >= len(paths):
+            model = f" of {of_model['gpu_slug'].iloc[0]}" if paths else ""
+            raise PeakgateError(
+                f"{wanted}: {counted(len(paths), 'saved run')}{model} below {archive.where()}; measure, or give --runs",
+                Code.WHICH_RUN,
+            )
+        archive.check_nothing_newer_is_broken(paths[-1 - back])
+        return archive.read([paths[-1 - back]])
     if wanted.startswith("driver:"):
-        return archive.read(_driver(wanted, archive)["run"])
+        version = wanted.removeprefix("driver:")
+        drivers = archive.sessions["gpu_driver"].map(str, na_action="ignore").astype("string")
+        matched = {version} & set(drivers) or set(drivers[drivers.str.startswith(f"{version}.", na=False)])
+        return archive.read(_only(wanted, "driver", drivers, matched, archive)["run"])
     if COMMIT_PREFIX.fullmatch(wanted):
-        found = _commit(wanted, archive)
+        commits = archive.sessions["commit"]
+        matched = set(commits[commits.str.lower().str.startswith(wanted.lower())])
+        found = _only(wanted, "commit", commits, matched, archive)
         clean = found[~found["dirty"]]  # a run of uncommitted changes stands for a commit only where no clean one does
         return archive.read((found if clean.empty else clean)["run"])
     if re.fullmatch(r"[0-9a-fA-F]{1,3}", wanted):
         raise PeakgateError(f"{wanted}: a commit needs 4 or more hex digits", Code.WHICH_RUN)
     raise PeakgateError(f"{wanted}: no such file or folder; expected {FORMS}", Code.WHICH_RUN)
-
-
-def _latest(wanted: str, back: int, archive: Archive) -> list[Run]:
-    sessions = archive.sessions
-    of_model = sessions[sessions["gpu_slug"].isin(sessions["gpu_slug"].tail(1))]
-    paths = of_model["run"].to_list()
-    if back >= len(paths):
-        model = f" of {of_model['gpu_slug'].iloc[0]}" if paths else ""
-        raise PeakgateError(
-            f"{wanted}: {counted(len(paths), 'saved run')}{model} below {archive.where()}; measure, or give --runs",
-            Code.WHICH_RUN,
-        )
-    chosen = paths[-1 - back]
-    archive.check_nothing_newer_is_broken(chosen)
-    return archive.read([chosen])
-
-
-def _driver(wanted: str, archive: Archive) -> pd.DataFrame:
-    version = wanted.removeprefix("driver:")
-    drivers = archive.sessions["gpu_driver"].map(str, na_action="ignore").astype("string")
-    matched = {version} & set(drivers) or set(drivers[drivers.str.startswith(f"{version}.", na=False)])
-    return _only(wanted, "driver", drivers, matched, archive)
-
-
-def _commit(wanted: str, archive: Archive) -> pd.DataFrame:
-    commits = archive.sessions["commit"]
-    return _only(wanted, "commit", commits, set(commits[commits.str.lower().str.startswith(wanted.lower())]), archive)
 
 
 def _only(wanted: str, kind: str, values: pd.Series[str], matched: set[str], archive: Archive) -> pd.DataFrame:

@@ -24,7 +24,6 @@ from peakgate.base.files import LARGEST_FILE_BYTES, read_limited
 from peakgate.base.records import Finite, Number, Whole
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
-_SELECTING = frozenset({"-b", "--benchmark", "-a", "--axis"})
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _SAMPLES = ("nv/json/bin:nv/cold/sample_times", "nv/json/bin:sample_times")
 
@@ -192,7 +191,12 @@ def read_foreign(data: bytes, path: Path) -> list[ForeignRun]:
     remedy = "write it again: nvbench with --json FILE, Google Benchmark with --benchmark_out=FILE"
     found = records.decode(data, ForeignDocument, path, remedy)
     if found.context is not None and found.benchmarks is not None:
-        return [_google(found.context, found.benchmarks)]
+        by_name: dict[str, list[ForeignBenchmark]] = {}
+        for entry in found.benchmarks:
+            by_name.setdefault(entry.run_name or entry.name, []).append(entry)
+        measured = tuple(_repetitions(name, entries) for name, entries in by_name.items())
+        context = found.context
+        return [ForeignRun("google-benchmark", context.library_version, context.date, True, {}, measured)]
     if found.devices is not None and found.benchmarks is not None:
         return _nvbench(found.devices, found.benchmarks, found.meta or Meta(), path.parent)
     raise PeakgateError(
@@ -206,7 +210,7 @@ def _nvbench(
 ) -> list[ForeignRun]:
     release = (meta.version or {}).get("nvbench")
     version = release.string if release else None
-    whole = not _SELECTING & set(meta.argv or ())
+    whole = not {"-b", "--benchmark", "-a", "--axis"} & set(meta.argv or ())
     devices = {device.id: device for device in described}
     by_device: dict[int, list[ForeignMeasured]] = {}
     for benchmark in benchmarks:
@@ -293,14 +297,6 @@ def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
     if len(read) != count:
         raise PeakgateError(f"{path}: {len(read)} samples, the JSON says {count}; copy both again", Code.MALFORMED)
     return tuple(read)
-
-
-def _google(context: Context, benchmarks: Sequence[ForeignBenchmark]) -> ForeignRun:
-    by_name: dict[str, list[ForeignBenchmark]] = {}
-    for entry in benchmarks:
-        by_name.setdefault(entry.run_name or entry.name, []).append(entry)
-    measured = tuple(_repetitions(name, entries) for name, entries in by_name.items())
-    return ForeignRun("google-benchmark", context.library_version, context.date, True, {}, measured)
 
 
 def _repetitions(name: str, entries: Sequence[ForeignBenchmark]) -> ForeignMeasured:

@@ -1,17 +1,16 @@
-"""Saved runs as one tidy pandas frame, one row per case and run, and how the facts of two such frames differ.
+"""Saved runs as one tidy pandas frame, one row per case and run.
 
-``FRAME_COLUMNS`` lists every column with its dtype. A fact of the run (when, which commit, which GPU) repeats in each
-of its rows. What a run does not say is missing. A case that the run could not time has a row too: its verdict, its
-reason and no ``time_us``.
+A column of a case or of a GPU is a field of the run file's schema. A fact of the run (when, which commit, which GPU)
+repeats in each of its rows. What a run does not say is missing. A case that the run could not time has a row too: its
+verdict, its reason and no ``time_us``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,43 +21,30 @@ from numpy.typing import NDArray
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.text import encodable
-from peakgate.runfile.saved import (
-    ENVIRONMENT,
-    NUMBERS,
-    TEXTS,
-    UNUSABLE,
-    CaseResult,
-    Run,
-    RunGpuFacts,
-    Unmeasured,
-    commit_label,
-)
+from peakgate.runfile.saved import CASE_COLUMNS, UNUSABLE, CaseResult, Run, commit_label
+from peakgate.runfile.schema import ENVIRONMENT, FLAG, GPU_COLUMNS, TEXT, Column, Unmeasured
 
 Objects = NDArray[np.object_]
 
-TEXT, NUMBER, FLAG = "string", "float64", "bool"
-
-RUN_COLUMNS: Mapping[str, str] = {
-    "run": TEXT,
-    "taken": "datetime64[us, UTC]",
-    "commit": TEXT,
-    "dirty": FLAG,
-    "run_tier": TEXT,
-    "whole": FLAG,
-    "device": TEXT,
-    "benchmark_version": TEXT,
-    **{f"gpu_{name}": "object" for name in RunGpuFacts.__annotations__},
+OF_RUN: Mapping[str, tuple[Column, Callable[[Run], Any]]] = {
+    "run": (Column(TEXT, "path of the run file"), lambda run: str(run.path)),
+    "taken": (Column("datetime64[us, UTC]", "when the run was taken"), attrgetter("taken")),
+    "commit": (Column(TEXT, "the commit measured"), attrgetter("commit")),
+    "dirty": (Column(FLAG, "the tree had uncommitted changes"), attrgetter("dirty")),
+    "run_tier": (Column(TEXT, "the tier that was run"), attrgetter("tier")),
+    "whole": (Column(FLAG, "False for a selection of the tier's cases"), attrgetter("whole")),
+    "device": (Column(TEXT, "`gpu` or `cpu`"), attrgetter("device")),
+    "benchmark_version": (Column(TEXT, "version of pytest-benchmark"), attrgetter("benchmark_version")),
 }
-
-CASE_COLUMNS: Mapping[str, str] = {
-    "case": TEXT,
-    **dict.fromkeys(("time_us", "samples", "sampling_error"), NUMBER),
-    **dict.fromkeys(("verdict", "reason", *TEXTS), TEXT),
-    **dict.fromkeys(NUMBERS, NUMBER),
-    "host_bound": FLAG,
+COLUMNS: Mapping[str, Column] = {
+    **{name: column for name, (column, _) in OF_RUN.items()},
+    **{f"gpu_{name}": column for name, column in GPU_COLUMNS.items()},
+    **CASE_COLUMNS,
 }
-FRAME_COLUMNS: Mapping[str, str] = {**RUN_COLUMNS, **CASE_COLUMNS}
-"""Every column of a frame of runs, in order, with its dtype; docs/reference/reports.md explains them."""
+FRAME_COLUMNS: Mapping[str, str] = {name: column.dtype for name, column in COLUMNS.items()}
+"""Every column of a frame of runs, in order, with its dtype."""
+
+RUN_COLUMNS = {name: dtype for name, dtype in FRAME_COLUMNS.items() if name not in CASE_COLUMNS}
 
 HISTORY_COLUMNS = (
     *("gpu_slug", "run", "taken", "commit", "dirty", "whole", "gpu_uuid", "run_tier"),
@@ -77,16 +63,21 @@ def to_frame(runs: Iterable[Run], wanted: Collection[str] = FRAME_COLUMNS.keys()
     counts: list[int] = []
     columns: dict[str, list[Any]] = {name: [] for name in CASE_COLUMNS if name in wanted}
     for run in runs:
-        recorded = _recorded(run)
+        recorded: dict[str, CaseResult | Unmeasured] = {**run.cases, **run.unmeasured}
+        for case in run.cases.keys() & run.unmeasured.keys():
+            left = run.unmeasured[case]
+            recorded[case] = structs.replace(
+                run.cases[case], time_us=math.nan, verdict=left.verdict, reason=left.reason
+            )
         facts.append(_facts(run))
         counts.append(len(recorded))
         for name, values in columns.items():
-            values += [getattr(record, name, None) for record in recorded]
-    columns["verdict"] = [verdict and verdict.value for verdict in columns["verdict"]]
+            values += [getattr(each, name, None) for each in recorded.values()]
+    columns["verdict"] = [verdict.value for verdict in columns["verdict"]]
     columns["host_bound"] = [bool(flag) for flag in columns["host_bound"]]
     of_runs = tidy(facts, {name: dtype for name, dtype in RUN_COLUMNS.items() if name in wanted})
     of_runs = of_runs.loc[of_runs.index.repeat(counts)].reset_index(drop=True)
-    of_cases = {name: as_series(values, CASE_COLUMNS[name]) for name, values in columns.items()}
+    of_cases = {name: as_series(values, FRAME_COLUMNS[name]) for name, values in columns.items()}
     return pd.concat([of_runs, pd.DataFrame(of_cases)], axis=1)
 
 
@@ -112,12 +103,8 @@ def run_rows(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    names = ("taken", "commit", "dirty", "whole", "device", "benchmark_version")
-    return (
-        {"run": str(run.path), "run_tier": run.tier}
-        | {name: getattr(run, name) for name in names}
-        | {f"gpu_{name}": run.gpu.get(name) for name in RunGpuFacts.__annotations__}
-    )
+    facts = {name: value_of(run) for name, (_, value_of) in OF_RUN.items()}
+    return facts | {f"gpu_{name}": run.gpu.get(name) for name in GPU_COLUMNS}
 
 
 def tidy(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
@@ -160,30 +147,8 @@ def is_library(rows: pd.DataFrame) -> NDArray[np.bool_]:
     return rows["fingerprint"].isna().to_numpy() & rows["registers"].isna().to_numpy()
 
 
-def _recorded(run: Run) -> list[CaseResult | Unmeasured]:
-    """Rows of a run's cases; the time of a case that it could not measure is missing."""
-    found: dict[str, CaseResult | Unmeasured] = {**run.cases, **run.unmeasured}
-    for case in run.cases.keys() & run.unmeasured.keys():
-        left = run.unmeasured[case]
-        found[case] = structs.replace(run.cases[case], time_us=math.nan, verdict=left.verdict, reason=left.reason)
-    return list(found.values())
-
-
 GPU_NAMES: Mapping[str, str] = {
-    "slug": "GPU",
-    "uuid": "GPU uuid",
-    "driver": "driver",
-    "cuda_driver": "CUDA driver",
-    "nvrtc": "NVRTC",
-    "cupy": "CuPy",
-    "cublas": "cuBLAS",
-    "vbios": "VBIOS",
-    "sm_clock_max_mhz": "SM clock, most (MHz)",
-    "sm_clock_mhz": "SM clock, applied (MHz)",
-    "memory_clock_max_mhz": "memory clock, most (MHz)",
-    "power_limit_w": "power limit (W)",
-    "ecc": "ECC",
-    "mig": "MIG",
+    name: column.meaning for name, column in GPU_COLUMNS.items() if name not in ("name", "peak_gbs", "peak_tflops")
 }
 """Names in reports of the facts of ``machine_info.gpu`` that a time may depend on."""
 
@@ -195,15 +160,6 @@ RUN_FACTS: Mapping[str, str] = {
     "pytest-benchmark": "benchmark_version",
 }
 """The facts of a run that a time may depend on besides the commit, and their columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One fact that is not the same in all sessions of both sides; several values on a side are joined by commas."""
-
-    name: str
-    base: str
-    new: str
 
 
 def shortly(name: str) -> str:
@@ -225,45 +181,3 @@ def run_facts(rows: pd.DataFrame) -> list[dict[str, Any]]:
         | {name: getattr(run, column) for name, column in RUN_FACTS.items()}
         for run in runs
     ]
-
-
-def differences(base: pd.DataFrame, new: pd.DataFrame) -> tuple[Difference, ...]:
-    """The facts that differ, in the order of ``run_facts``."""
-    sides, found = [run_facts(rows) for rows in (base, new)], []
-    for name in sides[0][0]:
-        before, after = (sorted({_in_words(run[name]) for run in side}) for side in sides)
-        if before != after or len(before) > 1:
-            found.append(Difference(name, ", ".join(before), ", ".join(after)))
-    return tuple(found)
-
-
-def machine_code(base: pd.DataFrame, new: pd.DataFrame) -> str | None:
-    """Whether the machine code changed, over the cases whose fingerprints both sides have; None without any."""
-    before, after = (_fingerprints(rows) for rows in (base, new))
-    known = [case for case in before if case in after]
-    changed = [case for case in known if before[case] != after[case]]
-    if not known:
-        return None
-    one = len(known) == 1
-    record = "case that records it" if one else "cases that record it"
-    if not changed:
-        return f"machine code: the same in {'the' if one else f'all {len(known)}'} {record}"
-    return f"machine code: changed in {len(changed)} of {len(known)} {record}, first {changed[0]}"
-
-
-def _fingerprints(rows: pd.DataFrame) -> Mapping[str, set[str]]:
-    """Of each case the fingerprints of its machine code that runs recorded."""
-    found: dict[str, set[str]] = defaultdict(set)
-    recorded = rows["fingerprint"].notna().to_numpy()
-    for case, fingerprint in zip(rows["case"][recorded], rows["fingerprint"][recorded], strict=True):
-        if fingerprint:
-            found[case].add(fingerprint)
-    return found
-
-
-def _in_words(value: object) -> str:
-    if value is None:
-        return "unknown"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)

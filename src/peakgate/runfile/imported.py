@@ -6,10 +6,13 @@ import argparse
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import to_builtins
 
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
@@ -20,32 +23,21 @@ from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import by_floor
 from peakgate.runfile.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
 from peakgate.runfile.options import add_baselines, verb_parser
-from peakgate.runfile.saved import NUMBERS, TEXTS, load_run
+from peakgate.runfile.saved import CASE_COLUMNS, load_run
+from peakgate.runfile.schema import Imported
 from peakgate.spec.case import CASE_SCHEMA
 
 UNKNOWN_FACTS = ("uuid", "driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "mig")
 """Facts of a GPU that no such file says."""
+
+ALWAYS_KNOWN = {"case", "time_us", "samples", "sampling_error", "verdict", "reason", "host_bound"}
+"""Columns of a case that no such file leaves open."""
 
 NOT_CHECKED = "results not checked by Peakgate"
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Write one run file per GPU of each file given; the exit code is that of their verdicts."""
-    options = _parser(verb).parse_args(arguments)
-    project = config.current()
-    verdicts: list[Verdict] = []
-    for path in options.files:
-        data = read_limited(path, LARGEST_FILE_BYTES)
-        for run in read_foreign(data, path):
-            slug = _slug(path, run, options.gpu)
-            written, judged = _document(path, hashlib.sha256(data).hexdigest(), run, slug, options)
-            target = _write(written, options.out or project.runs / slug / "imported", path, slug)
-            verdicts += [judgement.verdict for judgement in judged.values()]
-            _say(target, judged)
-    return exit_code(verdicts, strict=options.strict)
-
-
-def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
         "Turn the JSON of nvbench, cuda-bench or Google Benchmark into run files. Facts that such a "
@@ -60,22 +52,30 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, help="folder for the run files (default: .benchmarks/<gpu>/imported)")
     add_baselines(parser)
     parser.add_argument("--strict-gate", dest="strict", action="store_true", help="exit 3 where a case has no floor")
-    return parser
+    options = parser.parse_args(arguments)
+    verdicts: list[Verdict] = []
+    for path in options.files:
+        data = read_limited(path, LARGEST_FILE_BYTES)
+        for run in read_foreign(data, path):
+            target, judged = _import(path, hashlib.sha256(data).hexdigest(), run, options)
+            for case, judgement in judged.items():
+                if judgement.verdict in REGRESSIONS | UNDECIDED:
+                    say(f"{case}: {judgement.verdict}, {judgement.reason}")
+            found = [judgement.verdict for judgement in judged.values()]
+            say(f"{counted(len(found), 'case')}: {counts(found)}; {config.near(target)}")
+            verdicts += found
+    return exit_code(verdicts, strict=options.strict)
 
 
-def _slug(path: Path, run: ForeignRun, given: str | None) -> str:
-    name = run.gpu.get("name") or given
+def _import(path: Path, sha256: str, run: ForeignRun, options: argparse.Namespace) -> tuple[Path, dict[str, Judgement]]:
+    """Write the run file of one GPU, once: its path, and the judgement of each case."""
+    name = run.gpu.get("name") or options.gpu
     if not name:
         raise PeakgateError(
             f"{path}: {run.tool} does not name the GPU it ran on; name it, such as --gpu 'NVIDIA H200'",
             Code.GPU_MODELS,
         )
-    return re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-") or "unknown-gpu"
-
-
-def _document(
-    path: Path, sha256: str, run: ForeignRun, slug: str, options: argparse.Namespace
-) -> tuple[dict[str, Any], dict[str, Judgement]]:
+    slug = re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-") or "unknown-gpu"
     floors = load_floors(options.baselines / slug / "floors.toml")
     judged: dict[str, Judgement] = {}
     for measured in run.measured:
@@ -86,10 +86,8 @@ def _document(
     if not timed:
         raise PeakgateError(f"{path}: no benchmark in it has a time", Code.TOO_FEW)
     taken, said_by = _moment(path, options.date, run.taken)
-    verdicts = [judgement.verdict for judgement in judged.values()]
-    gpu = {"name": run.gpu.get("name") or options.gpu, **run.gpu, **dict.fromkeys(UNKNOWN_FACTS), "slug": slug}
     document = {
-        "machine_info": {"gpu": gpu},
+        "machine_info": {"gpu": {"name": name, **run.gpu, **dict.fromkeys(UNKNOWN_FACTS), "slug": slug}},
         "commit_info": {"id": options.commit, "dirty": False},
         "benchmarks": [_benchmark(measured, judged[measured.case], floors) for measured in timed],
         "datetime": taken.isoformat(),
@@ -99,22 +97,24 @@ def _document(
             "device": "gpu",
             "tier": None,
             "whole": run.whole and not options.partial,
-            "verdicts": {verdict.value: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)},
+            "verdicts": Counter(judgement.verdict.value for judgement in judged.values()),
             "not_measured": [
                 {"case": measured.case, "verdict": Verdict.INCONCLUSIVE, "reason": measured.problem}
                 for measured in run.measured
                 if measured.median_s is None
             ],
-            "imported": {
-                "tool": run.tool,
-                "version": run.version,
-                "file": path.name,
-                "sha256": sha256,
-                "datetime_from": said_by,
-            },
+            "imported": to_builtins(Imported(run.tool, run.version, path.name, sha256, said_by)),
         },
     }
-    return document, judged
+    stem = re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
+    folder = options.out or config.current().runs / slug / "imported"
+    target: Path = folder / f"{taken:%Y%m%dT%H%M%S}-{stem}-{slug}-{sha256[:8]}.json"
+    text = json.dumps(document, indent=1) + "\n"
+    if target.exists() and read_text(target) != text:
+        raise PeakgateError(f"{target}: is there, with other contents; saved runs are never overwritten", Code.TAKEN)
+    write_whole(target, text)
+    load_run(target)
+    return target, judged
 
 
 def judge(measured: ForeignMeasured, floor: float | None) -> Judgement:
@@ -130,7 +130,7 @@ def judge(measured: ForeignMeasured, floor: float | None) -> Judgement:
 
 def _benchmark(measured: ForeignMeasured, judgement: Judgement, floors: Floors) -> dict[str, Any]:
     assert measured.median_s is not None
-    info: dict[str, Any] = dict.fromkeys((*TEXTS, *NUMBERS))
+    info: dict[str, Any] = dict.fromkeys(name for name in CASE_COLUMNS if name not in ALWAYS_KNOWN)
     info |= {name: getattr(measured, name) for name in ("case", "family", "stage", "size", "peak_fraction")}
     info |= {
         "time_us": measured.median_s * 1e6,
@@ -160,24 +160,3 @@ def _moment(path: Path, given: str | None, own: str | None) -> tuple[datetime, s
                 raise PeakgateError(f"{path}: {said_by} says {text!r}, not an ISO date and time", code) from None
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)), said_by
     return datetime.fromtimestamp(path.stat().st_mtime, UTC), "the file's time stamp"
-
-
-def _write(document: Mapping[str, Any], folder: Path, path: Path, slug: str) -> Path:
-    """Write the run file once; PeakgateError where another one is there."""
-    stamp = datetime.fromisoformat(str(document["datetime"])).strftime("%Y%m%dT%H%M%S")
-    digest = document["peakgate"]["imported"]["sha256"][:8]
-    target = folder / f"{stamp}-{re.sub(r'[^A-Za-z0-9_.-]', '_', path.stem)}-{slug}-{digest}.json"
-    text = json.dumps(document, indent=1) + "\n"
-    if target.exists() and read_text(target) != text:
-        raise PeakgateError(f"{target}: is there, with other contents; saved runs are never overwritten", Code.TAKEN)
-    write_whole(target, text)
-    load_run(target)
-    return target
-
-
-def _say(target: Path, judged: Mapping[str, Judgement]) -> None:
-    for case, judgement in judged.items():
-        if judgement.verdict in REGRESSIONS | UNDECIDED:
-            say(f"{case}: {judgement.verdict}, {judgement.reason}")
-    verdicts = [judgement.verdict for judgement in judged.values()]
-    say(f"{counted(len(verdicts), 'case')}: {counts(verdicts)}; {config.near(target)}")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from peakgate.base.report import Table
 from peakgate.base.text import counted
-from peakgate.runfile.saved import CaseResult, RecordedEnergy
+from peakgate.measure.energy import Energy
+from peakgate.runfile.saved import CaseResult
 from peakgate.spec.case import TunedChoice
 
 Configuration = tuple[TunedChoice, ...]
@@ -84,11 +85,11 @@ def energy_table(cases: Mapping[str, tuple[Sequence[CaseResult], Sequence[CaseRe
     return Table("Energy, which judges nothing", ("case", "base to head"), rows) if rows else None
 
 
-def _median(side: Sequence[RecordedEnergy]) -> float:
+def _median(side: Sequence[Energy]) -> float:
     return statistics.median(each.joules for each in side)
 
 
-def _side(side: Sequence[RecordedEnergy]) -> str:
+def _side(side: Sequence[Energy]) -> str:
     middle = _median(side)
     least, most = min(each.least_joules for each in side), max(each.most_joules for each in side)
     scale, unit = next((scale, unit) for scale, unit in _UNITS if middle >= scale)

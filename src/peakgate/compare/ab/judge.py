@@ -32,7 +32,7 @@ from peakgate.compare.ab.record import (
     whole_pairs,
 )
 from peakgate.compare.ab.schedule import Phase, Side
-from peakgate.compare.evidence import causes
+from peakgate.compare.evidence import causes, differences
 from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.compare.result import (
     BOTH_SIDES,
@@ -47,7 +47,7 @@ from peakgate.compare.result import (
 )
 from peakgate.compare.spread import SideSpread
 from peakgate.runfile import find
-from peakgate.runfile.frame import differences, records, run_rows
+from peakgate.runfile.frame import records, run_rows
 from peakgate.runfile.saved import Run
 
 CaseRow = dict[str, Any]

@@ -26,8 +26,9 @@ from peakgate.compare.ab.process import FOREIGN, BenchProcess, FinishedRun, Side
 from peakgate.compare.ab.record import AbRecord, Process
 from peakgate.compare.ab.schedule import Phase, Side, order, seconds_left
 from peakgate.run.ab_process import LOOK_FILES, OtherBuilds
-from peakgate.run.run_file import OTHER_BUILDS_FILE
-from peakgate.runfile.saved import BenchVerdict, Run, Unmeasured, load_run
+from peakgate.run.places import OTHER_BUILDS_FILE
+from peakgate.runfile.saved import Run, load_run
+from peakgate.runfile.schema import BenchVerdict, Unmeasured
 
 PAIRS_OF_ALL_CASES = 1024
 """So many pairs a process samples, over all its cases, some half a minute, until a budget is looked at."""

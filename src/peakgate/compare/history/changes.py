@@ -39,7 +39,7 @@ from peakgate.compare.history.steps import CODE_CHANGED, Place, locate
 from peakgate.compare.history.suite import shared
 from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
 from peakgate.compare.noise import Bools, Floats
-from peakgate.runfile.saved import ENVIRONMENT
+from peakgate.runfile.schema import ENVIRONMENT
 
 INTERVAL_ERROR = 0.01
 

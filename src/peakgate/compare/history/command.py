@@ -23,8 +23,9 @@ from peakgate.compare.history.trend import Trend, find_trend
 from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, Accepted, load_regressions
 from peakgate.render import files, terminal
 from peakgate.runfile.find import Archive
-from peakgate.runfile.frame import NUMBER, TEXT, tidy
+from peakgate.runfile.frame import tidy
 from peakgate.runfile.options import GATE_EXIT_CODES, add_baselines, add_commit_url, add_out, add_runs, verb_parser
+from peakgate.runfile.schema import NUMBER, TEXT
 
 MOST_NAMED_CASES = 3
 BAD = (Verdict.WRONG, Verdict.MISSING, Verdict.INCONCLUSIVE)

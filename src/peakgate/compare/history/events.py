@@ -18,7 +18,7 @@ from peakgate.compare.history.changes import Cause, ChangePoint
 from peakgate.compare.history.regressions import OpenRegression
 from peakgate.compare.history.series import History, Mark, commit_name
 from peakgate.runfile.frame import GPU_NAMES, shortly
-from peakgate.runfile.saved import ENVIRONMENT
+from peakgate.runfile.schema import ENVIRONMENT
 
 ORIGIN_HEADINGS = ("origin", "first session", "cause", "slower", "faster", "largest", "case")
 

@@ -22,7 +22,8 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.text import counted, one_line
 from peakgate.compare.noise import Floats, Positions
 from peakgate.runfile.frame import HISTORY_COLUMNS, require
-from peakgate.runfile.saved import ENVIRONMENT, UNUSABLE, commit_label
+from peakgate.runfile.saved import UNUSABLE, commit_label
+from peakgate.runfile.schema import ENVIRONMENT
 from peakgate.spec.case import EMULATOR_SLUG
 
 FULL_HASH = 40

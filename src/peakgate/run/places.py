@@ -1,0 +1,124 @@
+"""Where the files of a run go. They are moved to their places once they are whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peakgate.base import records
+from peakgate.base.config import near
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import file_digest, make_folder, remove_output, unwritable, write_new, write_whole
+from peakgate.base.report import Report, write_json
+from peakgate.base.verdict import ExitCode
+
+VERDICT_FILE = "bench.json"
+OTHER_BUILDS_FILE = "other_builds.json"
+"""In the verdict's folder: the run file of the builds that an A/B samples in turns with the cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a run's files go: its verdict's folder, the JSON that was asked for by name, pytest-benchmark's storage.
+
+    ``storage`` is None for the default, a folder of the project per GPU model; ``json`` None where none is asked for.
+    """
+
+    out: Path
+    json: Path | None = None
+    storage: Path | None = None
+
+    @property
+    def staging(self) -> Path:
+        """The folder in which pytest-benchmark, whose writer is not atomic, writes before its files are moved."""
+        return self.out / "bench.staged"
+
+    @property
+    def staged_json(self) -> Path:
+        return self.staging / "run.json"
+
+    def clear(self) -> None:
+        """Remove what an earlier run left, so that nothing old can be taken for this run's: PeakgateError if not."""
+        stale = [self.out / VERDICT_FILE, *([self.json] if self.json else [])]
+        stale += [scratch for path in stale for scratch in path.parent.glob(f".{path.name}.*")]  # of a run killed there
+        try:
+            make_folder(self.out)
+            for path in (*stale, self.staging):
+                remove_output(path)
+            make_folder(self.staging)
+        except OSError as error:
+            raise unwritable(Path(error.filename or self.out), error) from None
+
+    def publish(self, default_storage: Path, *, measured: bool = True) -> list[Path]:
+        """Move the staged run files to their places, whole and fsynced; where they now are.
+
+        Where nothing was ``measured`` an empty file is none: pytest-benchmark 5.2 opens it before there is anything.
+        """
+        published = []
+        for path in sorted(self.staging.rglob("*.json")):
+            content = path.read_bytes()
+            if not content and not measured:
+                remove_output(path)
+                continue
+            try:
+                records.decode(content, dict[str, Any], path, "")
+            except PeakgateError:
+                raise PeakgateError(
+                    f"{path}: the run file is not whole; free its disk and measure again with --resume", Code.UNWRITABLE
+                ) from None
+            if path == self.staged_json:
+                assert self.json is not None
+                write_whole(self.json, content)
+                published.append(self.json)
+            else:
+                folder = (self.storage or default_storage) / path.parent.name
+                published.append(_numbered(folder, path.name, content))
+            remove_output(path)
+        return published
+
+    def remove_staging(self) -> None:
+        """Leave nothing but whole files behind."""
+        remove_output(self.staging)
+
+
+def storage_folder(given: str | None) -> Path | None:
+    """The folder of a ``--benchmark-storage``; PeakgateError for a place that is none."""
+    if given is None:
+        return None
+    scheme = "file://"
+    if "://" in given and not given.startswith(scheme):
+        raise PeakgateError(
+            f"--benchmark-storage={given}: runs are saved as files; expected a folder or file://FOLDER", Code.OPTION
+        )
+    return Path(given.removeprefix(scheme)).absolute()
+
+
+def write_verdict(
+    out: Path, verdict: Mapping[str, Any], baselines: Path, cases: Path | None, saved: Sequence[Path]
+) -> None:
+    """Write the verdict with the sha256 of every file that it rests on: floors, cases asked for, saved runs.
+
+    ``verdict`` has the exit code as ``code``.
+    """
+    slug = str(verdict["device"])
+    files = [baselines / slug / "floors.toml", *([cases] if cases else []), *saved]
+    digests = {str(near(path.absolute())): file_digest(path) for path in files}
+    write_json(verdict_report({**verdict, "files": digests}), out / VERDICT_FILE)
+
+
+def verdict_report(verdict: Mapping[str, Any]) -> Report:
+    """The report of a run; ``verdict`` has its exit code as ``code`` besides the fields of the document."""
+    fields = {name: value for name, value in verdict.items() if name != "code"}
+    return Report("bench", ExitCode(verdict["code"]), fields=fields)
+
+
+def _numbered(folder: Path, name: str, content: bytes) -> Path:
+    """Save a run under the next number of the folder, as pytest-benchmark counts; never over another run."""
+    rest = name.partition("_")[2]
+    while True:
+        taken = [int(path.name[:4]) for path in folder.glob("[0-9][0-9][0-9][0-9]_*.json")]
+        path = folder / f"{max(taken, default=0) + 1:04}_{rest}"
+        if write_new(path, content):
+            return path

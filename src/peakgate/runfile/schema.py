@@ -1,0 +1,279 @@
+"""The run file: the one list of its fields, by which it is written, read, documented and made into a frame.
+
+A run file is pytest-benchmark's own JSON. Peakgate fills in ``extra_info`` of each benchmark (``CaseRecord``),
+``machine_info.gpu`` (``Gpu``), ``peakgate`` (``About``) and the schema's number. Each field has its type, by which a
+reader checks it, and what it means; units are in names. Fields of kept runs that older files lack have a default, which
+says that the value is unknown. A new field of a case is one here and its value in ``session.entry``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_type_hints
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from peakgate.base.records import Finite, Name, Number, Text
+from peakgate.base.verdict import Verdict
+from peakgate.measure.energy import Energy
+from peakgate.spec.case import Tier, TunedChoice
+
+TEXT, NUMBER, FLAG, ANY = "string", "float64", "bool", "object"
+
+Slug = Annotated[
+    str,
+    Meta(
+        max_length=100,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*\Z",
+        description="a plain folder name: no separator, no leading dot, no two dots in a row",
+    ),
+]
+Median = Annotated[float, Meta(ge=1e-9, le=1e6, description="a kernel's time in seconds, from 1 ns to eleven days")]
+Fact = Text | int | float | bool | None
+
+
+def means(meaning: str, column: int | None = None) -> Meta:
+    """Document a field; ``column`` is its place among the columns of a frame of runs, None where it is none."""
+    return Meta(title=meaning, extra={"column": column})
+
+
+class Unmeasured(Struct, frozen=True):
+    """A case that the run could not time."""
+
+    case: Annotated[Name, means("the case id")]
+    verdict: Annotated[Verdict, means("what it is judged, without a time")]
+    reason: Annotated[str, means("why")] = ""
+
+
+class CaseRecord(Struct, frozen=True, kw_only=True):
+    """One case: ``extra_info`` of its benchmark. What is not known of it, or not claimed, is null."""
+
+    # What the case is, by its family or its test.
+    case: Annotated[Name, means("the case id", 0)]
+    family: Annotated[Text | None, means("the family, or the file of a benchmark test", 6)] = None
+    stage: Annotated[Text | None, means("the kernel's stage", 7)] = None
+    size: Annotated[Text | None, means("the size's part of the case id", 8)] = None
+    block: Annotated[Text | None, means("the block's part of the case id", 9)] = None
+    variant: Annotated[Text | None, means("the variant's part of the case id", 10)] = None
+    state: Annotated[Text | None, means("what a timed launch finds: `cold`, `warm` or `graph`")] = None
+    gpus: Annotated[Number | None, means("how many GPUs it runs on")] = None
+    dtype: Annotated[Text | None, means("the type of its elements", 11)] = None
+    tier: Annotated[Text | None, means("the tier that it belongs to", 13)] = None
+    host_bound: Annotated[bool, means("its time is the host's as much as the GPU's", 38)] = False
+
+    # The work of one launch, as the family states it.
+    bytes: Annotated[Number | None, means("bytes that it must at least move", 34)] = None
+    flops: Annotated[Number | None, means("operations that it must at least do", 35)] = None
+    peak_tflops: Annotated[Number | None, means("the peak that the case gives for its operations")] = None
+    math: Annotated[Text | None, means("the type of its operations, whose peak it is compared with", 12)] = None
+    math_given: Annotated[bool | None, means("that type is stated, not taken from the inputs")] = None
+
+    # Its time: of the samples that were kept, and beside them.
+    time_us: Annotated[Number | None, means("median time; missing where the case was not timed", 1)] = None
+    median_interval_us: Annotated[
+        tuple[Number, Number] | None, means("95 % interval of the median within the process")
+    ] = None
+    trimmed_mean_us: Annotated[
+        Number | None, means("mean of the middle 90 % of the samples, which `ab` compares", 36)
+    ] = None
+    control_us: Annotated[
+        Number | None, means("trimmed mean of the control kernel, timed by the same process right after it", 37)
+    ] = None
+    first_us: Annotated[Number | None, means("median right after a flush, of a state other than cold")] = None
+    footprint_bytes: Annotated[Number | None, means("memory that one launch can be seen to use")] = None
+    activity_us: Annotated[Number | None, means("what the second clock measured of some of the samples")] = None
+
+    # Rates, computed from work and median, and the verdict on them.
+    gbs: Annotated[Number | None, means("bytes over the median time, in GB/s", 19)] = None
+    tflops: Annotated[Number | None, means("operations over the median time, in TFLOP/s", 20)] = None
+    peak_fraction: Annotated[Number | None, means("fraction of the theoretical peak that binds", 21)] = None
+    bound: Annotated[Text | None, means("which peak binds: `memory`, `compute`, `link` or `nvlink`", 14)] = None
+    roof_fraction: Annotated[Number | None, means("fraction of the measured roof", 22)] = None
+    roof: Annotated[Text | None, means("the measured roof that it is compared with", 15)] = None
+    floor: Annotated[Number | None, means("least fraction of peak that passes, at that time", 23)] = None
+    verdict: Annotated[Verdict, means("the run's own verdict", 4)]
+    reason: Annotated[str, means("why", 5)] = ""
+    energy: Annotated[Energy | None, means("energy of one launch, where the run measured it")] = None
+
+    # Its machine code, by the compiler and the driver; of a callable what its tuners chose.
+    registers: Annotated[Number | None, means("registers per thread", 24)] = None
+    spill_bytes: Annotated[Number | None, means("bytes per thread that registers were spilled to", 25)] = None
+    static_shared_bytes: Annotated[Number | None, means("shared memory per block that the kernel declares")] = None
+    dynamic_shared_bytes: Annotated[Number | None, means("shared memory per block that the launch adds")] = None
+    shared_bytes: Annotated[Number | None, means("shared memory per block, both together", 26)] = None
+    occupancy: Annotated[Number | None, means("theoretical occupancy, from 0 to 1", 27)] = None
+    occupancy_limiter: Annotated[Text | None, means("what limits the occupancy", 17)] = None
+    fingerprint: Annotated[Text | None, means("hash of the machine code", 16)] = None
+    tuned: Annotated[tuple[TunedChoice, ...] | None, means("what tuners chose for its call")] = None
+
+    # How it was sampled.
+    sm_clock_mhz: Annotated[Number | None, means("median SM clock while it was timed", 28)] = None
+    power_w: Annotated[Number | None, means("median power while it was timed, of cases on tensor cores", 29)] = None
+    power_bound: Annotated[bool | None, means("the limit of power lowered the clock")] = None
+    samples: Annotated[Number | None, means("samples kept", 2)] = None
+    discarded: Annotated[Number | None, means("samples dropped, such as throttled ones", 30)] = None
+    sampling: Annotated[Text | None, means("how it was timed, and in which state of the caches", 18)] = None
+    pair_ratios: Annotated[
+        tuple[Number, ...] | None,
+        means("of each pair sampled in turns with another build, this one's time over that one's"),
+    ] = None
+
+    # Whether its results are right.
+    relative_error: Annotated[
+        Number | None, means("largest error against the reference over the largest reference", 31)
+    ] = None
+    tolerance: Annotated[Number | None, means("the largest tolerance of an output", 33)] = None
+    error_over_bound: Annotated[Number | None, means("largest error of an element over its bound", 32)] = None
+    varying_elements: Annotated[Number | None, means("elements that differ between two launches on the same data")] = (
+        None
+    )
+    probes: Annotated[Number | None, means("edge-size problems that its build solved")] = None
+    timed_launches_checked: Annotated[Number | None, means("timed launches whose output was compared")] = None
+    predicted: Annotated[dict[str, Finite] | None, means("what a model of the family expects, by its names")] = None
+
+
+class Stats(Struct):
+    """pytest-benchmark's figures of one case, in seconds."""
+
+    median: Annotated[Median, means("median time")]
+    min: Annotated[Number | None, means("shortest time")] = None
+    max: Annotated[Number | None, means("longest time")] = None
+    rounds: Annotated[Number | None, means("samples kept")] = None
+    iqr: Annotated[Number | None, means("interquartile range of the samples")] = None
+
+
+class Benchmark(Struct):
+    """One entry of ``benchmarks``: a case that was timed."""
+
+    extra_info: CaseRecord
+    stats: Stats
+
+
+class GpuModel(TypedDict):
+    """What every run says of its GPU."""
+
+    slug: Annotated[Slug, means("GPU", 0)]
+
+
+class Gpu(GpuModel, total=False):
+    """``machine_info.gpu``: the facts that NVML and CUDA report, theoretical peaks, and what the run measured of it.
+
+    A fact with a column is ``gpu_NAME`` in a frame of runs; reports call it by its meaning.
+    """
+
+    uuid: Annotated[Fact, means("GPU uuid", 1)]
+    name: Annotated[Fact, means("GPU name", 2)]
+    driver: Annotated[Fact, means("driver", 3)]
+    cuda_driver: Annotated[Fact, means("CUDA driver", 4)]
+    nvrtc: Annotated[Fact, means("NVRTC", 5)]
+    cupy: Annotated[Fact, means("CuPy", 6)]
+    cublas: Annotated[Fact, means("cuBLAS", 7)]
+    vbios: Annotated[Fact, means("VBIOS", 8)]
+    sm_clock_max_mhz: Annotated[Fact, means("SM clock, most (MHz)", 9)]
+    sm_clock_mhz: Annotated[Fact, means("SM clock, applied (MHz)", 10)]
+    memory_clock_max_mhz: Annotated[Fact, means("memory clock, most (MHz)", 11)]
+    power_limit_w: Annotated[Fact, means("power limit (W)", 12)]
+    ecc: Annotated[Fact, means("ECC", 13)]
+    mig: Annotated[Fact, means("MIG", 14)]
+    peak_gbs: Annotated[Fact, means("peak of the memory (GB/s)", 15)]
+    peak_tflops: Annotated[Fact, means("peak of FP32 (TFLOP/s)", 16)]
+    peak_tensor_tflops: Annotated[dict[str, Number | None] | None, means("peaks of the tensor cores by type (TFLOP/s)")]
+    peak_link_gbs: Annotated[Fact, means("peak of the link to the host (GB/s)")]
+    peak_nvlink_gbs: Annotated[Fact, means("peak of NVLink (GB/s)")]
+    peak_derivation: Annotated[Fact, means("how the peaks follow from the facts")]
+    index: Annotated[Fact, means("CUDA index")]
+    uuids: Annotated[list[Text] | None, means("uuids of all GPUs of the run")]
+    compute_capability: Annotated[Fact, means("compute capability")]
+    sm_count: Annotated[Fact, means("SMs")]
+    memory_bus_bits: Annotated[Fact, means("width of the memory bus (bits)")]
+    memory_bytes: Annotated[Fact, means("memory (bytes)")]
+    l2_bytes: Annotated[Fact, means("L2 cache (bytes)")]
+    compiler: Annotated[Fact, means("compiler of the emulator")]
+    preflight: Annotated[dict[str, Any] | None, means("state of the GPU before the run")]
+    roofs: Annotated[dict[str, Number | None] | None, means("measured roofs by name (GB/s or TFLOP/s)")]
+
+
+ENVIRONMENT = ("driver", "cuda_driver", "nvrtc", "cupy", "cublas", "vbios", "power_limit_w", "ecc", "mig")
+"""Facts of a run's machine that its times may depend on, and that no commit changes."""
+
+
+class Machine(Struct):
+    """``machine_info``."""
+
+    gpu: Gpu
+
+
+class CommitInfo(Struct):
+    """``commit_info``, by pytest-benchmark or ``--commit``."""
+
+    id: Annotated[Text | None, means("the commit measured")] = None
+    dirty: Annotated[bool | None, means("the tree had uncommitted changes")] = None
+
+
+class Imported(Struct):
+    """Where ``peakgate import`` took a run from."""
+
+    tool: Annotated[Text, means("the tool that measured")]
+    version: Annotated[Text | None, means("its version")]
+    file: Annotated[Text, means("name of its file")]
+    sha256: Annotated[Text, means("digest of that file")]
+    datetime_from: Annotated[Text, means("what the date is taken from")]
+
+
+class About(Struct, kw_only=True):
+    """The section ``peakgate``: what was asked for, what came of it, and where the time went."""
+
+    version: Annotated[Text | None, means("version of Peakgate that wrote the file")] = None
+    device: Annotated[Text | None, means("`gpu` or `cpu`")] = None
+    tier: Annotated[Tier | None, means("the tier that was run")] = None
+    seed: Annotated[int | None, means("seed of input data and order")] = None
+    whole: Annotated[bool, means("all cases of the tier were to be run: one that is not there is missing")] = True
+    partial: Annotated[Any, means("what a run lacks that was stopped; null where it lacks nothing")] = None
+    verdicts: Annotated[dict[str, int] | None, means("how many cases have which verdict")] = None
+    not_measured: Annotated[tuple[Unmeasured, ...], means("cases without a time")] = ()
+    skipped: Annotated[dict[str, str] | None, means("cases that the device cannot run, and why")] = None
+    wall_s: Annotated[dict[str, Number] | None, means("wall time by phase")] = None
+    restarts: Annotated[tuple[str, ...], means("why further processes were started")] = ()
+    imported: Annotated[Imported | UnsetType, means("of a run of another tool: where it is from")] = UNSET
+
+
+class RunDocument(Struct):
+    """A run file."""
+
+    machine_info: Machine
+    benchmarks: Annotated[list[Benchmark], Meta(min_length=1, description="a list of at least one benchmark")]
+    datetime: Annotated[Text, means("when the run was taken, ISO")]
+    peakgate_schema: Annotated[Literal[1], means("the schema; a change of meaning raises it")]
+    commit_info: CommitInfo | None = None
+    version: Annotated[Text | None, means("version of pytest-benchmark")] = None
+    peakgate: About | None = None
+
+
+class BenchVerdict(Struct):
+    """Fields read from ``bench.json``, which a run writes even if it timed nothing."""
+
+    cases: list[Unmeasured]
+    other_builds: list[Unmeasured] = []
+
+
+class Column(NamedTuple):
+    """A column of a frame of runs."""
+
+    dtype: str
+    meaning: str
+
+
+DTYPES = {str: TEXT, Text | None: TEXT, Verdict: TEXT, Number | None: NUMBER, bool: FLAG, Fact: ANY}
+
+
+def columns(*records: type) -> dict[str, Column]:
+    """The fields of these records that are columns, in the order of their places."""
+    placed = []
+    for record in records:
+        for name, hint in get_type_hints(record, include_extras=True).items():
+            meta = getattr(hint, "__metadata__", [None])[-1]
+            if meta is not None and (meta.extra or {}).get("column") is not None:
+                placed.append((meta.extra["column"], name, Column(DTYPES[hint.__origin__], meta.title)))
+    return {name: column for _, name, column in sorted(placed)}
+
+
+GPU_COLUMNS = {name: column._replace(dtype=ANY) for name, column in columns(Gpu).items()}
