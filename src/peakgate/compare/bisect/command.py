@@ -82,10 +82,6 @@ class Comparisons:
         say(f"{_short(base)} to {_short(head)}: {rows[0].case} {rows[0].verdict}, {rows[0].reason}")
         return rows
 
-    def row(self, case: str, base: str, head: str) -> CaseRow:
-        """Measure one case of two points."""
-        return self.rows(base, head, case)[0]
-
 
 def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]], int] = ab_command.main) -> int:
     """Run ``bisect``, which measures by ``ab``; its exit code: 1 if a commit is named, 0 if none is the cause."""
@@ -110,11 +106,11 @@ def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]],
             state.ends = _worst(compared.rows(points[0], points[-1], options.case))
         ends, outcome = state.ends, Outcome(ExitCode.OK)
         if ends.step is Step.SKIP:
-            outcome = Outcome(ExitCode.UNDECIDED, reason="GOOD and BAD were not told apart")
+            outcome = Outcome(ExitCode.UNDECIDED, points[1:], "GOOD and BAD were not told apart")
         elif ends.step is Step.BAD:
             keep(state.log)
             narrowed = partial(halved, points) if options.package else partial(bisected, points, state.log, keep)
-            outcome = search(points, narrowed, partial(compared.row, ends.case))
+            outcome = search(points, narrowed, lambda base, head: compared.rows(base, head, ends.case)[0])
     except KeyboardInterrupt:
         warn(f"interrupted; what was measured is in {out}" + ("" if options.package else ", go on with --resume"))
         return ExitCode.INTERRUPTED
