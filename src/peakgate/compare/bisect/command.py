@@ -181,7 +181,8 @@ def report(points: Sequence[str], ends: CaseRow, outcome: Outcome, options: argp
     case, left, noun = ends.case, list(map(_short, outcome.suspects)), "version" if options.package else "commit"
     if outcome.exit_code is ExitCode.OK:
         why = "driver, GPU or clocks may have changed between the runs that differed"
-        lines = [f"no {noun} is the cause: {options.case or 'every case'} is as fast at BAD as at GOOD; {why}"]
+        what = f"{case} is not" if options.case else "no case is"
+        lines = [f"no {noun} is the cause: {what} slower at BAD than at GOOD; {why}"]
     elif outcome.border and outcome.exit_code is ExitCode.REGRESSION:
         subject = options.package or git("show", "--no-patch", "--format=%s", left[0])
         lines = [f"{left[0]} made {case} slower: {subject}"]
