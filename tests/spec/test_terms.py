@@ -280,11 +280,9 @@ def project(case, monkeypatch):
     given = SimpleNamespace(ids=(gated.id, case.id), found=found, refused=[])
     root = identity.config.current().root
 
-    def listed(project, scale, tier=Tier.FULL, case_id=""):
+    def listed(project, scale, tier=Tier.FULL):
         assert (project, scale) == (root, Scale.BENCH)
-        known, refused = with_probes(
-            Catalogue((), [each.case for each in found.values()], given.refused), tier, case_id
-        )
+        known, refused = with_probes(Catalogue((), [each.case for each in found.values()], given.refused), tier)
         return {each.case.id: found[each.case.id] for each in known}, refused
 
     monkeypatch.setattr(catalogue, "probes", lambda case, families: ())
