@@ -67,18 +67,17 @@ def _run(tree: Path, keep: Callable[[str], object], judge: Judge) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
         start_new_session=True,  # Ctrl-C is for the comparison
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                said = line.strip() or said
+                said = line.decode(errors="replace").strip() or said
                 if said.startswith("judge "):
                     keep(_asked(tree, "bisect", "log"))
-                    print(int(judge(said.removeprefix("judge "))), file=process.stdin, flush=True)
+                    process.stdin.write(b"%d\n" % judge(said.removeprefix("judge ")))
+                    process.stdin.flush()
             code = process.wait()
         finally:
             end_group(process)
