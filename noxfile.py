@@ -122,8 +122,8 @@ def ab(session: nox.Session) -> None:
 
 @nox.session
 def bisect(session: nox.Session) -> None:
-    """Find the commit that changed a case's time: -- GOOD BAD [--case ID] [--plan] [--resume]."""
-    install_for_device(session, "reports", needs=("--nvrtc",))
+    """Find the commit that made a case slower: -- GOOD BAD [--case ID] [--plan] [--resume]."""
+    install_for_device(session, "reports")
     peakgate(session, "bisect")
 
 

@@ -31,7 +31,7 @@ VERBS = {
         "judge a change where it reaches nothing of its judge: protect, bench and ab in one",
     ),
     "ab": ("compare.ab.command", "measure two commits alternately on one GPU and decide what HEAD made slower"),
-    "bisect": ("compare.bisect.command", "find the commit that changed a case's time, with few measurements"),
+    "bisect": ("compare.bisect.command", "find the commit that made a case slower, with few measurements"),
     "compare": ("compare.command", "compare two saved runs"),
     "history": ("compare.history.command", "report what got slower over the saved runs, and between which commits"),
     "show": ("pages.show", "write a page of one run"),

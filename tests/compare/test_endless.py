@@ -114,7 +114,7 @@ def test_a_side_that_never_lists_its_cases_is_broken_after_a_limit(
 ) -> None:
     monkeypatch.setattr(plan, "CODES_LIMIT_S", 0.01)
     with pytest.raises(SideBroken, match="no end within"):
-        plan.read_code("gate", "9.0", "head", SideFolder("head", repository, None), os.environ)
+        plan.read_codes([SideFolder("head", repository, None)] * 2, "gate", [os.environ] * 2, "9.0")
 
 
 def test_a_process_that_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

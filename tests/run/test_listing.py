@@ -74,7 +74,7 @@ def case_of(root):
     return found["twice.twice-1024"]
 
 
-def test_only_the_cases_that_are_asked_for_are_listed(project):
+def test_only_the_cases_of_a_tier_are_listed(project):
     root = project(more="from peakgate.case import Scale, Tier; from dataclasses import replace")
     family = root / "kernels" / "twice" / "family.py"
     gated = "[case(1024), replace(case(2048), tier=Tier.GATE)]"
@@ -82,8 +82,6 @@ def test_only_the_cases_that_are_asked_for_are_listed(project):
     every = ["twice.twice-1024", "twice.twice-2048"]
     assert list(listing.listed(root, Scale.BENCH)[0]) == every
     assert list(listing.listed(root, Scale.BENCH, Tier.GATE)[0]) == every[1:]
-    assert list(listing.listed(root, Scale.BENCH, Tier.FULL, every[0])[0]) == every[:1]
-    assert listing.listed(root, Scale.BENCH, Tier.GATE, every[0]) == ({}, [])
 
 
 def test_functions_give_the_values_that_they_give_where_they_are_defined(project):

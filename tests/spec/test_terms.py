@@ -280,11 +280,9 @@ def project(case, monkeypatch):
     given = SimpleNamespace(ids=(gated.id, case.id), found=found, refused=[])
     root = identity.config.current().root
 
-    def listed(project, scale, tier=Tier.FULL, case_id=""):
+    def listed(project, scale, tier=Tier.FULL):
         assert (project, scale) == (root, Scale.BENCH)
-        known, refused = with_probes(
-            Catalogue((), [each.case for each in found.values()], given.refused), tier, case_id
-        )
+        known, refused = with_probes(Catalogue((), [each.case for each in found.values()], given.refused), tier)
         return {each.case.id: found[each.case.id] for each in known}, refused
 
     monkeypatch.setattr(catalogue, "probes", lambda case, families: ())
@@ -321,14 +319,12 @@ def printed(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def test_identities_are_those_of_the_tier_the_case_and_the_architecture(project, capsys):
+def test_identities_are_those_of_the_tier_and_the_architecture(project, capsys):
     gated, full = project.ids
     found = printed(capsys, "--capability", "9.0")
     assert list(found) == [gated]
     assert (found[gated]["code"], found[gated]["tier"], found[gated]["edge_problems"]) == ("f" * 16, "gate", 0)
     assert sorted(printed(capsys, "--capability", "9.0", "--tier", "full")) == sorted(project.ids)
-    assert list(printed(capsys, "--capability", "9.0", "--tier", "full", "--case", full)) == [full]
-    assert printed(capsys, "--capability", "9.0", "--case", "no.such") == {}
     assert identity.identities(list(project.found.values()), (5, 0)) == {}
     terms_only = printed(capsys, "--terms")
     assert sorted(terms_only) == sorted(project.ids)
@@ -339,8 +335,6 @@ def test_what_a_family_does_not_describe_has_no_term_and_is_no_contract(project,
     refused = RefusedCase.named("mine", "gone", "fails")
     project.refused.append(refused)
     assert printed(capsys, "--capability", "9.0")[refused.case.id] == {"problem": refused.reason}
-    assert list(printed(capsys, "--capability", "9.0", "--case", project.ids[0])) == [project.ids[0]]
-    assert list(printed(capsys, "--capability", "9.0", "--case", refused.case.id)) == [refused.case.id]
     assert identity.main(["--terms"]) == 2
     assert "fails" in capsys.readouterr().err
 
@@ -376,17 +370,13 @@ def test_an_operation_of_the_device_is_identified_by_its_library(project, capsys
     assert list(printed(capsys, "--capability", "9.0", "--built", str(tmp_path / "ids"))[gated]) == ["problem"]
 
 
-def test_benchmark_tests_are_listed_beside_kernels_and_looked_for_where_no_kernel_has_the_id(
-    project, benchmark_tests, capsys, monkeypatch
-):
+def test_benchmark_tests_are_listed_beside_kernels(project, benchmark_tests, capsys, monkeypatch):
     gated = project.ids[0]
     first, second = benchmark_tests.benchmarks
     found = printed(capsys, "--capability", "9.0")
     assert list(found) == [gated, first, second]
     assert found[first] == {"operation": "callable"}
-    assert list(printed(capsys, "--capability", "9.0", "--case", second)) == [second]
     monkeypatch.setattr("peakgate.run.benchmark_tests.collected", None)  # called in vain, it would cost a second
-    assert list(printed(capsys, "--capability", "9.0", "--case", gated)) == [gated]
     benchmark_tests.benchmarks = ()
     assert list(printed(capsys, "--capability", "9.0")) == [gated]
 

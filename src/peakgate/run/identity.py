@@ -214,9 +214,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--capability", default=None, help="compute capability, such as 9.0 (default: of the first GPU)"
     )
-    parser.add_argument(
-        "--case", default="", metavar="ID", help="only this case; without it, an empty list is not an error"
-    )
     parser.add_argument("--terms", action="store_true", help="what every case promises, of any tier")
     parser.add_argument(
         "--changed",
@@ -246,13 +243,11 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
     capability = parse_capability(options.capability)
     if options.built:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
-    listed, refused_cases = listing.listed(config.current().root, Scale.BENCH, Tier(options.tier), options.case)
+    listed, refused_cases = listing.listed(config.current().root, Scale.BENCH, Tier(options.tier))
     found = identities(list(listed.values()), capability, _changed(options.changed))
-    found |= {
-        each.case.id: Contract(problem=each.reason) for each in refused_cases if options.case in ("", each.case.id)
-    }
-    if options.case not in found and config.current().benchmarks:
-        found |= _benchmark_tests(listed, options.case)
+    found |= {each.case.id: Contract(problem=each.reason) for each in refused_cases}
+    if config.current().benchmarks:
+        found |= _benchmark_tests(listed)
     return found
 
 
@@ -268,13 +263,13 @@ def _number(value: Any) -> Any:
     return value.item()
 
 
-def _benchmark_tests(kernels: Collection[str], wanted: str) -> dict[str, Contract]:
-    """The project's benchmark tests, or one of them: no machine code is known, so they are always measured."""
+def _benchmark_tests(kernels: Collection[str]) -> dict[str, Contract]:
+    """The project's benchmark tests: no machine code is known, so they are always measured."""
     from peakgate.callables.naming import OPERATION  # noqa: PLC0415
     from peakgate.run.benchmark_tests import collected  # noqa: PLC0415  (pytest takes long to import)
 
     called = collected(config.current(), kernels)
-    return {case: Contract(operation=OPERATION) for case in called if wanted in ("", case)}
+    return dict.fromkeys(called, Contract(operation=OPERATION))
 
 
 def parse_capability(text: str | None) -> tuple[int, int]:

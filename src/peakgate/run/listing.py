@@ -2,7 +2,7 @@
 
 A gate takes from a change how its kernels are launched, and what a case must do and how it is judged from the base. The
 change's families are imported by a process in the sandbox (``base/sandbox.py``) alone, ``python -m
-peakgate.run.listing SCALE TIER CASE``; ``listed`` starts it, and gives its cases as records. A function of the
+peakgate.run.listing SCALE TIER``; ``listed`` starts it, and gives its cases as records. A function of the
 families, a reference say, is called there, on NumPy arrays, when the record's is called here.
 
 Both ends write messages: the length of a JSON text, that text, and the bytes of the arrays that it describes.
@@ -68,14 +68,14 @@ _UNREADABLE = (
 """The exceptions that records of another form raise."""
 
 
-def with_probes(found: Catalogue, tier: Tier = Tier.FULL, case_id: str = "") -> tuple[list[Listed], list[RefusedCase]]:
+def with_probes(found: Catalogue, tier: Tier = Tier.FULL) -> tuple[list[Listed], list[RefusedCase]]:
     """Each case with its edge-size problems; a case whose problems are not described is refused.
 
-    Under the gate tier only the gate's cases, and only that of an id where one is given.
+    Under the gate tier only the gate's cases.
     """
     known, refused = [], list(found.refused)
     for case in found.cases:
-        if case_id not in ("", case.id) or (tier is Tier.GATE and case.tier is not Tier.GATE):
+        if tier is Tier.GATE and case.tier is not Tier.GATE:
             continue
         try:
             known.append(Listed(case, tuple(catalogue.probes(case, found.families))))
@@ -101,15 +101,13 @@ def _as_message(listed: Sequence[Listed], refused: Sequence[RefusedCase]) -> dic
     return {"cases": cases, "builds": builds, "refused": reasons, "folders": own_folders()}
 
 
-def listed(
-    project: Path, scale: Scale, tier: Tier = Tier.FULL, case_id: str = ""
-) -> tuple[dict[str, Listed], list[RefusedCase]]:
+def listed(project: Path, scale: Scale, tier: Tier = Tier.FULL) -> tuple[dict[str, Listed], list[RefusedCase]]:
     """The cases of the project in folder ``project``, listed by a process of its own, by id, and what is refused.
 
-    ``tier`` and ``case_id`` choose cases as in ``with_probes``, and nothing of what is refused. The process lives as
-    long as a function of the cases. PeakgateError where they cannot be listed: one line of what that process reported.
+    ``tier`` chooses cases as in ``with_probes``, and nothing of what is refused. The process lives as long as a
+    function of the cases. PeakgateError where they cannot be listed: one line of what that process reported.
     """
-    supplier = _Supplier(project, (scale.value, tier.value, case_id))
+    supplier = _Supplier(project, (scale.value, tier.value))
     try:
         with _records_alone():
             found = supplier.receive(MOST_LISTING_BYTES, SUPPLIER_LIMIT_S)[0]
@@ -330,12 +328,12 @@ def _exactly(stream: IO[bytes], size: int) -> bytearray:
 
 def main(arguments: Sequence[str]) -> int:
     """List the cases, then answer calls until the judge is gone; 2 on bad input."""
-    scale, tier, case_id = arguments
+    scale, tier = arguments
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a family prints is no message
     try:
         with _records_alone():
-            known, refused = with_probes(catalogue.described(Scale(scale)), Tier(tier), case_id)
+            known, refused = with_probes(catalogue.described(Scale(scale)), Tier(tier))
             _send(answers, _as_message(known, refused))
     except PeakgateError as error:
         return errors.refused(error)

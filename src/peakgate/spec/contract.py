@@ -1,9 +1,9 @@
 """The contract of a case: every term that identifies it or that it is judged by, and the one comparison of two.
 
 ``run.identity`` reads the terms off the cases of a project, ``compare.evidence`` those that a run file has. Every
-term is compared by ``ab`` and ``bisect``, which measure no case that is surely equal; those of PROMISED fail
-``protect``; those of KEPT are the base's in ``bench --baselines-from REF``, whatever the change says. A new term is a
-field here and its value in ``run.identity``.
+term is compared by ``ab``, which measures no case that is surely equal; those of PROMISED fail ``protect``; those of
+KEPT are the base's in ``bench --baselines-from REF``, whatever the change says. A new term is a field here and its
+value in ``run.identity``.
 
 No term is: a case's id and its parts, which say which cases are compared; a stage's lesson and what a model predicts,
 which judge nothing; a kernel's file, entry, options and include folders, which show in its machine code.

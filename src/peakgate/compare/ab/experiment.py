@@ -26,7 +26,6 @@ from peakgate.compare.ab.record import (
     log_ratios,
     log_times,
     usable,
-    whole_pairs,
 )
 from peakgate.compare.ab.schedule import Phase, Side, looks
 from peakgate.compare.noise import Floats
@@ -93,20 +92,6 @@ def run_experiment(
     return record
 
 
-def add_pairs(record: AbRecord, codes: tuple[Contracts, Contracts], count: int, means: Means) -> None:
-    """Measure so many more screening pairs of a record's cases, which are proven first where they were not yet.
-
-    ``codes`` are both sides' cases. Both sides' own builds must have been run. Raises SideBroken as ``run_experiment``
-    does; whatever is raised, the record has each process that ended.
-    """
-    with _opened((record.base, record.head), means) as (sides, scratch):
-        processes = Processes(record, sides, means, scratch, _other_builds(record, codes))
-        experiment = _Experiment(record, processes, means)
-        if not record.of(Phase.PROOF):
-            experiment.prove()
-        experiment.screen(count)
-
-
 def _other_builds(record: AbRecord, codes: tuple[Contracts, Contracts]) -> dict[str, str]:
     """Head's machine code by case, where base's processes sample both sides; a process has one environment."""
     apart = record.base.environment or record.head.environment
@@ -164,12 +149,6 @@ class _Experiment:
             {case for run in self._record.side_runs(which) for case in run.cases if usable(run, case)} for which in Side
         ]
         return [case for case in self._record.plan.timed if all(case in side for side in proven)]
-
-    def screen(self, count: int) -> None:
-        """Measure so many pairs beyond those there are; none where a side cannot time a case."""
-        done = whole_pairs(self._record, Phase.SCREEN)
-        self._processes.measure(Phase.SCREEN, done, done + count, self._timed)
-        self._processes.end()
 
     def measure(self, *, all_pairs: bool) -> None:
         """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""

@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import venv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,10 +25,6 @@ from peakgate.base.git import UNVERSIONED, ask, commit_info
 from peakgate.base.processes import end_of, run_in_group
 
 WORKING_TREE = "."
-
-_ONE_AT_A_TIME = threading.Lock()
-"""For git's list of worktrees: `bisect` builds several commits at once, and an addition that meets another, or a prune,
-may fail, which would look like a commit that does not build."""
 
 INSTALL_LIMIT_S = 1800
 LAST_LINES = 4
@@ -134,14 +129,12 @@ def worktree(commit: str, path: Path, repository: Path) -> Iterator[Path]:
     """A commit of a repository as files in the new folder ``path``, which the repository forgets after the block."""
     at = ("-C", str(repository))
     try:
-        with _ONE_AT_A_TIME:
-            git(*at, "worktree", "add", "--detach", "--quiet", str(path), commit)
+        git(*at, "worktree", "add", "--detach", "--quiet", str(path), commit)
         _complete(path)
         yield path
     finally:
         remove_tree(path)
-        with _ONE_AT_A_TIME:
-            git(*at, "worktree", "prune")
+        git(*at, "worktree", "prune")
 
 
 def resolve(wanted: Wanted) -> SideFolder | str:

@@ -74,14 +74,6 @@ def _known_of_both(side: Contracts, other: Contracts) -> Contracts:
     }
 
 
-def read_code(
-    tier: str, capability: str | None, which: str, folder: SideFolder, environment: Mapping[str, str], *, case: str = ""
-) -> Contracts:
-    """One side's cases, or one case of it; a SideBroken names the side ``which``."""
-    with _asked(tier, capability, folder, environment, *(("--case", case) if case else ())) as asked:
-        return _answer(which, asked)
-
-
 def _asked(tier: str, capability: str | None, folder: SideFolder, environment: Mapping[str, str], *more: str) -> Asked:
     arguments = ["--tier", tier, *more]
     if capability is not None:

@@ -1,1 +1,1 @@
-"""Finds the commit that changed a case's time."""
+"""Finds the commit that made a case slower."""

@@ -1,110 +1,132 @@
-"""``peakgate bisect``: which commit changed a case's time."""
+"""``peakgate bisect``: which commit, or version of a package, made a case slower."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+import math
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from functools import partial
+from io import StringIO
 from pathlib import Path
+from typing import Literal
 
-from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.base.files import make_folder, refuse_links, remove_output, scratch_folder
-from peakgate.base.options import at_least
-from peakgate.base.text import Progress, counted, say, warn
-from peakgate.base.verdict import ExitCode, Verdict
-from peakgate.compare.ab.command import add_pairs_options
-from peakgate.compare.ab.experiment import Choice, run_experiment
-from peakgate.compare.ab.explain import Explained, explain
-from peakgate.compare.ab.folders import Wanted, folders
-from peakgate.compare.ab.judge import comparison
-from peakgate.compare.ab.means import Budget, Means, Stopped
-from peakgate.compare.ab.process import SideBroken
-from peakgate.compare.ab.record import PairSettings
-from peakgate.compare.bisect.commits import (
-    STATE_FILE,
-    BisectState,
-    BisectTarget,
-    PointFolder,
-    Question,
-    Rig,
-    build_all,
-    listed,
-    points,
-    resumed,
-)
-from peakgate.compare.bisect.report import BisectAnswer, plan_lines, report
-from peakgate.compare.bisect.search import BuiltCommit, Effort, End, Unusable, groups, narrowed, search
-from peakgate.compare.result import change_text
+from msgspec import Struct, to_builtins
+
+from peakgate.base import records
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.files import remove_output, write_whole
+from peakgate.base.report import Report
+from peakgate.base.text import counted, say, warn
+from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
+from peakgate.compare.ab import command as ab_command
+from peakgate.compare.ab.folders import git
+from peakgate.compare.bisect.commits import bisected, listed
+from peakgate.compare.bisect.search import CaseRow, Outcome, Step, halved, search
 from peakgate.render import files
-from peakgate.run.lock import device_uuid, locked
 from peakgate.runfile.options import GATE_EXIT_CODES, add_out, verb_parser
 
-BISECT_FOLDER = "bisect"
-USUAL = Effort()
+BISECT_FOLDER, STATE_FILE = "bisect", "state.json"
+
+COMPARISON_S = 12
+"""What an ``ab`` of one kernel takes on an H200, 9 to 13 s (lab/starts), without the project's own build."""
 
 
-def main(verb: str, arguments: Sequence[str]) -> int:
-    """Run ``bisect`` and return its exit code: 1 if a commit is named, 0 if none is the cause."""
+class BisectState(Struct):
+    """The file by which a bisect of commits goes on where it is the same ``question``: the ends' row, and git's log."""
+
+    schema: Literal[1]
+    question: dict[str, str]
+    ends: CaseRow | None = None
+    log: str = ""
+
+
+class AbDocument(Struct):
+    """What is read of ab.json; ``reason`` says why a side could not be measured at all."""
+
+    rows: list[CaseRow]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """The comparisons of a bisect by the verb ``ab``, each in a folder of its own below ``out``."""
+
+    ab: Callable[[str, Sequence[str]], int]
+    options: argparse.Namespace
+    points: Sequence[str]
+    out: Path
+
+    def rows(self, base: str, head: str, case: str) -> list[CaseRow]:
+        """Measure two points; what ``ab`` says of the case, or of every case."""
+        options, folder = self.options, self.out / f"{_short(base)}-{_short(head)}"
+        if options.package:
+            files_of = {point: self.out / f"{options.package}-{point}.txt" for point in (base, head)}
+            for version, path in files_of.items():
+                write_whole(path, f"{options.package}=={version}\n")
+            sides = ["HEAD", f"--base-env={files_of[base]}", f"--head-env={files_of[head]}"]
+        else:  # two commits with none between them are the answer
+            adjacent = self.points.index(head) - self.points.index(base) == 1
+            sides = [base, head, *(["--explain"] if adjacent else [])]
+        names = ("tier", "device", "pairs", "confirm_pairs", "wait", *(["budget"] if options.budget else []))
+        how = [f"--{name.replace('_', '-')}={getattr(options, name)}" for name in names]
+        chosen = ["-k", case, "--sentinels=0"] if case else []
+        with redirect_stdout(StringIO()):  # its report is in the folder too
+            code = self.ab("ab", [*sides, *chosen, *how, f"--out={folder}"])
+        if code == ExitCode.INTERRUPTED:
+            raise KeyboardInterrupt
+        found = records.read(folder / "ab.json", AbDocument, "run it again")
+        rows = [row for row in found.rows if case in ("", row.case)] or [CaseRow(case, Verdict.MISSING, found.reason)]
+        say(f"{_short(base)} to {_short(head)}: {rows[0].case} {rows[0].verdict}, {rows[0].reason}")
+        return rows
+
+
+def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]], int] = ab_command.main) -> int:
+    """Run ``bisect``, which measures by ``ab``; its exit code: 1 if a commit is named, 0 if none is the cause."""
     options = _parser(verb).parse_args(arguments)
-    if not 0 < options.error < 0.5:
-        raise PeakgateError(
-            f"--error {options.error:g}: expected an error rate above 0 and below 0.5, such as 0.05", Code.OPTION
-        )
-    commits = _versions(options) if options.package else listed(options.good, options.bad)
-    progress = Progress(sys.stderr, every_s=5.0)
+    points = _versions(options) if options.package else listed(options.good, options.bad)
     if options.plan:
-        return _plan(commits, options, progress)
-    uuid = device_uuid(options.device)
-    state, out = _begun(options, _question(options, commits, uuid))
+        steps = math.ceil(math.log2(len(points) - 1))
+        work = f"of the ends, about {counted(steps, 'step')} between them, and one to confirm"
+        time = f"some {COMPARISON_S * (steps + 2)} s for one kernel on an H200, and two builds of the project for each"
+        say(f"{len(points) - 1} after GOOD: {steps + 2} comparisons, {work}; {time}")
+        return ExitCode.OK
+    out: Path = options.out.resolve() / BISECT_FOLDER
+    compared = Comparisons(ab, options, points, out)
+    state = _begun(out, points, options)
+
+    def keep(log: str) -> None:
+        state.log = log
+        write_whole(out / STATE_FILE, json.dumps(to_builtins(state), indent=1) + "\n")
+
     try:
-        with locked(uuid, options.wait), points(options.package) as place:
-            return _bisect(commits, options, state, Means(out, Budget(options.budget), progress), place)
+        if state.ends is None:
+            state.ends = _worst(compared.rows(points[0], points[-1], options.case))
+        ends, outcome = state.ends, Outcome(ExitCode.OK)
+        if ends.step is Step.SKIP:
+            outcome = Outcome(ExitCode.UNDECIDED, points[1:], "GOOD and BAD were not told apart")
+        elif ends.step is Step.BAD:
+            keep(state.log)
+            narrowed = partial(halved, points) if options.package else partial(bisected, points, state.log, keep)
+            outcome = search(points, narrowed, lambda base, head: compared.rows(base, head, ends.case)[0])
     except KeyboardInterrupt:
-        progress.clear()
-        warn(f"interrupted; what was measured is in {out}, go on with --resume")
+        warn(f"interrupted; what was measured is in {out}" + ("" if options.package else ", go on with --resume"))
         return ExitCode.INTERRUPTED
-
-
-def _versions(options: argparse.Namespace) -> list[tuple[str, str]]:
-    """The versions of the package from GOOD to BAD, each with what stands for a commit's subject."""
-    if not options.case:
-        raise PeakgateError("--package needs --case ID: the case whose time changed", Code.OPTION)
-    every = list(dict.fromkeys([options.good, *options.between.replace(",", " ").split(), options.bad]))
-    if len(every) < 2:
-        raise PeakgateError(f"{options.good} and {options.bad} are the same version; name two", Code.NOT_ALIKE)
-    return [(version, f"{options.package} {version}") for version in every]
-
-
-def _begun(options: argparse.Namespace, question: Question) -> tuple[BisectState, Path]:
-    """The state to go on from, and its folder; without --resume what another bisect left there is removed."""
-    out: Path = options.out / BISECT_FOLDER
-    if options.resume:
-        return resumed(out, question), out.resolve()
-    if (out / STATE_FILE).exists():
-        remove_output(out)
-    state = BisectState(1, question, options.case)
-    state.save(out)
-    return state, out.resolve()
+    return files.deliver(report(points, ends, outcome, options), out, ("json",))
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
     parser = verb_parser(
         verb,
-        "Find the commit between GOOD and BAD that changed a case's time: every commit is built, those whose machine "
-        "code cannot differ are taken together, and only the borders between them are measured.",
+        "Find the commit between GOOD and BAD that made a case slower: `git bisect` chooses commits, `ab` compares "
+        "each with GOOD, and at last the one that is left with the one before it.",
         f"{GATE_EXIT_CODES}; 1 is: a commit is named, 0: no commit is the cause; 130 interrupted",
     )
     parser.add_argument("good", metavar="GOOD", help="an ancestor of BAD, before the change")
     parser.add_argument("bad", metavar="BAD", help="a commit after the change")
     parser.add_argument("--case", default="", metavar="ID", help="the case (default: the one slowed most in `ab`)")
-    parser.add_argument(
-        "--error",
-        type=float,
-        default=USUAL.error,
-        metavar="SHARE",
-        help="the share of whole bisects that may name a wrong commit (default: 0.05)",
-    )
     parser.add_argument(
         "--package",
         default="",
@@ -112,143 +134,72 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         help="GOOD and BAD are versions of this package, which uv installs, at the commit HEAD",
     )
     parser.add_argument("--between", default="", metavar="V,V", help="the package's versions between, oldest first")
-    add_pairs_options(parser)
-    parser.add_argument(
-        "--most", type=at_least(USUAL.batch), default=40, metavar="N", help="pairs at one commit (default: 40)"
-    )
-    parser.add_argument("--plan", action="store_true", help="print the groups; measures nothing")
-    parser.add_argument("--capability", metavar="9.0", help="compute capability for --plan (default: of the GPU)")
+    ab_command.add_pairs_options(parser)
+    parser.add_argument("--plan", action="store_true", help="print how many comparisons it takes; measures nothing")
     parser.add_argument("--resume", action="store_true", help="go on with the bisect that is in the output folder")
     add_out(parser)
     return parser
 
 
-def _question(options: argparse.Namespace, commits: Sequence[tuple[str, str]], uuid: str | None) -> Question:
-    try:
-        from peakgate.compile import nvrtc  # noqa: PLC0415  (named where it is missing)
-
-        compiler = nvrtc.version()
-    except ImportError as error:
-        raise PeakgateError(
-            f"{error.name or 'NVRTC'} is not installed: pip install 'peakgate[nvrtc]'", Code.INSTALLATION
-        ) from None
-    return Question(
-        good=commits[0][0],
-        bad=commits[-1][0],
-        wanted_case=options.case,
-        tier=options.tier,
-        device=options.device,
-        gpu=uuid,
-        nvrtc=compiler,
-        error=options.error,
-        package=options.package,
-    )
-
-
-def _plan(commits: Sequence[tuple[str, str]], options: argparse.Namespace, progress: Progress) -> ExitCode:
-    """Print the groups of the case, or of every case that differs between the ends."""
-    with scratch_folder("bisect") as scratch, points(options.package) as place:
-        target = BisectTarget(options.tier, options.capability, options.case, place)
-        state = BisectState(1, _question(options, commits, None))
-        history = _history(commits, target, state, scratch, progress)
-    progress.clear()
-    ends = history[0].cases, history[-1].cases
-    changed = [case for case in ends[1] if case in ends[0] and not ends[0][case].surely_equals(ends[1][case])]
-    for case in [options.case] if options.case else changed:
-        found = groups(history, case)
-        say("\n".join(plan_lines(history, case, found, narrowed(found))) + "\n")
+def _versions(options: argparse.Namespace) -> list[str]:
     if not options.case:
-        same = len(ends[1]) - len(changed)
-        say(f"{counted(len(changed), 'case')} changed between the ends, {same} not: no commit is to blame for those")
-    return ExitCode.OK
+        raise PeakgateError("--package needs --case ID: the case whose time changed", Code.OPTION)
+    if options.resume:
+        raise PeakgateError("--resume goes on with a bisect of commits; leave it out with --package", Code.OPTION)
+    every = list(dict.fromkeys([options.good, *options.between.replace(",", " ").split(), options.bad]))
+    if len(every) < 2:
+        raise PeakgateError(f"{options.good} and {options.bad} are the same version; name two", Code.NOT_ALIKE)
+    return every
 
 
-def _bisect(
-    commits: Sequence[tuple[str, str]],
-    options: argparse.Namespace,
-    state: BisectState,
-    means: Means,
-    place: PointFolder,
-) -> ExitCode:
-    """Choose the case, build, search, report."""
-    settings = PairSettings(options.tier, options.device, options.pairs, options.confirm_pairs)
-    if not state.case:
-        state.case = _slowest(options, settings, means) or ""
-        state.save(means.out)
-        if not state.case:
-            say("no case is slower at BAD than at GOOD, measured alternately on this GPU: no commit to look for")
-            return ExitCode.OK
-    target = BisectTarget(options.tier, None, state.case, place)
-    history = _history(commits, target, state, means.out, means.progress)
-    found = groups(history, state.case)
-    kept = narrowed(found)
-    answer = BisectAnswer(state.case, options.tier, history, kept, None, package=options.package, device=options.device)
-    if len(kept) > 1:
-        effort = Effort(options.error, options.pairs, options.confirm_pairs, most=options.most)
-        answer = _searched(answer, settings, effort, means, place)
-    means.progress.clear()
-    found_why = _why(answer, means.out) if answer.end is End.FOUND and not options.package else None
-    return files.deliver(report(answer, found_why), means.out, ("json",))
+def _begun(out: Path, points: Sequence[str], options: argparse.Namespace) -> BisectState:
+    """The state to go on from; without --resume what another bisect left in the folder is removed."""
+    question = {name: str(getattr(options, name)) for name in ("case", "tier", "device")}
+    question |= {"good": points[0], "bad": points[-1]}
+    path = out / STATE_FILE
+    if not options.resume:
+        if path.exists():
+            remove_output(out)
+        return BisectState(1, question)
+    state = records.read(path, BisectState, "run it without --resume")
+    if state.question != question:
+        raise PeakgateError(f"{path}: is of {state.question}, not {question}; run without --resume", Code.CHANGED)
+    return state
 
 
-def _searched(
-    answer: BisectAnswer, settings: PairSettings, effort: Effort, means: Means, place: PointFolder
-) -> BisectAnswer:
-    """Measure until the search ends."""
-    commits = [answer.history[group.first] for group in answer.groups]
-    with Rig(commits, answer.case, settings, means, place) as rig:
-        try:
-            outcome = search(len(commits) - 1, rig, effort, lambda what: means.progress.show(f"bisect: {what}"))
-        except Unusable as reason:
-            raise PeakgateError(
-                f"GOOD or BAD cannot be measured: {reason}; `peakgate ab` says more", Code.SIDE
-            ) from None
-        except Stopped as reason:
-            raise CannotDecide(f"{reason}; go on with --resume", Code.BUSY) from None
-        return replace(answer, outcome=outcome, measured=len(rig.measured), pairs=rig.pairs)
+def _worst(rows: Sequence[CaseRow]) -> CaseRow:
+    """The case to look for, of a comparison of the ends: the first, since they come worst first, that was measured."""
+    measured = [row for row in rows if row.verdict not in REGRESSIONS - {Verdict.SLOWER}]
+    if not measured:
+        why = f"{rows[0].verdict}, {rows[0].reason}; `peakgate ab` says more"
+        raise PeakgateError(f"{rows[0].case}: GOOD or BAD cannot be measured: {why}", Code.SIDE)
+    return measured[0]
 
 
-def _history(
-    commits: Sequence[tuple[str, str]],
-    target: BisectTarget,
-    state: BisectState,
-    out: Path,
-    progress: Progress,
-) -> list[BuiltCommit]:
-    def built(commit: BuiltCommit) -> None:
-        state.commits.append(commit)
-        state.save(out)
-        progress.show(f"built {len(state.commits)} of {len(commits)} commits")
-
-    return build_all(commits, target, state.commits, out, built)
-
-
-def _slowest(options: argparse.Namespace, settings: PairSettings, means: Means) -> str | None:
-    """The case that ``ab`` of the ends flags as slowed most, by the lower bound of its interval; None where none."""
-    raw = means.out / "ab"
-    make_folder(raw)
-    refuse_links(raw)
-    try:
-        with folders(Wanted(options.good), Wanted(options.bad)) as placed:
-            record = run_experiment(placed, settings, Choice(), Means(raw, means.budget, means.progress))
-    except SideBroken as broken:
-        raise PeakgateError(f"{broken}; GOOD and BAD must run, name others", Code.SIDE) from None
-    if record.interrupted:
-        raise KeyboardInterrupt
-    rows = [row for row in comparison(record).records if row.verdict == Verdict.SLOWER]
-    if not rows and record.stopped:
-        raise CannotDecide(f"{record.stopped}: GOOD and BAD were not compared to the end", Code.BUSY)
-    for row in rows[1:]:
-        again = f"peakgate bisect {options.good} {options.bad} --case {row.case}"
-        say(f"{row.case} is slower too ({change_text(row.change_percent)}): `{again}`")
-    return rows[0].case if rows else None
+def report(points: Sequence[str], ends: CaseRow, outcome: Outcome, options: argparse.Namespace) -> Report:
+    """The answer, the most important line first."""
+    case, left, noun = ends.case, list(map(_short, outcome.suspects)), "version" if options.package else "commit"
+    if outcome.exit_code is ExitCode.OK:
+        why = "driver, GPU or clocks may have changed between the runs that differed"
+        what = f"{case} is not" if options.case else "no case is"
+        lines = [f"no {noun} is the cause: {what} slower at BAD than at GOOD; {why}"]
+    elif outcome.border and outcome.exit_code is ExitCode.REGRESSION:
+        subject = options.package or git("show", "--no-patch", "--format=%s", left[0])
+        lines = [f"{left[0]} made {case} slower: {subject}"]
+        lines.append(f"{outcome.border.reason}; from GOOD to BAD {ends.reason}")
+    else:
+        lines = [f"{case}: not decided: {outcome.reason}; from GOOD to BAD {ends.reason}"]
+        lines.append(f"{counted(len(left), noun)} left: {', '.join(left[:8])}")
+        lines.append("raise --pairs and --confirm-pairs, and go on with --resume: what was skipped is measured again")
+    again = None
+    if outcome.border and not options.package:
+        sides = f"{_short(outcome.before)} {left[0]}"
+        again = f"peakgate ab {sides} -k {case} --tier {options.tier} --device {options.device} --explain"
+        lines.append(f"again: `{again}`")
+    fields = {"case": case, "ends": to_builtins(ends), "history": len(points), "again": again}
+    return Report("bisect", outcome.exit_code, sentences=lines, fields=fields | to_builtins(outcome))
 
 
-def _why(answer: BisectAnswer, out: Path) -> Explained:
-    """Changes in the machine code, and in hardware counters if ncu is installed."""
-    assert answer.outcome is not None
-    assert answer.outcome.before is not None
-    assert answer.outcome.group is not None
-    commits = [answer.history[answer.groups[at].first].commit for at in (answer.outcome.before, answer.outcome.group)]
-    with folders(Wanted(commits[0]), Wanted(commits[1])) as placed:
-        return explain(placed, [answer.case], out / "explain", answer.device)
+def _short(point: str) -> str:
+    """A commit's first digits, a version as it is."""
+    return point[:12] if len(point) == 40 else point
