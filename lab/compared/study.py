@@ -32,7 +32,7 @@ from peakgate.runfile.saved import Run
 
 KEPT = (
     *("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/*-full.json.gz"),
-    *("lab/floors/runs/*.json.xz", "lab/fleet/trial-*/*/runs/*.json.xz", "lab/hgemm/*-full.json.xz"),
+    *("lab/floors/runs/*.json.xz", "lab/fleet/trial-*/*/runs/*.json.xz", "lab/compared/*-full.json.xz"),
 )
 PROCESSES = ROOT / "lab" / "injected" / "h200" / "same.csv.gz"
 
