@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kernels.ladder.markers import inside, read_document
-from lab.calibrated import page as calibrated
+from lab.calibrated import emulated
 from lab.correctness import page as correctness
 from lab.dodges import page as dodges
 from lab.faults import page as faults
@@ -30,7 +30,7 @@ def read(name: str) -> Any:
     [
         (mutation.PAGE, mutation.blocks),
         (correctness.PAGE, correctness.content),
-        (calibrated.PAGE, calibrated.blocks),
+        (ROOT / "docs/explanation/races.md", emulated.blocks),
         (dodges.PAGE, dodges.blocks),
         (faults.PAGE, faults.blocks),
         (known.PAGE, known.blocks),

@@ -30,7 +30,7 @@ from peakgate.runfile.frame import records
 SCREEN_P = 0.2
 SCREEN_SHIFT = math.log1p(0.0015)
 """One-sided level and smallest shift of the screening test. It makes no claim, so its error costs pairs alone: at
-most a fifth of the unchanged cases of each direction are measured again: lab/injected, docs/results/starts.md has rates."""
+most a fifth of the unchanged cases of each direction are measured again: lab/injected, docs/results/starts.md."""
 
 TO_BE_FOUND = math.log1p(0.005)
 """The effect that is looked for: a suspect whose fresh pairs rule it out is dropped."""
