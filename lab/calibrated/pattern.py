@@ -3,8 +3,9 @@
 Each pattern is the body of a kernel with holes ($A, $B), and its variants fill them: soundly, or with one defect. They
 are in ``patterns.toml``, with the name, the label and the holes of each variant, in the manner of Indigo and
 DataRaceBench, written for this repository. Every kernel is ``void NAME(T* out, const T* in, int n)`` and runs in 2
-blocks of 64 threads, those of order.py in up to 4, with 512 bytes of dynamic shared memory; ``i`` is a thread's place in the grid, ``t`` that in its block. The arrays have 128 elements, those of patterns about
-bounds 100; ``n`` is their length. Where a pattern says so, ``in`` is a texture object or ``out`` a surface object.
+blocks of 64 threads, those of order.py in up to 4, with 512 bytes of dynamic shared memory; ``i`` is a thread's place
+in the grid, ``t`` that in its block. The arrays have 128 elements, those of patterns about bounds 100; ``n`` is their
+length. Where a pattern says so, ``in`` is a texture object or ``out`` a surface object.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def read(path: Path, rules: Mapping[str, str] | None = None, **defaults: Any) ->
         for name, label, *rest in entry.pop("variants"):
             why = {"why": rules[rest.pop(0)]} if rules else {}
             found.append((name, label, dict(zip("ABC", rest, strict=False)) | why))
-        texels = {"texture": TEXTURES[entry.pop("texture")]} if "texture" in entry else {}
+        texels: dict[str, Any] = {"texture": TEXTURES[entry.pop("texture")]} if "texture" in entry else {}
         texels |= {"surface": Surface()} if entry.pop("surface", False) else {}
         yield Pattern(variants=tuple(found), **(defaults | entry), **texels)
 

@@ -1,6 +1,6 @@
 """How the H200s of the committed gates differ: what ``peakgate.fleet.statistics.H200`` is calibrated by.
 
-``python -m lab.fleet.known`` reads every whole gate of an H200 in this repository and fills the table of
+It reads every whole gate of an H200 in this repository; ``python -m lab.fill fleet`` fills the table of
 docs/explanation/slow-gpus.md.
 """
 
@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from lab.pages import ROOT, fill_page, table
+from lab.pages import table
 from lab.records import whole_runs
 
-PAGE = ROOT / "docs" / "explanation" / "slow-gpus.md"
 KEPT = (
     *("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/*.json*"),
     *("lab/floors/runs/*.json.xz", "lab/fleet/trial-*/exclusive/runs/*.json.xz", "lab/compared/*.json.xz"),
@@ -54,7 +53,3 @@ def blocks() -> dict[str, str]:
         for gpus, sd in ((gpus, gpus["all cases"].std()) for _, gpus in effects().groupby("level"))
     ]
     return {"fleet-known": table(("hosts", "GPUs", *groups, "SD within, all cases"), rows)}
-
-
-if __name__ == "__main__":
-    fill_page(PAGE, blocks())

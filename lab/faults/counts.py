@@ -1,4 +1,4 @@
-"""Fill the counts of fuzz.json, kill.json and disks.json into this folder's page: ``python -m lab.faults.page``."""
+"""The counts of fuzz.json, kill.json and disks.json, as this folder's page has them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from lab.pages import fill_page, read_json, table
+from lab.pages import read_json, table
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE / "README.md"
 CODES = ("exit 0", "exit 1", "exit 2", "exit 3", "finding")
 
 
@@ -41,7 +40,3 @@ def _disks(record: dict[str, Any]) -> str:
     )
     rows = [(place, circumstance, count, code, error) for (place, circumstance, code, error), count in kinds.items()]
     return f"{table(['place', 'run', 'times', 'exit', 'error'], rows)}\n\nLeft broken: {len(record['broken'])}."
-
-
-if __name__ == "__main__":
-    fill_page(PAGE, blocks())
