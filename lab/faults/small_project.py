@@ -93,7 +93,9 @@ def decided(folder: Path) -> dict[str, str]:
     path = folder / "out" / journal.NAME
     try:
         found = journal.finished(path).cases
-    except UnreadableFile:
+    except UnreadableFile as error:
+        if not error.missing:
+            raise
         return {}
     return {case: json.dumps(record) for case, record in found.items() if record.get("verdict") != "INCONCLUSIVE"}
 
