@@ -31,8 +31,8 @@ LEAST_KILLED = 0.98
 TESTS = {
     "base/verdict": "judge/figures judge/gate compare/ab_verdicts",
     "judge/activity": "judge/activity",
-    "judge/correctness": "judge/correctness measure/refill run/narrow_types run/session",
-    "judge/floors": "judge/baseline compare/floors compare/margins run/session",
+    "judge/correctness": "judge/correctness measure/refill run/narrow_types session/session",
+    "judge/floors": "judge/baseline compare/floors compare/margins session/session",
     "judge/gate": "judge/gate judge/state run/remeasure",
     "judge/magnitudes": "judge/magnitudes judge/correctness",
     "judge/metrics": "judge/figures judge/gate judge/state",
