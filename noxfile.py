@@ -277,13 +277,6 @@ def stranger(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
-def speed(session: nox.Session) -> None:
-    """Time the reports, a minute long; -- --growth measures how cost grows and writes its page, some minutes."""
-    install(session, "fleet")
-    session.run("python", "-m", "lab.growth.speed", *session.posargs)
-
-
-@nox.session(default=False)
 def mutation(session: nox.Session) -> None:
     """Mutate the modules that judge, and see whether the tests notice: -- [MODULE ...], as in lab/mutation."""
     install(session, "tests")

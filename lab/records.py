@@ -1,12 +1,8 @@
-"""What records have in common: the commit that they name, and their form where it is compressed by xz.
-
-``python -m lab.records FILE...`` packs files in place.
-"""
+"""What records have in common: the commit that they name, and their form where it is compressed by xz."""
 
 from __future__ import annotations
 
 import lzma
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,10 +60,3 @@ def whole_runs(*patterns: str) -> Iterator[Run]:
         run = load_packed_run(path) if path.suffix == ".xz" else load_run(path)
         if run.whole:
             yield run
-
-
-if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        plain_file = Path(name)
-        pack(plain_file.with_name(f"{plain_file.name}.xz"), plain_file.read_text(encoding="utf-8"))
-        plain_file.unlink()

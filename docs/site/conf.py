@@ -28,7 +28,6 @@ exclude_patterns = [
     "README.md",
     "build",
     "docs/site",
-    "lab/fleet/trial-*",
     "reports/out",
     "tests",
 ]

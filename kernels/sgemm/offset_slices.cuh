@@ -8,7 +8,7 @@
 // - A thread's float4 of B are in one row: one pointer for all.
 // - Loads from device memory are predicated instead of branched around: the loop is two basic blocks, not five.
 // - Fragments of B are read before those of A.
-// Measurements of each spelling are in lab/sgemm.
+// Measurements of each spelling are in docs/results/sgemm.md.
 #pragma once
 
 #include "ring_tile.cuh"

@@ -17,9 +17,8 @@ import numpy as np
 
 import peakgate_emulator as emulator
 from lab.calibrated import order
-from lab.calibrated.kernels import kernels
-from lab.calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, RACY, SHARED_BYTES, STUCK, Kernel
-from lab.pages import read_json
+from lab.calibrated.pattern import BLOCK, BOUNDS, CLEAN, DIVERGENT, RACY, SHARED_BYTES, STUCK, Kernel, kernels
+from lab.pages import read_json, table
 from peakgate.base.files import a_line_each, cache_folder, write_whole
 from peakgate.device.cpu import seen_texels
 from peakgate.inspect.emulate import schedules
@@ -111,6 +110,30 @@ def passes(outcome: Mapping[str, Mapping[str, Any]], least_found: float = LEAST_
     clean, unflagged = by_label.pop(CLEAN)
     defective, found = (sum(pair[at] for pair in by_label.values()) for at in (0, 1))
     return clean == unflagged and found >= least_found * defective
+
+
+def blocks() -> dict[str, str]:
+    """The block of the page: how the emulator judged the kernels that order memory, in first runs and now."""
+    record = read_json(ORDER_RECORD)
+    kernels = record["kernels"]
+    now = {
+        "sound": sum(entry["label"] == "clean" for entry in kernels.values()),
+        "defective": sum(entry["label"] != "clean" for entry in kernels.values()),
+        "missed": [name for name, entry in kernels.items() if not entry["right"] and entry["label"] != "clean"],
+        "flagged": [name for name, entry in kernels.items() if not entry["right"] and entry["label"] == "clean"],
+    }
+    rows = []
+    for run, outcome in (
+        ("first", record["first_run"]),
+        ("first, other shapes", record["other_shapes"]),
+        ("now, all", now),
+    ):
+        wrong, flagged = outcome["defective"], len(outcome["flagged"])
+        found = wrong - len(outcome["missed"])
+        precision, recall = 100 * found / (found + flagged), 100 * found / wrong
+        rows.append([run, outcome["sound"], flagged, wrong, found, f"{precision:.1f} %", f"{recall:.1f} %"])
+    head = ["run", "sound", "flagged", "defective", "found", "precision", "recall"]
+    return {"order-suite": table(head, rows)}
 
 
 def main() -> int:

@@ -1,26 +1,29 @@
 """Small kernels with known defects, and their sound twins: how they are written.
 
-Each pattern is the body of a kernel with holes ($A, $B), and its variants fill them: soundly, or with one defect. In
-the manner of Indigo and DataRaceBench, written for this repository. Every kernel is
-``void NAME(T* out, const T* in, int n)`` and runs in 2 blocks of 64 threads, those of order.py in up to 4, with 512
-bytes of dynamic shared memory;
-``i`` is a thread's place in the grid, ``t`` that in its block. The arrays have 128 elements, those of patterns about
-bounds 100; ``n`` is their length. Where a pattern says so, ``in`` is a texture object or ``out`` a surface object.
+Each pattern is the body of a kernel with holes ($A, $B), and its variants fill them: soundly, or with one defect. They
+are in ``patterns.toml``, with the name, the label and the holes of each variant, in the manner of Indigo and
+DataRaceBench, written for this repository. Every kernel is ``void NAME(T* out, const T* in, int n)`` and runs in 2
+blocks of 64 threads, those of order.py in up to 4, with 512 bytes of dynamic shared memory; ``i`` is a thread's place
+in the grid, ``t`` that in its block. The arrays have 128 elements, those of patterns about bounds 100; ``n`` is their
+length. Where a pattern says so, ``in`` is a texture object or ``out`` a surface object.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from string import Template
+from typing import Any
 
 from peakgate.spec.arguments import Surface, TexelBuffer, Texture
 from peakgate.spec.case import Role
 
 CLEAN, RACY, DIVERGENT, BOUNDS, STUCK = "clean", "racy", "divergent", "bounds", "stuck"
 GRID, BLOCK, SHARED_BYTES = 2, 64, 512
-GROUPS = "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n"
-BLOCK_SYNC, WARP_SYNC, NOTHING = "__syncthreads();", "__syncwarp();", ";"
+PATTERNS = Path(__file__).with_name("patterns.toml")
+TEXTURES = {"array": Texture(), "linear memory": Texture(linear_memory=True)}
 
 Variant = tuple[str, str, Mapping[str, str]]
 """Name, what it is (CLEAN, RACY, ...), and what fills the holes."""
@@ -28,14 +31,13 @@ Variant = tuple[str, str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel of the suite; ``label`` is what it is, ``may_hang`` that a GPU may never finish it."""
+    """A kernel of the suite; ``label`` is what it is."""
 
     name: str
     label: str
     dtype: str
     n: int
     cooperative: bool
-    may_hang: bool
     text: str
     objects: tuple[TexelBuffer | None, TexelBuffer | None] = (None, None)
     """How ``out`` and ``in`` are seen where they are no pointers."""
@@ -55,7 +57,6 @@ class Pattern:
     n: int = 128
     head: str = ""
     cooperative: bool = False
-    may_hang: bool = False
     texture: Texture | None = None
     surface: Surface | None = None
     grid: int = GRID
@@ -78,7 +79,6 @@ def variants(pattern: Pattern) -> Iterator[Kernel]:
                 "    const int t = threadIdx.x, i = blockIdx.x * 64 + t;\n"
                 f"    {_lines(body)}\n}}\n"
             )
-            may_hang = pattern.may_hang and label != CLEAN
             shape, element = (pattern.n,), _DTYPES[dtype]
             surface, texture = pattern.surface, pattern.texture
             objects = (
@@ -91,12 +91,29 @@ def variants(pattern: Pattern) -> Iterator[Kernel]:
                 element,
                 pattern.n,
                 pattern.cooperative,
-                may_hang,
                 text,
                 objects,
                 pattern.grid,
                 holes.get("why", ""),
             )
+
+
+def read(path: Path, rules: Mapping[str, str] | None = None, **defaults: Any) -> Iterator[Pattern]:
+    """The patterns of a TOML file; with ``rules`` each variant names, after its label, the rule that this rests on."""
+    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["pattern"]:
+        found = []
+        for name, label, *rest in entry.pop("variants"):
+            why = {"why": rules[rest.pop(0)]} if rules else {}
+            found.append((name, label, dict(zip("ABC", rest, strict=False)) | why))
+        texels: dict[str, Any] = {"texture": TEXTURES[entry.pop("texture")]} if "texture" in entry else {}
+        texels |= {"surface": Surface()} if entry.pop("surface", False) else {}
+        yield Pattern(variants=tuple(found), **(defaults | entry), **texels)
+
+
+def kernels() -> tuple[Kernel, ...]:
+    """All kernels of ``patterns.toml``, by name."""
+    made = [kernel for pattern in read(PATTERNS) for kernel in variants(pattern)]
+    return tuple(sorted(made, key=lambda kernel: kernel.name))
 
 
 def _lines(body: str) -> str:

@@ -3,7 +3,7 @@
 ``python -m lab.compared.study RECORD.json --rule NAME`` needs no GPU. Each part judges pairs of sessions of unchanged
 code by ``peakgate.reports.compare``, and again with some of NEW's cases slowed. The sessions are committed ones of
 H200s, resampled (seeded), or drawn by generators of this file, which share nothing with what judges them. The record
-keeps the rates of each NAME, so that those of an earlier rule stay beside today's; ``lab.compared.page`` shows them.
+keeps the rates of each NAME, so that those of an earlier rule stay beside today's on the page (``lab.fill``).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 
-from lab.pages import ROOT
+from lab.pages import ROOT, percent, read_json, table
 from lab.records import whole_runs
 from peakgate.base.files import write_whole
+from peakgate.base.text import percent as in_percent
 from peakgate.base.verdict import Verdict
 from peakgate.compare.judge import compare
 from peakgate.runfile.frame import to_frame
@@ -32,8 +33,9 @@ from peakgate.runfile.saved import Run
 
 KEPT = (
     *("baselines/nvidia-h200/runs/*.json.gz", "baselines/nvidia-h200/ladder/*-full.json.gz"),
-    *("lab/floors/runs/*.json.xz", "lab/fleet/trial-*/*/runs/*.json.xz", "lab/hgemm/*-full.json.xz"),
+    *("lab/floors/runs/*.json.xz", "lab/fleet/trial-*/*/runs/*.json.xz", "lab/compared/*-full.json.xz"),
 )
+RECORD = Path(__file__).with_name("h200.json")
 PROCESSES = ROOT / "lab" / "injected" / "h200" / "same.csv.gz"
 
 HOST_CALLS = "pageable"
@@ -242,6 +244,29 @@ def rates(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "open": round(sum(each["open"] for each in found) / len(found), 2),
         "cases": {case: named.count(case) for case in sorted(set(named), key=lambda each: (-named.count(each), each))},
         "detected": sums.tolist(),
+    }
+
+
+def blocks() -> dict[str, str]:
+    """The blocks of the page: the shares of pairs and of slowed cases that were flagged, before and now."""
+    record = read_json(RECORD)
+    now, before = (record[rule]["parts"] for rule in ("now", "before"))
+    unchanged, slowed = [], []
+    for name, part in now.items():
+        both = [before[name], part] if name in before else [part]
+        shares = [", ".join(percent(each[way] / each["pairs"]) for way in ("slower", "faster")) for each in both]
+        unchanged.append((name, part["pairs"], *([""] if len(both) < 2 else []), *shares, f"{part['open']:g}"))
+        if "drawn" in name or name not in before:  # those drawn are as the processes are
+            continue
+        for at, duration in enumerate((f"from {SHORT_US:g} µs", f"under {SHORT_US:g} µs")):
+            found = [[percent(each[at][0] / max(each[at][1], 1)) for each in of["detected"]] for of in both]
+            if part["detected"][0][at][1]:
+                slowed.append((name, duration, *map(", ".join, zip(*found, strict=True))))
+    sizes = [in_percent(100 * each) for each in record["now"]["slowed"]]
+    head = ("sessions", "pairs", "before: SLOWER, FASTER", "now: SLOWER, FASTER", "now: cases open per pair")
+    return {
+        "compared-false-positives": table(head, unchanged),
+        "compared-detected": table(("sessions", "duration", *sizes), slowed),
     }
 
 

@@ -14,15 +14,12 @@ loses bits in its sums. Each is judged against the float64 reference by
 ``damage`` is the largest ``|out - ref| / magnitude`` of an element over that of the worst honest variant of the same
 kind and type: a mutant above 2 must be WRONG, a variant never.
 
-    python -m lab.correctness.study OUT.csv          # the table
-    python -m lab.correctness.study --gpu OUT.csv    # PyTorch's kernels on a GPU too, also on large outputs
+    python -m lab.correctness.study    # writes rules.csv, half a minute; python -m lab.fill shows it on the page
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +29,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from lab.pages import table
 from peakgate.family import TOLERANCES, tolerance_of_sums
 from peakgate.judge.correctness import bound_of, compare
 from peakgate.judge.magnitudes import Rounded, estimated, of_row
@@ -42,7 +40,16 @@ Inputs = Sequence[Array]
 TYPES = {"float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 BEFORE = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 """Default tolerances before 0.3, for the rules that measure against something else than a magnitude."""
-RULES = ("largest", "row", "absolute", "estimated", "given")
+RULES = {
+    "largest": r"`tolerance * max\|ref\|` (before 0.3)",
+    "row": r"`tolerance * (\|ref\| + rms of its row)`",
+    "absolute": r"`tolerance * reference(\|inputs\|)`",
+    "estimated": "Peakgate's, magnitudes estimated",
+    "given": "Peakgate's, `scale` and `terms` given",
+}
+RECORD = Path(__file__).with_name("rules.csv")
+EXCEEDS = 2.0
+"""A mutant counts where its damage is more than so many times that of the worst variant."""
 
 
 @dataclass(frozen=True)
@@ -341,59 +348,37 @@ def wide(dtype: str) -> type:
     return np.float64 if dtype == "float64" else np.float32
 
 
-@dataclass(frozen=True)
-class Judge:
-    """The five rules for one output."""
-
-    kind: Kind
-    dtype: str
-    given: Inputs
-    wanted: Array
-    magnitude: Array
-    estimate: Array
-
-    def ratios(self, output: Array) -> dict[str, float]:
-        """The largest error over its bound under each rule."""
-        tolerance, before = TOLERANCES[self.dtype], BEFORE[self.dtype]
-        found = output.astype(np.float64)
-        size, difference = np.abs(self.wanted), np.abs(found - self.wanted)
-        with np.errstate(all="ignore"):
-            bounds = {
-                "largest": np.full_like(size, before * size.max()),
-                "row": before * (size + of_row(np, self.wanted)),
-                "absolute": before * np.abs(self.kind.reference(np, [np.abs(each) for each in self.given])),
-            }
-            off = {rule: np.where(difference, difference / bound, 0) for rule, bound in bounds.items()}
-            ratios = {rule: float(np.nanmax(each)) for rule, each in off.items()}
-        for rule, allowed, weight in (
-            ("estimated", tolerance, self.estimate),
-            ("given", max(tolerance_of_sums(self.dtype, self.kind.terms), 0.0), self.magnitude),
-        ):
-            bound = bound_of(allowed, self.dtype, "float64")
-            ratios[rule] = compare(np, found, self.wanted, bound, magnitudes=partial(_same, [weight])).ratio
-        return ratios
+def ratios(kind: Kind, dtype: str, exact: Inputs, output: Array, estimate: Array) -> dict[str, float]:
+    """The largest error of an output over its bound under each rule."""
+    tolerance, before, wanted = TOLERANCES[dtype], BEFORE[dtype], kind.reference(np, exact)
+    found = output.astype(np.float64)
+    size, difference = np.abs(wanted), np.abs(found - wanted)
+    with np.errstate(all="ignore"):
+        bounds = {
+            "largest": np.full_like(size, before * size.max()),
+            "row": before * (size + of_row(np, wanted)),
+            "absolute": before * np.abs(kind.reference(np, [np.abs(each) for each in exact])),
+        }
+        off = {rule: np.where(difference, difference / bound, 0) for rule, bound in bounds.items()}
+        over = {rule: float(np.nanmax(each)) for rule, each in off.items()}
+    for rule, allowed, weight in (
+        ("estimated", tolerance, estimate),
+        ("given", max(tolerance_of_sums(dtype, kind.terms), 0.0), kind.magnitude(exact)),
+    ):
+        bound = bound_of(allowed, dtype, "float64")
+        over[rule] = compare(np, found, wanted, bound, magnitudes=partial(list, [weight])).ratio
+    return over
 
 
-def _same(weight: Array) -> Array:
-    return weight
-
-
-def judged(kind: Kind, dtype: str, on_gpu: Any, seed: int) -> Iterator[dict[str, Any]]:
-    """A row for each variant and mutant of a kind in a type; ``on_gpu`` gives those that a GPU computes."""
-    rng = np.random.default_rng(seed)
-    given = tuple(each.astype(TYPES[dtype]) for each in kind.inputs(rng))
+def judged(kind: Kind, dtype: str, seed: int = 1) -> Iterator[dict[str, Any]]:
+    """A row for each variant and mutant of a kind in a type."""
+    given = tuple(each.astype(TYPES[dtype]) for each in kind.inputs(np.random.default_rng(seed)))
     exact = [each.astype(np.float64) for each in given]
     wanted = kind.reference(np, exact)
-    (estimate,) = estimated(
-        np,
-        lambda moved: [kind.reference(np, moved)],
-        exact,
-        [wanted],
-        [Rounded(TOLERANCES[dtype], unit_of_sums(dtype))],
-    )
-    judge = Judge(kind, dtype, exact, wanted, kind.magnitude(exact), estimate)
+    rounded = Rounded(TOLERANCES[dtype], unit_of_sums(dtype))
+    (estimate,) = estimated(np, lambda moved: [kind.reference(np, moved)], exact, [wanted], [rounded])
     limits = bound_of(1.0, dtype, "float64")
-    unit = judge.magnitude * TOLERANCES[dtype] + limits.relative * np.abs(wanted) + limits.absolute
+    unit = kind.magnitude(exact) * TOLERANCES[dtype] + limits.relative * np.abs(wanted) + limits.absolute
     orders = (*ORDERS, f"parts in {dtype}") if np.dtype(TYPES[dtype]).itemsize == 2 else ORDERS
     variants = {order: kind.accumulated(given, order, wide(dtype)).astype(TYPES[dtype]) for order in orders}
 
@@ -401,39 +386,48 @@ def judged(kind: Kind, dtype: str, on_gpu: Any, seed: int) -> Iterator[dict[str,
         return float((np.abs(output.astype(np.float64) - wanted) / unit).max())
 
     honest = max(map(damage, variants.values()))
-    library: dict[str, dict[str, Array]] = on_gpu(given, dtype) if on_gpu else {}
     for honesty, outputs in (
-        ("variant", {**variants, **library.get("variant", {})}.items()),
-        ("mutant", [*damaged(kind, given, variants["lanes"], dtype), *library.get("mutant", {}).items()]),
+        ("variant", variants.items()),
+        ("mutant", damaged(kind, given, variants["lanes"], dtype)),
     ):
         for name, output in outputs:
             row = {"kind": kind.name, "type": dtype, "is": honesty, "name": name, "damage": damage(output) / honest}
-            yield row | judge.ratios(output)
+            yield row | ratios(kind, dtype, exact, output, estimate)
+
+
+def blocks() -> dict[str, str]:
+    """The blocks of the page: variants that each rule refuses, mutants that it misses, and those Peakgate's misses."""
+    with RECORD.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    mutants = [row for row in rows if row["is"] == "mutant" and float(row["damage"]) > EXCEEDS]
+    lines = []
+    for rule, name in RULES.items():
+        # `terms` promises that no part of a sum is kept in a shorter type
+        short = "parts in" if rule == "given" else " "
+        variants = [row for row in rows if row["is"] == "variant" and not row["name"].startswith(short)]
+        refused = sum(float(row[rule]) > 1 for row in variants)
+        missed = sum(float(row[rule]) <= 1 for row in mutants)
+        lines.append((name, f"{refused} of {len(variants)}", f"{missed} of {len(mutants)}"))
+    head = ("an element, or an output, may be off by", "variants refused", "mutants missed")
+    columns = ("kind", "type", "name", "damage", "estimated", "given")
+    lost = [row for row in mutants if min(float(row["estimated"]), float(row["given"])) <= 1]
+    return {
+        "correctness-rules": table(head, lines),
+        "correctness-missed": table(
+            ("kind", "type", "mutant", "damage", "over the bound, estimated", "given"),
+            [[row[each] for each in columns] for row in lost],
+        ),
+    }
 
 
 def main() -> None:
-    """Write the table; on a GPU also that of large outputs, beside it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--gpu", action="store_true", help="judge PyTorch's kernels on the GPU too")
-    options = parser.parse_args()
-    library = importlib.import_module("lab.correctness.on_gpu") if options.gpu else None
-    kernels = library.KERNELS if library else {}
-    _write(
-        options.out,
-        [row for kind in KINDS for dtype in TYPES for row in judged(kind, dtype, kernels.get(kind.name), seed=1)],
-    )
-    if library:
-        _write(options.out.with_name(f"large-{options.out.name}"), list(library.large()))
-
-
-def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    """Write the record."""
+    rows = [row for kind in KINDS for dtype in TYPES for row in judged(kind, dtype)]
+    with RECORD.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
-        writer.writerows(
-            {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in row.items()} for row in rows
-        )
+        for row in rows:
+            writer.writerow({key: f"{each:.4g}" if isinstance(each, float) else each for key, each in row.items()})
 
 
 if __name__ == "__main__":

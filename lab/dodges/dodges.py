@@ -24,14 +24,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.pages import table
 from lab.records import checked_out
 
-PROJECT = Path(__file__).with_name("project")
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE / "project"
 LAUNCH_LIMIT_S = 5
 NO_FASTER = 1.02
 """A twin's time over its cheat's, up to which the cheat has gained nothing: more than the scatter between processes."""
@@ -179,6 +182,42 @@ def completed(record: dict[str, Any], earlier: dict[str, Any]) -> dict[str, Any]
     known = {row["name"]: row for row in earlier["rows"]}
     rows = [known.get(row["name"], row) if row["outcome"] == "not run" else row for row in record["rows"]]
     return record | {"rows": rows}
+
+
+def blocks() -> dict[str, str]:
+    """The block of the page: how many cheats were caught on which device, and a row for each pair."""
+    (path,) = HERE.glob("dodges-*.json")
+    record = read(path)
+    rows = record["rows"]
+    counted = Counter(row["outcome"] for row in rows)
+    published = sum(row["published"] is not None for row in rows)
+    passing = sum(row["twin_passes"] for row in rows)
+    driver = f", driver {record['driver']}" if record["driver"] else ""
+    summary = (
+        f"On {record['device']}{driver}, of {len(rows)} cheats: "
+        + ", ".join(f"{count} {outcome.replace('passes', 'pass')}" for outcome, count in counted.most_common())
+        + f"; {passing} of {len(rows) - counted['not run']} twins pass. {published} were published."
+    )
+    head = [f"dodge ({record['device']})", "what it does", "from", "cheat", "twin"]
+    return {"dodges": summary + "\n\n" + table(head, [_row(row) for row in rows])}
+
+
+def _row(row: Mapping[str, Any]) -> list[str]:
+    kind = "" if row["kind"] == "kernel" else " (callable)"
+    source = (row["published"] or "").partition(",")[0].rstrip(".")
+    twin = "" if row["twin"]["verdict"] == "SKIPPED" else row["twin"]["verdict"]
+    return [f"{row['name']}{kind}", row["does"], source, _verdict(row), twin]
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
+    cheat, twin, found = row["cheat"], row["twin"], row["outcome"]
+    if found in ("not run", "caught"):
+        return found if found == "not run" else str(cheat["verdict"])
+    gain = ""
+    if found != "not timed" and cheat["time_us"] and twin["time_us"]:
+        gain = f", {twin['time_us'] / cheat['time_us']:.2f}x as fast as its twin"
+    outside = "" if row["promised"] else ", outside the promise"
+    return f"{cheat['verdict']}: {found}{gain}{outside}"
 
 
 def main() -> int:

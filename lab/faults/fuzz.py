@@ -2,8 +2,7 @@
 
 The seed is the day's date unless it is given, so that every day has inputs of its own; the record keeps it and the
 commit. Input NUMBER of a reader is the same at every run of a seed: ``--seed TEXT --input NUMBER READER`` repeats one
-and shows its traceback. A record that is there already is continued, with its seed; ``--again`` begins the readers that
-are named anew, after a reader or its inputs changed.
+and shows its traceback.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ import json
 import os
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +28,6 @@ from lab.records import checked_out  # noqa: E402
 
 WHOLE = sum(reader.inputs for reader in fuzz_readers.READERS.values())
 MEMORY = Path("/dev/shm")  # noqa: S108  # files that are never synced to a disk
-SAVE_EVERY_S = 30.0
 
 
 def main() -> int:
@@ -41,7 +37,6 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=WHOLE, help=f"of all readers together (default: {WHOLE})")
     parser.add_argument("--input", type=int, help="repeat this one input")
     parser.add_argument("--record", type=Path, metavar="FILE", help="also keep the counts there, as JSON")
-    parser.add_argument("--again", action="store_true", help="forget what the record has of the readers named")
     parser.add_argument("readers", nargs="*", metavar="READER", help=f"of {', '.join(fuzz_readers.READERS)}")
     options = parser.parse_args()
     options.record = options.record and options.record.absolute()  # the readers change the working directory
@@ -50,24 +45,17 @@ def main() -> int:
         fuzz_readers.prepare(Path(name))
         if options.input is not None:
             return fuzz_readers.READERS[chosen[0]].repeat(f"{options.seed}{chosen[0]}", options.input, Path(name))
-        record: dict[str, Any] = {"seed": options.seed, "inputs": 0, "commits": {}, "readers": {}, "findings": {}}
-        if options.record and options.record.exists():
-            record = _without(json.loads(options.record.read_text()), options.readers if options.again else [])
-        saved, commit = time.monotonic(), checked_out()
+        commits = dict.fromkeys(chosen, checked_out())
+        record: dict[str, Any] = {"seed": options.seed, "inputs": 0, "commits": commits, "readers": {}, "findings": {}}
         for reader in chosen:
-            codes = Counter(record["readers"].get(reader, {}))
-            record["commits"].setdefault(reader, commit)
-            wanted = fuzz_readers.READERS[reader].inputs * options.inputs // WHOLE
-            for number in range(codes.total(), wanted):
-                code, wrong = fuzz_readers.attempt(reader, number, Path(name), record["seed"])
+            codes = Counter[str]()
+            for number in range(fuzz_readers.READERS[reader].inputs * options.inputs // WHOLE):
+                code, wrong = fuzz_readers.attempt(reader, number, Path(name), options.seed)
                 codes["finding" if code is None else f"exit {int(code)}"] += 1
                 record["inputs"] += 1
                 if wrong:
                     record["findings"].setdefault(f"{reader}: {wrong}", number)
-                record["readers"][reader] = dict(sorted(codes.items()))
-                if options.record and time.monotonic() - saved > SAVE_EVERY_S:
-                    write_whole(options.record, json.dumps(record, indent=1) + "\n")
-                    saved = time.monotonic()
+            record["readers"][reader] = dict(sorted(codes.items()))
             sys.stdout.write(f"{reader}: {sum(codes.values())} inputs, {dict(sorted(codes.items()))}\n")
             sys.stdout.flush()
         os.chdir(ROOT)
@@ -77,15 +65,6 @@ def main() -> int:
     for wrong, number in record["findings"].items():
         sys.stdout.write(f"input {number} of {wrong}\n")
     return 1 if record["findings"] else 0
-
-
-def _without(record: dict[str, Any], readers: Sequence[str]) -> dict[str, Any]:
-    """A record that never had these readers."""
-    for reader in readers:
-        record["inputs"] -= sum(record["readers"].pop(reader, {}).values())
-        record["commits"].pop(reader, None)
-    of_others = {wrong: at for wrong, at in record["findings"].items() if not wrong.startswith(tuple(readers))}
-    return record | {"findings": of_others if readers else record["findings"]}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from peakgate.base.files import UnreadableFile
 from peakgate.run import journal
 
 SIZES = (33, 64, 96, 257, 512, 1024)
@@ -92,7 +93,9 @@ def decided(folder: Path) -> dict[str, str]:
     path = folder / "out" / journal.NAME
     try:
         found = journal.finished(path).cases
-    except FileNotFoundError:
+    except UnreadableFile as error:
+        if not error.missing:
+            raise
         return {}
     return {case: json.dumps(record) for case, record in found.items() if record.get("verdict") != "INCONCLUSIVE"}
 

@@ -138,6 +138,11 @@ def sentence(record: Mapping[str, Any]) -> str:
     )
 
 
+def blocks() -> dict[str, str]:
+    """The block of the page."""
+    return {"history-pool": sentence(read_json(HERE / "pool.json"))}
+
+
 def main(arguments: Sequence[str]) -> int:
     """Pack runs, or study the pool and write its record."""
     parser = argparse.ArgumentParser(prog="python -m lab.history.pool", description=__doc__)

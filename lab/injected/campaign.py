@@ -1,4 +1,4 @@
-"""Measure injected slowdowns: ``python -m lab.injected.campaign OUT one mutants same:5 steps ...``.
+"""Measure injected slowdowns: ``python -m lab.injected.campaign OUT mutants same:5 steps ...``.
 
 Each experiment is one ``ab`` of two copies of a project, and leaves its folder under OUT. ``steps`` and ``pairs`` copy
 the kernels of known length in lab/injected/project, the others the project at hand.
@@ -39,27 +39,22 @@ EXTRA = {Experiment.SAME_PAIRS: (*ALL_PAIRS, "50"), Experiment.PAIRS: (*ALL_PAIR
 """Gates are resampled from these: every pair has every case, and a gate takes up to 50."""
 
 
-def measure(experiment: Experiment, out: Path, alone: str = "", extra: Sequence[str] = ()) -> int:
+def measure(experiment: Experiment, out: Path, extra: Sequence[str] = ()) -> int:
     """Run one experiment into ``out`` and give the exit code of its ``ab``, which gets the ``extra`` arguments too.
 
-    ``alone`` names the mutant of ``one``. The wall time goes into TIMING; a run that did not get to its end has none,
+    The wall time goes into TIMING; a run that did not get to its end has none,
     and is no part of a record.
     """
     copies = experiment in (Experiment.STEPS, Experiment.PAIRS)
     own = config.required()
-    listed = () if copies or experiment in (Experiment.SAME, Experiment.SAME_PAIRS) else mutants.read(mutants.LIST)
-    if experiment is Experiment.ONE:
-        listed = tuple(mutant for mutant in listed if mutant.name == alone)
-        if not listed:
-            raise PeakgateError(f"one: no mutant is named {alone!r}; give --alone NAME, one of {mutants.LIST.name}")
+    listed = mutants.read(mutants.LIST) if experiment is Experiment.MUTANTS else ()
 
     def change(head: Path) -> None:
         if copies:
             (head / steps.MARK).touch()
         mutants.apply(head, listed, own)
 
-    arguments = () if experiment is Experiment.ONE else ("--measure-unchanged",)
-    arguments += (*EXTRA.get(experiment, ()), *extra)
+    arguments = ("--measure-unchanged", *EXTRA.get(experiment, ()), *extra)
     project = config.find(PROJECT) or own if copies else own
     code, seconds = compared(project, change, out, arguments)
     if code in DECIDED:
@@ -102,12 +97,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("out", type=Path, metavar="OUT", help="folder of the results")
     parser.add_argument("wanted", nargs="+", metavar="EXPERIMENT[:TIMES]", help=f"of {', '.join(Experiment)}")
     parser.add_argument("--device", default="gpu:0", help="gpu:N (default: gpu:0)")
-    parser.add_argument("--alone", default="", metavar="NAME", help="the mutant that `one` measures")
     options = parser.parse_args(arguments)
     try:
         for experiment in [each for text in options.wanted for each in _wanted(text)]:
             extra = ("--device", options.device)
-            code = measure(experiment, _unused(options.out, experiment), options.alone, extra)
+            code = measure(experiment, _unused(options.out, experiment), extra)
             if code not in DECIDED:
                 return refused(PeakgateError(f"{experiment}: ab exited {code} before its end; see its message above"))
     except PeakgateError as error:

@@ -1,7 +1,7 @@
 """Make the record of a campaign: ``python -m lab.injected.collect OUT --commit ID --record DIR``.
 
-OUT is the folder of a campaign. Of its run files the record keeps the times of each process and case. A
-record in DIR keeps the experiments that OUT lacks; a new one needs all but ``one``.
+OUT is the folder of a campaign of every experiment. Of its run files the record keeps the times of each process and
+case.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -43,22 +42,16 @@ TIMES = {Experiment.SAME: Experiment.SAME_PAIRS, Experiment.STEPS: Experiment.PA
 def collect(out: Path, commit: str, target: Path) -> list[Path]:
     """Write the record and give the paths of what was written.
 
-    What the campaign did not measure stays as a record in ``target`` has it. A PeakgateError reports what both lack or
-    what does not fit together, and nothing is written.
+    A PeakgateError reports what is lacking or does not fit together, and nothing is written.
     """
     folders = [path.parent for path in sorted(out.glob(f"*/{TIMING}"))]
     finished = [_finished(folder) for folder in folders]
     measured = {gate.experiment for gate, _ in finished}
-    kept: dict[str, Any] = (
-        read_json(target / FACTS, dict) if (target / FACTS).is_file() else {"origins": {}, "gates": []}
-    )
-    for name in (*TIMES, *TIMES.values(), Experiment.MUTANTS):
-        if name not in measured and name not in kept["origins"]:
+    for name in Experiment:
+        if name not in measured:
             raise PeakgateError(f"{out}: no {name}-* in it with pairs and {TIMING}; measure it first")
     runs = [(gate.experiment, run) for gate, record in finished for _, run in _screening(record)]
     machines = {(str(run.gpu.get("name")), str(run.driver)) for _, run in runs}
-    if "gpu" in kept and measured < set(kept["origins"]):
-        machines.add((kept["gpu"], kept["driver"]))
     if len(machines) != 1:
         raise PeakgateError(f"{out}: measured on {sorted(machines)}; expected one GPU model and driver")
     ((gpu, driver),) = machines
@@ -67,27 +60,23 @@ def collect(out: Path, commit: str, target: Path) -> list[Path]:
         for name in sorted(measured)
     }
     gates = [asdict(gate) for gate, _ in finished if gate.experiment not in TIMES.values()]
+    mutants = [folder for folder in folders if folder.name.startswith(f"{Experiment.MUTANTS}-")][-1]
     contents = {
         FACTS: {
             "schema": SCHEMA,
             "gpu": gpu,
             "driver": driver,
-            "origins": kept["origins"] | origins,
-            "planted": read_json(out / GROUND_TRUTH, list)
-            if (out / GROUND_TRUTH).is_file()
-            else kept.get("planted", []),
-            "gates": [gate for gate in kept["gates"] if gate["experiment"] not in measured] + gates,
-        }
+            "origins": origins,
+            "planted": read_json(out / GROUND_TRUTH, list),
+            "gates": gates,
+        },
+        MUTANTS: read_json(mutants / MUTANTS, dict),
     }
-    if Experiment.MUTANTS in measured:
-        mutants = [folder for folder in folders if folder.name.startswith(f"{Experiment.MUTANTS}-")][-1]
-        contents[MUTANTS] = read_json(mutants / MUTANTS, dict)
     for file, content in contents.items():
         write_whole(target / file, json.dumps(content, indent=1) + "\n")
     times = [
         write_times(target, name, _times([record for gate, record in finished if gate.experiment is of]))
         for name, of in TIMES.items()
-        if of in measured
     ]
     return [*times, *(target / file for file in contents)]
 

@@ -12,10 +12,8 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +27,7 @@ from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.files import write_whole
 from peakgate.base.text import say
 from peakgate.base.verdict import ExitCode
-from peakgate.compare.ab.decide import INTERVAL_TAIL, CaseStatus, decide, half_width, interval
+from peakgate.compare.ab.decide import CaseStatus, decide, half_width, interval
 from peakgate.compare.ab.schedule import looks
 from peakgate.compare.noise import MAD_TO_SD, Floats
 from peakgate.runfile.frame import records
@@ -44,9 +42,9 @@ MODES_SHARE, MODE_CHANCES, MODE_JUMPS = 0.1, (0.1, 0.2, 0.5), (0.01, 0.03)
 with arrays of 1 GiB three had modes 1 to 3 % apart, a fifth to a half of the processes in the rarer one."""
 
 NOT_FLAGGED = "not flagged"
-COLUMNS = ["noise", "flagged", "changed", "held", "held_if_fixed", "width", "width_if_fixed"]
-"""Of a case of a gate: what it was flagged as, whether it was changed, whether its interval holds the truth, and would
-if the number of pairs had been fixed; half the widths of both."""
+COLUMNS = ["noise", "flagged", "changed", "held", "width"]
+"""Of a case of a gate: what it was flagged as, whether it was changed, whether its interval holds the truth; half its
+width."""
 
 Counted = NDArray[np.bool_]
 Noise = Callable[[np.random.Generator], tuple[Floats, Counted]]
@@ -101,23 +99,16 @@ def _gate(
         if not kept.status or not counts:
             continue
         flagged = {1: "SLOWER", -1: "FASTER"}.get(kept.direction) if kept.status == CaseStatus.FLAGGED else None
-        fixed = SimpleNamespace(**vars(kept) | {"interval_tail": INTERVAL_TAIL})
-        widths = (half_width(each, each.interval_tail) for each in (kept, fixed))
-        yield flagged or NOT_FLAGGED, bool(true), _held(kept, true), _held(fixed, true), *widths
-
-
-def _held(estimate: SimpleNamespace, truth: float) -> bool:
-    low, high = interval(estimate)
-    return low <= truth <= high
+        low, high = interval(kept)
+        yield flagged or NOT_FLAGGED, bool(true), low <= true <= high, half_width(kept, kept.interval_tail)
 
 
 def summary(cases: pd.DataFrame) -> list[dict[str, object]]:
     """Per noise, flag and whether the case was changed: how many, how many held, half the median widths in percent."""
     rows = []
     for (noise, flagged, changed), group in cases.groupby(COLUMNS[:3], sort=False):
-        widths = {name: round(100 * math.expm1(group[name].median()), 3) for name in COLUMNS[5:]}
-        held = {name: int(group[name].sum()) for name in COLUMNS[3:5]}
-        rows.append({"noise": noise, "flagged": flagged, "changed": changed, "cases": len(group), **held, **widths})
+        found = {"held": int(group["held"].sum()), "width": round(100 * math.expm1(group["width"].median()), 3)}
+        rows.append({"noise": noise, "flagged": flagged, "changed": changed, "cases": len(group), **found})
     return rows
 
 
@@ -125,17 +116,18 @@ def tables(record: Path) -> dict[str, str]:
     """The page's block from COVERAGE; none where the record has none."""
     if not (record / COVERAGE).exists():
         return {}
-    rows = read_json(record / COVERAGE, lambda content: [_texts(row) for row in content["rows"]])
+    rows = [
+        (
+            row["noise"],
+            f"{row['flagged']}, {'changed' if row['changed'] else 'unchanged'}",
+            row["cases"],
+            f"{100 * row['held'] / row['cases']:.2f} %",
+            f"{row['width']:.2f} %",
+        )
+        for row in read_json(record / COVERAGE, lambda content: list(content["rows"]))
+    ]
     head = ("noise", "cases", "how many", "interval holds the truth", "half its width (median)")
-    fixed = ("an interval for a fixed number of pairs would", "half its width")
-    return {"injected-coverage": table((*head, *fixed), rows)}
-
-
-def _texts(row: Mapping[str, Any]) -> tuple[str, ...]:
-    name = f"{row['flagged']}, {'changed' if row['changed'] else 'unchanged'}"
-    held, fixed = (f"{100 * row[key] / row['cases']:.2f} %" for key in ("held", "held_if_fixed"))
-    widths = (f"{row[key]:.2f} %" for key in ("width", "width_if_fixed"))
-    return row["noise"], name, str(row["cases"]), held, next(widths), fixed, next(widths)
+    return {"injected-coverage": table(head, rows)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -44,12 +44,10 @@ EXPECTED: Mapping[str, FindingCause] = {
 """Mutant to the cause that was injected."""
 
 
-def chosen(
-    project: Project, wanted: Mapping[str, FindingCause] = EXPECTED
-) -> tuple[list[mutants.Mutant], dict[str, str]]:
+def chosen(project: Project) -> tuple[list[mutants.Mutant], dict[str, str]]:
     """The listed mutants, and by mutant one case of the gate tier that each touches, the first."""
-    listed = [each for each in mutants.read(mutants.LIST) if each.name in wanted]
-    missing = wanted.keys() - {each.name for each in listed}
+    listed = [each for each in mutants.read(mutants.LIST) if each.name in EXPECTED]
+    missing = EXPECTED.keys() - {each.name for each in listed}
     if missing:
         raise PeakgateError(f"{mutants.LIST.name} has no mutant {min(missing)!r}; run this in Peakgate's own project")
     cases: list[Case] = catalogue.cases(Scale.BENCH, Tier.GATE)
@@ -58,13 +56,11 @@ def chosen(
     return listed, first
 
 
-def figures(
-    explained: Explained, first: Mapping[str, str], wanted: Mapping[str, FindingCause] = EXPECTED
-) -> list[dict[str, object]]:
+def figures(explained: Explained, first: Mapping[str, str]) -> list[dict[str, object]]:
     """By mutant: the case, the injected cause, what was named, and whether that came first."""
     by_case = {each.case: each for each in explained.cases}
     rows: list[dict[str, object]] = []
-    for name, cause in wanted.items():
+    for name, cause in EXPECTED.items():
         found = by_case.get(first[name])
         named = [finding.cause.value for finding in found.findings] if found else []
         row = {"mutant": name, "case": first[name], "injected": cause.value, "named": named}

@@ -12,46 +12,34 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from lab.injected import coverage, limits, rates
+from lab.injected import coverage, rates
 from lab.injected.record import (
     MUTANTS,
     Cell,
     Experiment,
-    Gate,
-    cell_of,
     read_facts,
     read_json,
     read_times,
 )
-from lab.injected.resample import Medians, Pairing, medians
+from lab.injected.resample import Pairing, medians
 from lab.pages import open_page, percent, table
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.ab import decide
 from peakgate.compare.ab.schedule import PAIRS_ALPHA
 from peakgate.compare.resample import rate_at_most
-from peakgate.measure.sampling import CONTROLLED_BELOW_US
 
 GATES = 1000
 EXPLAINED = "explained.json"
-CONTROLLED_PERMILLE = (5, 10)
 FLAGGED = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR})
-HEADS = {
-    Experiment.SAME: "unchanged, everything measured",
-    Experiment.STEPS: "slowed copies, nothing else measured",
-    Experiment.MUTANTS: "all mutants, everything measured",
-    Experiment.ONE: "one mutant, unchanged machine code skipped",
-}
 
 
 def tables(record: Path, gates: int) -> dict[str, str]:
     """The page's tables by block: whole runs of ``ab``, and so many gates resampled from the same processes."""
     known, truth = read_facts(record)
-    times = read_times(record, Experiment.STEPS)
-    same, steps = medians(read_times(record, Experiment.SAME)), medians(times)
+    same, steps = (medians(read_times(record, each)) for each in (Experiment.SAME, Experiment.STEPS))
     whole = {each: [gate for gate in known if gate.experiment is each] for each in Experiment}
     flagged, detection = rates.whole_detection(whole[Experiment.STEPS], steps), rates.detection(steps, gates)
     unchanged = {"whole runs of `ab`": (rates.whole_gates(whole[Experiment.SAME]), len(whole[Experiment.SAME]))}
@@ -63,11 +51,8 @@ def tables(record: Path, gates: int) -> dict[str, str]:
         "injected-false-positives": false_positives(unchanged),
         "injected-detected": detected(flagged, detection),
         "injected-shifts": shifts(rates.shifts(steps), truth),
-        "injected-control": control(medians(times.assign(control_us=math.nan)), steps, -(-gates // 5)),
         "injected-mutants": mutants(read_json(record / MUTANTS, lambda content: list(content["mutants"]))),
-        "injected-walls": walls(known),
         **coverage.tables(record),
-        **limits.tables(record),
         **({"injected-explained": explained(record)} if (record / EXPLAINED).exists() else {}),
     }
 
@@ -123,25 +108,6 @@ def shifts(measured: Mapping[Cell, float], truth: Mapping[Cell, float]) -> str:
     return _by_cell(texts | {cell: f"{texts[cell]} ({100 * (measured[cell] - truth[cell]):+.2f})" for cell in known})
 
 
-def control(plain: Medians, compared: Medians, gates: int) -> str:
-    """Short slowed copies without and with the control: SD between pairs, and detection rate in so many gates."""
-    detected_by = [rates.detection(each, gates) for each in (plain, compared)]
-    rows = []
-    for cell in sorted({cell for case in compared.cases if (cell := cell_of(case))}):
-        if cell.permille in CONTROLLED_PERMILLE and cell.duration_us < CONTROLLED_BELOW_US:
-            spreads = (_spread_percent(each, cell) for each in (plain, compared))
-            found = (percent(each[cell]) if cell in each else "–" for each in detected_by)
-            texts = [f"{spread:.2f} %, {rate}" for spread, rate in zip(spreads, found, strict=True)]
-            rows.append((f"{cell.duration_us} µs, {cell.permille / 10:g} % slower", *texts))
-    return table(("copies", "without the control: SD between pairs, detected", "with the control"), rows)
-
-
-def _spread_percent(measured: Medians, cell: Cell) -> float:
-    """The SD between the pairs of one copy, of the cell's copies together."""
-    ratios = (measured.head - measured.base)[[cell_of(case) == cell for case in measured.cases]]
-    return 100 * float(np.sqrt(np.nanvar(ratios, axis=1, ddof=1).mean()))
-
-
 def mutants(judged: Iterable[Mapping[str, Any]]) -> str:
     """Every slowdown mutant and the verdicts on its cases, the most slowed first."""
     rows = []
@@ -161,16 +127,6 @@ def explained(record: Path) -> str:
         for each in read_json(record / EXPLAINED, list)
     ]
     return table(("mutant", "injected", "named first", "first sentence"), rows)
-
-
-def walls(gates: Iterable[Gate]) -> str:
-    """The wall time of whole runs of ``ab``."""
-    head = ("head is", "cases measured", "screening pairs", "confirming pairs", "seconds")
-    counts = ("cases", "screening_pairs", "confirming_pairs")
-    rows = [
-        (HEADS[gate.experiment], *(getattr(gate, name) for name in counts), f"{gate.seconds:.0f}") for gate in gates
-    ]
-    return table(head, rows)
 
 
 def _by_cell(texts: Mapping[Cell, str]) -> str:

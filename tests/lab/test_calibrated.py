@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 from lab.calibrated import order
 from lab.calibrated.emulated import LEAST_FOUND_OF_ORDER, ORDER_RECORD, RECORD, counts, judged, passes, run
-from lab.calibrated.kernels import kernels
-from lab.calibrated.pattern import BOUNDS, CLEAN, DIVERGENT, RACY, STUCK
-from lab.calibrated.sanitized import MEANT_FOR, disagreements, read
+from lab.calibrated.pattern import BOUNDS, CLEAN, DIVERGENT, RACY, STUCK, kernels
 from peakgate.inspect.emulate import schedules
 
 EVERY, EVERY_OF_ORDER = 19, 23
@@ -41,29 +37,6 @@ def test_a_defect_of_another_kind_is_not_the_one_that_was_injected() -> None:
     assert judged(RACY, ["shared race", "out of bounds"])
     assert not judged(RACY, ["out of bounds"])
     assert not judged(CLEAN, ["shared race"])
-
-
-def test_what_a_stopped_tool_printed_counts_and_the_last_kernel_did_not_end(tmp_path: Path) -> None:
-    names = ("barrier_in_branch_odd_float", "barrier_in_branch_odd_int", "barrier_in_branch_vote_int")
-    (tmp_path / "synccheck.jsonl").write_text("".join(json.dumps({"kernel": name}) + "\n" for name in names))
-    (tmp_path / "synccheck.log").write_text(
-        "========= COMPUTE-SANITIZER\n========= Barrier error detected. Divergent thread(s) in block.\n"
-        f"=========     at {names[0]}+0x150 in {names[0]}.cu:5\n=========     by thread (31,0,0) in block (1,0,0)\n"
-    )
-    found = read(tmp_path / "synccheck")
-    assert found[names[0]]["errors"] == [f"Barrier error detected. Divergent thread(s) in block. at {names[0]}.cu:5"]
-    assert [found[name]["errors"] for name in names[1:]] == [[], []]
-    assert [found[name]["fault"] for name in names] == [None, None, "did not end"]
-
-
-def test_a_kernel_that_its_tool_did_not_come_to_is_no_disagreement() -> None:
-    recorded = json.loads(RECORD.read_text())["kernels"]
-    name = "barrier_in_branch_odd_int"
-    clean: dict[str, Any] = {"errors": [], "warnings": [], "fault": None}
-    outcome: dict[str, dict[str, Any]] = {tool: {} for tool in MEANT_FOR}
-    assert name not in {row["kernel"] for row in disagreements(outcome, recorded)}
-    outcome["synccheck"] = {name: clean}
-    assert name in {row["kernel"] for row in disagreements(outcome, recorded)}
 
 
 def test_a_sample_of_the_kernels_that_order_memory_is_judged_as_recorded() -> None:

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels.ladder.markers import inside, read_document
-from lab.compared import page, study
+from lab.compared import study
 from lab.compared.study import DRAWN_CASES, GENERATORS, Pair, judged, rates, source
 from peakgate.compare import gpus
 
 
 @pytest.fixture(scope="module")
 def record() -> Any:
-    return json.loads(page.RECORD.read_text(encoding="utf-8"))
+    return json.loads(study.RECORD.read_text(encoding="utf-8"))
 
 
 def test_the_profiles_are_of_seventeen_gpus_with_one_machine_code_in_each_case() -> None:
@@ -56,8 +55,3 @@ def test_unchanged_code_is_flagged_in_at_most_one_percent_of_pairs_each_way(reco
     assert parts.keys() - record["before"]["parts"].keys() == {study.REFIT}
     for name, part in parts.items():
         assert max(part["slower"], part["faster"]) <= 0.01 * part["pairs"], name
-
-
-def test_the_page_is_as_the_record_has_it() -> None:
-    held = inside(read_document(page.PAGE), page.PAGE)
-    assert {name: held[name] for name in page.blocks()} == page.blocks()

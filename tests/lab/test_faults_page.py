@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from lab.faults.page import PAGE
 from lab.pages import ROOT
 
+PAGE = ROOT / "lab" / "faults" / "README.md"
 ROWS = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
 
 

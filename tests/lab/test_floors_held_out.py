@@ -18,7 +18,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import Run, load_run
 
-BASELINES = Path(__file__).parents[2] / "baselines" / "nvidia-h200"
+BASELINES = held_out.BASELINES
 RUNS = Path(__file__).parents[2] / "lab" / "floors" / "runs"
 
 
@@ -27,21 +27,9 @@ def kept() -> list[Run]:
     return [load_run(path) for path in sorted((BASELINES / "runs").glob("*-gate.json.gz"))]
 
 
-def test_no_floor_from_some_gpus_fails_unchanged_code_on_the_others_while_the_previous_rule_did(
-    kept: list[Run],
-) -> None:
+def test_no_floor_from_some_gpus_fails_unchanged_code_on_the_others(kept: list[Run]) -> None:
     assert len({run.uuid for run in kept}) == 3
-    assert [(each.known, each.runs, each.failed) for each in held_out.held_out(kept, held_out.present_rule)] == [
-        (1, 62, 0),
-        (2, 31, 0),
-    ]
-    assert all(each.failed for each in held_out.held_out(kept, held_out.previous_rule))
-
-
-def test_the_committed_table_is_what_the_script_prints(kept: list[Run]) -> None:
-    page = held_out.page(BASELINES)
-    assert held_out.PAGE.read_text(encoding="utf-8") == page
-    assert page.startswith(held_out.table(kept))
+    assert [(each.known, each.runs, each.failed) for each in held_out.held_out(kept)] == [(1, 62, 0), (2, 31, 0)]
 
 
 def test_a_gate_fails_by_a_case_below_its_floor_or_by_its_verdict_and_the_limit_counts_gates(kept: list[Run]) -> None:
@@ -106,8 +94,3 @@ def test_a_mutant_beyond_its_room_must_be_below_its_floor(kept: list[Run]) -> No
         (found,) = held_out.slowed(honest, replace(honest, cases={case: other}), rooms)
         assert found.missed is missed
         assert found.slowdown == pytest.approx(slowdown)
-
-
-def test_a_folder_without_kept_gates_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert held_out.main([str(tmp_path)]) == 2
-    assert "no kept gates" in capsys.readouterr().err

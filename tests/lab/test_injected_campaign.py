@@ -69,12 +69,6 @@ def test_mutants_changes_heads_kernels_only_and_leaves_the_verdicts(
     assert [each["cases"] for each in judged["mutants"] if each["name"] == "smem_pad-no-padding"] == [[ROW]]
 
 
-def test_one_mutant_leaves_unchanged_machine_code_to_be_skipped(sides: list[dict[str, Any]], tmp_path: Path) -> None:
-    assert campaign.main([str(tmp_path), "one", "--alone", "smem_pad-no-padding"]) == 0
-    assert sides[0]["texts"][0] != sides[0]["texts"][1]
-    assert "--measure-unchanged" not in sides[0]["command"]
-
-
 def test_a_run_never_writes_into_the_folder_of_another(sides: list[dict[str, Any]], tmp_path: Path) -> None:
     (tmp_path / "same-2").mkdir()
     assert campaign.main([str(tmp_path), "same:2"]) == 0
@@ -111,7 +105,6 @@ def test_ctrl_c_ends_a_campaign_with_130(monkeypatch: pytest.MonkeyPatch, tmp_pa
     [
         (["same", "stepps:2"], "'stepps:2': expected one of same, same-pairs, steps"),
         (["same:x"], "'same:x': expected"),
-        (["one", "--alone", "nobody"], "no mutant is named 'nobody'"),
     ],
 )
 def test_a_mistake_is_named_before_anything_runs(

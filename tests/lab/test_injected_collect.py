@@ -98,31 +98,6 @@ def test_the_same_campaign_makes_the_same_bytes(out: Path, tmp_path: Path) -> No
     assert texts[0] == texts[1]
 
 
-def test_what_a_campaign_did_not_measure_stays_as_the_record_has_it(out: Path, tmp_path: Path) -> None:
-    record = tmp_path / "record"
-    assert collected(out, record) == 0
-    before = {path.name: path.read_bytes() for path in record.iterdir()}
-    later = tmp_path / "later"
-    measured(later / "same-1", "same", "t.copy-2")
-    measured(later / "same-pairs-1", "same-pairs", "t.copy-2")
-    assert collect.main([str(later), "--commit", "def", "--record", str(record)]) == 0
-    changed = {path.name for path in record.iterdir() if path.read_bytes() != before[path.name]}
-    assert changed == {"same.csv.gz", "injected.json"}
-    facts, kept = json.loads((record / "injected.json").read_text()), json.loads(before["injected.json"])
-    assert [facts["origins"][name]["commit"] for name in ("same-pairs", "pairs", "mutants")] == ["def", "abc", "abc"]
-    assert facts["planted"] == kept["planted"]
-    assert sorted(gate["experiment"] for gate in facts["gates"]) == ["mutants", "same", "steps"]
-
-
-def test_a_record_of_another_driver_is_not_added_to(out: Path, tmp_path: Path, capsys: Captured) -> None:
-    record, later = tmp_path / "record", tmp_path / "later"
-    assert collected(out, record) == 0
-    measured(later / "same-1", "same", "t.copy-1", driver="1.3")
-    assert collect.main([str(later), "--commit", "def", "--record", str(record)]) == 2
-    assert "expected one GPU" in capsys.readouterr().err
-    assert json.loads((record / "injected.json").read_text())["driver"] == "1.2"
-
-
 @pytest.mark.parametrize(
     ("lost", "message"),
     [

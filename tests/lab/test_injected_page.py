@@ -74,7 +74,6 @@ def test_tables_show_whole_runs_resampled_gates_ground_truth_and_mutants(folder:
     assert re.fullmatch(r"(9\.9|10\.)\d+ % \([+-]\d\.\d+\)", row(found["injected-shifts"], "150 µs")[2])
     assert row(found["injected-mutants"], "pad")[2:] == ["a.b-1", "3.2 %", "1 of 1"]
     assert row(found["injected-mutants"], "gone")[2:] == ["not measured", "0.0 %", "0 of 0"]
-    assert row(found["injected-walls"], "slowed copies")[1:] == ["4", "10", "4", "60"]
 
 
 def test_with_enough_pairs_the_detection_rate_of_resampled_gates_is_in_brackets(folder: Path) -> None:
@@ -86,12 +85,12 @@ def test_a_page_is_filled_and_the_same_record_makes_the_same_page(
     folder: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     page, texts = tmp_path / "page.md", []
-    page.write_text("text\n<!-- ladder:injected-walls -->\n<!-- /ladder:injected-walls -->\n")
+    page.write_text("text\n<!-- ladder:injected-rule -->\n<!-- /ladder:injected-rule -->\n")
     for _ in range(2):
         assert main([str(folder), "--gates", "2", "--page", str(page)]) == 0
         texts.append(page.read_text())
     assert texts[0] == texts[1]
-    assert "| slowed copies" in texts[0]
+    assert "| screening pairs" in texts[0]
     assert capsys.readouterr().out == f"{page}: written\n" * 2
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lab.mutation import meaning
+from lab.mutation import meaning, mutation
 
 
 @pytest.mark.parametrize("mutant", meaning.listed(), ids=lambda mutant: mutant["name"])
@@ -21,3 +21,10 @@ def test_at_least_95_percent_of_them_were_caught_and_each_survivor_is_explained(
     assert {*record["caught"], *record["survived"]} == {mutant["name"] for mutant in meaning.listed()}
     assert len(record["caught"]) >= meaning.LEAST_CAUGHT * len(meaning.listed())
     assert set(record["survived"]) <= explained
+
+
+@pytest.mark.parametrize("module", mutation.TESTS)
+def test_a_module_to_mutate_is_there_and_its_tests_are_too(module: str) -> None:
+    _, change = next(mutation.mutated(module))
+    assert change.text != (meaning.ROOT / change.file).read_text(encoding="utf-8")
+    assert all((meaning.ROOT / test).is_file() for test in change.tests)

@@ -36,8 +36,7 @@ RUN_BY = {
     "peakgate import": "tests/runfile/test_imported.py",
     "nox -s": "tests/project/test_workflows.py",
     "python -m lab.bisect": "tests/lab/test_bisect_simulate.py",
-    "python -m lab.fleet": "tests/lab/test_fleet_generator.py",
-    "python -m lab.history": "tests/lab/test_history_study.py",
+    "python -m lab.history": "tests/lab/test_history_pool.py",
     "python -m lab.injected": "tests/lab/test_injected_page.py",
     "python tests/runfile/test_kept.py": "tests/runfile/test_kept.py",
 }

@@ -240,7 +240,7 @@ class Device(ABC):
         """Unload the machine code of one of two such builds and load that of the other, in its place.
 
         So both run from the same addresses, which decide how instructions meet in the caches: a kernel of 50 µs took
-        5 % longer from others (an H200, lab/starts/README.md).
+        5 % longer from others (an H200, docs/results/starts.md).
         """
 
     def warm_up(self) -> None:  # noqa: B027

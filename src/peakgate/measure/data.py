@@ -4,8 +4,8 @@ A value depends on its position and the seed alone (a counter-based generator), 
 from equal bits without copying anything between machines. One element in 16 is special: equal to its neighbour, zero,
 or a limit of its type, so that ties and limits are met at every size.
 
-How a kernel's arrays fall on channels and cache slices makes up to several percent of its time (measured in
-lab/placement/placement.csv). One placement a process makes that luck part of the result, and a commit that
+How a kernel's arrays fall on channels and cache slices makes up to several percent of its time (measured:
+docs/explanation/decisions.md). One placement a process makes that luck part of the result, and a commit that
 allocates one array more or less moves every array behind it. New offsets for every batch of samples average it out.
 """
 

@@ -50,8 +50,8 @@ class SamplingPlan:
     ``fair_error`` is enough. ``control_batches`` of the control kernel follow the samples of a short kernel.
 
     A fair error lets one run resolve 3.5 % against another, four standard errors of their difference. More samples
-    lower the scatter between processes little (lab/starts/README.md): a kernel of 1.3 ms, which scatters by 0.1 %, gets
-    one batch.
+    lower the scatter between processes little (docs/results/starts.md): a kernel of 1.3 ms, which scatters by 0.1 %,
+    gets one batch.
     """
 
     min_samples: int = 6

@@ -30,7 +30,7 @@ from peakgate.runfile.frame import records
 SCREEN_P = 0.2
 SCREEN_SHIFT = math.log1p(0.0015)
 """One-sided level and smallest shift of the screening test. It makes no claim, so its error costs pairs alone: at
-most a fifth of the unchanged cases of each direction are measured again (rates: lab/injected, lab/starts)."""
+most a fifth of the unchanged cases of each direction are measured again: lab/injected, docs/results/starts.md."""
 
 TO_BE_FOUND = math.log1p(0.005)
 """The effect that is looked for: a suspect whose fresh pairs rule it out is dropped."""
@@ -265,7 +265,8 @@ EARLY_LOOK = 2
 are enough where every changed case moved by GROSS_SHIFT and the sentinels, which that would move too, stayed."""
 
 GROSS_SHIFT = math.log1p(0.03)
-"""Six times TO_BE_FOUND, and more than any but a library's short calls scatter between two processes (lab/starts)."""
+"""Six times TO_BE_FOUND, and more than any but a library's short calls scatter between two processes
+(docs/results/starts.md)."""
 
 PLAIN_P = 1e-4
 """A case beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is a suspect without further pairs."""
