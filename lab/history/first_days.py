@@ -22,7 +22,7 @@ from lab.history.drawn import frame_of
 from lab.pages import percent
 from peakgate.base.files import write_whole
 from peakgate.base.verdict import Verdict
-from peakgate.compare.history.columns import SHORTEST
+from peakgate.compare.history.levels import SHORTEST
 from peakgate.compare.history.series import history
 from peakgate.compare.history.trend import find_trend
 from peakgate.render.files import table_line

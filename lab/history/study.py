@@ -21,8 +21,8 @@ from lab.history.drawn import frame_of
 from lab.pages import fill_page, read_json, table
 from peakgate.base.files import write_whole
 from peakgate.base.verdict import Verdict
-from peakgate.compare.history.changes import Cause, ChangePoint, find_changes
 from peakgate.compare.history.series import history
+from peakgate.compare.history.suite import Cause, ChangePoint, find_changes
 from peakgate.compare.history.trend import find_trend
 from peakgate.compare.noise import Floats
 from peakgate.compare.resample import rate_at_most

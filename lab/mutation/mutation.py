@@ -65,7 +65,7 @@ MODULES = (
     *(
         "compare/ab/changed",
         "compare/ab/decide",
-        "compare/history/scan",
+        "compare/history/steps",
         "compare/history/trend",
         "compare/floors/command",
     ),
