@@ -82,7 +82,7 @@ def test_the_information_on_a_step_is_that_of_two_means_of_each_gpu() -> None:
     assert made.gram[0, 3, 3] == pytest.approx(3 * 1 / 4 + 1 * 4 / 5)
 
 
-def test_the_weights_tell_a_suite_that_remembers_from_one_that_does_not() -> None:
+def test_the_weights_tell_a_correlated_suite_from_an_independent_one() -> None:
     for correlation, likeliest in ((0.0, {0}), (0.8, {2, 3, 4, 5})):
         case = levels.case_series(series(autoregressive(correlation, 3)))[0]
         assert case is not None
@@ -91,21 +91,21 @@ def test_the_weights_tell_a_suite_that_remembers_from_one_that_does_not() -> Non
 
 
 @pytest.mark.parametrize("quieter", [0.01, 0.2])
-def test_cases_quieter_than_the_least_noise_remember_no_more_than_others(quieter: float) -> None:
+def test_cases_quieter_than_the_least_noise_are_no_more_correlated(quieter: float) -> None:
     values = noisy(3)
     values[::2] *= quieter
-    assert not any(each.remembers for each in searched(series(values)))
+    assert not any(each.is_correlated for each in searched(series(values)))
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.6, 0.9])
-def test_a_history_without_a_step_shows_none_whatever_it_remembers(correlation: float) -> None:
+def test_a_history_without_a_step_shows_none_however_correlated(correlation: float) -> None:
     for seed in range(3):
         given = series(autoregressive(correlation, seed))
         assert not any(each.changes for each in searched(given))
         assert not any(newest(given))
 
 
-def test_a_tenth_of_the_cases_that_remember_show_no_step_and_hide_none() -> None:
+def test_a_tenth_of_correlated_cases_shows_no_step_and_hides_none() -> None:
     values = noisy()
     values[:3] = autoregressive(0.8, 5)[:3]
     values[7, 25:] += 0.02

@@ -44,11 +44,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser = verb_parser(
         verb,
         "Report what got slower over the saved runs of one GPU model, in the order of their commits, or of time where "
-        "the repository does not know them: the change points "
-        "of each case over the whole history of all GPUs. A slower one is a regression, open until a later step mends "
-        "it or a person accepts it in baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last "
-        f"{RECENT} sessions. Name the runs of one branch with --runs where others are "
-        "saved.",
+        "the repository does not know them: the change points of each case over the whole history of all GPUs. A "
+        "slower one is a regression, open until a later step mends it or a person accepts it in "
+        "baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last "
+        f"{RECENT} sessions. Name the runs of one branch with --runs where others are saved.",
         GATE_EXIT_CODES,
     )
     parser.add_argument(

@@ -1,16 +1,15 @@
 """The levels and the noise of many series of log times: outliers, what a level may do, and how likely that is; pure.
 
-A series is a regression: a level for each GPU, noise that may remember, and columns for what its level may do: steps
-after any session, steps that come with a known change of the environment, and slow ones over many sessions (step
-indicators: Castle, Doornik, Hendry and Pretis, Detecting location shifts during model selection, 2015). So the sessions
-of a pool are one series, and a border where nothing moved costs nothing.
+A series is a regression: a level for each GPU, correlated noise, and columns for what its level may do: steps after
+any session, steps that come with a known change of the environment, and slow ones over many sessions (step indicators:
+Castle, Doornik, Hendry and Pretis, Detecting location shifts during model selection, 2015). So the sessions of a pool
+are one series, and a border where nothing moved costs nothing.
 
-The noise of a case is normal with one variance and one of CANDIDATES as the correlation of its sessions; a case that
-remembers needs more to show a step (Shi, Gallagher, Lund and Killick, 2022). Which one it is, no short series can tell;
-all cases together can. Their mixing weights are estimated by maximum likelihood over all cases (empirical Bayes: Kiefer
-and Wolfowitz 1956; Efron, Large-scale inference, 2010, chapter 1), so that a case is drawn toward what the suite shows,
-and the few that remember where others do not are still known by themselves. Variances are moderated over the cases
-(`noise.squeeze`).
+The noise of a case is normal with one variance and one of CANDIDATES as the correlation of its sessions; a correlated
+case needs more to show a step (Shi, Gallagher, Lund and Killick, 2022). Which one it is, no short series can tell; all
+cases together can. Their mixing weights are estimated by maximum likelihood over all cases (empirical Bayes: Kiefer and
+Wolfowitz 1956; Efron, Large-scale inference, 2010, chapter 1), so that the few that are correlated where others are not
+are still known by themselves. Variances are moderated over the cases (`noise.squeeze`).
 """
 
 from __future__ import annotations
@@ -26,22 +25,15 @@ from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type
 from peakgate.compare import noise
 from peakgate.compare.noise import Bools, Floats, Positions
 
-# Hampel's filter (1974): the neighbours on either side, and how many SDs from their median a session counts.
-REACH = 4
+REACH = 4  # Hampel's filter (1974): the neighbours on either side, and how many SDs from their median a session counts
 FARTHEST = 3.0
-
-# No more of a case's sessions are outliers; what more of them do is its noise.
-MOST_OUTLIERS = 0.1
-
-# Sessions that a change needs on either side.
-SHORTEST = 5
+MOST_OUTLIERS = 0.1  # no more of a case's sessions are outliers; what more of them do is its noise
+SHORTEST = 5  # sessions that a change needs on either side
 
 # A column is tried where its coefficient's variance is at most one over this many sessions': GPUs measured once or
 # twice say little.
-LEAST_KNOWN = 0.4
-
-# A slow change takes so many sessions at least; it begins and ends at every so many.
-RAMP, RAMP_GRID = 20, 10
+LEAST_INFORMATION = 0.4
+RAMP, RAMP_GRID = 20, 10  # a slow change takes so many sessions at least; it begins and ends at every so many
 
 # Correlation of neighbouring sessions, which falls by this factor a session (AR(1)), and the share of the variance that
 # has it; the rest is independent. The last two are a level that wanders under independent noise.
@@ -50,12 +42,8 @@ CANDIDATES = ((0.0, 0.0), (0.3, 1.0), (0.6, 1.0), (0.8, 1.0), (0.9, 1.0), (0.95,
 # Cases that are counted beforehand, half of them independent: what one or two cases alone are judged by.
 PRIOR_CASES = 1.0
 EM_STEPS = 30
-
-# Mean of the lowest nine tenths of the squares of a normal variable.
-TRIMMED_SQUARE = 0.623
-
-# Posterior probability below which something is taken as not so.
-SURELY = 0.1
+TRIMMED_SQUARE = 0.623  # mean of the lowest nine tenths of the squares of a normal variable
+SURELY = 0.1  # posterior probability below which something is taken as not so
 
 
 def hampel(values: Floats, gpus: Positions) -> tuple[Floats, Floats]:
@@ -223,12 +211,12 @@ def design(at: Positions, series: Series) -> Design:
     late, early = after @ of_gpu, ~after @ of_gpu
     both = (late > 0) & (early > 0)
     beside = np.minimum((late * both).sum(axis=1), (early * both).sum(axis=1))
-    known = np.diagonal(gram[0])
-    usable = (np.array([each.is_slow for each in steps]) | (beside >= SHORTEST)) & (known > LEAST_KNOWN)
+    own = np.diagonal(gram[0])
+    usable = (np.array([each.is_slow for each in steps]) | (beside >= SHORTEST)) & (own > LEAST_INFORMATION)
 
     cuts = np.flatnonzero(usable[: n - 1])
     first, second = (cuts[each] for each in np.triu_indices(len(cuts), 1))
-    fine = (second - first >= SHORTEST) & (known[first] + known[second] - 2 * gram[0, first, second] > LEAST_KNOWN)
+    fine = (second - first >= SHORTEST) & (own[first] + own[second] - 2 * gram[0, first, second] > LEAST_INFORMATION)
     pairs = first[fine], second[fine]
     df = n - levels.shape[1]
     return Design(at, gpus, tuple(steps), columns, usable, pairs, precision, gram, constant, independent, df)
@@ -240,7 +228,7 @@ class Unexplained(NamedTuple):
     ``rows`` and ``solved`` carry the chosen columns over to products of two columns.
     """
 
-    known: Floats
+    information: Floats
     left: Floats
     squares: Floats
     rows: Floats
@@ -296,15 +284,16 @@ class CaseSeries:
         rows = gram[:, every]
         solved = np.asarray(np.linalg.solve(rows[:, :, every], rows) if every else rows, dtype=np.float64)
         own = self.towards[:, every]
-        known = np.diagonal(gram, axis1=1, axis2=2) - np.einsum("mck,mck->mk", rows, solved)
+        information = np.diagonal(gram, axis1=1, axis2=2) - np.einsum("mck,mck->mk", rows, solved)
         left = self.towards - np.einsum("mc,mck->mk", own, solved)
         explained = np.linalg.solve(rows[:, :, every], own[..., None])[..., 0] if every else own
-        return Unexplained(known, left, self.squares - np.einsum("mc,mc->m", own, explained), rows, solved)
+        squares = self.squares - np.einsum("mc,mc->m", own, explained)
+        return Unexplained(information, left, squares, rows, solved)
 
     def scores(self, given: Unexplained) -> Floats:
         """Gain in log likelihood of each column, over all candidates; 0 where it says nothing."""
-        informative = given.known > LEAST_KNOWN / 4
-        gain = np.where(informative, given.left**2 / np.where(informative, given.known, 1.0), 0.0)
+        informative = given.information > LEAST_INFORMATION / 4
+        gain = np.where(informative, given.left**2 / np.where(informative, given.information, 1.0), 0.0)
         likely = self.log_likelihood(given.squares[:, None] - gain)
         null = np.logaddexp.reduce(self.log_likelihood(given.squares))
         return np.asarray(np.logaddexp.reduce(likely, axis=0) - null)
@@ -318,8 +307,8 @@ class CaseSeries:
             return None
         cross = self.design.gram[:, first, second]
         cross = cross - np.einsum("mcp,mcp->mp", given.rows[:, :, first], given.solved[:, :, second])
-        spread = given.known[:, first] + given.known[:, second] - 2 * cross
-        gain = (given.left[:, first] - given.left[:, second]) ** 2 / np.maximum(spread, LEAST_KNOWN / 4)
+        spread = given.information[:, first] + given.information[:, second] - 2 * cross
+        gain = (given.left[:, first] - given.left[:, second]) ** 2 / np.maximum(spread, LEAST_INFORMATION / 4)
         null = np.logaddexp.reduce(self.log_likelihood(given.squares))
         if np.logaddexp.reduce(self.log_likelihood(given.squares - gain.max(axis=1))) - null <= least:
             return None
@@ -327,7 +316,7 @@ class CaseSeries:
         best = int(scores.argmax())
         return (int(first[best]), int(second[best])) if scores[best] > least else None
 
-    def remembers(self, chosen: Sequence[int]) -> bool:
+    def is_correlated(self, chosen: Sequence[int]) -> bool:
         """Whether the noise about these changes is surely not independent."""
         likely = self.log_likelihood(self.given(chosen).squares)
         return bool(np.exp(likely[0] - np.logaddexp.reduce(likely)) < SURELY)
@@ -369,8 +358,8 @@ def _moderated(made: Sequence[CaseSeries]) -> list[CaseSeries]:
     explained = []  # the most that one column that may be tried explains, for each candidate
     successive_variance = []  # by differences between sessions and the next, without the largest, which steps are among
     for case in made:
-        known = np.diagonal(case.design.gram, axis1=1, axis2=2)[:, case.design.usable]
-        explained.append((case.towards[:, case.design.usable] ** 2 / known).max(axis=1, initial=0.0))
+        information = np.diagonal(case.design.gram, axis1=1, axis2=2)[:, case.design.usable]
+        explained.append((case.towards[:, case.design.usable] ** 2 / information).max(axis=1, initial=0.0))
         squares = np.sort(np.diff(case.values - case.of_gpus(case.values)) ** 2)
         kept = squares[: max(1, int((1 - MOST_OUTLIERS) * len(squares)))]
         successive_variance.append(float(kept.mean() / 2 / TRIMMED_SQUARE))

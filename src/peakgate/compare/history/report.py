@@ -46,16 +46,10 @@ MOST_MARKS = 5
 
 WIDTH, HEIGHT = 1000, 100
 MARGIN = 8  # around the points, so that none is cut
-
-# Times that moved less than this share are drawn as the nearly straight line they are.
-LEAST_CHART_SPAN = 0.03
+LEAST_CHART_SPAN = 0.03  # times that moved less than this share are drawn as the nearly straight line they are
 FEWEST_DRAWN = 3
-
-# Dates of a large chart; one in four of them is shown until the reader zooms in.
-DATES = 9
-
-# Sessions of a large chart, the newest, that are dots leading to their runs.
-MOST_DOTS = 500
+DATES = 9  # dates of a large chart; one in four of them is shown until the reader zooms in
+MOST_DOTS = 500  # sessions of a large chart, the newest, that are dots leading to their runs
 
 # Sizes of steps stand above a large chart in so many lines, each so wide that a narrow screen has room for it.
 LANES, LABEL_WIDTH = 4, 170

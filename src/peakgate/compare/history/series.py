@@ -30,10 +30,7 @@ FULL_HASH = 40
 
 # A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite.
 WHOLE_SESSIONS_TO_RETIRE = 5
-
-# Ends the name of a case in ``History.dropped``; no id has a space.
-LEFT = " until it left its tier"
-
+LEFT = " until it left its tier"  # ends the name of a case in ``History.dropped``; no id has a space
 VALUES = ("time_us", "fingerprint", "sm_clock_mhz")
 
 
@@ -98,14 +95,10 @@ class History:
     def sessions(self) -> tuple[SessionFacts, ...]:
         return tuple(SessionFacts(*row) for row in self.facts[list(SessionFacts._fields)].itertuples(index=False))
 
-    def wide(self, name: str) -> pd.DataFrame:
-        """A column of ``rows`` with one row per case and one column per session, NaN where it did not time the case."""
-        return self.rows[name].unstack("session").reindex(columns=self.facts.index)
-
     @cached_property
     def times(self) -> pd.DataFrame:
-        """The medians in microseconds."""
-        return self.wide("time_us")
+        """The medians in microseconds, one row per case and one column per session, NaN where it did not time it."""
+        return self.rows["time_us"].unstack("session").reindex(columns=self.facts.index)
 
     @cached_property
     def cases(self) -> tuple[str, ...]:

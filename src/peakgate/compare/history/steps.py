@@ -19,15 +19,13 @@ import numpy as np
 
 from peakgate.compare import gpus as models
 from peakgate.compare import noise
-from peakgate.compare.history.levels import FARTHEST, LEAST_KNOWN, SHORTEST, CaseSeries, StepColumn
+from peakgate.compare.history.levels import FARTHEST, LEAST_INFORMATION, SHORTEST, CaseSeries, StepColumn
 from peakgate.compare.judge import SMALLEST_SHIFT
 from peakgate.compare.noise import Bools, Floats, Positions
 
 # A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found.
 RECENT = 35
-
-# Nominal probability that any unchanged series of a history has a change.
-ERROR = 0.01
+ERROR = 0.01  # nominal probability that any unchanged series of a history has a change
 
 # Steps fewer than so many sessions ago, which have had the fewest to show, have this share of it, and slow changes this
 # (weighted Bonferroni: Genovese, Roeder and Wasserman 2006).
@@ -40,20 +38,14 @@ MOST_CHANGES = 12
 
 # Fits in which a session counts no farther from its level than its case's reach (Huber's winsorised residuals).
 ROBUST_STEPS = 4
-
-# Nominal probability that the newest sessions of any unchanged case seem to have left their level.
-NEWEST_ERROR = 0.004
+NEWEST_ERROR = 0.004  # nominal probability that the newest sessions of any unchanged case seem to have left their level
 YOUNGEST = SHORTEST - 1
 
 # The mean of n sessions has tails no lighter than a t with so many degrees of freedom times n: single sessions of kept
 # runs do (page).
 TAIL_DF = 8.0
-
-# Of a case that goes to and fro, a step no larger by this factor is of the same kind.
-ALIKE = 1.5
-
-# SDs off its level that a case was at another one.
-AWAY = 5.0
+ALIKE = 1.5  # of a case that goes to and fro, a step no larger by this factor is of the same kind
+AWAY = 5.0  # SDs off its level that a case was at another one
 
 # So seldom must sessions of any case be outliers as far off, in this share of sessions; NEARLY as far counts.
 NEARLY, RARE = 0.8, 0.02
@@ -75,7 +67,7 @@ class Levels:
     """A case's changes, oldest first; ``at`` are the numbers of its sessions.
 
     ``residuals`` are the raw log times less their levels, ``steps`` (n) what the changes add up to; ``offset`` is the
-    level of the pool before all changes. ``detectable`` is the log shift that the newest sessions would have shown.
+    level of the pool before all changes. ``detectable`` is the newest sessions' minimum detectable effect, a log shift.
     """
 
     case: CaseSeries
@@ -101,8 +93,8 @@ class Levels:
         given = self.case.given(self.chosen)
         best = int(self.case.log_likelihood(given.squares).argmax())
         for index, column in enumerate(self.case.design.steps):
-            if column.known is not None and given.known[0, index] > LEAST_KNOWN:
-                shifts.setdefault(column.known, float(given.left[best, index] / given.known[best, index]))
+            if column.known is not None and given.information[0, index] > LEAST_INFORMATION:
+                shifts.setdefault(column.known, float(given.left[best, index] / given.information[best, index]))
         return [shifts.get(number, 0.0) for number in range(count)]
 
     @cached_property
@@ -135,14 +127,14 @@ class Levels:
         return max(steps or [float(np.abs(self.residuals).max())])
 
     @cached_property
-    def remembers(self) -> bool:
+    def is_correlated(self) -> bool:
         """Whether the noise of the case's sessions is surely not independent."""
-        return self.case.remembers(self.chosen)
+        return self.case.is_correlated(self.chosen)
 
     def jump(self, newest: int = 0) -> float:
         """The largest of a case's other steps from one session to the next, ``newest`` ones apart.
 
-        A step of a case that remembers is the state's that it remembers if it is no larger.
+        A step of a correlated case is one of its state if it is no larger.
         """
         jumps = np.abs(np.diff(np.clip(self.residuals, -self.case.reach, self.case.reach)))
         jumps[[each.column.start - 1 for each in self.changes if each.column.is_cut]] = 0.0
@@ -150,7 +142,7 @@ class Levels:
 
     def wandered(self, newest: int = 0) -> float:
         """How far a level that wanders is from its mean in the last few sessions, before so many newest ones."""
-        if not self.remembers:
+        if not self.is_correlated:
             return 0.0
         end = len(self.residuals) - newest
         return float(np.median(self.residuals[max(0, end - SHORTEST) : end]))
@@ -191,11 +183,11 @@ def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = N
     ]
     steps = shifts @ columns
     newest = [cut - 1 for cut in range(max(1, n - 2 * SHORTEST), n - SHORTEST + 1)]
-    informed = case.given(chosen).known[best][newest]
-    known = float(informed[-1] if informed[-1] > LEAST_KNOWN else informed.max())
+    informed = case.given(chosen).information[best][newest]
+    known = float(informed[-1] if informed[-1] > LEAST_INFORMATION else informed.max())
     share = NEWEST_SHARE / (NEWEST - SHORTEST)
     quantile = noise.upper_quantile(ERROR / 2 * share / series, df)
-    detectable = float(quantile * sd / np.sqrt(known)) if known > LEAST_KNOWN else math.inf
+    detectable = float(quantile * sd / np.sqrt(known)) if known > LEAST_INFORMATION else math.inf
     return Levels(case, chosen, tuple(changes), residuals, steps, float(np.mean(fitted - steps)), sd, detectable)
 
 
@@ -207,9 +199,8 @@ def _search(case: CaseSeries, series: int) -> tuple[int, ...]:
     columns = case.design.steps
 
     def criterion(chosen: Sequence[int]) -> float:
-        numbers = sum(
-            2 + columns[index].is_slow for index in chosen
-        )  # a step has a place and a size, a ramp two places
+        # a step has a place and a size, a ramp two places
+        numbers = sum(2 + columns[index].is_slow for index in chosen)
         likely = np.logaddexp.reduce(case.log_likelihood(case.given(chosen).squares))
         return float(likely) - numbers / 2 * math.log(len(case.raw))
 
@@ -368,8 +359,8 @@ def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
         between = models.moderated(time_us, float(before.var(ddof=1)) if df else 0.0, df)
         # new GPUs count as one: those that come together may share a host
         between *= noise.upper_quantile(error, models.USUAL_DF + df) ** 2 * (1 + 1 / len(before))
-        # the sessions of one GPU are no more than one where the case remembers
-        own = len(after) if found.remembers else n - cut
+        # the sessions of one GPU are no more than one where the case is correlated
+        own = len(after) if found.is_correlated else n - cut
         within = noise.upper_quantile(error, min(found.case.df, TAIL_DF * own)) ** 2 * found.sd**2 / own
         arrived.append(Arrival(n - cut, after - before.mean(), math.sqrt(between + within)))
     return arrived
@@ -398,18 +389,18 @@ def newest_step(found: Levels, cases: Sequence[Levels], arrived: Sequence[Arriva
         raw = case.of(np.concatenate([case.values[:cut], case.raw[cut:]]))
         given = raw.given(found.chosen)
         likely = int(raw.log_likelihood(given.squares).argmax())
-        if given.known[0, cut - 1] < LEAST_KNOWN:
+        if given.information[0, cut - 1] < LEAST_INFORMATION:
             continue
-        shift = float(given.left[likely, cut - 1] / given.known[likely, cut - 1])
+        shift = float(given.left[likely, cut - 1] / given.information[likely, cut - 1])
         score = float(raw.scores(given)[cut - 1])
         least = raw.least_score(2 * NEWEST_ERROR / YOUNGEST / len(cases), min(case.df - 1, TAIL_DF * count))
-        state = max(turned, found.jump(sessions) if raw.remembers([*found.chosen, cut - 1]) else 0.0)
+        state = max(turned, found.jump(sessions) if raw.is_correlated([*found.chosen, cut - 1]) else 0.0)
         surely = score > least and abs(shift) > max(noise.ODD_SESSION / count, ALIKE * state) and size > abs(shift) / 2
         if surely and (best is None or score > best[0]) and not _is_chance(found, cases, off, sessions):
             best = score, Newest(sessions, shift)
     if best:
         return best[1]
-    state = max(turned, found.jump() if found.remembers else 0.0)
+    state = max(turned, found.jump() if found.is_correlated else 0.0)
     for each in arrived:
         shift = float(each.above.mean())
         surely = shift > max(each.detectable, ALIKE * state) and each.above.min() > shift / 2

@@ -22,8 +22,9 @@ import numpy as np
 from peakgate.base.text import counted
 from peakgate.compare import noise
 from peakgate.compare.evidence import NO_COMMIT, SAME_CODE
+from peakgate.compare.history import steps
 from peakgate.compare.history.levels import (
-    LEAST_KNOWN,
+    LEAST_INFORMATION,
     SHORTEST,
     Series,
     case_series,
@@ -32,18 +33,7 @@ from peakgate.compare.history.levels import (
     successive,
 )
 from peakgate.compare.history.series import History, commit_name, last_known
-from peakgate.compare.history.steps import (
-    ALIKE,
-    ERROR,
-    YOUNGEST,
-    Arrival,
-    Change,
-    Levels,
-    Newest,
-    arrivals,
-    find_steps,
-    newest_step,
-)
+from peakgate.compare.history.steps import ALIKE, Arrival, Change, Levels, Newest, arrivals, find_steps, newest_step
 from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
 from peakgate.compare.noise import Bools, Floats, Positions
 from peakgate.runfile.frame import GPU_NAMES
@@ -59,25 +49,14 @@ SHARED, ALONG = 0.75, 0.25
 
 # Share of what is known of the microseconds that one case decides (Mallows): no few short kernels make a host.
 MOST_INFLUENCE = 0.1
-
-# Of the 99 % interval of a change point's size.
-INTERVAL_ERROR = 0.01
-
-# Sessions by which it is known where all cases together are.
-NOW = 3
-
-# So many sessions after a change of the environment that moved cases, a step is put down to it.
-SETTLING = 5
-
-# A step that more of the cases make at one place is no single commit's.
-MOST_CASES_SHARE = 0.5
+INTERVAL_ERROR = 0.01  # of the 99 % interval of a change point's size
+NOW = 3  # sessions by which it is known where all cases together are
+SETTLING = 5  # so many sessions after a change of the environment that moved cases, a step is put down to it
+MOST_CASES_SHARE = 0.5  # a step that more of the cases make at one place is no single commit's
 
 # A case that went to and fro so often has two levels. Where another did at all, steps of its size may be such too.
 FEWEST_TURNS = 3
-
-# SM clocks that differ by more than this share are named.
-CLOCK_SHIFT = 0.01
-
+CLOCK_SHIFT = 0.01  # SM clocks that differ by more than this share are named
 CODE_CHANGED = "its code changed"
 ONE_COMMIT = "within one commit: environment"
 
@@ -154,8 +133,8 @@ class Unconfirmed(NamedTuple):
 class Judged(NamedTuple):
     """What was found of one series: its changes, newest first, its level at the end, and what may have left that.
 
-    ``detectable`` is the smallest log shift that its newest five sessions would have shown: infinite where they are too
-    few, or of GPUs that have hardly measured it before. Where the newest ``first`` sessions are the first of their
+    ``detectable`` is the minimum detectable effect of its newest five sessions, a log shift: infinite where they are
+    too few, or of GPUs that have hardly measured it before. Where the newest ``first`` sessions are the first of their
     GPUs, which may differ by more, only a shift ``of_first`` would have shown in them.
     """
 
@@ -369,8 +348,8 @@ class _Causes:
 
     def __init__(self, history: History, events: Bools, known: int, there: Sequence[Levels], launch: Floats) -> None:
         self.history, self.events, self.known, self.launch = history, events, known, launch
-        steps = [(each, change) for each in there for change in each.changes]
-        chosen = {change.column.known for _, change in steps}
+        changes = [(each, change) for each in there for change in each.changes]
+        chosen = {change.column.known for _, change in changes}
         # the sessions after each change of the environment that moved a case
         self.moved = [
             np.flatnonzero(event)
@@ -378,7 +357,7 @@ class _Causes:
             if number in chosen or _moved_newest(number, event, there)
         ]
         self.cuts = [
-            (int(each.at[change.good]), int(each.at[change.bad])) for each, change in steps if change.column.is_cut
+            (int(each.at[change.good]), int(each.at[change.bad])) for each, change in changes if change.column.is_cut
         ]
         self.cases = len(there)
         self.stepped = [each for each in there if each.turns]
@@ -453,11 +432,11 @@ class _Causes:
     def _of_a_state(self, found: Levels, change: Change) -> bool:
         """Whether a step is one of those by which cases go to and fro without a commit."""
         turns = found.turns
-        if turns >= FEWEST_TURNS or (turns > 1 and found.remembers):
+        if turns >= FEWEST_TURNS or (turns > 1 and found.is_correlated):
             return True
         others = [each for each in (self.unsteady if turns < 2 else self.stepped) if each is not found]
         largest = max((each.largest for each in others), default=0.0)
-        return abs(change.shift) <= ALIKE * max(largest, found.jump() if found.remembers else 0.0)
+        return abs(change.shift) <= ALIKE * max(largest, found.jump() if found.is_correlated else 0.0)
 
     def _of_a_host(self, found: Levels, change: Change, place: Place) -> bool:
         """Whether a step may be what another host adds to every launch: what every launch takes moved with it.
@@ -478,15 +457,15 @@ class _Causes:
 
 def _moved_newest(number: int, event: Bools, found: Sequence[Levels]) -> bool:
     """Whether an event of the newest few sessions moved a case, as its newest sessions alone show."""
-    for each in found if event.sum() <= YOUNGEST else ():
+    for each in found if event.sum() <= steps.YOUNGEST else ():
         case, new = each.case, event[each.at]
         if not new.any():
             continue
         raw = case.of(np.where(new, case.raw, case.values))
         given = raw.given(each.chosen)
         index = next(place for place, column in enumerate(case.design.steps) if column.known == number)
-        least = raw.least_score(ERROR / len(found))
-        if given.known[0, index] > LEAST_KNOWN and raw.scores(given)[index] > least:
+        least = raw.least_score(steps.ERROR / len(found))
+        if given.information[0, index] > LEAST_INFORMATION and raw.scores(given)[index] > least:
             return True
     return False
 

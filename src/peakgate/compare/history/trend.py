@@ -30,9 +30,7 @@ from peakgate.compare.result import WORST_FIRST, change_text
 from peakgate.judge.acknowledged import Accepted
 from peakgate.runfile.frame import tidy
 
-# So many sessions a case needs, five on either side of a step.
-FEWEST_TO_JUDGE = 2 * SHORTEST
-
+FEWEST_TO_JUDGE = 2 * SHORTEST  # so many sessions a case needs, five on either side of a step
 MOST_COMMANDS = 3
 
 # The columns of a history's frame, in order, with their dtypes; docs/reference/reports.md explains them.
