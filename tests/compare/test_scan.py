@@ -121,8 +121,7 @@ def test_a_clear_step_is_found_in_its_place_with_its_size(place: int, size: floa
     values[2, place:] += up * size
     (change,) = searched(series(values))[2].changes
     assert change.good < place <= change.bad
-    assert abs(change.shift - up * size) < 5 * change.error
-    assert change.error < 2 * SD
+    assert abs(change.shift - up * size) < change.high - change.low < 12 * SD
 
 
 def test_one_case_alone_shows_a_step_that_is_half_of_its_history() -> None:

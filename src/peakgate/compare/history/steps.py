@@ -35,6 +35,7 @@ NEWEST, NEWEST_SHARE, SLOW_SHARE = 10, 0.5, 0.01
 DOUBT = 5.0
 
 MOST_CHANGES = 12
+INTERVAL_ERROR = 0.01  # of the 99 % interval of a change's size
 
 # Fits in which a session counts no farther from its level than its case's reach (Huber's winsorised residuals).
 ROBUST_STEPS = 4
@@ -52,12 +53,15 @@ NEARLY, RARE = 0.8, 0.02
 
 
 class Change(NamedTuple):
-    """A change of the log level by ``shift``, after position ``good`` of the case's sessions and not after ``bad``."""
+    """A change of the log level by ``shift``, with its 99 % interval from ``low`` to ``high``.
+
+    It is after position ``good`` of the case's sessions and not after ``bad``.
+    """
 
     column: StepColumn
     shift: float
-    error: float
-    df: float
+    low: float
+    high: float
     good: int
     bad: int
 
@@ -177,9 +181,10 @@ def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = N
         return find_steps(case, series, moved, rounds - 1)
 
     df = max(1.0, case.df - len(chosen))
+    margins = float(noise.upper_quantile(INTERVAL_ERROR / 2, df)) * (sd * np.sqrt(np.diagonal(covariance)))
     changes = [
-        Change(case.design.steps[index], float(shift), float(sd * np.sqrt(variance)), df, good, bad)
-        for index, shift, variance, (_, good, bad) in zip(chosen, shifts, np.diagonal(covariance), places, strict=True)
+        Change(case.design.steps[index], float(shift), float(shift - margin), float(shift + margin), good, bad)
+        for index, shift, margin, (_, good, bad) in zip(chosen, shifts, margins, places, strict=True)
     ]
     steps = shifts @ columns
     newest = [cut - 1 for cut in range(max(1, n - 2 * SHORTEST), n - SHORTEST + 1)]

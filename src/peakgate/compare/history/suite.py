@@ -49,7 +49,6 @@ SHARED, ALONG = 0.75, 0.25
 
 # Share of what is known of the microseconds that one case decides (Mallows): no few short kernels make a host.
 MOST_INFLUENCE = 0.1
-INTERVAL_ERROR = 0.01  # of the 99 % interval of a change point's size
 NOW = 3  # sessions by which it is known where all cases together are
 SETTLING = 5  # so many sessions after a change of the environment that moved cases, a step is put down to it
 MOST_CASES_SHARE = 0.5  # a step that more of the cases make at one place is no single commit's
@@ -184,14 +183,15 @@ def find_changes(history: History) -> Changes:
     common = shared(history.log_time, gpus, known)
     columns = np.vstack([known, common.events])
     searched = case_series(Series(history.log_time - common.removed, gpus, columns))
-    count = sum(each is not None for each in searched)
+    count = sum(each is not None for each in searched)  # the error is shared by so many
     found = {row: find_steps(case, count) for row, case in enumerate(searched) if case}
     hosts_moved = common.launch and newest_step(common.launch, [common.launch])
-    causes = _Causes(history, columns, len(known), list(found.values()), common.per_launch_us)
+    every = list(found.values())
+    causes = _Causes(history, columns, len(known), every, common.per_launch_us)
     cases: dict[str, Judged] = {}
     for row, each in found.items():
         arrived = arrivals(each, count, math.exp(each.offset))
-        young = newest_step(each, [*found.values()], arrived)
+        young = newest_step(each, every, arrived)
         if young and hosts_moved and abs(young.log_ratio) * math.exp(each.offset) <= noise.PROCESS_OFFSET_US:
             young = None  # what another host adds to every launch
         removed = float(np.median(common.removed[row, each.at[-NOW:]]))
@@ -241,14 +241,12 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
     common = [np.where(enough, each, np.nan) for each in (share, per_launch)]
     # Each by itself: a case's noise is drawn toward that of its kind, and these two are no kind.
     searched = [case_series(Series(each[None], gpus, known))[0] for each in common]
-    of_suite, of_launch = (case and find_steps(case, 1) for case in searched)
-    if of_suite is None or of_launch is None:
+    levels = [find_steps(each, 1) for each in searched if each]
+    if len(levels) < len(searched):
         return none
     levelled = log_time - gpu_levels(log_time, gpus)
     removed, events = [], []
-    for series, found, by, error in zip(
-        common, (of_suite, of_launch), (np.ones_like(shortness), shortness), errors, strict=True
-    ):
+    for series, found, by, error in zip(common, levels, (np.ones_like(shortness), shortness), errors, strict=True):
         kept, own = _retained(found, known, levelled, by)
         events += own
         # What is no estimation error is removed: drawn toward its GPUs' means as far as that explains (Stein).
@@ -260,9 +258,8 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
         variance = float(np.mean(off**2))
         certain = off * max(0.0, 1 - float(np.mean(error)) / variance) if variance else off
         removed.append(certain * by)
-    return Shared(
-        common[0], faint, of_suite, of_launch, removed[0] + removed[1], np.array(events, bool).reshape(-1, len(nothing))
-    )
+    after = np.array(events, dtype=bool).reshape(-1, len(nothing))
+    return Shared(common[0], faint, levels[0], levels[1], removed[0] + removed[1], after)
 
 
 def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Floats, Floats, tuple[Floats, Floats]]:
@@ -399,7 +396,6 @@ class _Causes:
             cause = Cause.ENVIRONMENT
         else:
             cause = self._cause(row, place, int(at[change.good]), int(at[change.bad]))
-        quantile = float(noise.upper_quantile(INTERVAL_ERROR / 2, change.df))
         measured = [each for each in at.tolist() if each >= place.bad] or [place.bad]
         before = column.start - 1 if column.is_cut else max(0, column.start - 1)
         return ChangePoint(
@@ -412,8 +408,8 @@ class _Causes:
             since=len(at) - column.start,
             older_us=math.exp(found.level(before)),
             log_ratio=change.shift,
-            low=change.shift - quantile * change.error,
-            high=change.shift + quantile * change.error,
+            low=change.low,
+            high=change.high,
         )
 
     def _cause(self, row: int | None, place: Place, good: int, bad: int) -> Cause:
@@ -478,16 +474,18 @@ def locate(history: History, row: int | None, numbers: Positions, first: int, la
     last = next((at for at in range(last, len(sessions)) if clean[at]), last)
     before, after, good, bad = sessions[first], sessions[last], int(numbers[first]), int(numbers[last])
     facts = []
-    of_case = [] if row is None else [history.rows.loc[(history.cases[row], each)] for each in (good, bad)]
-    if of_case and all(code := [each["fingerprint"] for each in of_case]):
+    of_case = None if row is None else history.rows.loc[[(history.cases[row], each) for each in (good, bad)]]
+    if of_case is not None and all(code := of_case["fingerprint"].tolist()):
         facts.append(SAME_CODE if code[0] == code[1] else CODE_CHANGED)
     if before.uuid == after.uuid:
-        for name in ENVIRONMENT:
-            old, new = history.facts.loc[good, name], history.facts.loc[bad, name]
-            if old is not None and new is not None and old != new:
-                facts.append(f"{GPU_NAMES[name]} {old} to {new}")
-    if of_case:
-        old_mhz, new_mhz = (each["sm_clock_mhz"] for each in of_case)
+        old, new = history.facts.loc[[good, bad], list(ENVIRONMENT)].to_dict("records")
+        facts += [
+            f"{GPU_NAMES[name]} {old[name]} to {new[name]}"
+            for name in ENVIRONMENT
+            if old[name] is not None and new[name] is not None and old[name] != new[name]
+        ]
+    if of_case is not None:
+        old_mhz, new_mhz = of_case["sm_clock_mhz"].to_numpy()
         if abs(new_mhz / old_mhz - 1) > CLOCK_SHIFT:  # never where one is unknown: NaN
             facts.append(f"SM clock {old_mhz:.0f} to {new_mhz:.0f} MHz")
     command = None

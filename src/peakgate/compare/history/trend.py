@@ -232,8 +232,9 @@ def find_verdict(case: str, judged: Judged, regressions: Sequence[OpenRegression
             why = "more than GPUs of one model differ by; it may be the GPU, which measured none before, "
             why += f"or {young.cause}"
         text = f"{change_text(change_percent)} in {_newest_sessions(young.sessions)}, {why}; {settled}"
-        newest_us = young.older_us * math.exp(young.log_ratio)
-        return _at(young.place, case, Verdict.UNCONFIRMED, text, young.older_us, newest_us, change_percent, least)
+        times_us = young.older_us, young.older_us * math.exp(young.log_ratio)
+        finding = CaseFinding(case, Verdict.UNCONFIRMED, text, (), *times_us, change_percent, least)
+        return _at(young.place, finding)
     elif sum(each.log_ratio for each in recent) < -SMALLEST_SHIFT:
         change = min(recent, key=lambda each: each.log_ratio)
         verdict, change_percent = Verdict.FASTER, change.change_percent
@@ -254,14 +255,15 @@ def find_verdict(case: str, judged: Judged, regressions: Sequence[OpenRegression
         return CaseFinding(case, verdict, "; ".join(reasons), (), judged.level_us, judged.level_us, 0.0, least)
     over = "over" if change.cause is Cause.DRIFT else "since"
     text = f"{change_text(change_percent)} {over} {counted(change.since, 'session')}, attributed to {change.cause}"
-    return _at(change.place, case, verdict, text, change.older_us, judged.level_us, change_percent, least)
+    finding = CaseFinding(case, verdict, text, (), change.older_us, judged.level_us, change_percent, least)
+    return _at(change.place, finding)
 
 
 def _newest_sessions(count: int) -> str:
     return "the newest session" if count == 1 else f"the newest {count} sessions"
 
 
-def _at(place: Place, case: str, verdict: Verdict, text: str, *levels: float | None) -> CaseFinding:
-    """The finding of a step at this place: what changed with it ends its reason."""
-    where = place.where, place.good, place.bad, place.command
-    return CaseFinding(case, verdict, "; ".join([text, *place.facts]), (), *levels, *where)
+def _at(place: Place, finding: CaseFinding) -> CaseFinding:
+    """The same at the place of its step; what changed with it ends its reason."""
+    reason = "; ".join([finding.reason, *place.facts])
+    return finding._replace(reason=reason, where=place.where, good=place.good, bad=place.bad, command=place.command)
