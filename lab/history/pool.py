@@ -22,7 +22,7 @@ from lab.pages import percent, read_json
 from peakgate.base.files import write_whole
 from peakgate.base.text import counted, say
 from peakgate.base.verdict import Verdict
-from peakgate.compare.history.changes import Cause
+from peakgate.compare.history.suite import Cause
 from peakgate.reports import change_points, trend
 from peakgate.runfile.frame import to_frame
 

@@ -50,7 +50,7 @@ TESTS = {
     "review/trees": "review/gate_steps",
     "compare/ab/changed": "compare/ab_changed",
     "compare/ab/decide": "compare/ab_decide compare/ab_look compare/ab_screening compare/ab_verdicts",
-    "compare/history/scan": "compare/scan compare/history_changes",
+    "compare/history/steps": "compare/scan compare/history_changes",
     "compare/history/trend": "compare/history_trend compare/trend_findings compare/history_changes",
     "compare/floors/command": "compare/floors compare/margins",
     "measure/refill": "measure/refill callables/unchanged",

@@ -19,16 +19,16 @@ from test_history_trend import CASE, history, quiet, session, slowed, verdicts
 from peakgate.base.errors import PeakgateError
 from peakgate.base.verdict import Verdict
 from peakgate.cli import main
-from peakgate.compare.history import changes
-from peakgate.compare.history.changes import Cause, ChangePoint
-from peakgate.compare.history.regressions import open_regressions
+from peakgate.compare.history import suite
 from peakgate.compare.history.series import History
+from peakgate.compare.history.suite import Cause, ChangePoint
+from peakgate.compare.history.trend import open_regressions
 from peakgate.compare.noise import Floats
 from peakgate.judge.acknowledged import Accepted, load, load_regressions
 
 
 def find_changes(found: History) -> tuple[ChangePoint, ...]:
-    return changes.find_changes(found).points
+    return suite.find_changes(found).points
 
 
 def test_an_unchanged_history_has_no_change_point() -> None:

@@ -9,11 +9,10 @@ import pytest
 from drawn_sessions import of_sessions
 from test_history_trend import CASE, history, quiet, session, slowed
 
-from peakgate.compare.history.changes import Cause, find_changes
-from peakgate.compare.history.chart import DATES, _round, chart
-from peakgate.compare.history.events import origins, origins_table, step_lines, sum_lines
+from peakgate.compare.history.report import DATES, _round, chart, origins, origins_table, step_line, sum_lines
 from peakgate.compare.history.series import History
 from peakgate.compare.history.series import history as of_frame
+from peakgate.compare.history.suite import Cause, find_changes
 
 
 def two_steps() -> History:
@@ -98,8 +97,7 @@ def test_change_points_of_all_gpus_and_cases_have_one_origin_per_commit_and_upgr
     (upgrade,) = origins(turns, find_changes(turns).points)
     assert upgrade.name.split(" to ") == ["driver 580", "590"]
     assert (upgrade.cause, upgrade.slower) == (Cause.ENVIRONMENT, 3)
-    (line,) = step_lines(upgrade.changes[:1])
-    assert upgrade.name in line
+    assert upgrade.name in step_line(upgrade.changes[0])
     assert origins_table(turns, [upgrade]).rows[0][:3] == [
         upgrade.name,
         f"{turns.sessions[30].taken:%Y-%m-%d %H:%M}",

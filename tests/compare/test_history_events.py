@@ -9,8 +9,8 @@ import pytest
 from drawn_sessions import DrawnSession
 from test_history_trend import CASE, SESSIONS, history, quiet, session, slowed
 
-from peakgate.compare.history.changes import Cause
-from peakgate.compare.history.report import report
+from peakgate.compare.history.report import events, report
+from peakgate.compare.history.suite import Cause
 from peakgate.compare.history.trend import Trend, find_trend
 from peakgate.compare.noise import Floats
 from peakgate.judge.acknowledged import Accepted
@@ -34,7 +34,7 @@ def test_a_driver_upgrade_is_one_line_however_many_cases_it_made_slower() -> Non
     sessions = [session(number, driver="590.1" if number > 19 else "580.1") for number in range(SESSIONS)]
     trend = find_trend(history(moved(range(22), 20, 0.04), sessions))
     assert len(trend.open) == 22
-    (event,) = trend.events
+    (event,) = events(trend.regressions)
     assert {each.change.cause for each in event.regressions} == {Cause.ENVIRONMENT}
     assert heading(trend) == ("Open regressions (1)", 1, "1 regression open")
     assert "21 other cases" in event.line()
@@ -44,16 +44,16 @@ def test_a_driver_upgrade_is_one_line_however_many_cases_it_made_slower() -> Non
 def test_so_is_a_commit_and_two_commits_are_two() -> None:
     both = moved(range(5, 8), 12, 0.04, moved(range(4), 25, 0.06))
     trend = find_trend(history(both))
-    cases = [{each.change.case for each in event.regressions} for event in trend.events]
+    cases = [{each.change.case for each in event.regressions} for event in events(trend.regressions)]
     assert cases == [{f"a.stage{row:03d}" for row in rows} for rows in (range(4), range(5, 8))]
-    places = [event.narrowest.change.place for event in trend.events]
+    places = [event.narrowest.change.place for event in events(trend.regressions)]
     assert [place.good < first <= place.bad for place, first in zip(places, (15, 28), strict=True)] == [True, True]
 
 
 def test_what_is_accepted_is_an_event_of_its_own_and_not_counted() -> None:
     accepted = [Accepted(CASE, 4.5, "meant", date(2026, 11, 22))]
     trend = find_trend(history(moved((6, 7), 20, 0.04)), accepted=accepted)
-    assert [(event.accepted, len(event.regressions)) for event in trend.events] == [(False, 1), (True, 1)]
+    assert [(event.accepted, len(event.regressions)) for event in events(trend.regressions)] == [(False, 1), (True, 1)]
     assert heading(trend) == ("Open regressions (1)", 2, "1 regression open")
 
 

@@ -19,7 +19,8 @@ from test_history_trend import CASE, SESSIONS, history, quiet, session, slowed
 
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.cli import main
-from peakgate.compare.history.series import History, arranged, environments, first_parents
+from peakgate.compare.history.report import events
+from peakgate.compare.history.series import History, arranged, first_parents
 from peakgate.compare.history.series import history as of_runs
 from peakgate.compare.history.trend import find_trend
 from peakgate.compare.noise import Floats
@@ -74,10 +75,10 @@ def test_a_commit_of_no_line_comes_after_what_was_measured_before_it() -> None:
     commits = [session(number).commit for number in (0, 1, 2)]
     measured = [commits[0], commits[2], "branch", commits[1], commits[2][:12]]
     facts = history(quiet(cases=2, sessions=5)).facts.assign(commit=measured)
-    found = arranged(facts, environments(facts), LINE)
+    found = arranged(facts, LINE)
     assert found["commit"].to_list() == [commits[0], commits[1], commits[2], "branch", commits[2][:12]]
     assert found.index.to_list() == list(range(5))
-    assert arranged(facts, environments(facts), {})["commit"].to_list() == measured
+    assert arranged(facts, {})["commit"].to_list() == measured
 
 
 def test_sessions_are_not_moved_past_a_change_of_their_environment_or_gpu() -> None:
@@ -164,7 +165,7 @@ def test_a_case_that_is_dropped_or_moved_keeps_its_regression_until_it_is_accept
     assert find_trend(dropped, fail_on_open=True).exit_code == ExitCode.REGRESSION
     assert (CASE in dropped.retired) == (tier == "gate")
     assert [each.change.case for each in trend.open] == [CASE]
-    assert ("no longer measured" in trend.events[0].line(dropped.retired)) == (tier == "gate")
+    assert ("no longer measured" in events(trend.regressions)[0].line(dropped.retired)) == (tier == "gate")
     assert find_trend(dropped, accepted=[Accepted(CASE, 4.5, "left", date(2026, 11, 22))]).open == ()
 
 

@@ -10,7 +10,7 @@ from test_history_trend import session
 from peakgate.base.errors import PeakgateError
 from peakgate.compare.history import series
 from peakgate.compare.history.series import History
-from peakgate.compare.history.steps import Place, locate
+from peakgate.compare.history.suite import Place, locate
 
 
 def timed(number: int, cases: str = "ab", **facts: object) -> DrawnSession:

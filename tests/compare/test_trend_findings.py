@@ -13,10 +13,8 @@ from test_history_trend import history, quiet
 
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.history import trend
-from peakgate.compare.history.changes import Cause, ChangePoint, NewestLevel, Unconfirmed
-from peakgate.compare.history.regressions import OpenRegression
-from peakgate.compare.history.steps import Place
-from peakgate.compare.history.trend import CaseFinding, Trend
+from peakgate.compare.history.suite import Cause, ChangePoint, Judged, Place, Unconfirmed
+from peakgate.compare.history.trend import CaseFinding, OpenRegression, Trend
 from peakgate.judge.acknowledged import Accepted
 
 PLACE = Place(3, 5, 1, "after session 3", ("machine code: the same",), "peakgate ab a b")
@@ -29,7 +27,7 @@ def step(log_ratio: float, since: int = 10) -> ChangePoint:
 
 
 def found(points: list[ChangePoint], *left: OpenRegression, detectable: float = 0.01) -> CaseFinding:
-    return trend._finding("a.b", NewestLevel(104.0, detectable), points, left)
+    return trend.find_verdict("a.b", Judged(tuple(points), 104.0, detectable), left)
 
 
 SLOWER, FASTER, LESS = step(0.04), step(-0.03), step(-0.01)
@@ -89,7 +87,7 @@ def test_what_would_show_is_no_less_than_half_a_percent_and_unknown_of_too_few_s
 @pytest.mark.parametrize(("sessions", "more"), [(1, "4 more sessions"), (4, "1 more session ")])
 def test_a_young_step_is_unconfirmed_with_its_size_and_its_place(sessions: int, more: str) -> None:
     young = Unconfirmed(sessions, 0.1, 80.0, Cause.COMMITS, PLACE)
-    finding = trend._not_confirmed(found([]), young)
+    finding = trend.find_verdict("a.b", Judged((), 104.0, 0.01, unconfirmed=young), ())
     assert (finding.verdict, finding.good, finding.bad) == (Verdict.UNCONFIRMED, 3, 5)
     assert (finding.where, finding.command) == ("after session 3", PLACE.command)
     assert finding.older_time_us == 80.0
@@ -100,7 +98,7 @@ def test_a_young_step_is_unconfirmed_with_its_size_and_its_place(sessions: int, 
 
 
 def finding(case: str, verdict: Verdict, change_percent: float | None = 0.0, command: str | None = None) -> CaseFinding:
-    return CaseFinding(case, verdict, "", (), change_percent=change_percent, command=command)
+    return CaseFinding(case, verdict, "", change_percent=change_percent, command=command)
 
 
 def test_findings_are_ordered_by_verdict_then_the_largest_slowdown_then_name() -> None:
@@ -115,7 +113,7 @@ def test_findings_are_ordered_by_verdict_then_the_largest_slowdown_then_name() -
         finding("j", Verdict.INCONCLUSIVE, None),
         finding("i", Verdict.INCONCLUSIVE),
     ]
-    assert [each.case for each in sorted(given, key=trend._badness)] == [*"baijeznc", "d"]
+    assert [each.case for each in sorted(given, key=trend.badness)] == [*"baijeznc", "d"]
 
 
 def a_trend(*findings: CaseFinding, **more: Any) -> Trend:

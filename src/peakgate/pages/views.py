@@ -12,11 +12,19 @@ from functools import cached_property, partial
 from peakgate.base.report import CellLink, CellValue, Column, Picture, Report, Row, Table
 from peakgate.base.text import counted, figure
 from peakgate.base.verdict import ExitCode, Verdict
-from peakgate.compare.history.changes import Cause, ChangePoint
-from peakgate.compare.history.chart import chart
-from peakgate.compare.history.events import ChangeOrigin, origins, size, step_line, sum_lines
-from peakgate.compare.history.report import gpu_names, header, open_line
+from peakgate.compare.history.report import (
+    ChangeOrigin,
+    Event,
+    chart,
+    gpu_names,
+    header,
+    origins,
+    size,
+    step_line,
+    sum_lines,
+)
 from peakgate.compare.history.series import SessionFacts, commit_name
+from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.history.trend import Trend
 from peakgate.compare.result import WORST_FIRST, change_text
 from peakgate.render.cases import IntervalColumn
@@ -233,7 +241,7 @@ def case_page(model: Model, number: int, sessions: Sequence[Row], trail: Sequenc
     own = [each for each in trend.changes if each.case == case]
     finding = next(each for each in trend.findings if each.case == case)
     drawn, words = chart(history, number, own, [row.address for row in sessions])
-    regressions = [(open_line(each),) for each in trend.regressions if each.change.case == case]
+    regressions = [(Event((each,)).line(),) for each in trend.regressions if each.change.case == case]
     found = Report(
         command="site",
         exit_code=ExitCode.OK,

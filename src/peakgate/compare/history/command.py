@@ -15,12 +15,12 @@ from peakgate.base import config
 from peakgate.base.files import write_whole
 from peakgate.base.text import nearest
 from peakgate.base.verdict import Verdict
-from peakgate.compare.history.changes import Cause
-from peakgate.compare.history.columns import RECENT
 from peakgate.compare.history.report import remarks, report, series_csv
-from peakgate.compare.history.series import WHOLE_SESSIONS_TO_RETIRE, History, first_parents, history
+from peakgate.compare.history.series import WHOLE_SESSIONS_TO_RETIRE, first_parents, history
+from peakgate.compare.history.steps import RECENT
+from peakgate.compare.history.suite import Cause
 from peakgate.compare.history.trend import Trend, find_trend
-from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, Accepted, load_regressions
+from peakgate.judge.acknowledged import ACKNOWLEDGED_FILE, load_regressions
 from peakgate.render import files, terminal
 from peakgate.runfile.find import Archive
 from peakgate.runfile.frame import tidy
@@ -28,11 +28,8 @@ from peakgate.runfile.options import GATE_EXIT_CODES, add_baselines, add_commit_
 from peakgate.runfile.schema import NUMBER, TEXT
 
 MOST_NAMED_CASES = 3
-BAD = (Verdict.WRONG, Verdict.MISSING, Verdict.INCONCLUSIVE)
-SEARCHED = WHOLE_SESSIONS_TO_RETIRE
-"""The newest session and those before it, whose cases it must have."""
 
-
+# The columns of a frame of change points, in order, with their dtypes; docs/reference/reports.md explains them.
 CHANGE_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("case", "gpu_uuid", "cause"), TEXT),
     **dict.fromkeys(("change_percent", "low_percent", "high_percent", "older_time_us"), NUMBER),
@@ -41,7 +38,6 @@ CHANGE_COLUMNS: Mapping[str, str] = {
     "open_percent": NUMBER,
     "accepted": TEXT,
 }
-"""The columns of a frame of change points, in order, with their dtypes; docs/reference/reports.md explains them."""
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -49,11 +45,10 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser = verb_parser(
         verb,
         "Report what got slower over the saved runs of one GPU model, in the order of their commits, or of time where "
-        "the repository does not know them: the change points "
-        "of each case over the whole history of all GPUs. A slower one is a regression, open until a later step mends "
-        "it or a person accepts it in baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last "
-        f"{RECENT} sessions. Name the runs of one branch with --runs where others are "
-        "saved.",
+        "the repository does not know them: the change points of each case over the whole history of all GPUs. A "
+        "slower one is a regression, open until a later step mends it or a person accepts it in "
+        "baselines/<gpu>/acknowledged.toml. A case is SLOWER while one is among its last "
+        f"{RECENT} sessions. Name the runs of one branch with --runs where others are saved.",
         GATE_EXIT_CODES,
     )
     parser.add_argument(
@@ -82,18 +77,31 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     archive = Archive(options.runs)
     places = first_parents(config.current().root)
     found = history(archive.cases, options.gpu, options.parts, places)
-    missed = _untimed(archive.cases, [each.path for each in found.sessions[-SEARCHED:]])
+    # The newest session and those before it, whose cases it must have.
+    missed = _untimed(archive.cases, [each.path for each in found.sessions[-WHOLE_SESSIONS_TO_RETIRE:]])
     archive.check_nothing_newer_is_broken(max(found.sessions, key=lambda each: each.taken).path)
     accepted = load_regressions(options.baselines / found.slug / ACKNOWLEDGED_FILE, datetime.now(UTC).date())
-    notes = (*filter(None, [_line(missed), "" if options.parts else _unknown(accepted, found)]), *archive.notes())
-    judged = find_trend(found, notes, missed, accepted, fail_on_open=options.fail_on_open)
+    notes = []
+    if missed:
+        named = [
+            f"{len(cases)} {verdict} ({', '.join(cases[:MOST_NAMED_CASES])}"
+            + (f" and {len(cases) - MOST_NAMED_CASES} more)" if len(cases) > MOST_NAMED_CASES else ")")
+            for verdict, cases in missed.items()
+        ]
+        notes.append(f"newest session: {', '.join(named)}")
+    known = sorted({*found.cases, *found.retired})
+    unknown = [] if options.parts else sorted({each.case for each in accepted} - {*known})
+    if unknown:
+        named = [f"{case}{nearest(case, known)}" for case in unknown]
+        notes.append(f"{ACKNOWLEDGED_FILE} accepts a regression of no case of this history: {', '.join(named)}")
+    judged = find_trend(found, (*notes, *archive.notes()), missed, accepted, fail_on_open=options.fail_on_open)
     url = options.commit_url
     record = report(
         judged, origin=(lambda each: url(each.name) if each.cause is Cause.COMMITS else "") if url else None
     )
     terminal.show(record, everything=options.all)
     table = options.out / "history.csv"
-    write_whole(table, series_csv(judged))
+    write_whole(table, series_csv(found))
     terminal.last_line(record, written=[*files.write(record, options.out, ("md", "json", "html")), table])
     return record.exit_code
 
@@ -109,25 +117,9 @@ def _untimed(cases: pd.DataFrame, paths: Sequence[str]) -> dict[Verdict, tuple[s
     if cases.loc[newest, "whole"].all():
         before = cases.loc[earlier & tiers.isin(tiers[newest]), "case"]
         found |= dict.fromkeys(set(before) - found.keys(), Verdict.MISSING)
-    listed = {verdict: tuple(sorted(case for case, each in found.items() if each == verdict)) for verdict in BAD}
+    bad = (Verdict.WRONG, Verdict.MISSING, Verdict.INCONCLUSIVE)
+    listed = {verdict: tuple(sorted(case for case, each in found.items() if each == verdict)) for verdict in bad}
     return {verdict: named for verdict, named in listed.items() if named}
-
-
-def _unknown(accepted: Sequence[Accepted], found: History) -> str:
-    """Accepted regressions of cases that the history does not have; empty where it has all."""
-    known = {*found.cases, *found.retired}
-    missing = sorted({each.case for each in accepted} - known)
-    named = [f"{case}{nearest(case, sorted(known))}" for case in missing]
-    return f"{ACKNOWLEDGED_FILE} accepts a regression of no case of this history: {', '.join(named)}" if named else ""
-
-
-def _line(found: Mapping[Verdict, Sequence[str]]) -> str:
-    """``newest session: 1 WRONG (sgemm.naive-128), 2 MISSING (...)``; empty where every case was timed."""
-    parts = []
-    for verdict, cases in found.items():
-        more = f" and {len(cases) - MOST_NAMED_CASES} more" if len(cases) > MOST_NAMED_CASES else ""
-        parts.append(f"{len(cases)} {verdict} ({', '.join(cases[:MOST_NAMED_CASES])}{more})")
-    return f"newest session: {', '.join(parts)}" if parts else ""
 
 
 def trend(runs: pd.DataFrame, gpu: str | None = None, *, baselines: str | Path | None = None) -> pd.DataFrame:

@@ -1,361 +1,398 @@
-"""The changes of one series with their sizes and places, and whether its newest sessions left its level; pure."""
+"""The levels and the noise of many series of log times: outliers, what a level may do, and how likely that is; pure.
+
+A series is a regression: a level for each GPU, correlated noise, and columns for what its level may do: steps after
+any session, steps that come with a known change of the environment, and slow ones over many sessions (step indicators:
+Castle, Doornik, Hendry and Pretis, Detecting location shifts during model selection, 2015). So the sessions of a pool
+are one series, and a border where nothing moved costs nothing.
+
+The noise of a case is normal with one variance and one of CANDIDATES as the correlation of its sessions; a correlated
+case needs more to show a step (Shi, Gallagher, Lund and Killick, 2022). Which one it is, no short series can tell; all
+cases together can. Their mixing weights are estimated by maximum likelihood over all cases (empirical Bayes: Kiefer and
+Wolfowitz 1956; Efron, Large-scale inference, 2010, chapter 1), so that the few that are correlated where others are not
+are still known by themselves. Variances are moderated over the cases (`noise.squeeze`).
+"""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special  # type: ignore[import-untyped]  # SciPy ships no type information
 
-from peakgate.compare import gpus as models
 from peakgate.compare import noise
-from peakgate.compare.history import search
-from peakgate.compare.history.columns import LEAST_KNOWN, RECENT, SHORTEST, StepColumn
-from peakgate.compare.history.hampel import FARTHEST
-from peakgate.compare.history.scan import CaseSeries
-from peakgate.compare.judge import SMALLEST_SHIFT
-from peakgate.compare.noise import Floats, Positions
+from peakgate.compare.noise import Bools, Floats, Positions
 
-ROBUST_STEPS = 4
-"""Fits in which a session counts no farther from its level than its case's reach (Huber's winsorised residuals)."""
+REACH = 4  # Hampel's filter (1974): the neighbours on either side, and how many SDs from their median a session counts
+FARTHEST = 3.0
+MOST_OUTLIERS = 0.1  # no more of a case's sessions are outliers; what more of them do is its noise
+SHORTEST = 5  # sessions that a change needs on either side
 
-NEWEST_ERROR = 0.004
-"""Nominal probability that the newest sessions of any unchanged case seem to have left their level."""
+# A column is tried where its coefficient's variance is at most one over this many sessions': GPUs measured once or
+# twice say little.
+LEAST_INFORMATION = 0.4
+RAMP, RAMP_GRID = 20, 10  # a slow change takes so many sessions at least; it begins and ends at every so many
 
-YOUNGEST = SHORTEST - 1
+# Correlation of neighbouring sessions, which falls by this factor a session (AR(1)), and the share of the variance that
+# has it; the rest is independent. The last two are a level that wanders under independent noise.
+CANDIDATES = ((0.0, 0.0), (0.3, 1.0), (0.6, 1.0), (0.8, 1.0), (0.9, 1.0), (0.95, 1.0), (0.95, 0.5), (0.98, 0.8))
 
-TAIL_DF = 8.0
-"""The mean of n sessions has tails no lighter than a t with so many degrees of freedom times n: single sessions of
-kept runs do (page)."""
-
-ALIKE = 1.5
-"""Of a case that goes to and fro, a step no larger by this factor is of the same kind."""
-
-AWAY = 5.0
-"""SDs."""
-
-NEARLY = 0.8
-RARE = 0.02
-"""So seldom must sessions of any case be as odd, in this share of sessions; NEARLY as far off counts."""
+# Cases that are counted beforehand, half of them independent: what one or two cases alone are judged by.
+PRIOR_CASES = 1.0
+EM_STEPS = 30
+TRIMMED_SQUARE = 0.623  # mean of the lowest nine tenths of the squares of a normal variable
+SURELY = 0.1  # posterior probability below which something is taken as not so
 
 
-class Change(NamedTuple):
-    """A change of the log level by ``shift``, after position ``good`` of the case's sessions and not after ``bad``."""
+def hampel(values: Floats, gpus: Positions) -> tuple[Floats, Floats]:
+    """The values with each no farther from the median of its neighbours than its case's reach, and those.
 
-    column: StepColumn
-    shift: float
-    error: float
-    df: float
-    good: int
-    bad: int
+    The levels of the GPUs are taken out for it by median polish.
+    """
+    offset = gpu_levels(values, gpus)
+    fitted = running_median(values - offset) + offset
+    counts = np.isfinite(values).sum(axis=1)
+    differences = successive(values - offset)
+    variance = (noise.MAD_TO_SD * differences / math.sqrt(2) * counts / np.maximum(counts - 0.8, 0.2)) ** 2
+    known = counts > 2
+    if known.any():
+        df = np.maximum(noise.MAD_EFFICIENCY * (counts[known] - 1.0), 0.5)
+        squeezed, _ = noise.squeeze(variance[known], df, row_medians(values)[known])
+        variance[known] = np.maximum(squeezed, variance[known])
+    variance[~known] = 0.0
+    there = counts > 0
+    often = np.zeros(len(values))
+    often[there] = np.nanquantile(np.abs(values - fitted)[there], 1 - MOST_OUTLIERS, axis=1)
+    reach = np.maximum(FARTHEST * np.sqrt(np.maximum(variance, noise.CASE_SD_FLOOR**2)), often)
+    return fitted + np.clip(values - fitted, -reach[:, None], reach[:, None]), reach
+
+
+def gpu_levels(values: Floats, gpus: Positions) -> Floats:
+    """How far each session's GPU is from the running median of all GPUs, by median polish; 0 of a single one."""
+    offset = np.zeros_like(values)
+    several = set(gpus.tolist())
+    for _ in range(3 if len(several) > 1 else 0):
+        middle = running_median(values - offset)
+        for gpu in several:
+            own = gpus == gpu
+            offset[:, own] = row_medians(values[:, own] - middle[:, own])[:, None]
+    return offset
+
+
+def running_median(values: Floats) -> Floats:
+    """The median of each value and its REACH neighbours on either side, among those that are there."""
+    order = np.argsort(~np.isfinite(values), axis=1, kind="stable")
+    front = np.pad(np.take_along_axis(values, order, axis=1), ((0, 0), (REACH, REACH)), constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(front, 2 * REACH + 1, axis=1)
+    middle = row_medians(windows.reshape(-1, 2 * REACH + 1)).reshape(values.shape)
+    found = np.full_like(values, np.nan)
+    np.put_along_axis(found, order, middle, axis=1)
+    return found
+
+
+def successive(values: Floats) -> Floats:
+    """The median difference of each row between a session and the next that is there."""
+    order = np.argsort(~np.isfinite(values), axis=1, kind="stable")
+    return row_medians(np.abs(np.diff(np.take_along_axis(values, order, axis=1), axis=1)))
+
+
+def row_medians(values: Floats) -> Floats:
+    """The median of each row; 0 of none."""
+    if not values.shape[1]:
+        return np.zeros(len(values))
+    counts = np.isfinite(values).sum(axis=1)
+    ordered = np.sort(values, axis=1)  # NaN last
+    low = np.take_along_axis(ordered, np.maximum((counts - 1) // 2, 0)[:, None], axis=1)[:, 0]
+    high = np.take_along_axis(ordered, np.minimum(counts // 2, values.shape[1] - 1)[:, None], axis=1)[:, 0]
+    return np.where(counts > 0, (low + high) / 2, 0.0)
+
+
+class Series(NamedTuple):
+    """Log times (case, session) with NaN where a session has none, the GPU of each session and the known changes.
+
+    ``known`` (change, session) is true in the sessions that come after each change of the environment on their GPU.
+    """
+
+    values: Floats
+    gpus: Positions
+    known: Bools
+
+
+class StepColumn(NamedTuple):
+    """What a column stands for: a cut before position ``start``, the ``known`` change, or a ramp to ``end``."""
+
+    start: int
+    end: int
+    known: int | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        return self.known is None and self.start == self.end
+
+    @property
+    def is_slow(self) -> bool:
+        return self.known is None and self.start != self.end
+
+
+class Design(NamedTuple):
+    """The regression of a series on the sessions ``at`` (n) that some cases have, for each candidate (m).
+
+    ``columns`` (k, n) are the values of ``steps``, of which the ``usable`` may be tried; ``pairs`` are the first and
+    the second cut of every step that is undone. ``precision`` (m, n, n) is the inverse of the correlation with the
+    levels of the GPUs taken out, ``gram`` (m, k, k) the columns' products by it, ``constant`` (m) the part of the
+    restricted log likelihood that they decide, ``independent`` (m) the mean of the sum of squares of independent noise
+    of variance 1. ``df`` are the degrees of freedom that the levels leave.
+    """
+
+    at: Positions
+    gpus: Positions
+    steps: tuple[StepColumn, ...]
+    columns: Floats
+    usable: Bools
+    pairs: tuple[Positions, Positions]
+    precision: Floats
+    gram: Floats
+    constant: Floats
+    independent: Floats
+    df: int
+
+
+def correlations(gpus: Positions, *, pooled: bool) -> Floats:
+    """Each candidate's correlation matrix of sessions on these GPUs, ``pooled`` in their own order too.
+
+    Which of the two it is differs: a kernel's two levels come with the process, a state with the GPU.
+    """
+    n = len(gpus)
+    apart = [np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(float)]
+    if pooled:
+        own = np.zeros(n)
+        for gpu in set(gpus.tolist()):
+            own[gpus == gpu] = np.arange(np.count_nonzero(gpus == gpu))
+        apart.append(np.where(gpus[:, None] == gpus, np.abs(np.subtract.outer(own, own)), np.inf))
+    found = [
+        (1 - share) * np.eye(n) + share * correlation**distance
+        for distance in apart
+        for correlation, share in CANDIDATES[0 if distance is apart[0] else 1 :]
+    ]
+    return np.array(found)
+
+
+def design(at: Positions, series: Series) -> Design:
+    """All columns over these sessions: cuts, known changes, ramps; which of them may be tried."""
+    n, gpus = len(at), series.gpus[at]
+    place = np.arange(n)
+    steps = [StepColumn(cut, cut) for cut in range(1, n)]
+    rows = [(place >= cut).astype(float) for cut in range(1, n)]
+    for number, known in enumerate(series.known[:, at]):
+        steps.append(StepColumn(int(known.argmax()), int(n - 1 - (~known)[::-1].argmax()) + 1, number))
+        rows.append(known.astype(float))
+    grid = [*range(0, n - RAMP_GRID, RAMP_GRID), n - 1]
+    for start in grid:
+        for end in grid:
+            if end - start >= RAMP:
+                steps.append(StepColumn(start, end))
+                rows.append(np.clip((place - start) / (end - start), 0.0, 1.0))
+    columns = np.array(rows)
+
+    matrices = correlations(gpus, pooled=len(set(series.gpus.tolist())) > 1)
+    inverse = np.linalg.inv(matrices)
+    levels = (gpus[:, None] == np.unique(gpus)).astype(float)
+    towards = levels.T @ inverse
+    between = towards @ levels
+    precision = inverse - np.swapaxes(towards, 1, 2) @ np.linalg.solve(between, towards)
+    gram = columns @ precision @ columns.T
+    constant = -0.5 * (np.linalg.slogdet(matrices)[1] + np.linalg.slogdet(between)[1])
+    independent = np.trace(precision, axis1=1, axis2=2)
+
+    # Of a step, the sessions on the side that has fewer, of the GPUs that have measured both sides.
+    after, of_gpu = columns >= 1, levels.astype(np.intp)
+    late, early = after @ of_gpu, ~after @ of_gpu
+    both = (late > 0) & (early > 0)
+    beside = np.minimum((late * both).sum(axis=1), (early * both).sum(axis=1))
+    own = np.diagonal(gram[0])
+    usable = (np.array([each.is_slow for each in steps]) | (beside >= SHORTEST)) & (own > LEAST_INFORMATION)
+
+    cuts = np.flatnonzero(usable[: n - 1])
+    first, second = (cuts[each] for each in np.triu_indices(len(cuts), 1))
+    fine = (second - first >= SHORTEST) & (own[first] + own[second] - 2 * gram[0, first, second] > LEAST_INFORMATION)
+    pairs = first[fine], second[fine]
+    df = n - levels.shape[1]
+    return Design(at, gpus, tuple(steps), columns, usable, pairs, precision, gram, constant, independent, df)
+
+
+class Unexplained(NamedTuple):
+    """For each candidate: the columns' information and products with what is left, and its sum of squares.
+
+    ``rows`` and ``solved`` carry the chosen columns over to products of two columns.
+    """
+
+    information: Floats
+    left: Floats
+    squares: Floats
+    rows: Floats
+    solved: Floats
 
 
 @dataclass(frozen=True)
-class Levels:
-    """A case's changes, oldest first; ``at`` are the numbers of its sessions.
+class CaseSeries:
+    """One series: its log times, raw and filtered, and what is believed of its noise beforehand.
 
-    ``residuals`` are the raw log times less their levels, ``steps`` (n) what the changes add up to; ``offset`` is the
-    level of the pool before all changes. ``detectable`` is the log shift that the newest sessions would have shown.
+    No session counts farther than ``reach`` from its level. ``towards`` (candidate, column) and ``squares`` (candidate)
+    are the filtered series' products with the columns and with itself.
     """
 
-    case: CaseSeries
-    chosen: tuple[int, ...]
-    changes: tuple[Change, ...]
-    residuals: Floats
-    steps: Floats
-    offset: float
-    sd: float
-    detectable: float
+    design: Design
+    raw: Floats
+    values: Floats
+    reach: float
+    towards: Floats
+    squares: Floats
+    prior_variance: float
+    prior_df: float
+    log_weights: Floats
 
     @property
-    def at(self) -> Positions:
-        return self.case.pattern.at
+    def df(self) -> float:
+        return self.prior_df + self.design.df
 
-    def level(self, position: int) -> float:
-        """Log level of the pool in this session."""
-        return self.offset + float(self.steps[position])
+    def of_gpus(self, values: Floats) -> Floats:
+        """The mean of these values on each session's GPU."""
+        _, group = np.unique(self.design.gpus, return_inverse=True)
+        return np.asarray((np.bincount(group, values) / np.bincount(group))[group])
 
-    def known_shifts(self, count: int) -> list[float]:
-        """The shift at each of so many known changes, whether it is one of the level's changes or not."""
-        shifts = {each.column.known: each.shift for each in self.changes if each.column.known is not None}
-        given = self.case.given(self.chosen)
-        best = int(self.case.log_likelihood(given.squares).argmax())
-        for index, column in enumerate(self.case.pattern.columns):
-            if column.known is not None and given.known[0, index] > LEAST_KNOWN:
-                shifts.setdefault(column.known, float(given.left[best, index] / given.known[best, index]))
-        return [shifts.get(number, 0.0) for number in range(count)]
+    def of(self, values: Floats) -> CaseSeries:
+        """The same with other values in the place of the filtered ones."""
+        towards, squares = _products(self.design, values[None])
+        return replace(self, values=values, towards=towards[0], squares=squares[0])
 
-    @cached_property
-    def turns(self) -> int:
-        """How often the case went to another level, if each time back from the one before.
+    def log_likelihood(self, squares: Floats) -> Floats:
+        """For sums of squares (candidate, ...), with the variance integrated over what is believed of it.
 
-        Away for three sessions or more counts too, short of a change, and so do sessions at the level on the other side
-        of a step; a single one may be odd.
+        No sum is less than that of independent noise of CASE_SD_FLOOR: what is quieter is taken for that.
         """
-        cuts = [change for change in self.changes if change.column.is_cut]
-        up = [change.shift > 0 for change in cuts]
-        turned = sum(before != after for before, after in itertools.pairwise(up)) + bool(up)
-        middle = np.median(np.lib.stride_tricks.sliding_window_view(self.residuals, 5), axis=1)
-        away = np.abs(middle) > max(AWAY * self.sd, SMALLEST_SHIFT)
-        visits = int(np.count_nonzero(away[1:] & ~away[:-1]) - bool(away[-1]))
-        return turned + 2 * max(visits, self._beyond(cuts) > 1)
+        shape = (-1,) + (1,) * (squares.ndim - 1)
+        constant = (self.design.constant + self.log_weights).reshape(shape)
+        least = (noise.CASE_SD_FLOOR**2 * self.design.independent).reshape(shape)
+        believed = self.prior_df * self.prior_variance + np.maximum(squares, least)
+        return np.asarray(constant - 0.5 * self.df * np.log(believed))
 
-    def _beyond(self, cuts: Sequence[Change]) -> int:
-        """The sessions nearer to the level on the other side of the step beside them, surely off their own."""
-        count = 0
-        starts = [0, *(each.column.start for each in cuts), len(self.residuals)]
-        for number, change in enumerate(cuts):
-            before = self.residuals[starts[number] : change.good + 1]
-            after = -self.residuals[change.bad : starts[number + 2]]
-            off = np.concatenate([before, after]) * np.sign(change.shift)
-            size = abs(change.shift)
-            count += int(np.count_nonzero((off > max(size / 2, FARTHEST * self.sd)) & (off < ALIKE * size)))
-        return count
+    def given(self, chosen: Sequence[int]) -> Unexplained:
+        """What is left to explain when these columns are in the regression."""
+        every, gram = list(chosen), self.design.gram
+        rows = gram[:, every]
+        solved = np.asarray(np.linalg.solve(rows[:, :, every], rows) if every else rows, dtype=np.float64)
+        own = self.towards[:, every]
+        information = np.diagonal(gram, axis1=1, axis2=2) - np.einsum("mck,mck->mk", rows, solved)
+        left = self.towards - np.einsum("mc,mck->mk", own, solved)
+        explained = np.linalg.solve(rows[:, :, every], own[..., None])[..., 0] if every else own
+        squares = self.squares - np.einsum("mc,mc->m", own, explained)
+        return Unexplained(information, left, squares, rows, solved)
 
-    @property
-    def largest(self) -> float:
-        """The largest step of the case, or the farthest it was away."""
-        steps = [abs(each.shift) for each in self.changes if each.column.is_cut]
-        return max(steps or [float(np.abs(self.residuals).max())])
+    def scores(self, given: Unexplained) -> Floats:
+        """Gain in log likelihood of each column, over all candidates; 0 where it says nothing."""
+        informative = given.information > LEAST_INFORMATION / 4
+        gain = np.where(informative, given.left**2 / np.where(informative, given.information, 1.0), 0.0)
+        likely = self.log_likelihood(given.squares[:, None] - gain)
+        null = np.logaddexp.reduce(self.log_likelihood(given.squares))
+        return np.asarray(np.logaddexp.reduce(likely, axis=0) - null)
 
-    @cached_property
-    def remembers(self) -> bool:
-        """Whether the noise of the case's sessions is surely not independent."""
-        return self.case.remembers(self.chosen)
+    def pulse(self, given: Unexplained, usable: Bools, least: float) -> tuple[int, int] | None:
+        """The best pair of cuts with a step at the first that the second undoes, if it gains more than ``least``."""
+        first, second = self.design.pairs
+        fine = usable[first] & usable[second]
+        first, second = first[fine], second[fine]
+        if not len(first):
+            return None
+        cross = self.design.gram[:, first, second]
+        cross = cross - np.einsum("mcp,mcp->mp", given.rows[:, :, first], given.solved[:, :, second])
+        spread = given.information[:, first] + given.information[:, second] - 2 * cross
+        gain = (given.left[:, first] - given.left[:, second]) ** 2 / np.maximum(spread, LEAST_INFORMATION / 4)
+        null = np.logaddexp.reduce(self.log_likelihood(given.squares))
+        if np.logaddexp.reduce(self.log_likelihood(given.squares - gain.max(axis=1))) - null <= least:
+            return None
+        scores = np.logaddexp.reduce(self.log_likelihood(given.squares[:, None] - gain), axis=0) - null
+        best = int(scores.argmax())
+        return (int(first[best]), int(second[best])) if scores[best] > least else None
 
-    def jump(self, newest: int = 0) -> float:
-        """The largest of a case's other steps from one session to the next, ``newest`` ones apart.
+    def is_correlated(self, chosen: Sequence[int]) -> bool:
+        """Whether the noise about these changes is surely not independent."""
+        likely = self.log_likelihood(self.given(chosen).squares)
+        return bool(np.exp(likely[0] - np.logaddexp.reduce(likely)) < SURELY)
 
-        A step of a case that remembers is the state's that it remembers if it is no larger.
-        """
-        jumps = np.abs(np.diff(np.clip(self.residuals, -self.case.reach, self.case.reach)))
-        jumps[[each.column.start - 1 for each in self.changes if each.column.is_cut]] = 0.0
-        return float(jumps[: len(jumps) - newest].max(initial=0.0))
-
-    def wandered(self, newest: int = 0) -> float:
-        """How far a level that wanders is from its mean in the last few sessions, before so many newest ones."""
-        if not self.remembers:
-            return 0.0
-        end = len(self.residuals) - newest
-        return float(np.median(self.residuals[max(0, end - SHORTEST) : end]))
-
-    def off(self, cut: int) -> Floats:
-        """How far the sessions from this position on are above their GPU's level before."""
-        gpus, values = self.case.pattern.design.gpus, self.case.values - self.steps
-        before = np.arange(len(values)) < cut
-        levels = [float(values[before & (gpus == gpu)].mean()) if gpu in gpus[:cut] else np.nan for gpu in gpus[cut:]]
-        return np.asarray(self.case.raw[cut:] - self.steps[cut:] - np.array(levels))
-
-
-class Newest(NamedTuple):
-    """The newest ``sessions`` of a case, and how much their log time is above the level before them.
-
-    ``first``: they are the first sessions of their GPUs.
-    """
-
-    sessions: int
-    log_ratio: float
-    first: bool = False
+    def least_score(self, probability: float, df: float | None = None) -> float:
+        """The gain that a t variable of this two-sided probability stands for."""
+        quantile = float(noise.upper_quantile(probability / 2, df or self.df - 1))
+        return self.df / 2 * math.log1p(quantile**2 / (self.df - 1))
 
 
-def levels(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = None, rounds: int = 2) -> Levels:
-    """Search one case; the error is shared by so many series. ``chosen`` are its changes where they are known."""
-    chosen = search.search(case, series) if chosen is None else chosen
-    columns = case.pattern.design.columns[list(chosen)]
-    values = case.values
-    sd = 0.0
-    shifts, covariance = np.zeros(0), np.zeros((0, 0))
-    fitted = values
-    for step in range(ROBUST_STEPS if chosen else 1):
-        now = case.of(values) if step else case
-        given = now.given(chosen)
-        best = int(now.log_likelihood(given.squares).argmax())
-        gram = case.pattern.design.gram[best][np.ix_(chosen, chosen)]
-        squares = case.prior_df * case.prior_variance + max(0.0, float(given.squares[best]))
-        sd = max(np.sqrt(squares / max(1.0, case.df - len(chosen))), noise.CASE_SD_FLOOR)
-        covariance = np.linalg.inv(gram) if len(chosen) else covariance
-        shifts = covariance @ now.towards[best, list(chosen)] if len(chosen) else shifts
-        fitted = shifts @ columns + case.of_gpus(values - shifts @ columns)
-        values = fitted + np.clip(case.raw - fitted, -case.reach, case.reach)
-    if chosen and (left := search.confirmed(now, chosen, series)) != chosen:
-        return levels(case, series, left)
-    places = [_place(case, chosen, shifts, case.raw - fitted, float(sd), place=place) for place in range(len(chosen))]
-    first, last = SHORTEST, len(values) - SHORTEST
-    kept = [not case.pattern.columns[best].is_cut or first <= best + 1 <= last for best, _, _ in places]
-    moved = tuple(best for (best, _, _), old in zip(places, kept, strict=True) if old)
-    if moved != chosen and (rounds or not all(kept)):
-        return levels(case, series, moved, rounds - 1)
-    df = max(1.0, case.df - len(chosen))
-    changes = [
-        Change(case.pattern.columns[index], float(shift), float(sd * np.sqrt(variance)), df, good, bad)
-        for index, shift, variance, (_, good, bad) in zip(chosen, shifts, np.diagonal(covariance), places, strict=True)
+def case_series(series: Series) -> list[CaseSeries | None]:
+    """Every case ready to be searched; None where it has fewer sessions than two levels need."""
+    values, (filtered, reach) = series.values, hampel(series.values, series.gpus)
+    there = np.isfinite(values)
+    groups: dict[bytes, list[int]] = {}
+    for row in np.flatnonzero(there.sum(axis=1) >= 2 * SHORTEST - 2).tolist():
+        groups.setdefault(there[row].tobytes(), []).append(row)
+    made: dict[int, CaseSeries] = {}
+    for rows in groups.values():
+        own = design(np.flatnonzero(there[rows[0]]), series)
+        if own.df < 2:
+            continue
+        for row, towards, squares in zip(rows, *_products(own, filtered[rows][:, own.at]), strict=True):
+            kept = values[row, own.at], filtered[row, own.at], float(reach[row])
+            made[row] = CaseSeries(own, *kept, towards, squares, 0.0, 0.0, np.zeros(1))
+    moderated = dict(zip(made, _moderated(list(made.values())), strict=True)) if made else {}
+    return [moderated.get(row) for row in range(len(values))]
+
+
+def _products(design: Design, values: Floats) -> tuple[Floats, Floats]:
+    """``towards`` and ``squares`` of `CaseSeries` for each of these series."""
+    weighted = values @ design.precision  # (candidate, case, session): the precision is symmetric
+    squares = np.einsum("mcn,cn->mc", weighted, values)
+    return np.swapaxes(weighted @ design.columns.T, 0, 1), squares.T
+
+
+def _moderated(made: Sequence[CaseSeries]) -> list[CaseSeries]:
+    """The same with variances drawn toward those of their duration, and the candidates' weights."""
+    explained = []  # the most that one column that may be tried explains, for each candidate
+    successive_variance = []  # by differences between sessions and the next, without the largest, which steps are among
+    for case in made:
+        information = np.diagonal(case.design.gram, axis1=1, axis2=2)[:, case.design.usable]
+        explained.append((case.towards[:, case.design.usable] ** 2 / information).max(axis=1, initial=0.0))
+        squares = np.sort(np.diff(case.values - case.of_gpus(case.values)) ** 2)
+        kept = squares[: max(1, int((1 - MOST_OUTLIERS) * len(squares)))]
+        successive_variance.append(float(kept.mean() / 2 / TRIMMED_SQUARE))
+    own_df = np.array([max(case.design.df - 2.0, 1.0) for case in made])
+    left = [case.squares[0] - gain[0] for case, gain in zip(made, explained, strict=True)]
+    variance = np.maximum(np.array(left) / own_df, noise.CASE_SD_FLOOR**2)
+    typical = np.array([float(np.median(case.raw)) for case in made])
+    posterior, df = noise.squeeze(variance, own_df, typical)
+    prior_df = df - own_df
+    prior = np.maximum((posterior * df - own_df * variance) / np.maximum(prior_df, 1e-9), noise.CASE_SD_FLOOR**2)
+    # A case that is noisier than its kind is no draw from it (Phipson et al., Robust hyperparameter estimation, 2016).
+    fine = prior_df > 0
+    alike = special.fdtrc(own_df[fine] / 2, prior_df[fine], np.array(successive_variance)[fine] / prior[fine])
+    prior_df[fine] *= np.minimum(1.0, 2 * alike)
+    drawn = [
+        replace(case, prior_variance=float(each), prior_df=float(degrees))
+        for case, each, degrees in zip(made, prior, prior_df, strict=True)
     ]
-    steps = shifts @ columns if len(chosen) else np.zeros(len(values))
-    n = len(values)
-    newest = [cut - 1 for cut in range(max(1, n - 2 * SHORTEST), n - SHORTEST + 1)]
-    informed = case.given(chosen).known[best][newest]
-    known = float(informed[-1] if informed[-1] > LEAST_KNOWN else informed.max())
-    share = search.NEWEST_SHARE / (search.NEWEST - SHORTEST)
-    quantile = noise.upper_quantile(search.ERROR / 2 * share / series, df)
-    detectable = float(quantile * sd / np.sqrt(known)) if known > LEAST_KNOWN else np.inf
-    return Levels(
-        case,
-        chosen,
-        tuple(changes),
-        case.raw - fitted,
-        steps,
-        float(np.mean(fitted - steps)),
-        float(sd),
-        detectable,
-    )
+    likely = []
+    for case, gain in zip(drawn, explained, strict=True):
+        stepped = case.log_likelihood(case.squares - gain) - math.log(len(case.raw))  # one step, at any place
+        likely.append(np.logaddexp(case.log_likelihood(case.squares), stepped))
+    weights = log_weights(np.array(likely))
+    return [replace(case, log_weights=weights) for case in drawn]
 
 
-def _place(
-    case: CaseSeries, chosen: Sequence[int], shifts: Floats, residuals: Floats, sd: float, *, place: int
-) -> tuple[int, int, int]:
-    """The column that fits best in the place of a chosen one, and the positions between which the change happened.
-
-    A cut is moved to where the sessions are least off their levels, none by more than `FARTHEST` SDs; an odd one
-    beside it does not draw it. Places that are worse by less than `search.DOUBT` are not separated from it. What is no
-    cut has its own place.
-    """
-    index, n = chosen[place], len(residuals)
-    column = case.pattern.columns[index]
-    if not column.is_cut:
-        return (
-            index,
-            max(0, column.start - 1),
-            max(column.start, column.end - 1 if column.known is None else column.start),
-        )
-    others = [case.pattern.columns[each].start for each in chosen if each != index]
-    first = max((each + SHORTEST for each in others if each < column.start), default=1)
-    last = min((each - SHORTEST for each in others if each > column.start), default=n - 1)
-    cuts = np.arange(min(first, column.start), max(last, column.start) + 1)
-    own = residuals + shifts[place] * (np.arange(n) >= column.start)
-    before, after = (np.minimum(np.abs(each) / sd, FARTHEST) ** 2 for each in (own, own - shifts[place]))
-    losses = np.cumsum(np.append(0.0, before))[cuts] + np.cumsum(np.append(0.0, after[::-1]))[::-1][cuts]
-    close = cuts[losses <= losses.min() + search.DOUBT]
-    return int(cuts[losses.argmin()]) - 1, int(close[0]) - 1, int(close[-1])
-
-
-def newest(found: Levels, surprises: Surprises, series: int) -> Newest | None:
-    """The step that the newest sessions show, too few to be a change; None where they show none."""
-    case, n = found.case, len(found.case.raw)
-    last = max([0, *(each.column.start for each in found.changes)])
-    best: tuple[float, Newest] | None = None
-    gpus = case.pattern.design.gpus
-    for sessions in range(1, YOUNGEST + 1):
-        cut = n - sessions
-        off = found.off(cut)[np.isin(gpus[cut:], gpus[:cut])]
-        if cut - last < SHORTEST or not len(off):
-            continue
-        count = min(len(off), int(np.isin(gpus[:cut], gpus[cut:]).sum()))  # the fewer before and after
-        size = float(max(off.min(), -off.max()))  # the least of them, where all are off to one side
-        if size < noise.ODD_SESSION / count / 2:
-            continue
-        raw = case.of(np.concatenate([case.values[:cut], case.raw[cut:]]))
-        given = raw.given(found.chosen)
-        likely = int(raw.log_likelihood(given.squares).argmax())
-        if given.known[0, cut - 1] < LEAST_KNOWN:
-            continue
-        shift = float(given.left[likely, cut - 1] / given.known[likely, cut - 1])
-        score = float(raw.scores(given)[cut - 1])
-        least = raw.least_score(2 * NEWEST_ERROR / YOUNGEST / series, min(case.df - 1, TAIL_DF * count))
-        surely = score > least and abs(shift) > noise.ODD_SESSION / count and size > abs(shift) / 2
-        state = found.jump(sessions) if raw.remembers([*found.chosen, cut - 1]) else 0.0
-        state = max(state, found.largest if found.turns > 1 else 0.0)
-        surely = surely and abs(shift) > ALIKE * state
-        if surely and (best is None or score > best[0]) and not surprises.explain(found, off, sessions):
-            best = score, Newest(sessions, shift)
-    return best[1] if best else None
-
-
-class Arrival(NamedTuple):
-    """Newest ``sessions`` on GPUs that measured none before: how far ``above`` the mean of the others each GPU is.
-
-    Beyond the log shift ``detectable`` it is neither what GPUs of one model differ by nor the noise of so few sessions.
-    """
-
-    sessions: int
-    above: Floats
-    detectable: float
-
-
-def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
-    """From each place on, among RECENT sessions, before and after which no GPU measured; the newest first.
-
-    The variance between the GPUs before is moderated as between the sides of a comparison (`compare.gpus`).
-    """
-    gpus, values = found.case.pattern.design.gpus, found.case.values - found.steps
-    n = len(gpus)
-    first = max(n - RECENT, SHORTEST + max([0, *(each.column.start for each in found.changes)]))
-    _, begun, number = np.unique(gpus, return_index=True, return_inverse=True)
-    earliest = np.minimum.accumulate(begun[number][::-1])[::-1]  # of the GPUs from each place on
-    cuts = [cut for cut in range(n - 1, first - 1, -1) if earliest[cut] >= cut]
-    error = NEWEST_ERROR / min(series, models.SHARING_CASES) / max(1, len(cuts))
-    arrived = []
-    for cut in cuts:
-        new = np.arange(n) >= cut
-        before, after = (_means(values[side], gpus[side]) for side in (~new, new))
-        df = len(before) - 1.0
-        between = models.moderated(time_us, float(before.var(ddof=1)) if df else 0.0, df)
-        # new GPUs count as one: those that come together may share a host
-        between *= noise.upper_quantile(error, models.USUAL_DF + df) ** 2 * (1 + 1 / len(before))
-        # the sessions of one GPU are no more than one where the case remembers
-        own = len(after) if found.remembers else n - cut
-        within = noise.upper_quantile(error, min(found.case.df, TAIL_DF * own)) ** 2 * found.sd**2 / own
-        arrived.append(Arrival(n - cut, after - before.mean(), math.sqrt(between + within)))
-    return arrived
-
-
-def _means(values: Floats, gpus: Positions) -> Floats:
-    """The mean of each GPU."""
-    return np.array([values[gpus == gpu].mean() for gpu in np.unique(gpus)])
-
-
-def newest_gpus(found: Levels, surprises: Surprises, arrived: Sequence[Arrival]) -> Newest | None:
-    """The newest sessions on GPUs that measured none before, if each is slower and all by more than GPUs differ."""
-    state = max(found.jump() if found.remembers else 0.0, found.largest if found.turns > 1 else 0.0)
-    for each in arrived:
-        shift = float(each.above.mean())
-        surely = shift > max(each.detectable, ALIKE * state) and each.above.min() > shift / 2
-        if surely and not surprises.explain(found, each.above, each.sessions):
-            return Newest(each.sessions, shift, first=True)
-    return None
-
-
-class Surprises(NamedTuple):
-    """Every older session of every case: how far above its level it was, in log time and in the case's own SDs."""
-
-    off: Floats
-    sds: Floats
-    row: Positions
-    sessions: int
-
-    @staticmethod
-    def of(found: Sequence[Levels]) -> Surprises:
-        off, sds, row = [np.zeros(0)], [np.zeros(0)], [np.zeros(0, dtype=np.intp)]
-        longest = 0
-        for number, each in enumerate(found):
-            own = each.residuals[:-YOUNGEST]
-            off.append(own)
-            sds.append(own / each.sd)
-            row.append(np.full(len(own), number))
-            longest = max(longest, len(own))
-        return Surprises(np.concatenate(off), np.concatenate(sds), np.concatenate(row), longest)
-
-    def explain(self, found: Levels, off: Floats, sessions: int) -> bool:
-        """Whether such odd sessions in a row may well be chance, from how often each case had one as odd."""
-        up = float(np.sign(off.mean()))
-        size = float((up * off).min())
-        alike = (up * self.off >= NEARLY * size) & (up * self.sds >= NEARLY * size / found.sd)
-        own = float(np.mean(up * found.residuals[:-YOUNGEST] >= NEARLY * size))
-        counts = np.bincount(self.row[alike])
-        if sessions == 1:
-            counts = np.minimum(counts, 1)
-        often = float(((counts / self.sessions) ** sessions).sum())
-        return own**sessions > RARE / 2 or (alike.sum() > 1 and often > RARE)
+def log_weights(log_likelihood: Floats) -> Floats:
+    """Logarithms of the candidates' weights, from each case's log likelihood under each (case, candidate)."""
+    count = log_likelihood.shape[1]
+    prior = np.full(count, 0.5 / (count - 1))
+    prior[0] = 0.5
+    weights = prior
+    for _ in range(EM_STEPS):
+        posterior = special.softmax(log_likelihood + np.log(weights), axis=1)
+        weights = (PRIOR_CASES * prior + posterior.sum(axis=0)) / (PRIOR_CASES + len(log_likelihood))
+    return np.asarray(np.log(weights), dtype=np.float64)

@@ -1,4 +1,13 @@
-"""The report of a history."""
+"""What is shown of a history: its record, the events behind its regressions, change points in words, charts.
+
+An origin has the change points of all cases that begin with one commit, or change of the environment. Each open
+regression is known to lie between two sessions only: those of one cause that share a place are one event, so that a
+driver upgrade is one line, however many cases it made slower.
+
+A chart is a small SVG with axes in HTML: a page has hundreds, and matplotlib would take some 20 ms for each. The SVG is
+stretched to its place and has no text; dates, times and the sizes of steps stand around it at their place in percent,
+so that they stay legible at any width and zoom.
+"""
 
 from __future__ import annotations
 
@@ -6,115 +15,183 @@ import csv
 import io
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from itertools import groupby
+from typing import Any, NamedTuple
 
-from peakgate.base.report import CellLink, Column, Report, Row, Table
+import numpy as np
+
+from peakgate.base.report import CellLink, CellValue, Column, Report, Row, Table
 from peakgate.base.text import cell, counted, figure, one_line, percent, sparkline
-from peakgate.compare.history.changes import ChangePoint
-from peakgate.compare.history.chart import chart
-from peakgate.compare.history.events import ChangeOrigin, Event, mark_line, origins, origins_table, size, step_lines
-from peakgate.compare.history.levels import Change
-from peakgate.compare.history.regressions import OpenRegression
-from peakgate.compare.history.series import History, SessionFacts
-from peakgate.compare.history.steps import Place
-from peakgate.compare.history.trend import CaseFinding, Trend
+from peakgate.compare.history.series import History, Mark, SessionFacts, commit_name
+from peakgate.compare.history.suite import Cause, ChangePoint
+from peakgate.compare.history.trend import CaseFinding, OpenRegression, Trend
+from peakgate.compare.noise import Floats
 from peakgate.compare.result import change_text
-from peakgate.runfile.frame import gpu_label
+from peakgate.runfile.frame import GPU_NAMES, gpu_label, shortly
+from peakgate.runfile.schema import ENVIRONMENT
 
-CHANGE_HEADINGS = ("case", "size (99 % interval)", "cause", "where", "changed with it")
-MOST_MARKS = 5
 COLUMNS = (
     Column("older_time_us", "before (µs)", figure, brief=True),
     Column("newest_time_us", "time (µs)", figure, brief=True),
     Column("smallest_detectable_change_percent", "detectable", percent, brief=True),
     Column("open_percent", "open", percent),
 )
+CELLS = ("older_time_us", "newest_time_us", "change_percent", "smallest_detectable_change_percent")
+ORIGIN_HEADINGS = ("origin", "first session", "cause", "slower", "faster", "largest", "case")
+CHANGE_HEADINGS = ("case", "size (99 % interval)", "cause", "where", "changed with it")
+MOST_MARKS = 5
+
+WIDTH, HEIGHT = 1000, 100
+MARGIN = 8  # around the points, so that none is cut
+LEAST_CHART_SPAN = 0.03  # times that moved less than this share are drawn as the nearly straight line they are
+FEWEST_DRAWN = 3
+DATES = 9  # dates of a large chart; one in four of them is shown until the reader zooms in
+MOST_DOTS = 500  # sessions of a large chart, the newest, that are dots leading to their runs
+
+# Sizes of steps stand above a large chart in so many lines, each so wide that a narrow screen has room for it.
+LANES, LABEL_WIDTH = 4, 170
 
 
 def report(
     trend: Trend, links: Mapping[str, str] | None = None, origin: Callable[[ChangeOrigin], str] | None = None
 ) -> Report:
     """Regressions, worst first; ``links`` are the addresses of the cases' pages, ``origin`` makes one of an origin."""
-    left = _left(trend)
-    steps: dict[str, list[ChangePoint]] = {}
+    history, links, together = trend.history, links or {}, trend.together
+    found = events(trend.regressions)
+    still_open = sum(not each.accepted for each in found)
+    left: defaultdict[str, float] = defaultdict(float)
+    for each in trend.open:
+        left[each.change.case] += each.remaining
+    steps: defaultdict[str, list[ChangePoint]] = defaultdict(list)
     for change in trend.changes:
-        steps.setdefault(change.case, []).append(change)
-    numbers = {case: number for number, case in enumerate(trend.history.cases)}
-    together = trend.together
+        steps[change.case].append(change)
+
+    rows = []
+    numbers = {case: number for number, case in enumerate(history.cases)}
+    for finding in trend.findings:
+        case, own = finding.case, steps[finding.case]
+        drawn, words = chart(history, numbers[case], own)
+        recent = () if finding.older_time_us is None else (sparkline(finding.recent_us),)
+        open_percent = 100 * math.expm1(left[case]) if case in left else None
+        rows.append(
+            Row(
+                name=case,
+                verdict=finding.verdict,
+                reason=_reason(finding),
+                change="" if finding.change_percent is None else change_text(finding.change_percent),
+                details=(*recent, *sum_lines(own), *map(step_line, own)),
+                cells={name: getattr(finding, name) for name in CELLS} | {"open_percent": open_percent},
+                group=case.partition(".")[0],
+                address=links.get(case, ""),
+                picture=drawn or f"<small>{words}</small>",
+            )
+        )
+
+    tables = []
+    if found:
+        lines = [(each.line(history.retired), each.regressions[0].change.case) for each in found]
+        regressions = [(CellLink(line, links[case]) if case in links else line,) for line, case in lines]
+        tables.append(Table(f"Open regressions ({still_open})", ("regression",), regressions))
+    if trend.changes:
+        tables.append(origins_table(history, origins(history, trend.changes), origin))
+        changes = [
+            (each.case, size(each), each.cause, each.place.where, ", ".join(each.place.facts)) for each in trend.changes
+        ]
+        tables.append(Table(f"Change points ({len(changes)})", CHANGE_HEADINGS, changes, folded=True))
     return Report(
         command="history",
         exit_code=trend.exit_code,
         verdict=trend.verdict,
-        qualified=f"{counted(_still_open(trend), 'regression')} open" if trend.open else "",
-        about=(("history", header(trend.history)),),
+        qualified=f"{counted(still_open, 'regression')} open" if trend.open else "",
+        about=(("history", header(history)),),
         notes=remarks(trend),
         overall=(Row("suite-wide", together.verdict, _reason(together)),) if together else (),
-        rows=[
-            _row(
-                each,
-                chart(trend.history, numbers[each.case], own := steps.get(each.case, [])),
-                step_lines(own),
-                left.get(each.case),
-                (links or {}).get(each.case, ""),
-            )
-            for each in trend.findings
-        ],
+        rows=rows,
         columns=COLUMNS,
         sentences=[f"to settle it: `{command}`" for command in trend.commands],
-        tables=_tables(trend, links or {}, origin),
-        fields=_fields(trend),
-        legend=gpu_names(trend.history),
+        tables=tables,
+        fields=_fields(trend, found),
+        legend=gpu_names(history),
     )
 
 
-def _left(trend: Trend) -> dict[str, float]:
-    """What is open of each case in percent: all of its steps together."""
-    sums: defaultdict[str, float] = defaultdict(float)
-    for each in trend.open:
-        sums[each.change.case] += each.remaining
-    return {case: 100 * math.expm1(total) for case, total in sums.items()}
+def _reason(finding: CaseFinding) -> str:
+    return f"{finding.reason}; {finding.where}" if finding.where else finding.reason
 
 
-def _row(
-    finding: CaseFinding, drawn: tuple[str, str], steps: Sequence[str], open_percent: float | None, address: str
-) -> Row:
-    """A case; ``drawn`` is its chart and the range of its times, ``steps`` are its change points in words."""
-    known = ("older_time_us", "newest_time_us", "change_percent", "smallest_detectable_change_percent")
-    recent = () if finding.older_time_us is None else (sparkline(finding.recent_us),)
-    return Row(
-        name=finding.case,
-        verdict=finding.verdict,
-        reason=_reason(finding),
-        change="" if finding.change_percent is None else change_text(finding.change_percent),
-        details=(*recent, *steps),
-        cells={name: getattr(finding, name) for name in known} | {"open_percent": open_percent},
-        group=finding.case.partition(".")[0],
-        address=address,
-        picture=drawn[0] or f"<small>{drawn[1]}</small>",
-    )
+def _fields(trend: Trend, events: Sequence[Event]) -> dict[str, Any]:
+    """Counts, sessions, marks and every finding, worst first, with the times it was judged by."""
+    sessions = list(map(_about, trend.history.sessions))
+
+    def plain(finding: CaseFinding) -> dict[str, Any]:
+        ends = {
+            name: None if (number := getattr(finding, name)) is None else sessions[number] for name in ("good", "bad")
+        }
+        return {name: value for name, value in finding._asdict().items() if name not in {"case", "where"}} | ends
+
+    def change_record(change: ChangePoint) -> dict[str, Any]:
+        return {
+            "case": change.case,
+            "gpu": change.uuid,
+            "cause": change.cause,
+            "percent": change.change_percent,
+            "interval_percent": list(change.interval_percent),
+            "sessions_since": change.since,
+            "between": change.place.between,
+            "good": sessions[change.place.good],
+            "bad": sessions[change.place.bad],
+            "facts": change.place.facts,
+            "command": change.place.command,
+        }
+
+    return {
+        "gpu": trend.history.slug,
+        "counts": trend.counts,
+        "suite_wide": plain(trend.together) if trend.together else None,
+        "commands": trend.commands,
+        "sessions": sessions,
+        "marks": [asdict(mark) for mark in trend.history.marks],
+        "retired": list(trend.history.retired),
+        "notes": list(trend.notes),
+        "change_points": list(map(change_record, trend.changes)),
+        "open_regressions": [
+            {
+                **change_record(each.change),
+                "remaining_percent": each.remaining_percent,
+                "accepted": None if each.accepted is None else each.accepted.reason,
+            }
+            for each in trend.regressions
+        ],
+        "open_events": [
+            {
+                **change_record(each.narrowest.change),
+                "cases": {regression.change.case: regression.remaining_percent for regression in each.regressions},
+                "accepted": each.accepted,
+            }
+            for each in events
+        ],
+        "rows": [{"case": each.case} | plain(each) for each in trend.findings],
+    }
 
 
-def _tables(trend: Trend, links: Mapping[str, str], origin: Callable[[ChangeOrigin], str] | None) -> list[Table]:
-    regressions = []
-    for event in trend.events:
-        line, case = event.line(trend.history.retired), event.regressions[0].change.case
-        regressions.append((CellLink(line, links[case]) if case in links else line,))
-    found = origins(trend.history, trend.changes)
-    changes = [
-        (each.case, size(each), each.cause, each.place.where, ", ".join(each.place.facts)) for each in trend.changes
-    ]
-    return [
-        *([Table(f"Open regressions ({_still_open(trend)})", ("regression",), regressions)] if regressions else []),
-        *([origins_table(trend.history, found, list(map(origin, found)) if origin else None)] if found else []),
-        *([Table(f"Change points ({len(changes)})", CHANGE_HEADINGS, changes, folded=True)] if changes else []),
-    ]
+def _about(session: SessionFacts) -> dict[str, Any]:
+    """A session as CSV and JSON have it."""
+    return session._asdict() | {"taken": session.taken.isoformat()}
 
 
-def _still_open(trend: Trend) -> int:
-    """How many commits and changes of the environment have regressions that are not accepted."""
-    return sum(not each.accepted for each in trend.events)
+def series_csv(history: History) -> str:
+    """One row per session, oldest first, with the median in microseconds of every case that it has, a column each."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")  # pandas takes several times as long for so many columns
+    table.writerow([*SessionFacts._fields, *(cell(f"{case} time_us") for case in history.cases)])
+    digits = ",".join(["%.8g"] * len(history.cases))
+    for session, times_us in zip(history.sessions, history.times.to_numpy().T.tolist(), strict=True):
+        known = map(cell, _about(session).values())
+        table.writerow([*known, *(digits % tuple(times_us)).replace("nan", "").split(",")])
+    return text.getvalue()
 
 
 def header(history: History) -> str:
@@ -130,105 +207,277 @@ def gpu_names(history: History) -> list[str]:
     return [gpu_label(each) for each in history.by_gpu]
 
 
-def series_csv(trend: Trend) -> str:
-    """One row per session, oldest first, with the median in microseconds of every case that it has, a column each."""
-    history, text = trend.history, io.StringIO()
-    table = csv.writer(text, lineterminator="\n")  # pandas takes several times as long for so many columns
-    table.writerow([*SessionFacts._fields, *(cell(f"{case} time_us") for case in history.cases)])
-    digits = ",".join(["%.8g"] * len(history.cases))
-    for session, times_us in zip(history.sessions, history.times.to_numpy().T.tolist(), strict=True):
-        known = [cell(each) for each in _about(session).values()]
-        table.writerow([*known, *(digits % tuple(times_us)).replace("nan", "").split(",")])
-    return text.getvalue()
-
-
-def _fields(trend: Trend) -> dict[str, Any]:
-    """Counts, sessions, marks and every finding, worst first, with the times it was judged by."""
-    return {
-        "gpu": trend.history.slug,
-        "counts": trend.counts,
-        "suite_wide": _plain(trend.together, trend.history) if trend.together else None,
-        "commands": trend.commands,
-        "sessions": [_about(session) for session in trend.history.sessions],
-        "marks": [asdict(mark) for mark in trend.history.marks],
-        "retired": list(trend.history.retired),
-        "notes": list(trend.notes),
-        "change_points": [change_record(each, trend.history) for each in trend.changes],
-        "open_regressions": [
-            {
-                **change_record(each.change, trend.history),
-                "remaining_percent": each.remaining_percent,
-                "accepted": None if each.accepted is None else each.accepted.reason,
-            }
-            for each in trend.regressions
-        ],
-        "open_events": [
-            {
-                **change_record(each.narrowest.change, trend.history),
-                "cases": {regression.change.case: regression.remaining_percent for regression in each.regressions},
-                "accepted": each.accepted,
-            }
-            for each in trend.events
-        ],
-        "rows": [{"case": each.case} | _plain(each, trend.history) for each in trend.findings],
-    }
-
-
-def change_record(change: ChangePoint, history: History) -> dict[str, Any]:
-    """A change point as JSON has it."""
-    low, high = change.interval_percent
-    return {
-        "case": change.case,
-        "gpu": change.uuid,
-        "cause": change.cause,
-        "percent": change.change_percent,
-        "interval_percent": [low, high],
-        "sessions_since": change.since,
-        "between": change.place.between,
-        "good": _about(history.sessions[change.place.good]),
-        "bad": _about(history.sessions[change.place.bad]),
-        "facts": change.place.facts,
-        "command": change.place.command,
-    }
-
-
-def open_line(regression: OpenRegression) -> str:
-    """An open or accepted regression by itself, as an event's line."""
-    return Event((regression,)).line()
-
-
 def remarks(trend: Trend) -> list[str]:
     """Changes other than of the code, and the notes, one line each."""
-    remarks = [mark_line(mark, trend.history) for mark in trend.history.marks[-MOST_MARKS:]]
-    if (earlier := len(trend.history.marks) - len(remarks)) > 0:
+    history = trend.history
+    remarks = [mark_line(mark, history) for mark in history.marks[-MOST_MARKS:]]
+    if (earlier := len(history.marks) - len(remarks)) > 0:
         remarks.insert(0, f"{counted(earlier, 'earlier change')} of driver or GPU")
-    if (gpus := trend.history.gpus) > 1:
-        remarks.insert(0, f"{gpus} GPUs: their sessions are judged together, each about the level of its own GPU")
-    remarks += [launch_line(*each, trend.history) for each in trend.launch]
-    if retired := trend.history.retired:
-        verb = "is" if len(retired) == 1 else "are"
-        remarks.append(f"{counted(len(retired), 'case')} {verb} no longer measured: {', '.join(retired)}")
+    if history.gpus > 1:
+        remarks.insert(
+            0, f"{history.gpus} GPUs: their sessions are judged together, each about the level of its own GPU"
+        )
+    for change, place in trend.launch:
+        since = counted(len(history.sessions) - place.bad, "session")
+        moved = f"every launch takes {change.shift:+.2f} µs since {since}"
+        remarks.append(f"{moved}: a host's event, no commit's; {place.where}")
+    if history.retired:
+        verb = "is" if len(history.retired) == 1 else "are"
+        cases = ", ".join(history.retired)
+        remarks.append(f"{counted(len(history.retired), 'case')} {verb} no longer measured: {cases}")
     return [one_line(remark) for remark in (*remarks, *trend.notes)]
 
 
-def launch_line(change: Change, place: Place, history: History) -> str:
-    """``every launch takes +0.52 µs since 12 sessions: a host's event, no commit's; after ... and not after ...``."""
-    since = counted(len(history.sessions) - place.bad, "session")
-    return f"every launch takes {change.shift:+.2f} µs since {since}: a host's event, no commit's; {place.where}"
+def mark_line(mark: Mark, history: History) -> str:
+    """A change of environment or GPU: ``from session 10 of 20 on another driver, 590.44.01 instead of 580.159.04``."""
+    session = history.sessions[mark.index]
+    since = f"from session {mark.index + 1} of {len(history.sessions)} on another {GPU_NAMES.get(mark.what, mark.what)}"
+    what = f"{shortly(mark.after)} instead of {shortly(mark.before)}"
+    return one_line(f"{since}, {what} ({session.taken:%Y-%m-%d %H:%M}, {commit_name(session)})")
 
 
-def _reason(finding: CaseFinding) -> str:
-    return f"{finding.reason}; {finding.where}" if finding.where else finding.reason
+def size(change: ChangePoint) -> str:
+    """``+2.10 % (1.85 to 2.35 %)``."""
+    low, high = change.interval_percent
+    return f"{change.change_percent:+.2f} % ({low:.2f} to {high:.2f} %)"
 
 
-def _plain(finding: CaseFinding, history: History) -> dict[str, Any]:
-    record = {name: value for name, value in finding._asdict().items() if name not in {"case", "where"}}
-    sessions = {
-        name: None if record[name] is None else _about(history.sessions[record[name]]) for name in ("good", "bad")
-    }
-    return record | sessions
+def step_line(change: ChangePoint) -> str:
+    """A change point in words: size, cause, place and what changed with it."""
+    facts = f": {', '.join(change.place.facts)}" if change.place.facts else ""
+    return f"{size(change)}, {change.cause}, {change.place.where}{facts}"
 
 
-def _about(session: SessionFacts) -> dict[str, Any]:
-    """A session as CSV and JSON have it."""
-    return session._asdict() | {"taken": session.taken.isoformat()}
+def sum_lines(changes: Sequence[ChangePoint]) -> list[str]:
+    """What the steps of a case add up to where there are several."""
+    if len(changes) < 2:
+        return []
+    together = sum(each.log_ratio for each in changes)
+    return [f"{100 * math.expm1(together):+.2f} % together: {counted(len(changes), 'step')}"]
+
+
+class ChangeOrigin(NamedTuple):
+    """``name`` is the commit, or what else changed; ``number`` that of the first session, ``changes`` largest first."""
+
+    name: str
+    cause: Cause
+    number: int
+    changes: tuple[ChangePoint, ...]
+
+    @property
+    def slower(self) -> int:
+        """How many cases became slower."""
+        return len({each.case for each in self.changes if each.log_ratio > 0})
+
+    @property
+    def faster(self) -> int:
+        return len({each.case for each in self.changes if each.log_ratio < 0})
+
+
+def origins(history: History, changes: Sequence[ChangePoint]) -> list[ChangeOrigin]:
+    """Every origin of these change points, newest first."""
+    found: defaultdict[tuple[str, Cause], list[ChangePoint]] = defaultdict(list)
+    for change in changes:
+        session = history.sessions[change.number]
+        name = session.commit
+        if change.cause is not Cause.COMMITS:
+            # what of the environment changed with the step, or only its day: ``driver 580.159.04 to 590.44.01``
+            known = tuple(GPU_NAMES[each] for each in ENVIRONMENT)
+            what = "drift" if change.cause is Cause.DRIFT else "no known change"
+            facts = [fact for fact in change.place.facts if fact.startswith(known)]
+            name = ", ".join(facts) or f"{what}, {session.taken:%Y-%m-%d}"
+        found[name, change.cause].append(change)
+    made = [
+        ChangeOrigin(*key, min(each.number for each in own), tuple(sorted(own, key=lambda each: -abs(each.log_ratio))))
+        for key, own in found.items()
+    ]
+    return sorted(made, key=lambda each: -each.number)
+
+
+def origins_table(
+    history: History, found: Sequence[ChangeOrigin], address: Callable[[ChangeOrigin], str] | None = None
+) -> Table:
+    """A row per origin; ``address`` makes that of its page, empty where there is none."""
+    rows: list[list[CellValue]] = []
+    for each in found:
+        session, largest = history.sessions[each.number], each.changes[0]
+        name = commit_name(session) if each.cause is Cause.COMMITS else each.name
+        page = address(each) if address else ""
+        first = f"{session.taken:%Y-%m-%d %H:%M}"
+        shown = CellLink(name, page) if page else name
+        rows.append([shown, first, each.cause, each.slower, each.faster, size(largest), largest.case])
+    return Table(f"Commits and environments that moved a case ({len(found)})", ORIGIN_HEADINGS, rows, folded=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Regressions of one cause that happened at one place, the largest first."""
+
+    regressions: tuple[OpenRegression, ...]
+
+    @property
+    def accepted(self) -> bool:
+        return self.regressions[0].accepted is not None
+
+    @property
+    def narrowest(self) -> OpenRegression:
+        """The regression whose place is known best."""
+        return min(self.regressions, key=lambda each: each.change.place.bad - each.change.place.good)
+
+    def line(self, dropped: Iterable[str] = ()) -> str:
+        """The event in one line: cases, size, since when, between which commits, what to do."""
+        first, change = self.regressions[0], self.narrowest.change
+        place, gone = change.place, sorted({each.change.case for each in self.regressions} & set(dropped))
+        left = f", {first.remaining_percent:.2f} % left" if first.remaining < first.change.low else ""
+        cases = f"{first.change.case} {size(first.change)}{left}"
+        if (others := len(self.regressions) - 1) > 0:
+            least = self.regressions[-1].remaining_percent
+            cases += f" and {counted(others, 'other case')} by {least:.2f} % or more"
+        facts = f"; {', '.join(place.facts)}" if place.facts else ""
+        word = first.accepted
+        settled = f"; accepted on {word.day}: {word.reason}" if word else f"; {place.command}" if place.command else ""
+        named = f" ({', '.join(gone)})" if others and gone else ""
+        missing = f"; no longer measured{named}: open until it is accepted" if gone and not word else ""
+        since = f"since {counted(change.since, 'session')}, {change.cause}: {place.where}"
+        return one_line(f"{cases} {since}{facts}{settled}{missing}")
+
+
+def events(regressions: Sequence[OpenRegression]) -> tuple[Event, ...]:
+    """The regressions by what made them: as few places as all of them allow; accepted ones last, then by size."""
+    found: list[list[OpenRegression]] = []
+    reached: dict[tuple[object, ...], int] = {}
+    for each in sorted(regressions, key=lambda each: each.change.place.bad):
+        place = each.change.place
+        key = each.change.cause, None if each.accepted is None else each.accepted.case
+        at = reached.get(key)
+        if at is not None and place.good < found[at][0].change.place.bad:
+            found[at].append(each)
+        else:
+            reached[key] = len(found)
+            found.append([each])
+
+    def largest(each: OpenRegression) -> tuple[float, str]:
+        return -each.remaining, each.change.case
+
+    ordered = [Event(tuple(sorted(each, key=largest))) for each in found]
+    return tuple(sorted(ordered, key=lambda event: (event.accepted, *largest(event.regressions[0]))))
+
+
+def chart(
+    history: History, row: int, changes: Sequence[ChangePoint], runs: Sequence[str | None] | None = None
+) -> tuple[str, str]:
+    """The times of a case by session, a line and its levels per GPU, and its change points; and their range in words.
+
+    Large where ``runs`` has the addresses of the sessions' pages: each session is a dot that leads to its run. No chart
+    of fewer than ``FEWEST_DRAWN`` sessions.
+    """
+    values = np.exp(history.log_time[row])
+    there = np.flatnonzero(np.isfinite(values))
+    low, high = float(values[there].min()), float(values[there].max())
+    words = f"{low:.4g} to {high:.4g} µs in {counted(len(there), 'session')}"
+    if len(there) < FEWEST_DRAWN:
+        return "", words
+    span = max(high - low, LEAST_CHART_SPAN * float(np.median(values[there])))
+    bottom = (low + high - span) / 2
+
+    def height(time_us: Floats) -> Floats:
+        return MARGIN + (HEIGHT - 2 * MARGIN) * (1 - (time_us - bottom) / span)
+
+    y, across = height(values), WIDTH / max(1, len(values) - 1)
+    ticks = _round(bottom, bottom + span)
+    levels = height(np.array(ticks)).tolist()
+    grid = "".join(f"M{-MARGIN},{each:.1f}H{WIDTH + MARGIN}" for each in levels)
+    lines = [f'<path class="grid" d="{grid}"/>'] if runs else []
+    lines += _lines(history, y, changes, across)
+    borders = groupby((mark for mark in history.marks if mark.what != "GPU"), key=lambda mark: mark.index)
+    lines += [
+        _upright("environment", index * across - across / 2, "; ".join(mark_line(mark, history) for mark in marks))
+        for index, marks in borders
+    ]
+    for change in changes:
+        border = " environment" if change.cause is not Cause.COMMITS else ""
+        lines.append(_upright(_tone(change) + border, (change.number - 0.5) * across, step_line(change)))
+    if runs:  # the newest sessions as links to their runs, named by day, commit and time
+        places = {int(each): place for place, numbers in enumerate(history.by_gpu.values()) for each in numbers}
+        for number in there[-MOST_DOTS:].tolist():
+            session = history.sessions[number]
+            name = f"{session.taken:%Y-%m-%d %H:%M}, {commit_name(session)}, {figure(float(values[number]), 5)} µs"
+            dot = f'<path class="gpu{places[number] % 4} dot" d="M{number * across:.1f},{y[number]:.1f}h0">'
+            dot += f"<title>{escape(name)}</title></path>"
+            lines.append(f'<a href="{escape(address)}" tabindex="-1">{dot}</a>' if (address := runs[number]) else dot)
+    label = escape(f"{history.cases[row]}: {words}, {counted(len(changes), 'change point')}")
+    drawn = f'<svg class="series" viewBox="{-MARGIN} 0 {WIDTH + 2 * MARGIN} {HEIGHT}" preserveAspectRatio="none" '
+    drawn += f'role="img" aria-label="{label}">{"".join(lines)}</svg>'
+    sizes = _sizes(changes, across) if runs else ""
+    scale = "".join(f'<b style="top:{at:.1f}%">{time_us:.8g}</b>' for time_us, at in zip(ticks, levels, strict=True))
+    large = " large" if runs else ""
+    axis = _dates(history, across, DATES if runs else 2, commits=bool(runs))
+    return (
+        f'<div class="chart{large}"><p>{scale}</p><div><div class="plot">{sizes}{drawn}{axis}</div></div></div>',
+        words,
+    )
+
+
+def _round(low: float, high: float) -> list[float]:
+    """Two to six round numbers between ``low`` and ``high``."""
+    rough = (high - low) / 2
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = unit * max(each for each in (1, 2, 5) if each * unit <= rough)
+    return [each * step for each in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _lines(history: History, y: Floats, changes: Sequence[ChangePoint], across: float) -> Iterator[str]:
+    """Of each GPU its sessions, and its levels: the median between two change points."""
+    borders = sorted(each.number for each in changes)
+    for number, numbers in enumerate(history.by_gpu.values()):
+        own = numbers[np.isfinite(y[numbers])]
+        if not len(own):
+            continue
+        points = " ".join(["%d,%d"] * len(own)) % tuple(np.rint([own * across, y[own]]).T.ravel().tolist())
+        if len(own) == 1:  # a line to itself: its round ends make it a dot
+            yield f'<polyline class="gpu{number % 4} dot" points="{points} {points}"/>'
+            continue
+        yield f'<polyline class="gpu{number % 4}" points="{points}"/>'
+        levels = [each for each in np.split(own, np.searchsorted(own, borders)) if len(each)]
+        path = "".join(f"M{each[0] * across:.0f},{np.median(y[each]):.1f}H{each[-1] * across:.0f}" for each in levels)
+        yield f'<path class="gpu{number % 4} level" d="{path}"/>'
+
+
+def _sizes(changes: Sequence[ChangePoint], across: float) -> str:
+    """The sizes of the steps above the plot, each in the first lane that has room."""
+    free = [0.0] * LANES
+    shown = []
+    for change in sorted(changes, key=lambda each: each.number):
+        x = min(max((change.number - 0.5) * across, LABEL_WIDTH / 2), WIDTH - LABEL_WIDTH / 2)
+        lane = next((lane for lane, until in enumerate(free) if until <= x), None)
+        if lane is not None:
+            free[lane] = x + LABEL_WIDTH
+            place = f"left:{_across(x)};bottom:{lane * 1.2:.1f}em"
+            shown.append(f'<em class="{_tone(change)}" style="{place}">{change.change_percent:+.2f} %</em>')
+    lanes = sum(until > 0 for until in free)
+    return f'<div class="sizes" style="height:{1.2 * lanes:.1f}em">{"".join(shown)}</div>' if shown else ""
+
+
+def _dates(history: History, across: float, most: int, *, commits: bool) -> str:
+    """Days of sessions under the plot, and their commits; what a narrow plot leaves out has a class."""
+    last = len(history.sessions) - 1
+    shown = []
+    for place, number in enumerate(sorted({round(each) for each in np.linspace(0, last, most)})):
+        session = history.sessions[number]
+        text = f"{session.taken:%Y-%m-%d}" + (f"<br/>{escape(one_line(session.commit[:7]))}" if commits else "")
+        kind = "first" if number == 0 else "last" if number == last else ("z1", "z4", "z2", "z4")[place % 4]
+        shown.append(f'<i class="{kind}" style="left:{_across(number * across)}">{text}</i>')
+    return "".join(shown)
+
+
+def _across(x: float) -> str:
+    return f"{(x + MARGIN) / (WIDTH + 2 * MARGIN):.1%}"
+
+
+def _tone(change: ChangePoint) -> str:
+    return "bad" if change.log_ratio > 0 else "good"
+
+
+def _upright(kind: str, x: float, text: str) -> str:
+    title = f"<title>{escape(one_line(text))}</title>"
+    return f'<line class="{kind}" x1="{x:.0f}" x2="{x:.0f}" y1="0" y2="{HEIGHT}">{title}</line>'

@@ -6,16 +6,15 @@ By the time of measuring alone, old commits that are measured today would count 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from peakgate.base import git
 from peakgate.base.errors import Code, PeakgateError
@@ -26,15 +25,14 @@ from peakgate.runfile.saved import UNUSABLE, commit_label
 from peakgate.runfile.schema import ENVIRONMENT
 from peakgate.spec.case import EMULATOR_SLUG
 
-FULL_HASH = 40
+# The place of each commit in a line of commits, oldest first, by its full hash.
 CommitPlaces = Mapping[str, int]
-"""The place of each commit in a line of commits, oldest first, by its full hash."""
+FULL_HASH = 40
 
+# A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite.
 WHOLE_SESSIONS_TO_RETIRE = 5
-"""A case that so many whole sessions of a tier it was once in did not measure is no longer part of the suite."""
-
-LEFT = " until it left its tier"
-"""Ends the name of a case in ``History.dropped``; no id has a space."""
+LEFT = " until it left its tier"  # ends the name of a case in ``History.dropped``; no id has a space
+VALUES = ("time_us", "fingerprint", "sm_clock_mhz")
 
 
 class SessionFacts(NamedTuple):
@@ -50,6 +48,7 @@ class SessionFacts(NamedTuple):
     path: str
 
 
+# The columns of a frame of runs that are facts of a session, and their names here.
 SESSION_FACTS: Mapping[str, str] = {
     **{name: name for name in ("taken", "commit", "dirty", "whole")},
     "gpu_uuid": "uuid",
@@ -57,9 +56,6 @@ SESSION_FACTS: Mapping[str, str] = {
     "run": "path",
     **{f"gpu_{name}": name for name in ENVIRONMENT},
 }
-"""The columns of a frame of runs that are facts of a session, and their names here."""
-
-VALUES = ("time_us", "fingerprint", "sm_clock_mhz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +96,10 @@ class History:
     def sessions(self) -> tuple[SessionFacts, ...]:
         return tuple(SessionFacts(*row) for row in self.facts[list(SessionFacts._fields)].itertuples(index=False))
 
-    def wide(self, name: str) -> pd.DataFrame:
-        """A column of ``rows`` with one row per case and one column per session, NaN where it did not time the case."""
-        return self.rows[name].unstack("session").reindex(columns=self.facts.index)
-
     @cached_property
     def times(self) -> pd.DataFrame:
-        """The medians in microseconds."""
-        return self.wide("time_us")
+        """The medians in microseconds, one row per case and one column per session, NaN where it did not time it."""
+        return self.rows["time_us"].unstack("session").reindex(columns=self.facts.index)
 
     @cached_property
     def cases(self) -> tuple[str, ...]:
@@ -125,12 +117,6 @@ class History:
         groups = self.facts.groupby(self.facts["uuid"].fillna(""), sort=False)
         return {str(uuid) or None: own.index.to_numpy(dtype=np.intp) for uuid, own in groups}
 
-    @cached_property
-    def about(self) -> tuple[list[dict[Any, Any]], NDArray[Any], NDArray[Any]]:
-        """Explanatory data of a step: the environment of each session, and fingerprints and clocks (case, session)."""
-        code, clocks = (self.wide(name).to_numpy() for name in ("fingerprint", "sm_clock_mhz"))
-        return self.facts[list(ENVIRONMENT)].to_dict("records"), code, clocks
-
     @property
     def gpus(self) -> int:
         return len(self.by_gpu)
@@ -138,75 +124,33 @@ class History:
     @cached_property
     def marks(self) -> tuple[Mark, ...]:
         """Each change of a GPU's environment once, however many GPUs make it in turn, and each GPU's first session."""
-        gpus = list(self.by_gpu.items())
         found = [
             Mark(int(own[0]), "GPU", before or "an unknown GPU", uuid or "an unknown GPU")
-            for (before, _), (uuid, own) in itertools.pairwise(gpus)
+            for (before, _), (uuid, own) in itertools.pairwise(self.by_gpu.items())
         ]
-        made: dict[tuple[str, str, str], set[str | None]] = {}
-        for index, uuid, what, before, after in sorted(self._changed(), key=lambda each: each[0]):
-            followers = made.setdefault((what, before, after), set())
-            if not followers or uuid in followers:
-                followers.clear()
-                found.append(Mark(index, what, before, after))
-            followers.add(uuid)
-        return tuple(sorted(found, key=lambda mark: mark.index))
-
-    def _changed(self) -> Iterator[tuple[int, str | None, str, str, str]]:
-        """Session, GPU, fact, and its value before and after, of each change of a GPU's environment."""
+        changes: list[tuple[str | None, Mark]] = []
         for uuid, own in self.by_gpu.items():
             facts = self.facts.loc[own, list(ENVIRONMENT)]
             known, changed = last_known(facts)
-            for what in ENVIRONMENT:
-                for index in facts.index[changed[what]]:
-                    yield int(index), uuid, what, known.loc[index, what], facts.loc[index, what]
+            changes += [
+                (uuid, Mark(int(index), what, known.loc[index, what], facts.loc[index, what]))
+                for what in ENVIRONMENT
+                for index in facts.index[changed[what]]
+            ]
+        made: dict[tuple[str, str, str], set[str | None]] = {}
+        for uuid, mark in sorted(changes, key=lambda each: each[1].index):
+            followers = made.setdefault((mark.what, mark.before, mark.after), set())
+            if not followers or uuid in followers:
+                followers.clear()
+                found.append(mark)
+            followers.add(uuid)
+        return tuple(sorted(found, key=lambda mark: mark.index))
 
 
 def last_known(facts: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Last known value of each fact before each session, and whether the session has another one."""
     known = facts.ffill().shift()
     return known, facts.notna() & known.notna() & (facts != known)
-
-
-def environments(facts: pd.DataFrame) -> pd.Series[int]:
-    """How often the environment of each session's GPU has changed until then."""
-    found = np.zeros(len(facts), dtype=np.intp)
-    for _, own in facts.groupby(facts["uuid"].fillna(""), sort=False):
-        _, changed = last_known(own[list(ENVIRONMENT)])
-        found[own.index] = np.cumsum(changed.any(axis=1).to_numpy())
-    return pd.Series(found, facts.index)
-
-
-def first_parents(folder: Path) -> CommitPlaces:
-    """The first-parent line of the commit that is checked out; empty where there is no repository."""
-    try:
-        listed = git.ask(folder, "rev-list", "--first-parent", "--reverse", "HEAD").decode().split()
-    except PeakgateError:
-        return {}
-    return {commit: place for place, commit in enumerate(listed)}
-
-
-def arranged(facts: pd.DataFrame, environment: pd.Series[int], places: CommitPlaces) -> pd.DataFrame:
-    """The same sessions, given oldest first, with those of one GPU and ``environment`` in the order of their commits.
-
-    ``environment`` counts the changes of a GPU's environment until each session. A commit that is on no such line, on a
-    branch say, comes after those that were measured before it.
-    """
-    if not places:
-        return facts
-    known = facts["commit"].map(lambda commit: _place(str(commit), places)).to_numpy(np.float64)
-    order = np.arange(len(facts))
-    for numbers in facts.groupby([facts["uuid"].fillna(""), environment]).indices.values():
-        reached = np.maximum.accumulate(np.where(np.isnan(known[numbers]), -1.0, known[numbers]))
-        place = np.where(np.isnan(known[numbers]), reached, known[numbers])
-        order[numbers] = numbers[np.argsort(place, kind="stable")]
-    return facts.iloc[order].reset_index(drop=True)
-
-
-def _place(commit: str, places: CommitPlaces) -> float:
-    if len(commit) < FULL_HASH:
-        commit = next((each for each in places if each.startswith(commit)), commit)
-    return places.get(commit, float("nan"))
 
 
 def history(
@@ -238,25 +182,6 @@ def history(
     return _without_retired(History(chosen, facts, rows))
 
 
-def _facts(runs: pd.DataFrame, rows: pd.DataFrame, places: CommitPlaces) -> pd.DataFrame:
-    """One row per session, oldest first; of copies of a run file, which share all times, one."""
-    facts = (
-        runs[list(SESSION_FACTS)]
-        .drop_duplicates("run")
-        .rename(columns=SESSION_FACTS)
-        .sort_values(["taken", "path"], kind="stable")
-    )
-    times = rows.pivot(index="run", columns="case", values="time_us").reindex(facts["path"]).fillna(0.0)
-    own = pd.Series([tuple(each) for each in times.to_numpy().tolist()], facts.index, dtype=object)
-    alike = facts.assign(times=own)
-    facts = facts[~alike.duplicated(["taken", "uuid", "commit", "times"], keep="last")].reset_index(drop=True)
-    for name in ("uuid", *ENVIRONMENT):
-        facts[name] = facts[name].map(str, na_action="ignore")
-    known = facts.astype(object).where(facts.notna(), None)
-    known["taken"] = pd.Series([pd.Timestamp(taken).to_pydatetime() for taken in facts["taken"]], dtype=object)
-    return arranged(known, environments(known), places)
-
-
 def _chosen(slugs: pd.Series[str], slug: str | None) -> str:
     there = sorted(slugs.dropna().unique())
     judged = [each for each in there if each != EMULATOR_SLUG]
@@ -274,6 +199,58 @@ def _chosen(slugs: pd.Series[str], slug: str | None) -> str:
             f"{only}: measure on a GPU with `peakgate bench`, or name a folder of runs with --runs", Code.WHICH_RUN
         )
     return slug or judged[0]
+
+
+def _facts(runs: pd.DataFrame, rows: pd.DataFrame, places: CommitPlaces) -> pd.DataFrame:
+    """One row per session, oldest first; of copies of a run file, which share all times, one."""
+    facts = (
+        runs[list(SESSION_FACTS)]
+        .drop_duplicates("run")
+        .rename(columns=SESSION_FACTS)
+        .sort_values(["taken", "path"], kind="stable")
+    )
+    times = rows.pivot(index="run", columns="case", values="time_us").reindex(facts["path"]).fillna(0.0)
+    alike = facts.assign(times=pd.Series([*map(tuple, times.to_numpy().tolist())], facts.index, dtype=object))
+    facts = facts[~alike.duplicated(["taken", "uuid", "commit", "times"], keep="last")].reset_index(drop=True)
+    for name in ("uuid", *ENVIRONMENT):
+        facts[name] = facts[name].map(str, na_action="ignore")
+    known = facts.astype(object).where(facts.notna(), None)
+    known["taken"] = pd.Series([pd.Timestamp(taken).to_pydatetime() for taken in facts["taken"]], dtype=object)
+    return arranged(known, places)
+
+
+def arranged(facts: pd.DataFrame, places: CommitPlaces) -> pd.DataFrame:
+    """The same sessions, given oldest first, with those of one GPU and environment in the order of their commits.
+
+    A commit that is on no such line, on a branch say, comes after those that were measured before it.
+    """
+    if not places:
+        return facts
+
+    def place(commit: str) -> float:
+        if len(commit) < FULL_HASH:
+            commit = next((each for each in places if each.startswith(commit)), commit)
+        return places.get(commit, float("nan"))
+
+    known = facts["commit"].map(lambda commit: place(str(commit))).to_numpy(np.float64)
+    order = np.arange(len(facts))
+    for of_gpu in facts.groupby(facts["uuid"].fillna("")).indices.values():
+        _, changed = last_known(facts.iloc[of_gpu][list(ENVIRONMENT)])
+        environment = np.cumsum(changed.any(axis=1).to_numpy())
+        for numbers in (of_gpu[environment == each] for each in np.unique(environment)):
+            own = known[numbers]
+            reached = np.maximum.accumulate(np.where(np.isnan(own), -1.0, own))
+            order[numbers] = numbers[np.argsort(np.where(np.isnan(own), reached, own), kind="stable")]
+    return facts.iloc[order].reset_index(drop=True)
+
+
+def first_parents(folder: Path) -> CommitPlaces:
+    """The first-parent line of the commit that is checked out; empty where there is no repository."""
+    try:
+        listed = git.ask(folder, "rev-list", "--first-parent", "--reverse", "HEAD").decode().split()
+    except PeakgateError:
+        return {}
+    return {commit: place for place, commit in enumerate(listed)}
 
 
 def _without_retired(found: History) -> History:
@@ -298,11 +275,6 @@ def _without_retired(found: History) -> History:
     dropped = found.rows[~kept]
     left = None if dropped.empty else dropped.rename(index=lambda case: f"{case}{LEFT}", level="case")
     return History(found.slug, found.facts, found.rows[kept], tuple(sorted(retired)), left)
-
-
-def session_name(session: SessionFacts) -> str:
-    """A session by its commit and day."""
-    return f"{commit_name(session)} ({session.taken:%Y-%m-%d})"
 
 
 def commit_name(session: SessionFacts) -> str:

@@ -1,71 +1,431 @@
-"""Where a change of a case is among its sessions, in words, with what else changed there; pure."""
+"""The steps of one case with their places and intervals, and whether its newest sessions left its level; pure.
+
+Columns of the regression (`levels`) are chosen stepwise, by how much likelier the best of them makes the series
+(generalised least squares), tried again when all are in, and moved. The error is shared over all series and columns
+(Bonferroni). Steps of the newest sessions, too few to be a change, are held against the case's own noise, and against
+how often sessions of any case were as odd.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
-from peakgate.base.text import counted
-from peakgate.compare.evidence import NO_COMMIT, SAME_CODE
-from peakgate.compare.history.series import History, session_name
-from peakgate.compare.noise import Positions
-from peakgate.runfile.frame import GPU_NAMES
+import numpy as np
 
-CLOCK_SHIFT = 0.01
-"""SM clocks that differ by more than this share are named."""
+from peakgate.compare import gpus as models
+from peakgate.compare import noise
+from peakgate.compare.history.levels import FARTHEST, LEAST_INFORMATION, SHORTEST, CaseSeries, StepColumn
+from peakgate.compare.judge import SMALLEST_SHIFT
+from peakgate.compare.noise import Bools, Floats, Positions
 
-CODE_CHANGED = "its code changed"
-ONE_COMMIT = "within one commit: environment"
+# A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found.
+RECENT = 35
+ERROR = 0.01  # nominal probability that any unchanged series of a history has a change
+
+# Steps fewer than so many sessions ago, which have had the fewest to show, have this share of it, and slow changes this
+# (weighted Bonferroni: Genovese, Roeder and Wasserman 2006).
+NEWEST, NEWEST_SHARE, SLOW_SHARE = 10, 0.5, 0.01
+
+# Places whose misfit, in variances, is this close to the best are not separated: the 97th percentile of chi-square.
+DOUBT = 5.0
+
+MOST_CHANGES = 12
+INTERVAL_ERROR = 0.01  # of the 99 % interval of a change's size
+
+# Fits in which a session counts no farther from its level than its case's reach (Huber's winsorised residuals).
+ROBUST_STEPS = 4
+NEWEST_ERROR = 0.004  # nominal probability that the newest sessions of any unchanged case seem to have left their level
+YOUNGEST = SHORTEST - 1
+
+# The mean of n sessions has tails no lighter than a t with so many degrees of freedom times n: single sessions of kept
+# runs do (page).
+TAIL_DF = 8.0
+ALIKE = 1.5  # of a case that goes to and fro, a step no larger by this factor is of the same kind
+AWAY = 5.0  # SDs off its level that a case was at another one
+
+# So seldom must sessions of any case be outliers as far off, in this share of sessions; NEARLY as far counts.
+NEARLY, RARE = 0.8, 0.02
 
 
-class Place(NamedTuple):
-    """A step after the session number ``good`` and not after ``bad``.
+class Change(NamedTuple):
+    """A change of the log level by ``shift``, with its 99 % interval from ``low`` to ``high``.
 
-    ``between`` counts the sessions of which it is not known on which side they are, ``where`` has all three in words.
-    ``facts`` are what changed besides, or that the code did not. ``command`` settles it by measuring the two commits
-    alternately; None where two clean commits to measure are not known, or the code is the same, as ``facts`` then say.
+    It is after position ``good`` of the case's sessions and not after ``bad``.
     """
 
+    column: StepColumn
+    shift: float
+    low: float
+    high: float
     good: int
     bad: int
-    between: int
-    where: str
-    facts: tuple[str, ...]
-    command: str | None
 
 
-def locate(history: History, row: int | None, numbers: Positions, first: int, last: int) -> Place:
-    """The step of one case between two positions of its sessions' numbers; of no case (None) that of the suite."""
-    sessions = [history.sessions[number] for number in numbers]
-    clean = [not each.dirty and each.commit not in NO_COMMIT for each in sessions]
-    good = next((at for at in range(first, -1, -1) if clean[at]), first)
-    bad = next((at for at in range(last, len(sessions)) if clean[at]), last)
-    before, after = sessions[good], sessions[bad]
-    facts = _changes(history, row, int(numbers[good]), int(numbers[bad]))
-    command = None
-    if not (clean[good] and clean[bad]):
-        facts.append("no clean commit on both sides of it")
-    elif before.commit == after.commit:
-        facts.append(ONE_COMMIT)
-    elif SAME_CODE not in facts:
-        command = f"peakgate ab {before.commit[:12]} {after.commit[:12]}"
-    between = bad - good - 1
-    undecided = f", {counted(between, 'session')} in between undecided" if between else ""
-    where = f"after {session_name(before)} and not after {session_name(after)}{undecided}"
-    return Place(int(numbers[good]), int(numbers[bad]), between, where, tuple(facts), command)
+@dataclass(frozen=True)
+class Levels:
+    """A case's changes, oldest first; ``at`` are the numbers of its sessions.
+
+    ``residuals`` are the raw log times less their levels, ``steps`` (n) what the changes add up to; ``offset`` is the
+    level of the pool before all changes. ``detectable`` is the newest sessions' minimum detectable effect, a log shift.
+    """
+
+    case: CaseSeries
+    chosen: tuple[int, ...]
+    changes: tuple[Change, ...]
+    residuals: Floats
+    steps: Floats
+    offset: float
+    sd: float
+    detectable: float
+
+    @property
+    def at(self) -> Positions:
+        return self.case.design.at
+
+    def level(self, position: int) -> float:
+        """Log level of the pool in this session."""
+        return self.offset + float(self.steps[position])
+
+    def known_shifts(self, count: int) -> list[float]:
+        """The shift at each of so many known changes, whether it is one of the level's changes or not."""
+        shifts = {each.column.known: each.shift for each in self.changes if each.column.known is not None}
+        given = self.case.given(self.chosen)
+        best = int(self.case.log_likelihood(given.squares).argmax())
+        for index, column in enumerate(self.case.design.steps):
+            if column.known is not None and given.information[0, index] > LEAST_INFORMATION:
+                shifts.setdefault(column.known, float(given.left[best, index] / given.information[best, index]))
+        return [shifts.get(number, 0.0) for number in range(count)]
+
+    @cached_property
+    def turns(self) -> int:
+        """How often the case went to another level, if each time back from the one before.
+
+        Away for three sessions or more counts too, short of a change, and so do sessions at the level on the other side
+        of a step, surely off their own; a single one may be an outlier.
+        """
+        cuts = [change for change in self.changes if change.column.is_cut]
+        up = [change.shift > 0 for change in cuts]
+        turned = sum(before != after for before, after in itertools.pairwise(up)) + bool(up)
+        middle = np.median(np.lib.stride_tricks.sliding_window_view(self.residuals, 5), axis=1)
+        away = np.abs(middle) > max(AWAY * self.sd, SMALLEST_SHIFT)
+        visits = int(np.count_nonzero(away[1:] & ~away[:-1]) - bool(away[-1]))
+        beyond = 0
+        starts = [0, *(each.column.start for each in cuts), len(self.residuals)]
+        for number, change in enumerate(cuts):
+            before = self.residuals[starts[number] : change.good + 1]
+            after = -self.residuals[change.bad : starts[number + 2]]
+            off = np.concatenate([before, after]) * np.sign(change.shift)
+            size = abs(change.shift)
+            beyond += int(np.count_nonzero((off > max(size / 2, FARTHEST * self.sd)) & (off < ALIKE * size)))
+        return turned + 2 * max(visits, beyond > 1)
+
+    @property
+    def largest(self) -> float:
+        """The largest step of the case, or the farthest it was away."""
+        steps = [abs(each.shift) for each in self.changes if each.column.is_cut]
+        return max(steps or [float(np.abs(self.residuals).max())])
+
+    @cached_property
+    def is_correlated(self) -> bool:
+        """Whether the noise of the case's sessions is surely not independent."""
+        return self.case.is_correlated(self.chosen)
+
+    def jump(self, newest: int = 0) -> float:
+        """The largest of a case's other steps from one session to the next, ``newest`` ones apart.
+
+        A step of a correlated case is one of its state if it is no larger.
+        """
+        jumps = np.abs(np.diff(np.clip(self.residuals, -self.case.reach, self.case.reach)))
+        jumps[[each.column.start - 1 for each in self.changes if each.column.is_cut]] = 0.0
+        return float(jumps[: len(jumps) - newest].max(initial=0.0))
+
+    def wandered(self, newest: int = 0) -> float:
+        """How far a level that wanders is from its mean in the last few sessions, before so many newest ones."""
+        if not self.is_correlated:
+            return 0.0
+        end = len(self.residuals) - newest
+        return float(np.median(self.residuals[max(0, end - SHORTEST) : end]))
 
 
-def _changes(history: History, row: int | None, good: int, bad: int) -> list[str]:
-    environment, codes, clocks = history.about
-    facts = []
-    if row is not None and all(code := codes[row, [good, bad]]):
-        facts.append(SAME_CODE if code[0] == code[1] else CODE_CHANGED)
-    if history.sessions[good].uuid == history.sessions[bad].uuid:
-        for name, old in environment[good].items():
-            new = environment[bad][name]
-            if old is not None and new is not None and old != new:
-                facts.append(f"{GPU_NAMES[name]} {old} to {new}")
-    if row is not None:
-        old_mhz, new_mhz = clocks[row, [good, bad]]
-        if abs(new_mhz / old_mhz - 1) > CLOCK_SHIFT:  # never where one is unknown: NaN
-            facts.append(f"SM clock {old_mhz:.0f} to {new_mhz:.0f} MHz")
-    return facts
+def find_steps(case: CaseSeries, series: int, chosen: tuple[int, ...] | None = None, rounds: int = 2) -> Levels:
+    """Search one case; the error is shared by so many series. ``chosen`` are its changes where they are known."""
+    chosen = _search(case, series) if chosen is None else chosen
+    columns = case.design.columns[list(chosen)]
+    values = fitted = case.values
+    sd = 0.0
+    shifts, covariance = np.zeros(0), np.zeros((0, 0))
+    for step in range(ROBUST_STEPS if chosen else 1):
+        now = case.of(values) if step else case
+        given = now.given(chosen)
+        best = int(now.log_likelihood(given.squares).argmax())
+        squares = case.prior_df * case.prior_variance + max(0.0, float(given.squares[best]))
+        sd = max(math.sqrt(squares / max(1.0, case.df - len(chosen))), noise.CASE_SD_FLOOR)
+        if chosen:
+            covariance = np.linalg.inv(case.design.gram[best][np.ix_(chosen, chosen)])
+            shifts = covariance @ now.towards[best, list(chosen)]
+        fitted = shifts @ columns + case.of_gpus(values - shifts @ columns)
+        values = fitted + np.clip(case.raw - fitted, -case.reach, case.reach)
+    if chosen and (left := tuple(_pruned(now, list(chosen), _least(now, series)))) != chosen:
+        return find_steps(case, series, left)
+
+    n, residuals = len(values), case.raw - fitted
+    places = [_place(case, chosen, shifts, residuals, sd, place=place) for place in range(len(chosen))]
+    kept = [not case.design.steps[best].is_cut or SHORTEST <= best + 1 <= n - SHORTEST for best, _, _ in places]
+    moved = tuple(best for (best, _, _), old in zip(places, kept, strict=True) if old)
+    if moved != chosen and (rounds or not all(kept)):
+        return find_steps(case, series, moved, rounds - 1)
+
+    df = max(1.0, case.df - len(chosen))
+    margins = float(noise.upper_quantile(INTERVAL_ERROR / 2, df)) * (sd * np.sqrt(np.diagonal(covariance)))
+    changes = [
+        Change(case.design.steps[index], float(shift), float(shift - margin), float(shift + margin), good, bad)
+        for index, shift, margin, (_, good, bad) in zip(chosen, shifts, margins, places, strict=True)
+    ]
+    steps = shifts @ columns
+    newest = [cut - 1 for cut in range(max(1, n - 2 * SHORTEST), n - SHORTEST + 1)]
+    informed = case.given(chosen).information[best][newest]
+    known = float(informed[-1] if informed[-1] > LEAST_INFORMATION else informed.max())
+    share = NEWEST_SHARE / (NEWEST - SHORTEST)
+    quantile = noise.upper_quantile(ERROR / 2 * share / series, df)
+    detectable = float(quantile * sd / np.sqrt(known)) if known > LEAST_INFORMATION else math.inf
+    return Levels(case, chosen, tuple(changes), residuals, steps, float(np.mean(fitted - steps)), sd, detectable)
+
+
+def _search(case: CaseSeries, series: int) -> tuple[int, ...]:
+    """The columns of a case that are changes, in the order of their places; the error is shared by so many series.
+
+    Where one is slow, steps alone are preferred if they explain as much for what they need (Schwarz's criterion).
+    """
+    columns = case.design.steps
+
+    def criterion(chosen: Sequence[int]) -> float:
+        # a step has a place and a size, a ramp two places
+        numbers = sum(2 + columns[index].is_slow for index in chosen)
+        likely = np.logaddexp.reduce(case.log_likelihood(case.given(chosen).squares))
+        return float(likely) - numbers / 2 * math.log(len(case.raw))
+
+    found = _stepwise(case, series, case.design.usable)
+    if any(columns[index].is_slow for index in found):
+        steps = _stepwise(case, series, case.design.usable & [not each.is_slow for each in columns])
+        found = max(found, steps, key=criterion)
+    return tuple(sorted(found, key=lambda index: columns[index].start))
+
+
+def _stepwise(case: CaseSeries, series: int, allowed: Bools) -> list[int]:
+    """The columns among the allowed that are chosen one after the other, the best first, and stay."""
+    columns = case.design.steps
+    chosen: list[int] = []
+    least = _least(case, series)
+    least_of_pair = float(least.max()) + math.log(max(1, int(case.design.usable.sum())))
+    while len(chosen) < MOST_CHANGES:
+        fine = allowed & _usable(case, chosen)
+        given = case.given(chosen)
+        scores = np.where(fine, case.scores(given), -np.inf)
+        best = int((scores - least).argmax())
+        if scores[best] > least[best]:
+            # a known change explains a step as well as a cut that is no better than the place of one
+            close = np.flatnonzero(fine & (scores > scores[best] - DOUBT / 2)).tolist()
+            near = [index for index in close if columns[index].known is not None]
+            added = [max(near, key=lambda index: scores[index]) if near and columns[best].is_cut else best]
+        elif pair := case.pulse(given, fine, least_of_pair):
+            added = list(pair)
+        else:
+            break
+        chosen = _refined(case, [*chosen, *added])
+    return _pruned(case, chosen, least)
+
+
+def _usable(case: CaseSeries, chosen: Sequence[int]) -> Bools:
+    """Which columns may be added to the chosen ones: cuts far enough from the others, nothing twice."""
+    found = case.design.usable.copy()
+    found[list(chosen)] = False
+    cuts = len(case.raw) - 1
+    for index in chosen:
+        column = case.design.steps[index]
+        if not column.is_slow:
+            found[max(0, column.start - SHORTEST) : min(cuts, column.start + SHORTEST - 1)] = False
+    return found
+
+
+def _least(case: CaseSeries, series: int) -> Floats:
+    """The gain in log likelihood that each column must exceed."""
+    n, columns = len(case.raw), case.design.steps
+    slow = np.array([each.is_slow for each in columns])
+    newest = np.array([each.is_cut and n - each.start < NEWEST for each in columns])
+    found = np.full(len(columns), np.inf)
+    for share, among in ((NEWEST_SHARE, newest), (SLOW_SHARE, slow), (1 - NEWEST_SHARE - SLOW_SHARE, ~newest & ~slow)):
+        own = among & case.design.usable
+        found[among] = case.least_score(ERROR * share / series / max(1, int(own.sum())))
+    return found
+
+
+def _refined(case: CaseSeries, chosen: list[int]) -> list[int]:
+    """The same with each cut moved to where the series is likeliest, the others staying."""
+    for _ in range(3 if len(chosen) > 1 else 0):
+        moved = False
+        for place, index in enumerate(chosen):
+            if not case.design.steps[index].is_cut:
+                continue
+            others = chosen[:place] + chosen[place + 1 :]
+            allowed = _usable(case, others)
+            allowed[len(case.raw) - 1 :] = False
+            scores = np.where(allowed, case.scores(case.given(others)), -1.0)
+            best = int(scores.argmax())
+            if scores[best] > scores[index] and best != index:
+                chosen[place], moved = best, True
+        if not moved:
+            break
+    return chosen
+
+
+def _pruned(case: CaseSeries, chosen: list[int], least: Floats) -> list[int]:
+    """The same without those that the others make superfluous, the faintest first."""
+    while chosen:
+        own = [case.scores(case.given([each for each in chosen if each != index]))[index] for index in chosen]
+        over = np.array(own) - least[chosen]
+        faintest = int(over.argmin())
+        if over[faintest] > 0:
+            break
+        del chosen[faintest]
+    return chosen
+
+
+def _place(
+    case: CaseSeries, chosen: Sequence[int], shifts: Floats, residuals: Floats, sd: float, *, place: int
+) -> tuple[int, int, int]:
+    """The column that fits best in the place of a chosen one, and the positions between which the change happened.
+
+    A cut is moved to where the sessions are least off their levels, none by more than `FARTHEST` SDs; an outlier
+    beside it does not draw it. Places that are worse by less than `DOUBT` are not separated from it. What is no cut has
+    its own place.
+    """
+    index, n = chosen[place], len(residuals)
+    column = case.design.steps[index]
+    if not column.is_cut:
+        end = column.end - 1 if column.known is None else column.start
+        return index, max(0, column.start - 1), max(column.start, end)
+    others = [case.design.steps[each].start for each in chosen if each != index]
+    first = max((each + SHORTEST for each in others if each < column.start), default=1)
+    last = min((each - SHORTEST for each in others if each > column.start), default=n - 1)
+    cuts = np.arange(min(first, column.start), max(last, column.start) + 1)
+    own = residuals + shifts[place] * (np.arange(n) >= column.start)
+    before, after = (np.minimum(np.abs(each) / sd, FARTHEST) ** 2 for each in (own, own - shifts[place]))
+    losses = np.cumsum(np.append(0.0, before))[cuts] + np.cumsum(np.append(0.0, after[::-1]))[::-1][cuts]
+    close = cuts[losses <= losses.min() + DOUBT]
+    return int(cuts[losses.argmin()]) - 1, int(close[0]) - 1, int(close[-1])
+
+
+class Newest(NamedTuple):
+    """The newest ``sessions`` of a case, and how much their log time is above the level before them.
+
+    ``first``: they are the first sessions of their GPUs.
+    """
+
+    sessions: int
+    log_ratio: float
+    first: bool = False
+
+
+class Arrival(NamedTuple):
+    """Newest ``sessions`` on GPUs that measured none before: how far ``above`` the mean of the others each GPU is.
+
+    Beyond the log shift ``detectable`` it is neither what GPUs of one model differ by nor the noise of so few sessions.
+    """
+
+    sessions: int
+    above: Floats
+    detectable: float
+
+
+def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
+    """From each place on, among RECENT sessions, before and after which no GPU measured; the newest first.
+
+    The variance between the GPUs before is moderated as between the sides of a comparison (`compare.gpus`).
+    """
+    gpus, values = found.case.design.gpus, found.case.values - found.steps
+    n = len(gpus)
+    first = max(n - RECENT, SHORTEST + max([0, *(each.column.start for each in found.changes)]))
+    _, begun, number = np.unique(gpus, return_index=True, return_inverse=True)
+    earliest = np.minimum.accumulate(begun[number][::-1])[::-1]  # of the GPUs from each place on
+    cuts = [cut for cut in range(n - 1, first - 1, -1) if earliest[cut] >= cut]
+    error = NEWEST_ERROR / min(series, models.SHARING_CASES) / max(1, len(cuts))
+    arrived = []
+    for cut in cuts:
+        before, after = (
+            np.array([values[side][gpus[side] == gpu].mean() for gpu in np.unique(gpus[side])])
+            for side in (slice(cut), slice(cut, n))
+        )
+        df = len(before) - 1.0
+        between = models.moderated(time_us, float(before.var(ddof=1)) if df else 0.0, df)
+        # new GPUs count as one: those that come together may share a host
+        between *= noise.upper_quantile(error, models.USUAL_DF + df) ** 2 * (1 + 1 / len(before))
+        # the sessions of one GPU are no more than one where the case is correlated
+        own = len(after) if found.is_correlated else n - cut
+        within = noise.upper_quantile(error, min(found.case.df, TAIL_DF * own)) ** 2 * found.sd**2 / own
+        arrived.append(Arrival(n - cut, after - before.mean(), math.sqrt(between + within)))
+    return arrived
+
+
+def newest_step(found: Levels, cases: Sequence[Levels], arrived: Sequence[Arrival] = ()) -> Newest | None:
+    """The step that the newest sessions of one of the cases show, too few to be a change; None where they show none.
+
+    Else the newest sessions on GPUs that measured none before, if each is slower and all by more than GPUs differ.
+    """
+    case, n, gpus = found.case, len(found.case.raw), found.case.design.gpus
+    last = max([0, *(each.column.start for each in found.changes)])
+    turned = found.largest if found.turns > 1 else 0.0
+    best: tuple[float, Newest] | None = None
+    for sessions in range(1, YOUNGEST + 1):
+        cut = n - sessions
+        known = np.flatnonzero(np.isin(gpus[cut:], gpus[:cut])) + cut  # of GPUs that measured before
+        if cut - last < SHORTEST or not len(known):
+            continue
+        levels = [(case.values - found.steps)[:cut][gpus[:cut] == gpu].mean() for gpu in gpus[known]]
+        off = case.raw[known] - found.steps[known] - np.array(levels)
+        count = min(len(off), int(np.isin(gpus[:cut], gpus[cut:]).sum()))  # the fewer before and after
+        size = float(max(off.min(), -off.max()))  # the least of them, where all are off to one side
+        if size < noise.ODD_SESSION / count / 2:
+            continue
+        raw = case.of(np.concatenate([case.values[:cut], case.raw[cut:]]))
+        given = raw.given(found.chosen)
+        likely = int(raw.log_likelihood(given.squares).argmax())
+        if given.information[0, cut - 1] < LEAST_INFORMATION:
+            continue
+        shift = float(given.left[likely, cut - 1] / given.information[likely, cut - 1])
+        score = float(raw.scores(given)[cut - 1])
+        least = raw.least_score(2 * NEWEST_ERROR / YOUNGEST / len(cases), min(case.df - 1, TAIL_DF * count))
+        state = max(turned, found.jump(sessions) if raw.is_correlated([*found.chosen, cut - 1]) else 0.0)
+        surely = score > least and abs(shift) > max(noise.ODD_SESSION / count, ALIKE * state) and size > abs(shift) / 2
+        if surely and (best is None or score > best[0]) and not _is_chance(found, cases, off, sessions):
+            best = score, Newest(sessions, shift)
+    if best:
+        return best[1]
+    state = max(turned, found.jump() if found.is_correlated else 0.0)
+    for each in arrived:
+        shift = float(each.above.mean())
+        surely = shift > max(each.detectable, ALIKE * state) and each.above.min() > shift / 2
+        if surely and not _is_chance(found, cases, each.above, each.sessions):
+            return Newest(each.sessions, shift, first=True)
+    return None
+
+
+def _is_chance(found: Levels, cases: Sequence[Levels], off: Floats, sessions: int) -> bool:
+    """Whether such outliers in a row may well be chance, from how often each case had older ones as far off.
+
+    As far in log time and in the case's own SDs.
+    """
+    up = float(np.sign(off.mean()))
+    size = NEARLY * float((up * off).min())
+    older = [up * each.residuals[:-YOUNGEST] for each in cases]
+    pairs = zip(older, cases, strict=True)
+    counts = np.array([np.count_nonzero((own >= size) & (own / each.sd >= size / found.sd)) for own, each in pairs])
+    alike = int(counts.sum())
+    counts = np.minimum(counts, 1) if sessions == 1 else counts
+    often = float(((counts / max(map(len, older))) ** sessions).sum())
+    own = float(np.mean(up * found.residuals[:-YOUNGEST] >= size))
+    return own**sessions > RARE / 2 or (alike > 1 and often > RARE)

@@ -1,41 +1,168 @@
-"""What moves many cases at once: a share of every time, and a time that every launch takes longer; pure.
+"""The change points of a history: what moved the cases together, each case's own steps, their causes and places; pure.
 
-In each session the cases' log times less their usual ones are a share common to all of them and a number of
-microseconds, which short kernels show most: a robust regression on 1 and 1 / time (Huber 1981). Both are series of
-their own, searched like a case's. A host that adds half a microsecond, a slow drift or a season is found there, once,
-and taken out of the cases before they are searched.
+The sessions of all GPUs of a history are one series for each case, with a level for each GPU. What moves many cases at
+once is taken out first. In each session the cases' log times less their usual ones are a share common to all of them
+and a number of microseconds, which short kernels show most: a robust regression on 1 and 1 / time (Huber 1981). Both
+are series of their own, searched like a case's: a host that adds half a microsecond, a slow drift or a season is found
+there, once. Known changes of the environment (driver, NVRTC, libraries, firmware, power limit) are tried like any
+place, and a shift there is theirs. docs/explanation/change-points.md says how often they are wrong.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 
+from peakgate.base.text import counted
 from peakgate.compare import noise
-from peakgate.compare.history import scan
-from peakgate.compare.history.columns import SHORTEST, Series
-from peakgate.compare.history.hampel import gpu_levels, packed, row_medians
-from peakgate.compare.history.levels import Levels, levels
-from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE
+from peakgate.compare.evidence import NO_COMMIT, SAME_CODE
+from peakgate.compare.history import steps
+from peakgate.compare.history.levels import (
+    LEAST_INFORMATION,
+    SHORTEST,
+    Series,
+    case_series,
+    gpu_levels,
+    row_medians,
+    successive,
+)
+from peakgate.compare.history.series import History, commit_name, last_known
+from peakgate.compare.history.steps import ALIKE, Arrival, Change, Levels, Newest, arrivals, find_steps, newest_step
+from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE, SMALLEST_SHIFT
 from peakgate.compare.noise import Bools, Floats, Positions
+from peakgate.runfile.frame import GPU_NAMES
+from peakgate.runfile.schema import ENVIRONMENT
 
+# SDs from which a case's weight falls, at first, and at which it is none, at last: 95 % efficient for normal noise
+# (Huber 1981; Beaton and Tukey 1974).
 HUBER, BISQUARE = 1.345, 4.685
-"""SDs from which a case's weight falls, at first, and at which it is none, at last: 95 % efficient for normal noise
-(Huber 1981; Beaton and Tukey 1974)."""
-
 ITERATIONS = 20
 
+# A step is the suite's where so many of the cases that would show it moved with it by so much of it; else theirs.
 SHARED, ALONG = 0.75, 0.25
-"""A step is the suite's where so many of the cases that would show it moved with it by so much of it; else theirs."""
 
+# Share of what is known of the microseconds that one case decides (Mallows): no few short kernels make a host.
 MOST_INFLUENCE = 0.1
-"""Share of what is known of the microseconds that one case decides (Mallows): no few short kernels make a host."""
+NOW = 3  # sessions by which it is known where all cases together are
+SETTLING = 5  # so many sessions after a change of the environment that moved cases, a step is put down to it
+MOST_CASES_SHARE = 0.5  # a step that more of the cases make at one place is no single commit's
+
+# A case that went to and fro so often has two levels. Where another did at all, steps of its size may be such too.
+FEWEST_TURNS = 3
+CLOCK_SHIFT = 0.01  # SM clocks that differ by more than this share are named
+CODE_CHANGED = "its code changed"
+ONE_COMMIT = "within one commit: environment"
+
+
+class Cause(StrEnum):
+    """Cause of a change point."""
+
+    COMMITS = "commits"
+    ENVIRONMENT = "environment"
+    DRIFT = "drift"
+
+
+class Place(NamedTuple):
+    """A step after the session number ``good`` and not after ``bad``.
+
+    ``between`` counts the sessions of which it is not known on which side they are, ``where`` has all three in words.
+    ``facts`` are what changed besides, or that the code did not. ``command`` settles it by measuring the two commits
+    alternately; None where two clean commits to measure are not known, or the code is the same, as ``facts`` then say.
+    """
+
+    good: int
+    bad: int
+    between: int
+    where: str
+    facts: tuple[str, ...]
+    command: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """A change of one case.
+
+    ``log_ratio`` is its size with a 99 % interval, ``older_us`` the level before it; ``number`` counts the first
+    session after it in the history, ``uuid`` is the GPU of that one, ``first_day`` the day of the first one known to be
+    after it, and ``since`` counts the case's sessions since then. One that no commit made has no command.
+    """
+
+    case: str
+    uuid: str | None
+    cause: Cause
+    place: Place
+    number: int
+    first_day: date
+    since: int
+    older_us: float
+    log_ratio: float
+    low: float
+    high: float
+
+    @property
+    def change_percent(self) -> float:
+        """Change of the time in percent, positive when slower."""
+        return 100 * math.expm1(self.log_ratio)
+
+    @property
+    def interval_percent(self) -> tuple[float, float]:
+        return 100 * math.expm1(self.low), 100 * math.expm1(self.high)
+
+
+class Unconfirmed(NamedTuple):
+    """A step of the newest sessions, too few to be a change point; ``older_us`` is the level before it.
+
+    It may be the GPUs', if the sessions are the ``first`` of them.
+    """
+
+    sessions: int
+    log_ratio: float
+    older_us: float
+    cause: Cause
+    place: Place
+    first: bool = False
+
+
+class Judged(NamedTuple):
+    """What was found of one series: its changes, newest first, its level at the end, and what may have left that.
+
+    ``detectable`` is the minimum detectable effect of its newest five sessions, a log shift: infinite where they are
+    too few, or of GPUs that have hardly measured it before. Where the newest ``first`` sessions are the first of their
+    GPUs, which may differ by more, only a shift ``of_first`` would have shown in them.
+    """
+
+    points: tuple[ChangePoint, ...]
+    level_us: float
+    detectable: float
+    first: int = 0
+    of_first: float = 0.0
+    unconfirmed: Unconfirmed | None = None
+
+
+class Changes(NamedTuple):
+    """Every change point of a history, newest first, and what was found of each case that was searched.
+
+    ``suite`` is what all cases have in common, ``share`` by session, as a series of its own; None of too few.
+    ``launch`` are the changes of the time that every launch takes longer, in microseconds.
+    """
+
+    points: tuple[ChangePoint, ...]
+    cases: Mapping[str, Judged]
+    suite: Judged | None
+    share: Floats
+    launch: tuple[tuple[Change, Place], ...]
 
 
 class Shared(NamedTuple):
-    """``share`` (log) and ``per_launch_us``, their levels and what of them is to be taken out of the cases.
+    """What the cases have in common: a ``share`` (log) and ``per_launch_us`` of each session, and their levels.
 
+    ``removed`` is what of them is to be taken out of the cases, ``events`` the sessions after each step of a host.
     ``per_launch_us`` has what too few cases show to be taken out, too.
     """
 
@@ -45,6 +172,58 @@ class Shared(NamedTuple):
     launch: Levels | None
     removed: Floats
     events: Bools
+
+
+def find_changes(history: History) -> Changes:
+    """Search every case, and all of them together."""
+    gpus = np.zeros(len(history.facts), dtype=np.intp)
+    for number, own in enumerate(history.by_gpu.values()):
+        gpus[own] = number
+    known = np.array([*_environment_changes(history)], dtype=bool).reshape(-1, len(gpus))
+    common = shared(history.log_time, gpus, known)
+    columns = np.vstack([known, common.events])
+    searched = case_series(Series(history.log_time - common.removed, gpus, columns))
+    count = sum(each is not None for each in searched)  # the error is shared by so many
+    found = {row: find_steps(case, count) for row, case in enumerate(searched) if case}
+    hosts_moved = common.launch and newest_step(common.launch, [common.launch])
+    every = list(found.values())
+    causes = _Causes(history, columns, len(known), every, common.per_launch_us)
+    cases: dict[str, Judged] = {}
+    for row, each in found.items():
+        arrived = arrivals(each, count, math.exp(each.offset))
+        young = newest_step(each, every, arrived)
+        if young and hosts_moved and abs(young.log_ratio) * math.exp(each.offset) <= noise.PROCESS_OFFSET_US:
+            young = None  # what another host adds to every launch
+        removed = float(np.median(common.removed[row, each.at[-NOW:]]))
+        cases[history.cases[row]] = causes.judged(row, each, young, arrived, removed)
+    suite: Judged | None = None
+    launch: list[tuple[Change, Place]] = []
+    if common.suite and common.launch:
+        arrived = arrivals(common.suite, 1, math.inf)
+        suite = causes.judged(None, common.suite, newest_step(common.suite, [common.suite], arrived), arrived)
+        at = common.launch.at
+        launch = [(each, locate(history, None, at, each.good, each.bad)) for each in common.launch.changes]
+    points = sorted(
+        (point for each in cases.values() for point in each.points),
+        key=lambda each: (-each.number, -abs(each.log_ratio), each.case),
+    )
+    return Changes(tuple(points), cases, suite, common.share, tuple(launch))
+
+
+def _environment_changes(history: History) -> Iterator[Bools]:
+    """For each change of the environment the sessions after it, on whichever GPU, each since its own change."""
+    found: dict[tuple[object, ...], Bools] = {}
+    for numbers in history.by_gpu.values():
+        facts = history.facts.loc[numbers, list(ENVIRONMENT)]
+        before, changed = last_known(facts)
+        times: dict[tuple[object, ...], int] = {}
+        for at in np.flatnonzero(changed.any(axis=1)):
+            names = changed.columns[changed.iloc[at]]
+            what = (*names, *before.iloc[at][names], *facts.iloc[at][names])
+            times[what] = times.get(what, 0) + 1
+            after = found.setdefault((*what, times[what]), np.zeros(len(history.facts), dtype=bool))
+            after[numbers[at:]] = True
+    yield from found.values()
 
 
 def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
@@ -58,35 +237,29 @@ def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
     enough = there[usual].mean(axis=0) > 0.5
     if enough.sum() < 2 * SHORTEST:
         return none
-    share, per_launch, faint, shortness, error = _common(log_time, gpus)
-    share, per_launch = (np.where(enough, each, np.nan) for each in (share, per_launch))
-    (suite,), (launch,) = (scan.cases(Series(each[None], gpus, known)) for each in (share, per_launch))
-    if suite is None or launch is None:
+    share, per_launch, faint, shortness, errors = _common(log_time, gpus)
+    common = [np.where(enough, each, np.nan) for each in (share, per_launch)]
+    # Each by itself: a case's noise is drawn toward that of its kind, and these two are no kind.
+    searched = [case_series(Series(each[None], gpus, known))[0] for each in common]
+    levels = [find_steps(each, 1) for each in searched if each]
+    if len(levels) < len(searched):
         return none
-    of_suite, of_launch = levels(suite, 1), levels(launch, 1)
     levelled = log_time - gpu_levels(log_time, gpus)
-    kept_share, of_all = _retained(of_suite, known, levelled, np.ones_like(shortness))
-    kept_launch, hosts = _retained(of_launch, known, levelled, shortness)
-    removed = (
-        _certain(share - kept_share, gpus, error[0]) + _certain(per_launch - kept_launch, gpus, error[1]) * shortness
-    )
-    events = np.array([*of_all, *hosts], dtype=bool).reshape(-1, len(nothing))
-    return Shared(share, faint, of_suite, of_launch, removed, events)
-
-
-def _certain(series: Floats, gpus: Positions, error: Floats) -> Floats:
-    """What of a common series is no estimation error: drawn toward its GPUs' means as far as that explains (Stein)."""
-    off = np.nan_to_num(series - _means(series, gpus))
-    variance = float(np.mean(off**2))
-    return off * max(0.0, 1 - float(np.mean(error)) / variance) if variance else off
-
-
-def _means(series: Floats, gpus: Positions) -> Floats:
-    found = np.zeros_like(series)
-    for gpu in set(gpus.tolist()):
-        own = series[gpus == gpu]
-        found[gpus == gpu] = own[np.isfinite(own)].mean() if np.isfinite(own).any() else 0.0
-    return found
+    removed, events = [], []
+    for series, found, by, error in zip(common, levels, (np.ones_like(shortness), shortness), errors, strict=True):
+        kept, own = _retained(found, known, levelled, by)
+        events += own
+        # What is no estimation error is removed: drawn toward its GPUs' means as far as that explains (Stein).
+        off = series - kept
+        for gpu in set(gpus.tolist()):
+            of_gpu = off[gpus == gpu]
+            off[gpus == gpu] -= of_gpu[np.isfinite(of_gpu)].mean() if np.isfinite(of_gpu).any() else 0.0
+        off = np.nan_to_num(off)
+        variance = float(np.mean(off**2))
+        certain = off * max(0.0, 1 - float(np.mean(error)) / variance) if variance else off
+        removed.append(certain * by)
+    after = np.array(events, dtype=bool).reshape(-1, len(nothing))
+    return Shared(common[0], faint, levels[0], levels[1], removed[0] + removed[1], after)
 
 
 def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Floats, Floats, tuple[Floats, Floats]]:
@@ -101,8 +274,7 @@ def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Floats, 
         if len(own) >= SHORTEST:
             off[:, own] -= row_medians(off[:, own])[:, None]
     shortness = np.exp(-usual)
-    differences = row_medians(np.abs(np.diff(packed(off), axis=1)))[:, None]
-    sd = np.maximum(noise.MAD_TO_SD * differences / np.sqrt(2), noise.CASE_SD_FLOOR)
+    sd = np.maximum(noise.MAD_TO_SD * successive(off)[:, None] / np.sqrt(2), noise.CASE_SD_FLOOR)
     there = np.isfinite(off)
     alone = row_medians(off.T)
     off = np.where(there, off, 0.0)
@@ -111,23 +283,20 @@ def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Floats, 
     for _ in range(ITERATIONS):
         most = MOST_INFLUENCE * np.minimum(known, most).sum()
     bounded = np.minimum(1.0, most / known) if len(known) * MOST_INFLUENCE > 1 else 1.0
-    share = alone
-    per_launch = np.zeros_like(share)
+    share, per_launch = alone, np.zeros_like(alone)
     for iteration in range(ITERATIONS):
         left = np.abs(off - share - per_launch * shortness) / sd
-        huber, bisquare = (
-            np.minimum(1.0, HUBER / np.maximum(left, 1e-9)),
-            np.maximum(0.0, 1 - (left / BISQUARE) ** 2) ** 2,
-        )
-        weight = there * bounded / sd**2 * (huber if iteration < ITERATIONS / 2 else bisquare)
+        if iteration < ITERATIONS / 2:
+            robust = np.minimum(1.0, HUBER / np.maximum(left, 1e-9))
+        else:
+            robust = np.maximum(0.0, 1 - (left / BISQUARE) ** 2) ** 2
+        weight = there * bounded / sd**2 * robust
         one, cross = weight.sum(axis=0), (weight * shortness).sum(axis=0)
         square = (weight * shortness**2).sum(axis=0) + noise.PROCESS_OFFSET_US**-2
         first, second = (weight * off).sum(axis=0), (weight * off * shortness).sum(axis=0)
         determinant = np.maximum(one * square - cross**2, 1e-9)
-        share, per_launch = (
-            (first * square - second * cross) / determinant,
-            (one * second - cross * first) / determinant,
-        )
+        share = (first * square - second * cross) / determinant
+        per_launch = (one * second - cross * first) / determinant
     expected = per_launch * shortness
     shows = there & (np.abs(expected) > 2 * sd)
     along = shows & ((off - share) / np.where(shows, expected, 1.0) > ALONG)
@@ -144,21 +313,19 @@ def _retained(found: Levels, known: Bools, log_time: Floats, by: Floats) -> tupl
     A known change of the environment stays, and so does a step that only some of the cases made; ``by`` times a shift
     is what each case should have moved.
     """
-    kept = np.zeros(log_time.shape[1])
-    events = []
     numbers = np.arange(log_time.shape[1])
-    borders = [0, *(int(found.at[each.column.start]) for each in found.changes if each.column.is_cut), len(numbers)]
-    for number, shift in enumerate(found.known_shifts(len(known))):
-        kept += shift * known[number]
-    for change in found.changes:
-        if change.column.is_cut:
-            cut = int(found.at[change.column.start])
-            place = borders.index(cut)
-            before, after = log_time[:, borders[place - 1] : cut], log_time[:, cut : borders[place + 1]]
-            if _is_shared(before, after, change.shift * by[:, 0]):
-                events.append(numbers >= cut)
-            else:
-                kept += change.shift * (numbers >= cut)
+    kept = np.zeros(len(numbers))
+    for shift, after in zip(found.known_shifts(len(known)), known, strict=True):
+        kept += shift * after
+    events = []
+    cuts = [change for change in found.changes if change.column.is_cut]
+    borders = [0, *(int(found.at[each.column.start]) for each in cuts), len(numbers)]
+    for start, change, end in zip(borders, cuts, borders[2:], strict=False):
+        cut = int(found.at[change.column.start])
+        if _is_shared(log_time[:, start:cut], log_time[:, cut:end], change.shift * by[:, 0]):
+            events.append(numbers >= cut)
+        else:
+            kept += change.shift * (numbers >= cut)
     return kept, events
 
 
@@ -171,3 +338,165 @@ def _is_shared(before: Floats, after: Floats, expected: Floats) -> bool:
     error = np.maximum(sd, noise.CASE_SD_FLOOR) * np.sqrt(1 / old.shape[1] + 1 / new.shape[1])
     shows = np.abs(expected[there]) > 2 * error
     return bool(np.mean((moved / expected[there])[shows] > ALONG) >= SHARED) if shows.any() else True
+
+
+class _Causes:
+    """To what each change is put down, which needs the changes of the others too."""
+
+    def __init__(self, history: History, events: Bools, known: int, there: Sequence[Levels], launch: Floats) -> None:
+        self.history, self.events, self.known, self.launch = history, events, known, launch
+        changes = [(each, change) for each in there for change in each.changes]
+        chosen = {change.column.known for _, change in changes}
+        # the sessions after each change of the environment that moved a case
+        self.moved = [
+            np.flatnonzero(event)
+            for number, event in enumerate(events)
+            if number in chosen or _moved_newest(number, event, there)
+        ]
+        self.cuts = [
+            (int(each.at[change.good]), int(each.at[change.bad])) for each, change in changes if change.column.is_cut
+        ]
+        self.cases = len(there)
+        self.stepped = [each for each in there if each.turns]
+        self.unsteady = [each for each in there if each.turns > 1]
+
+    def judged(
+        self, row: int | None, found: Levels, young: Newest | None, arrived: Sequence[Arrival], removed: float = 0.0
+    ) -> Judged:
+        """Changes, level and newest step of one case; None for all of them together."""
+        points = [self._point(row, found, change) for change in found.changes if abs(change.shift) > SMALLEST_SHIFT]
+        level_us = math.exp(found.level(-1) + found.wandered() + removed)
+        judged = Judged(tuple(points[::-1]), level_us, found.detectable)
+        if arrived and arrived[0].sessions <= SHORTEST and arrived[0].detectable > found.detectable:
+            judged = judged._replace(first=arrived[0].sessions, of_first=arrived[0].detectable)
+        if young and young.log_ratio > 0:
+            cut = len(found.at) - young.sessions
+            place = locate(self.history, row, found.at, cut - 1, cut)
+            cause = self._cause(row, place, int(found.at[cut - 1]), int(found.at[-1]))
+            place = place if cause is Cause.COMMITS else place._replace(command=None)
+            older_us = math.exp(found.level(cut - 1) + found.wandered(young.sessions))
+            unconfirmed = Unconfirmed(young.sessions, young.log_ratio, older_us, cause, place, young.first)
+            judged = judged._replace(unconfirmed=unconfirmed)
+        return judged
+
+    def _point(self, row: int | None, found: Levels, change: Change) -> ChangePoint:
+        column, at, sessions = change.column, found.at, self.history.sessions
+        good, bad = change.good, change.bad
+        if column.known is not None and column.known < self.known:
+            # the case's sessions beside a change of the environment, of the GPU that made it first
+            after, gpus = self.events[column.known][at], found.case.design.gpus
+            bad = int(after.argmax())
+            same = np.flatnonzero((gpus[:bad] == gpus[bad]) & ~after[:bad])
+            good = int(same[-1]) if len(same) else max(0, bad - 1)
+        place = locate(self.history, row, at, good, bad)
+        number = int(at[bad if column.known is not None else column.start])
+        if column.is_slow:
+            cause = Cause.DRIFT
+        elif column.known is not None or self._of_a_state(found, change) or self._of_a_host(found, change, place):
+            cause = Cause.ENVIRONMENT
+        else:
+            cause = self._cause(row, place, int(at[change.good]), int(at[change.bad]))
+        measured = [each for each in at.tolist() if each >= place.bad] or [place.bad]
+        before = column.start - 1 if column.is_cut else max(0, column.start - 1)
+        return ChangePoint(
+            case="" if row is None else self.history.cases[row],
+            uuid=sessions[number].uuid,
+            cause=cause,
+            place=place if cause is Cause.COMMITS else place._replace(command=None),
+            number=number,
+            first_day=min(sessions[each].taken for each in measured).date(),
+            since=len(at) - column.start,
+            older_us=math.exp(found.level(before)),
+            log_ratio=change.shift,
+            low=change.low,
+            high=change.high,
+        )
+
+    def _cause(self, row: int | None, place: Place, good: int, bad: int) -> Cause:
+        """Of a step after the session ``good`` and not after ``bad``."""
+        first, last = self.history.sessions[place.good], self.history.sessions[place.bad]
+        one_commit = not first.dirty and not last.dirty and first.commit == last.commit
+        if row is None or one_commit or SAME_CODE in place.facts:
+            return Cause.ENVIRONMENT
+        if any(good < after[0] <= bad or bad in after[:SETTLING] for after in self.moved):
+            return Cause.ENVIRONMENT
+        together = sum(low < bad and good < high for low, high in self.cuts)
+        if self.cases >= FEWEST_CASES_FOR_SUITE and together > MOST_CASES_SHARE * self.cases:
+            return Cause.ENVIRONMENT
+        return Cause.COMMITS
+
+    def _of_a_state(self, found: Levels, change: Change) -> bool:
+        """Whether a step is one of those by which cases go to and fro without a commit."""
+        turns = found.turns
+        if turns >= FEWEST_TURNS or (turns > 1 and found.is_correlated):
+            return True
+        others = [each for each in (self.unsteady if turns < 2 else self.stepped) if each is not found]
+        largest = max((each.largest for each in others), default=0.0)
+        return abs(change.shift) <= ALIKE * max(largest, found.jump() if found.is_correlated else 0.0)
+
+    def _of_a_host(self, found: Levels, change: Change, place: Place) -> bool:
+        """Whether a step may be what another host adds to every launch: what every launch takes moved with it.
+
+        A step of every launch is likelier than none where the estimate is nearer to it. Too few cases have no such
+        estimate; there only machine code that changed speaks for a commit.
+        """
+        size = change.shift * math.exp(found.offset)
+        if abs(size) > noise.PROCESS_OFFSET_US:
+            return False
+        if self.cases < FEWEST_CASES_FOR_SUITE:
+            return CODE_CHANGED not in place.facts
+        chosen, design = list(found.chosen), found.case.design
+        towards = design.columns[chosen] @ design.precision[0] @ self.launch[found.at]
+        moved = np.linalg.solve(design.gram[0][np.ix_(chosen, chosen)], towards)[found.changes.index(change)]
+        return bool(moved / size > 0.5)
+
+
+def _moved_newest(number: int, event: Bools, found: Sequence[Levels]) -> bool:
+    """Whether an event of the newest few sessions moved a case, as its newest sessions alone show."""
+    for each in found if event.sum() <= steps.YOUNGEST else ():
+        case, new = each.case, event[each.at]
+        if not new.any():
+            continue
+        raw = case.of(np.where(new, case.raw, case.values))
+        given = raw.given(each.chosen)
+        index = next(place for place, column in enumerate(case.design.steps) if column.known == number)
+        least = raw.least_score(steps.ERROR / len(found))
+        if given.information[0, index] > LEAST_INFORMATION and raw.scores(given)[index] > least:
+            return True
+    return False
+
+
+def locate(history: History, row: int | None, numbers: Positions, first: int, last: int) -> Place:
+    """The step of one case between two positions of its sessions' numbers; of no case (None) that of the suite."""
+    sessions = [history.sessions[number] for number in numbers]
+    clean = [not each.dirty and each.commit not in NO_COMMIT for each in sessions]
+    first = next((at for at in range(first, -1, -1) if clean[at]), first)
+    last = next((at for at in range(last, len(sessions)) if clean[at]), last)
+    before, after, good, bad = sessions[first], sessions[last], int(numbers[first]), int(numbers[last])
+    facts = []
+    of_case = None if row is None else history.rows.loc[[(history.cases[row], each) for each in (good, bad)]]
+    if of_case is not None and all(code := of_case["fingerprint"].tolist()):
+        facts.append(SAME_CODE if code[0] == code[1] else CODE_CHANGED)
+    if before.uuid == after.uuid:
+        old, new = history.facts.loc[[good, bad], list(ENVIRONMENT)].to_dict("records")
+        facts += [
+            f"{GPU_NAMES[name]} {old[name]} to {new[name]}"
+            for name in ENVIRONMENT
+            if old[name] is not None and new[name] is not None and old[name] != new[name]
+        ]
+    if of_case is not None:
+        old_mhz, new_mhz = of_case["sm_clock_mhz"].to_numpy()
+        if abs(new_mhz / old_mhz - 1) > CLOCK_SHIFT:  # never where one is unknown: NaN
+            facts.append(f"SM clock {old_mhz:.0f} to {new_mhz:.0f} MHz")
+    command = None
+    if not (clean[first] and clean[last]):
+        facts.append("no clean commit on both sides of it")
+    elif before.commit == after.commit:
+        facts.append(ONE_COMMIT)
+    elif SAME_CODE not in facts:
+        command = f"peakgate ab {before.commit[:12]} {after.commit[:12]}"
+    between = last - first - 1
+    undecided = f", {counted(between, 'session')} in between undecided" if between else ""
+    names = [f"{commit_name(each)} ({each.taken:%Y-%m-%d})" for each in (before, after)]
+    where = f"after {names[0]} and not after {names[1]}{undecided}"
+    return Place(good, bad, between, where, tuple(facts), command)

@@ -1,4 +1,4 @@
-"""Findings of a history: one per case, worst first, the suite as a whole, and the exit code; pure.
+"""Verdicts of a history: regressions that are open, a finding per case, worst first, the exit code; pure.
 
 Change points alone decide: SLOWER while one of a case's last RECENT sessions began a regression that is open and not
 accepted, or a slow one goes on, FASTER where the steps among them add up to less time. Other cases are SAME within the
@@ -21,23 +21,19 @@ import pandas as pd
 
 from peakgate.base.text import counted, percent
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
-from peakgate.compare.history.changes import Cause, ChangePoint, Changes, Judged, NewestLevel, Unconfirmed, find_changes
-from peakgate.compare.history.columns import RECENT, SHORTEST
-from peakgate.compare.history.events import Event, events
-from peakgate.compare.history.levels import Change
-from peakgate.compare.history.regressions import OpenRegression, open_regressions
+from peakgate.compare.history.levels import SHORTEST
 from peakgate.compare.history.series import LEFT, History
-from peakgate.compare.history.steps import Place
+from peakgate.compare.history.steps import RECENT, Change
+from peakgate.compare.history.suite import Cause, ChangePoint, Judged, Place, find_changes
 from peakgate.compare.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.compare.result import WORST_FIRST, change_text
 from peakgate.judge.acknowledged import Accepted
 from peakgate.runfile.frame import tidy
 
-FEWEST_TO_JUDGE = 2 * SHORTEST
-"""So many sessions a case needs, five on either side of a step."""
-
+FEWEST_TO_JUDGE = 2 * SHORTEST  # so many sessions a case needs, five on either side of a step
 MOST_COMMANDS = 3
-SETTLED_BY_A_COMMAND = (Verdict.SLOWER, Verdict.UNCONFIRMED)
+
+# The columns of a history's frame, in order, with their dtypes; docs/reference/reports.md explains them.
 TREND_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("case", "verdict", "reason", "where"), "string"),
     **dict.fromkeys(("older_time_us", "newest_time_us"), "float64"),
@@ -46,7 +42,19 @@ TREND_COLUMNS: Mapping[str, str] = {
     "command": "string",
     "recent_us": "object",
 }
-"""The columns of a history's frame, in order, with their dtypes; docs/reference/reports.md explains them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRegression:
+    """A slower step that no later one mended; ``remaining`` is the log ratio that is left of it."""
+
+    change: ChangePoint
+    remaining: float
+    accepted: Accepted | None = None
+
+    @property
+    def remaining_percent(self) -> float:
+        return 100 * math.expm1(self.remaining)
 
 
 class CaseFinding(NamedTuple):
@@ -61,7 +69,7 @@ class CaseFinding(NamedTuple):
     case: str
     verdict: Verdict
     reason: str
-    recent_us: tuple[float, ...]
+    recent_us: tuple[float, ...] = ()
     older_time_us: float | None = None
     newest_time_us: float | None = None
     change_percent: float | None = None
@@ -74,31 +82,27 @@ class CaseFinding(NamedTuple):
 
 @dataclass(frozen=True)
 class Trend:
-    """A history and what was found in it, worst first; ``together`` is None where too few cases could be judged."""
+    """A history and what was found in it, worst first; ``together`` is None where too few cases could be judged.
+
+    ``untimed`` are the cases of the newest session without a time, by verdict, ``changes`` every change point, newest
+    first, ``regressions`` those that are still open, the accepted ones last, ``launch`` the changes of the time that
+    every launch takes longer, in microseconds.
+    """
 
     history: History
     findings: tuple[CaseFinding, ...]
     together: CaseFinding | None
     notes: tuple[str, ...] = ()
     untimed: Mapping[Verdict, tuple[str, ...]] = field(default_factory=dict)
-    """Cases of the newest session without a time, by verdict."""
     changes: tuple[ChangePoint, ...] = ()
-    """Every change point, newest first."""
     regressions: tuple[OpenRegression, ...] = ()
-    """Those that are still open, the accepted ones last."""
     launch: tuple[tuple[Change, Place], ...] = ()
-    """The changes of the time that every launch takes longer, in microseconds."""
     fail_on_open: bool = False
 
     @property
     def open(self) -> tuple[OpenRegression, ...]:
         """The open regressions that are not accepted."""
         return tuple(each for each in self.regressions if each.accepted is None)
-
-    @cached_property
-    def events(self) -> tuple[Event, ...]:
-        """The open regressions by the commit, or change of the environment, that made them; the accepted ones last."""
-        return events(self.regressions)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -125,16 +129,17 @@ class Trend:
         counted = self._verdicts() & (REGRESSIONS | UNDECIDED | {Verdict.UNCONFIRMED})
         return next((verdict for verdict in WORST_FIRST if verdict in counted), Verdict.PASS)
 
-    @property
-    def commands(self) -> list[str]:
-        """The commands that would settle what got slower, each once, worst first, at most ``MOST_COMMANDS``."""
-        findings = [*self.findings, *([self.together] if self.together else [])]
-        slower = [each.command for each in findings if each.command and each.verdict in SETTLED_BY_A_COMMAND]
-        return list(dict.fromkeys(slower))[:MOST_COMMANDS]
-
     def _verdicts(self) -> set[Verdict]:
         verdicts = set(self.counts) | set(self.untimed) | ({self.together.verdict} if self.together else set())
         return verdicts | ({Verdict.SLOWER} if self.fail_on_open and self.open else set())
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands that would settle what got slower, each once, worst first, at most ``MOST_COMMANDS``."""
+        settled = (Verdict.SLOWER, Verdict.UNCONFIRMED)
+        findings = [*self.findings, *([self.together] if self.together else [])]
+        slower = [each.command for each in findings if each.command and each.verdict in settled]
+        return list(dict.fromkeys(slower))[:MOST_COMMANDS]
 
 
 def find_trend(
@@ -149,114 +154,116 @@ def find_trend(
     found = find_changes(history.complete)
     points = tuple(replace(each, case=each.case.removesuffix(LEFT)) for each in found.points)
     regressions = open_regressions(points, accepted)
-    findings = _findings(history, found, regressions)
-    together = _together(found)
-    return Trend(history, findings, together, notes, untimed or {}, points, regressions, found.launch, fail_on_open)
+    times_us = [row[np.isfinite(row)] for row in history.times.to_numpy()]
+    enough = any(len(own) >= FEWEST_TO_JUDGE for own in times_us)
+    findings = []
+    for case, own in zip(history.cases, times_us, strict=True):
+        sessions = counted(len(own), "session")
+        if len(own) < FEWEST_TO_JUDGE:
+            reason = f"not judged yet: {sessions} so far, {FEWEST_TO_JUDGE} are needed"
+            finding = CaseFinding(case, Verdict.NEW if enough else Verdict.INCONCLUSIVE, reason)
+        elif case not in found.cases:
+            reason = f"not judged yet: no GPU has measured it more than once in {sessions}"
+            finding = CaseFinding(case, Verdict.INCONCLUSIVE, reason)
+        else:
+            finding = find_verdict(case, found.cases[case], regressions)
+        findings.append(finding._replace(recent_us=tuple(own[-RECENT:].tolist())))
+    findings.sort(key=badness)
+    together = None
+    if found.suite:  # times are relative: 1 µs is what a case usually takes
+        together = find_verdict("", found.suite, open_regressions(found.suite.points))
+        recent = np.exp(found.share[np.isfinite(found.share)][-RECENT:])
+        together = together._replace(recent_us=tuple(recent.tolist()))
+    return Trend(
+        history, tuple(findings), together, notes, untimed or {}, points, regressions, found.launch, fail_on_open
+    )
 
 
-def _findings(history: History, changes: Changes, regressions: Sequence[OpenRegression]) -> tuple[CaseFinding, ...]:
-    """Every case, worst first, then by its change."""
-    own = [row[np.isfinite(row)] for row in history.times.to_numpy()]
-    enough = any(len(times) >= FEWEST_TO_JUDGE for times in own)
-    found = []
-    for case, times in zip(history.cases, own, strict=True):
-        recent = tuple(times[-RECENT:].tolist())
-        newest = changes.newest.get(case)
-        if len(times) < FEWEST_TO_JUDGE:
-            reason = f"{counted(len(times), 'session')} so far, {FEWEST_TO_JUDGE} are needed"
-            verdict = Verdict.NEW if enough else Verdict.INCONCLUSIVE
-            found.append(CaseFinding(case, verdict, f"not judged yet: {reason}", recent))
-            continue
-        if newest is None:
-            reason = f"not judged yet: no GPU has measured it more than once in {counted(len(times), 'session')}"
-            found.append(CaseFinding(case, Verdict.INCONCLUSIVE, reason, recent))
-            continue
-        points = [each for each in changes.points if each.case == case]
-        judged = Judged(tuple(points), newest, changes.unconfirmed.get(case))
-        found.append(_judged(case, judged, regressions)._replace(recent_us=recent))
-    return tuple(sorted(found, key=_badness))
-
-
-def _together(changes: Changes) -> CaseFinding | None:
-    """All cases as one; times are relative: 1 µs is what a case usually takes."""
-    if changes.suite is None:
-        return None
-    recent = np.exp(changes.relative[np.isfinite(changes.relative)][-RECENT:])
-    found = _judged("", changes.suite, open_regressions(changes.suite.points))
-    return found._replace(recent_us=tuple(recent.tolist()))
-
-
-def _judged(case: str, judged: Judged, regressions: Sequence[OpenRegression]) -> CaseFinding:
-    assert judged.newest is not None
-    finding = _finding(case, judged.newest, judged.points, regressions)
-    if judged.unconfirmed and finding.verdict is not Verdict.SLOWER:
-        finding = _not_confirmed(finding, judged.unconfirmed)
-    return finding
-
-
-def _badness(finding: CaseFinding) -> tuple[float, float, str]:
+def badness(finding: CaseFinding) -> tuple[float, float, str]:
+    """Orders findings by verdict, then the largest slowdown, then name."""
     return WORST_FIRST.index(finding.verdict), -(finding.change_percent or 0.0), finding.case
 
 
-def _finding(
-    case: str, newest: NewestLevel, points: Sequence[ChangePoint], regressions: Sequence[OpenRegression]
-) -> CaseFinding:
-    """One case of enough sessions."""
-    shown = newest.of_first if newest.first else newest.detectable
+def open_regressions(points: Sequence[ChangePoint], accepted: Sequence[Accepted] = ()) -> tuple[OpenRegression, ...]:
+    """The slower steps that later ones of the same case have not mended, largest first.
+
+    A step caused by commits is mended by such steps alone: a faster driver hides it and does not undo it. Accepted is
+    one that a person named with at least its size, no earlier than the day it was first measured; several steps of one
+    case are accepted as long as they are no larger together.
+    """
+    series: dict[str, list[ChangePoint]] = {}
+    for change in sorted(points, key=lambda each: each.number):
+        series.setdefault(change.case, []).append(change)
+    found = []
+    for steps in series.values():
+        left = [math.log1p(each.percent / 100) for each in accepted]
+        for index, step in enumerate(steps):
+            by_commits = step.cause is Cause.COMMITS
+            counted = [each for each in steps[index:] if each.cause is Cause.COMMITS or not by_commits]
+            remaining = min(np.cumsum([each.log_ratio for each in counted]).tolist())
+            if remaining <= SMALLEST_SHIFT:
+                continue
+            surely = remaining - (step.log_ratio - step.low)
+            acceptance = None
+            for number, each in enumerate(accepted):
+                if each.case == step.case and surely <= left[number] and step.first_day <= each.day:
+                    left[number] -= max(surely, 0.0)
+                    acceptance = each
+                    break
+            found.append(OpenRegression(step, remaining, acceptance))
+    return tuple(sorted(found, key=lambda each: (each.accepted is not None, -each.remaining, each.change.case)))
+
+
+def find_verdict(case: str, judged: Judged, regressions: Sequence[OpenRegression]) -> CaseFinding:
+    """The finding of one case of enough sessions."""
+    shown = judged.of_first if judged.first else judged.detectable
     least = 100 * math.expm1(max(SMALLEST_SHIFT, shown)) if math.isfinite(shown) else None
-    recent = [each for each in points if each.since <= RECENT or each.cause is Cause.DRIFT]
+    recent = [each for each in judged.points if each.since <= RECENT or each.cause is Cause.DRIFT]
     slower = [each for each in regressions if each.change in recent]
+    young = judged.unconfirmed
     if left := next((each for each in slower if each.accepted is None), None):
         verdict, change, change_percent = Verdict.SLOWER, left.change, left.remaining_percent
+    elif young:
+        change_percent = 100 * math.expm1(young.log_ratio)
+        more = "a session of an earlier GPU" if young.first else counted(SHORTEST - young.sessions, "more session")
+        settled = f"{more} will settle it" + (f", or {young.place.command}" if young.place.command else "")
+        why = f"more than its noise explains; attributed to {young.cause} if it stays"
+        if young.first:
+            why = "more than GPUs of one model differ by; it may be the GPU, which measured none before, "
+            why += f"or {young.cause}"
+        text = f"{change_text(change_percent)} in {_newest_sessions(young.sessions)}, {why}; {settled}"
+        times_us = young.older_us, young.older_us * math.exp(young.log_ratio)
+        finding = CaseFinding(case, Verdict.UNCONFIRMED, text, (), *times_us, change_percent, least)
+        return _at(young.place, finding)
     elif sum(each.log_ratio for each in recent) < -SMALLEST_SHIFT:
         change = min(recent, key=lambda each: each.log_ratio)
         verdict, change_percent = Verdict.FASTER, change.change_percent
     else:
         text = "too few sessions of one GPU to show a step"
-        if least is not None:
+        if least is not None and judged.first:
+            text = f"{_newest_sessions(judged.first)}, on a GPU that measured none before, would show {percent(least)}"
+        elif least is not None:
             text = f"one of {percent(least)} in the newest {SHORTEST} sessions would show"
-            if newest.first:
-                text = (
-                    f"{_newest_sessions(newest.first)}, on a GPU that measured none before, would show {percent(least)}"
-                )
-        noisy = newest.detectable > WIDEST_RESOLVABLE
-        doubt = [f"too noisy to decide on {percent(100 * math.expm1(WIDEST_RESOLVABLE))}"] if noisy and least else []
-        accepted = [
+        reasons = ["no open step", text]
+        noisy = judged.detectable > WIDEST_RESOLVABLE
+        if noisy and least:
+            reasons.append(f"too noisy to decide on {percent(100 * math.expm1(WIDEST_RESOLVABLE))}")
+        reasons += [
             f"{each.change.change_percent:+.2f} % accepted on {each.accepted.day}" for each in slower if each.accepted
         ]
         verdict = Verdict.INCONCLUSIVE if noisy else Verdict.SAME
-        reason = "; ".join([f"no open step; {text}", *doubt, *accepted])
-        return CaseFinding(case, verdict, reason, (), newest.level_us, newest.level_us, 0.0, least)
+        return CaseFinding(case, verdict, "; ".join(reasons), (), judged.level_us, judged.level_us, 0.0, least)
     over = "over" if change.cause is Cause.DRIFT else "since"
     text = f"{change_text(change_percent)} {over} {counted(change.since, 'session')}, attributed to {change.cause}"
-    return CaseFinding(
-        *(case, verdict, "; ".join([text, *change.place.facts]), ()),
-        *(change.older_us, newest.level_us, change_percent, least),
-        *(change.place.where, change.place.good, change.place.bad, change.place.command),
-    )
-
-
-def _not_confirmed(finding: CaseFinding, step: Unconfirmed) -> CaseFinding:
-    """The same case with what its newest sessions show."""
-    change_percent = 100 * math.expm1(step.log_ratio)
-    more = "a session of an earlier GPU" if step.first else counted(SHORTEST - step.sessions, "more session")
-    settled = f"{more} will settle it" + (f", or {step.place.command}" if step.place.command else "")
-    why = f"more than its noise explains; attributed to {step.cause} if it stays"
-    if step.first:
-        why = f"more than GPUs of one model differ by; it may be the GPU, which measured none before, or {step.cause}"
-    text = f"{change_text(change_percent)} in {_newest_sessions(step.sessions)}, {why}; {settled}"
-    return finding._replace(
-        verdict=Verdict.UNCONFIRMED,
-        reason="; ".join([text, *step.place.facts]),
-        older_time_us=step.older_us,
-        newest_time_us=step.older_us * math.exp(step.log_ratio),
-        change_percent=change_percent,
-        where=step.place.where,
-        good=step.place.good,
-        bad=step.place.bad,
-        command=step.place.command,
-    )
+    finding = CaseFinding(case, verdict, text, (), change.older_us, judged.level_us, change_percent, least)
+    return _at(change.place, finding)
 
 
 def _newest_sessions(count: int) -> str:
     return "the newest session" if count == 1 else f"the newest {count} sessions"
+
+
+def _at(place: Place, finding: CaseFinding) -> CaseFinding:
+    """The same at the place of its step; what changed with it ends its reason."""
+    reason = "; ".join([finding.reason, *place.facts])
+    return finding._replace(reason=reason, where=place.where, good=place.good, bad=place.bad, command=place.command)
