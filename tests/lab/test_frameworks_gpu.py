@@ -44,13 +44,12 @@ def test_callables_of_a_framework_are_right_on_fresh_inputs(tmp_path, name):
         assert entry["relative_error"] is not None, case
 
 
-def test_the_configuration_of_an_autotuned_kernel_is_in_the_run_file_with_its_code(tmp_path):
+def test_the_configuration_of_an_autotuned_kernel_is_in_the_run_file(tmp_path):
     pytest.importorskip("triton")
     (entry,) = entries(tmp_path, "tuners").values()
     (choice,) = entry["tuned"]
     assert choice["kernel"] == "scale_kernel"
     assert "BLOCK" in choice["configuration"]
-    assert choice["code"]
 
 
 def test_energy_is_power_over_time_with_the_spread_of_loops(tmp_path):
