@@ -25,7 +25,7 @@ DIGEST_OF = "Peakgate: SHA-256 of "
 def judge(paths: Sequence[Path]) -> int:
     """Annotate the job with what each file says and with its digest; the exit code of the worst.
 
-    An annotation is the job's own, while another job of the run can replace its artifact: comment.py takes only the
+    An annotation is the job's own, while another job of the run can replace its artifact: comment.yml posts only the
     verdict whose digest stands here.
     """
     found = []

@@ -35,7 +35,6 @@ VERBS = {
     "compare": ("compare.command", "compare two saved runs"),
     "history": ("compare.history.command", "report what got slower over the saved runs, and between which commits"),
     "show": ("pages.show", "write a page of one run"),
-    "comment": ("review.gitlab", "write what the gate found as one note on each GitLab merge request"),
     "site": ("pages.site", "write all runs of a project as one folder of static pages"),
     "import": ("runfile.imported", "turn the JSON of nvbench or Google Benchmark into run files"),
     "floors": ("compare.floors.command", "propose floors from saved runs"),

@@ -1,6 +1,5 @@
 """A tuner's choice in the run file: from PyTorch's trace, from Triton, and from a tuner that the test names."""
 
-import hashlib
 import json
 import re
 import sys
@@ -40,31 +39,51 @@ def test_without_a_tuner_nothing_is_run_again(monkeypatch):
 
 
 class Autotuner:
-    def __init__(self, function, best_config, code):
-        self.base_fn, self.best_config, self.code = function, best_config, code
+    """Triton's, as far as it is public: what it has tuned by key, and the configuration of its last launch."""
+
+    def __init__(self, function, configs):
+        self.base_fn, self.cache, self.configs = function, {}, configs
 
     def run(self, size):
-        return SimpleNamespace(asm={"cubin": self.code[size]})
+        self.best_config = self.cache.setdefault((size,), self.configs[size])
 
 
 def scale(): ...
 
 
-def test_a_launched_kernel_with_a_tuner_has_its_configuration_and_the_digest_of_its_code(monkeypatch):
+def shift(): ...
+
+
+@pytest.fixture
+def _triton(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(runtime=SimpleNamespace(Autotuner=Autotuner)))
     monkeypatch.delitem(sys.modules, "torch._inductor.compile_fx", raising=False)
-    tuned, launch = Autotuner(scale, "BLOCK: 256", {4: b"code"}), Autotuner.run
-    (found,) = call.choices(lambda: [tuned.run(4), tuned.run(size=4)])
-    assert found == TunedChoice("scale", "BLOCK: 256", hashlib.sha256(b"code").hexdigest()[: call.CODE_DIGITS])
-    assert Autotuner.run is launch
 
 
-def test_a_tuner_is_left_as_it_was_where_a_call_fails(monkeypatch):
-    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(runtime=SimpleNamespace(Autotuner=Autotuner)))
-    launch = Autotuner.run
+@pytest.mark.usefixtures("_triton")
+def test_a_kernel_that_the_call_launches_has_the_configuration_of_its_last_launch():
+    tuned, other, unused = (Autotuner(each, {4: "BLOCK: 256", 8: "BLOCK: 64"}) for each in (scale, shift, shift))
+    other.run(4)
+    found = call.choices(lambda: [tuned.run(4), tuned.run(8)])
+    assert found == (TunedChoice("scale", "BLOCK: 64"),)
+    assert call.choices(lambda: tuned.run(4)) == (TunedChoice("scale", "BLOCK: 256"),)
+    assert (other.best_config, hasattr(unused, "best_config")) == ("BLOCK: 256", False)
+
+
+@pytest.mark.usefixtures("_triton")
+def test_two_kernels_that_the_call_launches_are_both_found():
+    first, second = (Autotuner(each, {4: "BLOCK: 256"}) for each in (scale, shift))
+    found = call.choices(lambda: [second.run(4), first.run(4)])
+    assert found == (TunedChoice("scale", "BLOCK: 256"), TunedChoice("shift", "BLOCK: 256"))
+
+
+@pytest.mark.usefixtures("_triton")
+def test_a_tuner_is_left_as_it_was_where_a_call_fails():
+    tuned = Autotuner(scale, {4: "BLOCK: 256"})
+    tuned.run(4)
     with pytest.raises(KeyError):
-        call.choices(lambda: Autotuner(scale, "BLOCK: 256", {}).run(4))
-    assert Autotuner.run is launch
+        call.choices(lambda: tuned.run(8))
+    assert (tuned.best_config, tuned.cache) == ("BLOCK: 256", {(4,): "BLOCK: 256"})
 
 
 def test_the_pages_example_has_its_tuners_choice_in_the_run_file(tmp_path, bench, benchmarks):

@@ -27,6 +27,7 @@ from peakgate.compare.ab import plan
 from peakgate.compare.ab.process import SideBroken
 from peakgate.fleet.place import GpuPlace
 from peakgate.fleet.store import FleetPlan, Store
+from peakgate.review import believed
 from peakgate.review import comment as render
 from peakgate.run import listing
 from peakgate.run.case_data import as_data, as_record
@@ -67,7 +68,7 @@ def artifact_read(_folder: Path, data: bytes) -> int:
     """What is posted is bounded, and passes only where every verdict is there and its exit code is 0."""
 
     def read() -> int:
-        files = {"runner": render.from_artifact(data, FOLDER, COMMIT)}
+        files = {"runner": believed.from_artifact(io.BytesIO(data), FOLDER, COMMIT)}
         text = render.render(files, COMMIT, URL)
         check = render.check_run(files, COMMIT, URL)
         json.dumps(check).encode()

@@ -1,8 +1,8 @@
 """A job of .github/workflows, run here step by step: every `run:` in bash, as GitHub runs it, in a scratch checkout.
 
 What a runner gives is simulated: checkout is a clone, as shallow as the step asks for; an uploaded artifact is the
-files that are there; `python3 -m venv`, pip and nox are stand-ins that install nothing. nox runs the very session, with
-this interpreter; see ``stand_in_for_nox.py`` for what takes the place of a GPU.
+files that are there; `python3 -m venv`, pip and nox are stand-ins that install nothing, and gh is ``stand_in_host.py``.
+nox runs the very session, with this interpreter; see ``stand_in_for_nox.py`` for what takes the place of a GPU.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import stand_in_host
 from ab_fake import git
 from ruamel.yaml import YAML
 from stand_in_for_gate import with_runtime
@@ -146,6 +147,7 @@ def run(workflow: str, origin: Path, scratch: Path, context: Mapping[str, Any], 
     result = Job(workspace=scratch / "workspace")
     temporary = scratch / "temp"
     temporary.mkdir(parents=True)
+    result.workspace.mkdir()
     context = {**context, "github.workspace": str(result.workspace), "runner.temp": str(temporary)}
     if "matrix" in job.get("strategy", {}):
         runners = TEMPLATE.sub(lambda template: template[1], job["strategy"]["matrix"]["runner"])
@@ -186,6 +188,14 @@ def run(workflow: str, origin: Path, scratch: Path, context: Mapping[str, Any], 
     return result
 
 
+def last_step(workflow: str, scratch: Path, context: Mapping[str, Any], **settings: str) -> Step:
+    """The last step of the workflow's job alone, in this tree."""
+    _, job = read(workflow)
+    step = job["steps"][-1]
+    own = {key: filled(value, context) for key, value in step["env"].items()}
+    return Step(step["name"], *_bash(filled(step["run"], context), ROOT, _environment(scratch) | settings | own))
+
+
 def _environment(scratch: Path) -> dict[str, str]:
     """What every step finds: the stand-ins first on PATH, GitHub's files, and none of our own settings."""
     tools = scratch / "tools"
@@ -194,10 +204,11 @@ def _environment(scratch: Path) -> dict[str, str]:
     for name, script in scripts.items():
         (tools / name).write_text(script.format(tools=tools, python=sys.executable, nox=NOX))
         (tools / name).chmod(0o755)
+    stand_in_host.install("gh", tools)
     files = {name: scratch / name.lower() for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_ENV")}
     for path in files.values():
         path.write_text("")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "PEAKGATE_"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GH_", "GITHUB_", "PEAKGATE_"))}
     search = os.pathsep.join((str(tools), str(Path(sys.executable).parent), os.environ["PATH"]))
     cache = os.environ.get("PEAKGATE_CACHE", str(ROOT / ".cache"))
     ours = {
@@ -214,7 +225,7 @@ def _environment(scratch: Path) -> dict[str, str]:
 def _checkout(origin: Path, workspace: Path, inputs: Mapping[str, str], sha: str) -> tuple[int, str]:
     """A checkout of what the step names, as deep as it asks for: one commit by default."""
     depth = int(inputs.get("fetch-depth", "1"))
-    workspace.mkdir(parents=True)
+    workspace.mkdir(exist_ok=True)
     git(workspace, "init", "--quiet")
     shallow = [f"--depth={depth}"] if depth else []
     git(workspace, "remote", "add", "origin", origin.as_uri())

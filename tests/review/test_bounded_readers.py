@@ -17,7 +17,8 @@ from synthetic_runs import document
 from peakgate.base.errors import Code
 from peakgate.base.files import LARGEST_FILE_BYTES
 from peakgate.cli import main
-from peakgate.review.comment import FILES, GATE, from_artifact, overall
+from peakgate.review.believed import from_artifact
+from peakgate.review.comment import FILES, GATE, overall
 
 Captured = pytest.CaptureFixture[str]
 
@@ -125,8 +126,8 @@ def test_an_artifact_with_any_byte_damaged_is_read_as_far_as_it_goes(method: int
             archive.writestr(f"out/{name}", verdict)
         archive.writestr(f"out/{GATE}.json", json.dumps({"exit_code": 0, "head": "c" * 40, "files": names}))
     whole = packed.getvalue()
-    assert overall({"runner": from_artifact(whole, "out", "c" * 40)}) == 0
+    assert overall({"runner": from_artifact(BytesIO(whole), "out", "c" * 40)}) == 0
     for at in range(len(whole)):
         for value in (0xFF, whole[at] ^ 1):
-            found = from_artifact(whole[:at] + bytes([value]) + whole[at + 1 :], "out", "c" * 40)
+            found = from_artifact(BytesIO(whole[:at] + bytes([value]) + whole[at + 1 :]), "out", "c" * 40)
             assert set(found) <= set(FILES)

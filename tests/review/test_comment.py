@@ -1,27 +1,27 @@
-"""What is posted on a pull request: .github/comment.py and asked.py, with files that the change may have written."""
+"""What is posted on a pull request, of files that the change may have written; and who may ask for a gate there."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import re
 import runpy
+import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from github import JUDGE, REPOSITORY, TOKEN, GitHub, artifact, job, judged, serving
-from github import comment as posted
+import workflow
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stand_in_host import JUDGE, REPOSITORY, TOKEN, GitHub, answering, artifact, job, judged, needs_jq
+from stand_in_host import comment as posted
 
+from peakgate.base.errors import Code
+from peakgate.review import believed
 from peakgate.review import comment as render
-
-sys.path.insert(0, str(Path(__file__).parents[2] / ".github"))
-comment = importlib.import_module("comment")
-asked = importlib.import_module("asked")
 
 COMMIT, URL = "c" * 40, "https://github.com/us/kernels/actions/runs/7"
 PAD = "transpose.smem_pad-8192-32x8"
@@ -150,29 +150,68 @@ def test_a_comment_that_would_be_too_long_is_cut_between_rows() -> None:
 def test_an_artifact_gives_its_verdict_files_and_nothing_else() -> None:
     files = judged({"ab": AB, "protect": OK}, "out/", COMMIT)
     others = {"../../ab.json": OK, "x/protect.json": OK}
-    found = render.from_artifact(artifact(files | others), "out", COMMIT)
+    found = from_artifact(artifact(files | others), "out", COMMIT)
     assert (found["protect"], found["ab"], sorted(found)) == (OK, AB, ["ab", "gate", "protect"])
-    assert render.from_artifact(b"no zip", "out", COMMIT) == {}
+    assert from_artifact(b"no zip", "out", COMMIT) == {}
+    assert believed.from_artifact(Path("none", "fetched.zip"), "out", COMMIT) == {}
+
+
+def from_artifact(content: bytes, inside: str, commit: str) -> dict[str, Any]:
+    return believed.from_artifact(BytesIO(content), inside, commit)
 
 
 @pytest.mark.parametrize("name", ["protect", "bench", "ab", "gate"])
 def test_files_that_are_not_the_ones_the_gate_left_on_this_commit_are_no_verdict(name: str) -> None:
     files = judged({"protect": OK, "bench": OK, "ab": AB}, "", COMMIT)
-    assert render.from_artifact(artifact(files), "", COMMIT)
-    assert render.from_artifact(artifact(files), "", "d" * 40) == {}
+    assert from_artifact(artifact(files), "", COMMIT)
+    assert from_artifact(artifact(files), "", "d" * 40) == {}
     two = judged({"protect": OK, "bench": OK}, "", COMMIT)
-    assert render.from_artifact(artifact(two | {"ab.json": OK}), "", COMMIT) == {}
-    assert render.from_artifact(artifact(files | {f"{name}.json": OK | {"counts": {"PASS": 4}}}), "", COMMIT) == {}
+    assert from_artifact(artifact(two | {"ab.json": OK}), "", COMMIT) == {}
+    assert from_artifact(artifact(files | {f"{name}.json": OK | {"counts": {"PASS": 4}}}), "", COMMIT) == {}
     del files[f"{name}.json"]
-    assert render.from_artifact(artifact(files), "", COMMIT) == {}
+    assert from_artifact(artifact(files), "", COMMIT) == {}
 
 
-def test_a_run_that_called_no_judge_has_no_verdict() -> None:
-    files = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT))
-    for called, code in (((JUDGE,), "pass"), ((JUDGE.replace("main", "weak"),), "bad input"), ((), "bad input")):
-        with serving(GitHub(artifacts={"gate-nvidia-h200": files}, called=called)) as github:
-            assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
-        assert f"## Peakgate: {code}" in github.comments[0]["body"]
+def fetched(hub: GitHub, folder: Path) -> None:
+    """What comment.yml fetches of the run, into a folder."""
+    folder.mkdir(exist_ok=True)
+
+    def write(name: str, path: str, *, pages: bool) -> Any:
+        content = hub.answer("GET", f"repos/{REPOSITORY}/{path}", None)[1]
+        (folder / f"{name}.json").write_text(json.dumps([content] if pages else content))
+        return content
+
+    write("run", "actions/runs/7", pages=False)
+    for at, _ in enumerate(write("jobs", "actions/runs/7/jobs", pages=True)["jobs"]):
+        write(f"check-{at}", f"check-runs/{at}/annotations", pages=False)
+    for each in write("artifacts", "actions/runs/7/artifacts", pages=True)["artifacts"]:
+        content = hub.answer("GET", f"repos/{REPOSITORY}/actions/artifacts/{each['id']}/zip", None)[1]
+        (folder / f"{each['id']}.zip").write_bytes(content)
+
+
+def written(hub: GitHub, folder: Path, runners: str = '["nvidia-h200"]') -> tuple[str, str]:
+    """What the comment says of the run in its second line, and the conclusion of the check."""
+    fetched(hub, folder)
+    about = ["--commit", COMMIT, "--url", URL, "--judge", JUDGE, "--runners", runners]
+    assert believed.main(["github", str(folder), *about]) == 0
+    body, check, verdict = (json.loads((folder / f"{name}.json").read_text()) for name in ("body", "check", "verdict"))
+    title = body["body"].splitlines()[1]
+    assert title == f"## Peakgate: {verdict['verdict']}" == f"## Peakgate: {check['output']['title']}"
+    return title.removeprefix("## Peakgate: "), check["conclusion"]
+
+
+PASSING = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT))
+NO_VERDICT = render.MEANINGS[2], "failure"
+PASSED = "pass", "success"
+
+
+@pytest.mark.parametrize(
+    ("called", "found"), [((JUDGE,), PASSED), ((JUDGE.replace("main", "weak"),), NO_VERDICT), ((), NO_VERDICT)]
+)
+def test_a_run_that_called_no_judge_has_no_verdict(
+    called: tuple[str, ...], found: tuple[str, str], tmp_path: Path
+) -> None:
+    assert written(GitHub(artifacts={"gate-nvidia-h200": PASSING}, called=called), tmp_path) == found
 
 
 H200 = "gate-nvidia-h200"
@@ -201,13 +240,9 @@ FAKE: dict[str, Any] = {"labels": ["ubuntu-latest"]}
     ],
 )
 def test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded(
-    jobs: list[dict[str, Any]], passes: bool
+    jobs: list[dict[str, Any]], passes: bool, tmp_path: Path
 ) -> None:
-    files = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT))
-    with serving(GitHub(artifacts={H200: files}, jobs=jobs)) as github:
-        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
-    assert ("## Peakgate: pass" in github.comments[0]["body"]) == passes
-    assert [check["conclusion"] for check in github.checks] == ["success" if passes else "failure"]
+    assert written(GitHub(artifacts={H200: PASSING}, jobs=jobs), tmp_path) == (PASSED if passes else NO_VERDICT)
 
 
 @pytest.mark.parametrize(
@@ -222,27 +257,20 @@ def test_a_pass_is_posted_only_where_every_job_of_the_judges_name_succeeded(
     ],
 )
 def test_every_runner_of_the_settings_and_no_other_has_to_pass(
-    runners: list[str], others: list[str], passes: bool
+    runners: list[str], others: list[str], passes: bool, tmp_path: Path
 ) -> None:
-    files = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT))
     names = [H200, *(f"gate-{runner}" for runner in others)]
-    with serving(GitHub(artifacts=dict.fromkeys(names, files))) as github:
-        asked_for = {"EVENT": "pull_request", "COMMIT": COMMIT, "RUN": "7", "URL": URL}
-        assert comment.main(environment(github, **asked_for, PEAKGATE_RUNNERS=json.dumps(runners))) == 0
-    assert ("## Peakgate: pass" in github.comments[0]["body"]) == passes
+    hub = GitHub(artifacts=dict.fromkeys(names, PASSING))
+    assert written(hub, tmp_path, json.dumps(runners)) == (PASSED if passes else NO_VERDICT)
 
 
 @pytest.mark.parametrize("name", ["linux", "self-hosted", "gpu"])
-def test_a_job_on_an_ordinary_runner_is_never_the_judges(name: str) -> None:
-    files = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT))
+def test_a_job_on_an_ordinary_runner_is_never_the_judges(name: str, tmp_path: Path) -> None:
     jobs = [
         job(f"gate-{name}", labels=[*{"self-hosted", name}]),
         {"name": "gate", "conclusion": "skipped", "labels": []},
     ]
-    with serving(GitHub(artifacts={f"gate-{name}": files}, jobs=jobs)) as github:
-        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
-    assert "## Peakgate: bad input" in github.comments[0]["body"]
-    assert github.checks[0]["conclusion"] == "failure"
+    assert written(GitHub(artifacts={f"gate-{name}": PASSING}, jobs=jobs), tmp_path) == NO_VERDICT
 
 
 REVIEW = {"exit_code": 0, "counts": {"failing": 0, "review": 7}}
@@ -256,208 +284,195 @@ UNDECIDED = OK | {"exit_code": 3}
         ({"protect": OK, "bench": OK, "ab": AB}, {"protect": OK, "bench": UNDECIDED, "ab": UNDECIDED}),
     ],
 )
-def test_an_artifact_that_another_job_replaced_is_no_verdict(left: dict[str, Any], forged: dict[str, Any]) -> None:
+def test_an_artifact_that_another_job_replaced_is_no_verdict(
+    left: dict[str, Any], forged: dict[str, Any], tmp_path: Path
+) -> None:
     files, others = judged(left, "", COMMIT), judged(forged, "", COMMIT)
     digest, other = (hashlib.sha256(each["gate.json"]).hexdigest() for each in (files, others))
     code = render.overall({"": {name: json.loads(files[f"{name}.json"]) for name in render.FILES}})
     jobs = [job(H200, "failure" if code else "success")]
-    run = {"EVENT": "pull_request", "COMMIT": COMMIT, "RUN": "7", "URL": URL}
     said = {}
     for content in (files, others):
         for stated in ([digest], [other], [digest, other], [], [""]):
             hub = GitHub(artifacts={H200: artifact(content)}, jobs=jobs, stated={H200: stated})
-            with serving(hub) as github:
-                assert comment.main(environment(github, **run)) == 0
-            said[content["gate.json"], *stated] = github.comments[0]["body"].splitlines()[1]
-    assert said.pop((files["gate.json"], digest)) == f"## Peakgate: {render.MEANINGS[code]}"
+            said[content["gate.json"], *stated] = written(hub, tmp_path)
+    assert said.pop((files["gate.json"], digest))[0] == render.MEANINGS[code]
     said.pop((others["gate.json"], other))  # of a judge that left the other
-    assert set(said.values()) == {f"## Peakgate: {render.MEANINGS[2]}"}
+    assert set(said.values()) == {NO_VERDICT}
 
 
 def test_the_digest_that_is_read_is_the_one_that_the_judges_last_step_states() -> None:
     script = runpy.run_path(str(Path(__file__).parents[2] / ".github" / "verdict.py"))
-    assert script["DIGEST_OF"] + "gate.json" == comment.DIGEST_TITLE
+    assert script["DIGEST_OF"] + "gate.json" == believed.DIGEST_TITLE
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
 @pytest.mark.parametrize("passes", [True, False])
-def test_of_a_run_that_was_run_again_the_latest_attempt_counts(passes: bool, newest_first: bool) -> None:
+def test_of_a_run_that_was_run_again_the_latest_attempt_counts(
+    passes: bool, newest_first: bool, tmp_path: Path
+) -> None:
     good, bad = (artifact(judged({"protect": OK, "bench": OK, "ab": ab}, "", COMMIT)) for ab in (OK, AB))
     first, second = (bad, good) if passes else (good, bad)
     jobs = [job(H200, "success" if passes else "failure")]
     hub = GitHub(artifacts={H200: second}, earlier={H200: first}, newest_first=newest_first, jobs=jobs)
-    with serving(hub) as github:
-        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
-    assert f"## Peakgate: {'pass' if passes else 'regression'}" in github.comments[0]["body"]
+    assert written(hub, tmp_path)[0] == ("pass" if passes else "regression")
 
 
+@pytest.mark.parametrize("text", ["", "nvidia-h200", "{}", "[1]", '[""]'])
+def test_runners_that_are_no_list_of_labels_are_bad_input(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetched(GitHub(artifacts={H200: PASSING}), tmp_path)
+    about = ["--commit", COMMIT, "--url", URL, "--judge", JUDGE, "--runners", text]
+    assert believed.main(["github", str(tmp_path), *about]) == 2
+    assert not (tmp_path / "body.json").exists()
+    assert f"[{Code.UPSTREAM}]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("about", [{"--commit": "c" * 39}, {"--url": "javascript:x"}, {"--url": "https://a.b/)x"}])
+def test_a_commit_or_an_address_that_is_none_is_posted_nowhere(about: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "jobs.json").write_text("[]")
+    options = {"--commit": COMMIT, "--url": URL} | about
+    assert believed.main(["gitlab", str(tmp_path), *(word for each in options.items() for word in each)]) == 2
+    assert not (tmp_path / "body.json").exists()
+
+
+@pytest.mark.parametrize("file", ["ab", "gate"])
+def test_a_file_of_an_artifact_that_is_too_large_is_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, file: str, tmp_path: Path
+) -> None:
+    left = judged({"protect": OK, "bench": OK, "ab": OK | {"more": "0" * 20_000} if file == "ab" else OK}, "", COMMIT)
+    files = artifact(left | ({"gate.json": left["gate.json"] + b" " * 20_000} if file == "gate" else {}))
+    assert written(GitHub(artifacts={H200: files}), tmp_path) == PASSED
+    monkeypatch.setattr(believed, "LONGEST_FILE", 10_000)
+    assert written(GitHub(artifacts={H200: files}), tmp_path) == NO_VERDICT
+
+
+@pytest.mark.parametrize("code", [1, 2, 3])
+def test_no_end_but_a_pass_is_a_check_that_can_be_merged(code: int, tmp_path: Path) -> None:
+    worse = OK | {"exit_code": code}
+    files = artifact(judged({"protect": OK, "bench": worse, "ab": OK}, "", COMMIT))
+    for ended in ("success", "failure"):
+        hub = GitHub(artifacts={H200: files}, jobs=[job(H200, ended)])
+        assert written(hub, tmp_path) == (render.MEANINGS[code], "failure")
+
+
+def posting(hub: GitHub, scratch: Path, **about: str) -> workflow.Step:
+    """The last step of comment.yml, after a gate of pull request 12 that ended, or what `about` says of the event."""
+    event = {f"github.event.workflow_run.{name}": value for name, value in (GATE_ENDED | about).items()}
+    if about.get("event") == "pull_request_target":
+        event = {"github.event_name": "pull_request_target", "github.event.number": about.get("number", "12")}
+    with answering(hub) as settings:
+        return workflow.last_step("comment.yml", scratch / "job", JOB | event, **settings)
+
+
+JOB = {
+    "github.token": TOKEN,
+    "github.repository": REPOSITORY,
+    "github.event.repository.default_branch": "main",
+}
+GATE_ENDED = {
+    "event": "pull_request",
+    "pull_requests[0].number": "12",
+    "display_title": "gate of #13 at " + "d" * 40,
+    "head_sha": COMMIT,
+    "id": "7",
+    "html_url": URL,
+}
+DISPATCHED = {"event": "workflow_dispatch", "head_sha": "b" * 40}
+
+
+@needs_jq
 @pytest.mark.parametrize("event", ["pull_request", "workflow_dispatch"])
-def test_a_gate_of_an_older_commit_leaves_the_comment_of_the_newest(event: str) -> None:
+def test_a_gate_of_an_older_commit_leaves_the_comment_of_the_newest(event: str, tmp_path: Path) -> None:
     found = {commit: judged({"protect": OK, "bench": OK, "ab": AB}, "", commit) for commit in (COMMIT, "d" * 40)}
     found[COMMIT] = judged({"protect": OK, "bench": OK, "ab": OK}, "", COMMIT)
-    with serving(GitHub(head="d" * 40)) as github:
-        for commit, ended in (("d" * 40, "failure"), (COMMIT, "success")):
-            github.artifacts, github.jobs = {H200: artifact(found[commit])}, [job(H200, ended)]
-            run = {"EVENT": event, "COMMIT": commit, "TITLE": f"gate of #12 at {commit}", "RUN": "7", "URL": URL}
-            assert comment.main(environment(github, **run)) == 0
-    (kept,) = github.comments
+    hub = GitHub(head="d" * 40)
+    for commit, ended in (("d" * 40, "failure"), (COMMIT, "success")):
+        hub.artifacts, hub.jobs = {H200: artifact(found[commit])}, [job(H200, ended)]
+        (tmp_path / commit).mkdir()
+        about = {"event": event, "display_title": f"gate of #12 at {commit}"}
+        step = posting(hub, tmp_path / commit, **about, head_sha=commit if event == "pull_request" else "b" * 40)
+        assert step.exit_code == 0, step.output
+    (kept,) = hub.comments
     assert "## Peakgate: regression" in kept["body"]
-    assert [(check["head_sha"], check["conclusion"]) for check in github.checks] == [
+    assert [(check["head_sha"], check["conclusion"]) for check in hub.checks] == [
         ("d" * 40, "failure"),
         (COMMIT, "success"),
     ]
 
 
-@pytest.mark.parametrize("text", ["", "nvidia-h200", "{}", "[1]", '[""]'])
-def test_runners_that_are_no_list_of_labels_are_bad_input(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(GitHub()) as github:
-        run = environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL, PEAKGATE_RUNNERS=text)
-        assert comment.main(run) == 2
-    assert github.comments == github.checks == []
-    assert "::error::" in capsys.readouterr().out
+@needs_jq
+@pytest.mark.parametrize("why", [{"expired": True}, {"size": (20 << 20) + 1}])
+def test_an_artifact_that_is_gone_or_too_large_is_not_fetched(why: dict[str, Any], tmp_path: Path) -> None:
+    hub = GitHub(artifacts={H200: PASSING}, **why)
+    assert posting(hub, tmp_path).exit_code == 0
+    assert "## Peakgate: bad input" in hub.comments[0]["body"]
+    assert not any(each.endswith("/zip") for each in hub.asked)
 
 
-@pytest.mark.parametrize("why", ["expired", "too large an artifact", "too large a file", "too large a gate"])
-def test_what_cannot_be_read_whole_is_no_verdict(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
-    long = OK | {"more": "0" * 20_000}
-    left = judged({"protect": OK, "bench": OK, "ab": long if why != "too large a gate" else OK}, "", COMMIT)
-    files = artifact(left | ({"gate.json": left["gate.json"] + b" " * 20_000} if why == "too large a gate" else {}))
-    assert len(files) < 2_000
-    if why in ("too large a file", "too large a gate"):
-        monkeypatch.setattr(render, "LONGEST_FILE", 10_000)
-    if why == "too large an artifact":
-        monkeypatch.setattr(comment, "LONGEST_FILE", 100)
-    with serving(GitHub(artifacts={H200: files}, expired=why == "expired")) as github:
-        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
-    assert "## Peakgate: bad input" in github.comments[0]["body"]
+@needs_jq
+def test_jobs_and_annotations_of_hundreds_are_read(tmp_path: Path) -> None:
+    hub = GitHub(artifacts={H200: PASSING}, jobs=[*([job("gate-x", name="other")] * 250), job(H200)])
+    assert posting(hub, tmp_path).exit_code == 0
+    assert hub.checks[0]["conclusion"] == "success"
+    assert len([each for each in hub.asked if "/annotations" in each]) == 1
 
 
-def test_only_as_much_of_an_answer_is_read_as_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(render, "LARGEST_ANSWER_BYTES", 10)
-    with (
-        serving(GitHub(commits=[COMMIT])) as github,
-        pytest.raises(render.RestError, match="larger than"),
-    ):
-        comment.interface(environment(github))("GET", "pulls/12/commits?per_page=100&page=1")
-
-
-@pytest.mark.parametrize("code", [1, 2, 3])
-def test_no_end_but_a_pass_is_a_check_that_can_be_merged(code: int) -> None:
-    worse = OK | {"exit_code": code}
-    files = artifact(judged({"protect": OK, "bench": worse, "ab": OK}, "", COMMIT))
-    for ended in ("success", "failure"):
-        with serving(GitHub(artifacts={H200: files}, jobs=[job(H200, ended)])) as github:
-            assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
-        assert f"## Peakgate: {render.MEANINGS[code]}" in github.comments[0]["body"]
-        assert github.checks[0]["conclusion"] == "failure"
-
-
-ASKED = "gate of #13 at " + "d" * 40
-
-
+@needs_jq
 @pytest.mark.parametrize(
-    ("event", "number", "title", "branch", "found"),
+    ("about", "commented"),
     [
-        ("pull_request", "12", ASKED, "topic", ("12", COMMIT)),
-        ("workflow_dispatch", "", ASKED, "main", ("13", "d" * 40)),
-        ("workflow_dispatch", "", ASKED, "topic", None),
-        ("workflow_dispatch", "", ASKED, "", None),
-        ("workflow_dispatch", "", "gate", "main", None),
-        ("pull_request", "", ASKED, "main", None),
-        ("pull_request", "12/../13", "", "topic", None),
-        ("merge_group", "12", "", "main", None),
+        (GATE_ENDED, ["12"]),
+        (GATE_ENDED | {"pull_requests[0].number": ""}, []),
+        (GATE_ENDED | {"pull_requests[0].number": "12/../13"}, []),
+        (DISPATCHED | {"display_title": f"gate of #13 at {COMMIT}"}, ["13"]),
+        (DISPATCHED | {"display_title": "gate"}, []),
+        (DISPATCHED | {"display_title": f"gate of #13 at {COMMIT} "}, []),
+        (DISPATCHED | {"display_title": f"gate of #0 at {COMMIT}"}, []),
     ],
 )
-def test_the_pull_request_is_the_events(event: str, number: str, title: str, branch: str, found: object) -> None:
-    run = {"EVENT": event, "NUMBER": number, "TITLE": title, "COMMIT": COMMIT, "BRANCH": branch}
-    assert comment.pull_request(run | {"DEFAULT_BRANCH": "main"}) == found
-    if event == "workflow_dispatch":
-        assert comment.pull_request(run | {"DEFAULT_BRANCH": ""}) is None
-        assert comment.pull_request(run) is None
+def test_the_pull_request_is_the_events(about: dict[str, str], commented: list[str], tmp_path: Path) -> None:
+    hub = GitHub(artifacts={H200: PASSING})
+    assert posting(hub, tmp_path, **about).exit_code == 0
+    assert [each["issue"] for each in hub.comments] == commented
+    assert bool(hub.asked) == bool(commented)
 
 
-def test_a_dispatch_on_a_branch_of_ones_own_posts_nothing() -> None:
-    with serving(GitHub(jobs=[job(H200, "skipped")], comments=[posted(0, render.COMMENT_MARKER)])) as github:
-        run = {"EVENT": "workflow_dispatch", "TITLE": f"gate of #12 at {COMMIT}", "BRANCH": "topic"}
-        assert comment.main(environment(github, **run, COMMIT="b" * 40, RUN="7", URL=URL)) == 0
-    assert github.checks == []
-    assert [each["body"] for each in github.comments] == [render.COMMENT_MARKER]
-
-
-@pytest.mark.parametrize(
-    ("body", "commit"),
-    [
-        (f"/peakgate {COMMIT}", COMMIT),
-        (f"/peakgate {COMMIT}\r\n", COMMIT),
-        ("/peakgate main", None),
-        (f"/peakgate {COMMIT[:12]}", None),
-        (f"/peakgate {COMMIT}; rm -rf /", None),
-        (f"please /peakgate {COMMIT}", None),
-        (f"/peakgate {COMMIT}\n{COMMIT}", None),
-    ],
-)
-def test_only_the_command_with_a_whole_hash_asks_for_a_run(body: str, commit: str | None) -> None:
-    assert asked.asked(body) == commit
-
-
-def environment(github: GitHub, **more: str) -> dict[str, str]:
-    common = {"GITHUB_TOKEN": TOKEN, "JUDGE": JUDGE, "GITHUB_REPOSITORY": REPOSITORY, "GITHUB_API_URL": github.address}
-    common |= {"PEAKGATE_RUNNERS": '["nvidia-h200"]', "DEFAULT_BRANCH": "main"}
-    return common | {"NUMBER": "12", "BRANCH": "main", "AUTHOR": "ada", "BODY": f"/peakgate {COMMIT}"} | more
-
-
-@pytest.mark.parametrize("author", ["ada", "a-da", "ada_acme", "A" * 39])
-def test_who_may_write_starts_the_gate_of_exactly_that_commit(author: str) -> None:
-    with serving(GitHub(permissions={author: "write"}, commits=[COMMIT])) as github:
-        assert asked.main(environment(github, AUTHOR=author)) == 0
-    inputs = {"head": COMMIT, "pull_request": "12"}
-    assert github.started == [{"ref": "main", "inputs": inputs}]
-
-
-@pytest.mark.parametrize(
-    ("permission", "commits", "said"),
-    [("read", [COMMIT], "asking for a run needs write"), ("admin", ["d" * 40], "is no commit of pull request 12")],
-)
-def test_no_other_person_and_no_other_commit_starts_anything(
-    permission: str, commits: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with serving(GitHub(permissions={"ada": permission}, commits=commits)) as github:
-        assert asked.main(environment(github)) == 1
-    assert github.started == []
-    assert said in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("author", ["", "../ada", "ada/permission?", "app[bot]", "A" * 40, "ada\n"])
-def test_a_name_that_nobody_has_at_github_is_asked_about_nowhere(author: str) -> None:
-    with serving(GitHub(permissions={author: "write"}, commits=[COMMIT])) as github:
-        assert asked.main(environment(github, AUTHOR=author)) == 2
-    assert github.started == []
-
-
+@needs_jq
 @pytest.mark.parametrize("author", ["ada", "another-app[bot]", "github-actions"])
-def test_the_comment_of_anybody_else_that_has_the_marker_is_left_alone(author: str) -> None:
-    with serving(GitHub(comments=[posted(0, render.COMMENT_MARKER, author)])) as github:
-        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
-    theirs, ours = (each["body"] for each in github.comments)
+def test_the_comment_of_anybody_else_that_has_the_marker_is_left_alone(author: str, tmp_path: Path) -> None:
+    hub = GitHub(comments=[posted(0, render.COMMENT_MARKER, author)])
+    assert posting(hub, tmp_path).exit_code == 0
+    theirs, ours = (each["body"] for each in hub.comments)
     assert theirs == render.COMMENT_MARKER
     assert ours.startswith(render.COMMENT_MARKER)
-    assert len(github.checks) == 1
+    assert len(hub.checks) == 1
 
 
-@pytest.mark.parametrize("others", [99, 100, 250])
-def test_our_comment_is_found_among_hundreds(others: int) -> None:
+@needs_jq
+@pytest.mark.parametrize("others", [0, 250])
+def test_our_comment_is_found_among_hundreds(others: int, tmp_path: Path) -> None:
     comments = [posted(number, "thanks", "ada") for number in range(others)]
-    with serving(GitHub(comments=[*comments, posted(others, render.COMMENT_MARKER)])) as github:
-        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
-    assert len(github.comments) == others + 1
-    assert COMMIT in github.comments[-1]["body"]
+    hub = GitHub(comments=[*comments, posted(others, render.COMMENT_MARKER)])
+    assert posting(hub, tmp_path).exit_code == 0
+    assert len(hub.comments) == others + 1
+    assert COMMIT in hub.comments[-1]["body"]
 
 
-def test_what_two_runs_posted_at_once_says_the_same_from_then_on() -> None:
+@needs_jq
+def test_another_comment_of_the_same_author_is_left_alone(tmp_path: Path) -> None:
+    hub = GitHub(comments=[posted(0, "of another workflow")])
+    assert posting(hub, tmp_path).exit_code == 0
+    assert [each["body"].splitlines()[0] for each in hub.comments] == ["of another workflow", render.COMMENT_MARKER]
+
+
+@needs_jq
+def test_what_two_runs_posted_at_once_says_the_same_from_then_on(tmp_path: Path) -> None:
     older = render.render(FOUND, "d" * 40, URL)
-    with serving(GitHub(comments=[posted(0, older), posted(1, "thanks"), posted(2, older)])) as github:
-        assert comment.main(environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL)) == 0
-    first, between, second = (each["body"] for each in github.comments)
+    hub = GitHub(comments=[posted(0, older), posted(1, "thanks"), posted(2, older)])
+    assert posting(hub, tmp_path).exit_code == 0
+    first, between, second = (each["body"] for each in hub.comments)
     assert first == second != older
     assert between == "thanks"
 
@@ -465,49 +480,126 @@ def test_what_two_runs_posted_at_once_says_the_same_from_then_on() -> None:
 PASS = render.render({"nvidia-h200": {"gate": OK, "protect": OK, "bench": OK, "ab": OK}}, COMMIT, URL)
 
 
-def test_a_push_takes_the_verdict_of_an_older_commit_out_of_the_comment() -> None:
+@needs_jq
+def test_a_push_takes_the_verdict_of_an_older_commit_out_of_the_comment(tmp_path: Path) -> None:
     assert "## Peakgate: pass" in PASS
-    with serving(GitHub(head="d" * 40, comments=[posted(0, PASS), posted(1, PASS, "ada")])) as github:
-        assert comment.main(environment(github, EVENT="pull_request_target")) == 0
-    ours, theirs = (each["body"] for each in github.comments)
+    hub = GitHub(head="d" * 40, comments=[posted(0, PASS), posted(1, PASS, "ada")])
+    assert posting(hub, tmp_path, event="pull_request_target").exit_code == 0
+    ours, theirs = (each["body"] for each in hub.comments)
     assert theirs == PASS
     assert ours.startswith(render.COMMENT_MARKER)
     assert "pass" not in ours
     assert "d" * 40 in ours
-    assert github.checks == []
+    assert hub.checks == []
 
 
-@pytest.mark.parametrize("event", ["pull_request_target", "pull_request"])
-def test_a_gate_of_an_older_commit_leaves_no_verdict_that_it_finds(event: str) -> None:
-    with serving(GitHub(head="d" * 40, comments=[posted(0, PASS)])) as github:
-        assert comment.main(environment(github, EVENT=event, COMMIT=COMMIT, RUN="7", URL=URL)) == 0
-    assert "## Peakgate: no verdict yet" in github.comments[0]["body"]
+@needs_jq
+def test_a_gate_of_an_older_commit_leaves_no_verdict_that_it_finds(tmp_path: Path) -> None:
+    hub = GitHub(head="d" * 40, comments=[posted(0, PASS)])
+    assert posting(hub, tmp_path).exit_code == 0
+    assert "## Peakgate: no verdict yet" in hub.comments[0]["body"]
 
 
+@needs_jq
 @pytest.mark.parametrize("comments", [[], [posted(0, PASS)]])
-def test_a_push_changes_no_comment_of_the_newest_commit_and_writes_none(comments: list[dict[str, Any]]) -> None:
-    with serving(GitHub(comments=[dict(each) for each in comments])) as github:
-        assert comment.main(environment(github, EVENT="pull_request_target")) == 0
-    assert github.comments == comments
+def test_a_push_changes_no_comment_of_the_newest_commit_and_writes_none(
+    comments: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    hub = GitHub(comments=[dict(each) for each in comments])
+    assert posting(hub, tmp_path, event="pull_request_target").exit_code == 0
+    assert hub.comments == comments
 
 
+@needs_jq
 @pytest.mark.parametrize("number", ["", "0", "12/../13", "x"])
-def test_a_push_to_no_pull_request_asks_for_nothing(number: str) -> None:
-    with serving(GitHub(head="d" * 40, comments=[posted(0, PASS)])) as github:
-        assert comment.main(environment(github, EVENT="pull_request_target", NUMBER=number)) == 0
-    assert github.comments[0]["body"] == PASS
+def test_a_push_to_no_pull_request_asks_for_nothing(number: str, tmp_path: Path) -> None:
+    hub = GitHub(head="d" * 40, comments=[posted(0, PASS)])
+    assert posting(hub, tmp_path, event="pull_request_target", number=number).exit_code == 0
+    assert hub.comments[0]["body"] == PASS
+    assert hub.asked == []
 
 
-def test_an_interface_that_refuses_is_one_line_and_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(GitHub()) as github:
-        run = environment(github, EVENT="pull_request", COMMIT=COMMIT, RUN="7", URL=URL, GITHUB_TOKEN="another")
-        assert comment.main(run) == 2
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith("::error::")
-    assert "HTTP error 403" in line
-    assert github.refused
+@needs_jq
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
+def test_a_host_that_refuses_fails_the_job(method: str, tmp_path: Path) -> None:
+    older = [posted(0, render.COMMENT_MARKER)]
+    step = posting(GitHub(refuses=method, comments=older if method == "PATCH" else []), tmp_path)
+    assert step.exit_code == 1
+    assert "HTTP 403" in step.output
 
 
-def test_a_webhook_is_an_https_address() -> None:
-    with pytest.raises(render.RestError, match="begins with https://"):
-        render.notify("http://example.org", {}, 0)
+@needs_jq
+def test_a_webhook_is_an_https_address(tmp_path: Path) -> None:
+    hub = GitHub(artifacts={H200: PASSING})
+    event = {f"github.event.workflow_run.{name}": value for name, value in GATE_ENDED.items()}
+    with answering(hub) as settings:
+        context = JOB | event | {"secrets.PEAKGATE_WEBHOOK": "http://127.0.0.1:9/"}
+        step = workflow.last_step("comment.yml", tmp_path / "job", context, **settings)
+    assert (step.exit_code, "Protocol" in step.output) == (1, True)
+    assert len(hub.comments) == 1
+
+
+def test_what_posts_imports_the_standard_library_alone() -> None:
+    program = "import sys; sys.path.insert(0, 'src'); import peakgate.review.believed"
+    subprocess.run([sys.executable, "-S", "-I", "-c", program], cwd=workflow.ROOT, check=True)
+
+
+def test_the_workflows_and_the_text_have_one_marker() -> None:
+    _, job = workflow.read("comment.yml")
+    assert job["steps"][-1]["env"]["MARKER"] == render.COMMENT_MARKER
+
+
+def asking(hub: GitHub, scratch: Path, author: str = "ada", body: str = f"/peakgate {COMMIT}") -> workflow.Step:
+    """The last step of asked.yml after a comment on pull request 12."""
+    event = {"issue.number": "12", "comment.user.login": author, "comment.body": body}
+    with answering(hub) as settings:
+        context = JOB | {f"github.event.{name}": value for name, value in event.items()}
+        return workflow.last_step("asked.yml", scratch / "job", context, **settings)
+
+
+@needs_jq
+@pytest.mark.parametrize("author", ["ada", "a-da", "ada_acme", "A" * 39])
+def test_who_may_write_starts_the_gate_of_exactly_that_commit(author: str, tmp_path: Path) -> None:
+    commits = [f"{number:040x}" for number in range(200)] + [COMMIT]
+    hub = GitHub(permissions={author: "write"}, commits=commits)
+    assert asking(hub, tmp_path, author).exit_code == 0
+    assert hub.started == [{"ref": "main", "inputs": {"head": COMMIT, "pull_request": "12"}}]
+
+
+@needs_jq
+@pytest.mark.parametrize(
+    ("permission", "commits"),
+    [("read", [COMMIT]), ("", [COMMIT]), ("writer", [COMMIT]), ("admin", ["d" * 40]), ("admin", [f"{COMMIT}0"])],
+)
+def test_no_other_person_and_no_other_commit_starts_anything(
+    permission: str, commits: list[str], tmp_path: Path
+) -> None:
+    hub = GitHub(permissions={"ada": permission}, commits=commits)
+    step = asking(hub, tmp_path)
+    assert (step.exit_code, hub.started) == (1, [])
+    assert step.output.startswith("::error::")
+
+
+@pytest.mark.parametrize("author", ["", "../ada", "ada/permission?", "app[bot]", "A" * 40, "ada\n"])
+def test_a_name_that_nobody_has_at_github_is_asked_about_nowhere(author: str, tmp_path: Path) -> None:
+    hub = GitHub(permissions={author: "write"}, commits=[COMMIT])
+    assert asking(hub, tmp_path, author).exit_code == 2
+    assert hub.asked == []
+
+
+@needs_jq
+@pytest.mark.parametrize(
+    ("body", "starts"),
+    [
+        (f"/peakgate {COMMIT}\r\n", True),
+        ("/peakgate main", False),
+        (f"/peakgate {COMMIT[:12]}", False),
+        (f"/peakgate {COMMIT}; rm -rf /", False),
+        (f"please /peakgate {COMMIT}", False),
+        (f"/peakgate {COMMIT}\n{COMMIT}", False),
+    ],
+)
+def test_only_the_command_with_a_whole_hash_asks_for_a_run(body: str, starts: bool, tmp_path: Path) -> None:
+    hub = GitHub(permissions={"ada": "write"}, commits=[COMMIT])
+    assert asking(hub, tmp_path, body=body).exit_code == (0 if starts else 2)
+    assert [each["inputs"]["head"] for each in hub.started] == [COMMIT] * starts

@@ -224,7 +224,7 @@ SHOWN_BY = {
         "test_comment.test_a_gate_of_an_older_commit_leaves_the_comment_of_the_newest"
     ),
     "names another pull request in the title of a run that is started by hand": (
-        "test_comment.test_a_dispatch_on_a_branch_of_ones_own_posts_nothing"
+        "test_workflows.test_the_gates_of_pull_requests_and_of_the_default_branch_are_posted"
     ),
     "is where PYTHONPATH leads, or around it": (
         "test_gate_steps.test_of_the_callers_environment_only_places_of_programs_packages_and_the_gpu_are_kept"

@@ -1,61 +1,89 @@
-"""The note on a GitLab merge request: `peakgate comment` against a server that plays GitLab's interface."""
+"""The note on a GitLab merge request: the job of the file that `init --gitlab` writes, run as it stands there."""
 
 from __future__ import annotations
 
+import os
 import re
-import socket
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from github import PROJECT, TOKEN, GitLab, artifact, judged, note, serving
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+from stand_in_host import PROJECT, TOKEN, GitLab, answering, artifact, install, judged, needs_jq, note
 from test_comment import AB, COMMIT, HOSTILE, OK
 
-from peakgate.cli import main
 from peakgate.review import comment as render
 
+TEMPLATE = Path(__file__).parents[2] / "src" / "peakgate" / "templates" / "gitlab.yml"
+JOBS = YAML(typ="safe").load(TEMPLATE.read_text().replace("@PEAKGATE@", "git+https://example.org/p"))
 URL = "https://gitlab.example.com/us/kernels/-/pipelines/70"
 FOLDER = ".peakgate/out/"
-FILES = judged({"protect": OK, "bench": OK, "ab": AB}, FOLDER, COMMIT)
+PASSING = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, FOLDER, COMMIT))
+pytestmark = [needs_jq, pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")]
 
 
 def project(**more: Any) -> GitLab:
-    """Merge request 12, whose newest gate has not ended and whose gate before found a slower kernel."""
-    pipelines = [
-        {"id": 72, "sha": "d" * 40, "web_url": URL, "project_id": 43},
-        {"id": 71, "sha": "d" * 40, "web_url": URL, "project_id": PROJECT},
-        {"id": 70, "sha": COMMIT, "web_url": URL, "project_id": PROJECT},
-    ]
-    jobs = {71: [gate(8, "running")], 70: [gate(5, "success", name="peakgate-comment"), gate(6, "failed")]}
-    return GitLab(pipelines={12: pipelines}, jobs=jobs, artifacts={6: artifact(FILES)}, **more)
+    """Merge request 12, in whose newest pipeline the gate found a slower kernel."""
+    left = judged({"protect": OK, "bench": OK, "ab": AB}, FOLDER, COMMIT)
+    jobs = {70: [gate(5, "success", name="peakgate-comment"), gate(6, "failed")]}
+    defaults: dict[str, Any] = {"pipelines": {12: pipeline()}, "jobs": jobs, "artifacts": {6: artifact(left)}}
+    return GitLab(**(defaults | more))
 
 
-def gate(number: int, status: str, name: str = "peakgate", size: int = 1000) -> dict[str, Any]:
-    return {"id": number, "name": name, "status": status, "artifacts_file": {"size": size}}
+def pipeline(**more: Any) -> dict[str, Any]:
+    return {"id": 70, "sha": COMMIT, "web_url": URL, "project_id": PROJECT} | more
 
 
-@pytest.fixture(autouse=True)
-def _job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PEAKGATE_TOKEN", TOKEN)
-    monkeypatch.setenv("CI_COMMIT_REF_PROTECTED", "true")
-    monkeypatch.setenv("CI_PROJECT_ID", str(PROJECT))
-    monkeypatch.setenv("CI_PROJECT_PATH", "us/kernels")
-    monkeypatch.delenv("CI_MERGE_REQUEST_IID", raising=False)
+def gate(number: int, status: str, name: str = "peakgate", size: int | None = 1000) -> dict[str, Any]:
+    file = None if size is None else {"size": size}
+    return {"id": number, "name": name, "status": status, "artifacts_file": file}
 
 
-def commented(gitlab: GitLab, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setenv("CI_API_V4_URL", gitlab.address)
-    return main(["comment", *arguments])
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    """What the job calls: glab, and in place of packages and a virtual environment this interpreter."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    install("glab", folder)
+    venv = f'mkdir -p venv/bin && ln -s /bin/true venv/bin/pip && ln -s "{folder}/run" venv/bin/python'
+    scripts = {"apt-get": "true", "git": "true", "python3": venv, "run": f'exec "{sys.executable}" "$@"'}
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    return folder
 
 
-def test_one_note_is_written_and_left_alone_while_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(project()) as gitlab:
-        assert commented(gitlab, monkeypatch) == 0
-        (written,) = gitlab.notes[12]
-        assert commented(gitlab, monkeypatch) == 0
+def commented(gitlab: GitLab, tools: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """The job's script, run as a GitLab runner does."""
+    job = JOBS["peakgate-comment"]
+    predefined = {
+        "CI_PROJECT_ID": str(PROJECT),
+        "CI_PROJECT_PATH": "us/kernels",
+        "CI_SERVER_URL": "https://gitlab.example.com",
+        "CI_DEFAULT_BRANCH": "main",
+        "CI_REPOSITORY_URL": "https://gitlab.example.com/us/kernels.git",
+        "PEAKGATE_TOKEN": TOKEN,
+    }
+    given = predefined | more
+    own = {name: re.sub(r"\$(\w+)", lambda found: given[found[1]], value) for name, value in job["variables"].items()}
+    with answering(gitlab) as found:
+        environment = {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"} | given | own | found
+        script = "\n".join(job["script"])
+        return subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", script], env=environment, capture_output=True, text=True, check=False
+        )
+
+
+def test_one_note_is_written_and_left_alone_while_nothing_is_new(tools: Path) -> None:
+    gitlab = project()
+    assert commented(gitlab, tools).returncode == 0
+    (written,) = gitlab.notes[12]
+    assert commented(gitlab, tools).returncode == 0
     assert written["body"].startswith(render.COMMENT_MARKER)
     assert COMMIT in written["body"]
     assert "transpose.smem\\_pad-8192-32x8 | SLOWER" in written["body"]
@@ -65,148 +93,96 @@ def test_one_note_is_written_and_left_alone_while_nothing_is_new(monkeypatch: py
     ]
 
 
-def test_a_newer_gate_rewrites_the_note_among_hundreds(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(project(notes={12: [note(number, "a word", 1) for number in range(150)]})) as gitlab:
-        assert commented(gitlab, monkeypatch) == 0
-        gitlab.jobs[71] = [gate(8, "success")]
-        gitlab.artifacts[8] = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, FOLDER, "d" * 40))
-        assert commented(gitlab, monkeypatch) == 0
+def test_a_newer_gate_rewrites_the_note_among_hundreds(tools: Path) -> None:
+    notes = [note(number, "a word", 1) for number in range(150)]
+    gitlab = project(notes={12: [*notes, note(150, f"{render.COMMENT_MARKER}\nolder")]}, artifacts={6: PASSING})
+    gitlab.jobs[70][1]["status"] = "success"
+    assert commented(gitlab, tools).returncode == 0
     assert len(gitlab.notes[12]) == 151
     assert "## Peakgate: pass\n" in gitlab.notes[12][150]["body"]
-    assert "d" * 40 in gitlab.notes[12][150]["body"]
     assert gitlab.asked[-1] == f"PUT projects/{PROJECT}/merge_requests/12/notes/150"
 
 
-@pytest.mark.parametrize("status", ["running", "pending", "created", "manual", "skipped"])
-def test_an_earlier_commit_says_nothing_of_the_newest_that_is_judged_again(
-    status: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("status", ["running", "created", "skipped"])
+def test_a_note_stays_until_the_gate_of_the_newest_commit_has_ended(status: str, tools: Path) -> None:
+    gitlab = project(notes={12: [note(0, f"{render.COMMENT_MARKER}\nolder")]})
+    gitlab.jobs[70].append(gate(9, status, name="peakgate: [nvidia-b200]"))
+    assert commented(gitlab, tools).returncode == 0
+    assert [each["body"] for each in gitlab.notes[12]] == [f"{render.COMMENT_MARKER}\nolder"]
+
+
+@pytest.mark.parametrize("head", [None, pipeline(project_id=43)])
+def test_a_merge_request_without_a_pipeline_of_this_project_has_no_note(
+    head: dict[str, Any] | None, tools: Path
 ) -> None:
-    with serving(project()) as gitlab:
-        gitlab.jobs[70] = [gate(6, "success")]
-        gitlab.artifacts[6] = artifact(judged({"protect": OK, "bench": OK, "ab": OK}, FOLDER, COMMIT))
-        gitlab.jobs[71] = [gate(8, "failed")]
-        gitlab.artifacts[8] = artifact(judged({"protect": OK, "bench": OK, "ab": AB}, FOLDER, "d" * 40))
-        assert commented(gitlab, monkeypatch) == 0
-        gitlab.jobs[71] = [gate(9, status)]
-        assert commented(gitlab, monkeypatch) == 0
-    (written,) = gitlab.notes[12]
-    assert "## Peakgate: regression\n" in written["body"]
+    gitlab = project(pipelines={12: head})
+    assert commented(gitlab, tools).returncode == 0
+    assert gitlab.notes == {}
 
 
-def test_the_note_of_another_user_that_has_the_marker_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    forged = note(0, f"{render.COMMENT_MARKER}\nall is well\n<!-- peakgate: jobs 6 -->", author=1)
-    with serving(project(notes={12: [forged]})) as gitlab:
-        assert commented(gitlab, monkeypatch) == 0
+def test_the_note_of_another_user_that_has_the_marker_is_left_alone(tools: Path) -> None:
+    gitlab = project(notes={12: [note(0, f"{render.COMMENT_MARKER}\nall is well", author=1)]})
+    assert commented(gitlab, tools).returncode == 0
     assert [each["body"].partition("\n")[2][:11] for each in gitlab.notes[12]] == ["all is well", "## Peakgate"]
 
 
-def test_the_number_is_the_pipelines_or_the_one_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(project()) as gitlab:
-        gitlab.pipelines[13] = gitlab.pipelines[12]
-        monkeypatch.setenv("CI_MERGE_REQUEST_IID", "13")
-        assert commented(gitlab, monkeypatch) == 0
-        assert list(gitlab.notes) == [13]
-        assert commented(gitlab, monkeypatch, "--merge-request", "12") == 0
-        assert list(gitlab.notes) == [13, 12]
+def test_the_number_is_the_pipelines_or_every_open_one(tools: Path) -> None:
+    gitlab = project(pipelines={12: pipeline(), 13: pipeline()})
+    assert commented(gitlab, tools, CI_MERGE_REQUEST_IID="13").returncode == 0
+    assert list(gitlab.notes) == [13]
+    assert commented(gitlab, tools).returncode == 0
+    assert list(gitlab.notes) == [13, 12]
 
 
-@pytest.mark.parametrize("number", ["", "0", "12/../13", "12\n", "-1", "1" * 12])
-def test_what_is_no_number_is_refused(
-    number: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with serving(project()) as gitlab:
-        assert commented(gitlab, monkeypatch, f"--merge-request={number}") == 2
-    assert "expected its number" in capsys.readouterr().err
-    assert gitlab.asked == []
+def test_a_project_without_a_merge_request_writes_nothing(tools: Path) -> None:
+    assert commented(project(pipelines={}), tools).returncode == 0
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"status": "canceled", "artifacts_file": None}, "bad input"),
-        ({"artifacts_file": {"size": render.LONGEST_FILE + 1}}, "bad input"),
+        ({"artifacts_file": {"size": (20 << 20) + 1}}, "bad input"),
         ({"id": 9}, "bad input"),  # whose artifact has expired: 404
         ({"name": "peakgate: [nvidia-h200]"}, "regression"),
         ({"name": "peakgate 1/2"}, "regression"),
     ],
 )
-def test_a_gate_without_an_artifact_is_never_a_pass(
-    changed: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serving(project()) as gitlab:
-        gitlab.jobs[70][1] |= changed
-        assert commented(gitlab, monkeypatch) == 0
+def test_a_gate_without_an_artifact_is_never_a_pass(changed: dict[str, Any], said: str, tools: Path) -> None:
+    gitlab = project()
+    gitlab.jobs[70][1] |= changed
+    assert commented(gitlab, tools).returncode == 0
     assert f"## Peakgate: {said}" in gitlab.notes[12][0]["body"]
 
 
-def test_a_merge_request_whose_gate_has_not_ended_has_no_note(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with serving(project()) as gitlab:
-        gitlab.jobs[70] = [gate(6, "pending")]
-        assert commented(gitlab, monkeypatch) == 0
-    assert gitlab.notes == {}
-    assert len(capsys.readouterr().out.splitlines()) == 1
+@pytest.mark.parametrize("status", ["failed", "canceled"])
+def test_an_artifact_that_passes_of_a_job_that_did_not_is_no_pass(status: str, tools: Path) -> None:
+    gitlab = project(artifacts={6: PASSING})
+    gitlab.jobs[70][1]["status"] = status
+    assert commented(gitlab, tools).returncode == 0
+    assert "## Peakgate: bad input" in gitlab.notes[12][0]["body"]
 
 
-@pytest.mark.parametrize(("method", "status"), [("POST", 403), ("PUT", 403), ("GET", 401), ("GET", 500)])
-def test_an_interface_that_refuses_is_one_line_and_bad_input(
-    method: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+def test_a_host_that_refuses_fails_the_job(method: str, tools: Path) -> None:
     old = {12: [note(0, render.COMMENT_MARKER)]} if method == "PUT" else {}
-    with serving(project(statuses={method: status}, notes=old)) as gitlab:
-        assert commented(gitlab, monkeypatch, "--merge-request=12") == 2
-    (line,) = capsys.readouterr().out.splitlines()
-    assert f": {method} projects/{PROJECT}/merge_requests/12/" in line
-    assert f"HTTP error {status}" in line
-    assert TOKEN not in line
+    done = commented(project(refuses=method, notes=old), tools)
+    assert done.returncode != 0
+    assert "HTTP 403" in done.stderr
+    assert TOKEN not in done.stderr + done.stdout
 
 
-def test_one_merge_request_that_fails_leaves_the_others_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(project()) as gitlab:
-        gitlab.pipelines = {11: [{"id": "x"}], **gitlab.pipelines}
-        assert commented(gitlab, monkeypatch) == 2
+def test_one_merge_request_that_fails_leaves_the_others_theirs(tools: Path) -> None:
+    gitlab = project(pipelines={11: pipeline(), 12: pipeline()}, locked={11})
+    assert commented(gitlab, tools).returncode != 0
     assert list(gitlab.notes) == [12]
 
 
-def test_a_server_that_does_not_answer_is_given_up(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(render, "ANSWER_TIMEOUT_S", 0.05)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("CI_API_V4_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert main(["comment"]) == 2
-    assert "timed out" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("CI_COMMIT_REF_PROTECTED", "false", "needs a pipeline of a protected branch"),
-        ("PEAKGATE_TOKEN", "", "needs a pipeline of a protected branch"),
-        ("CI_PROJECT_ID", None, "is for a GitLab job; CI_PROJECT_ID is not set"),
-        ("PEAKGATE_TOKEN", "glpat\nInjected: header", "invalid characters"),
-    ],
-)
-def test_a_token_that_a_change_could_read_is_not_used(
-    name: str, value: str | None, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with serving(project()) as gitlab:
-        if value is None:
-            monkeypatch.delenv(name)
-        else:
-            monkeypatch.setenv(name, value)
-        assert commented(gitlab, monkeypatch) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert "glpat" not in error
-    assert gitlab.asked == []
-
-
-def test_the_token_is_not_sent_to_where_an_artifact_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(GitLab()) as storage, serving(project(elsewhere=f"{storage.address}/6.zip")) as gitlab:
-        assert commented(gitlab, monkeypatch) == 2
-    assert (storage.refused, storage.asked) == (1, [])  # it came, and without the token
+def test_a_webhook_is_an_https_address(tools: Path) -> None:
+    gitlab = project()
+    done = commented(gitlab, tools, PEAKGATE_WEBHOOK="http://127.0.0.1:9/")
+    assert (done.returncode != 0, "Protocol" in done.stderr) == (True, True)
+    assert len(gitlab.notes[12]) == 1
 
 
 REFERENCE = re.compile(r"[@#$~%^!](?=[\w\"{])|&amp;(?=\w)|:\w+:")
@@ -225,17 +201,11 @@ def test_no_text_of_a_file_is_a_command_or_a_reference(text: str) -> None:
     assert not [line for line in lines if REFERENCE.search(line)]
 
 
-TEMPLATE = Path(__file__).parents[2] / "src" / "peakgate" / "templates" / "gitlab.yml"
-EXAMPLE = Path(__file__).parents[2] / ".github" / "examples" / "gitlab-ci.yml"
-
-
-@pytest.mark.parametrize(
-    ("path", "measuring", "writing"), [(TEMPLATE, "peakgate", "peakgate-comment"), (EXAMPLE, "gate", "comment")]
-)
-def test_the_job_that_measures_and_the_one_that_writes_are_two(path: Path, measuring: str, writing: str) -> None:
-    jobs = YAML(typ="safe").load(path.read_text().replace("@PEAKGATE@", "git+https://example.org/p"))
-    assert "PEAKGATE_TOKEN" not in str(jobs[measuring])
-    assert all("$PEAKGATE_TOKEN" in rule["if"] and "PROTECTED" in rule["if"] for rule in jobs[writing]["rules"])
-    assert "tags" not in jobs[writing]
-    (command,) = [line for line in jobs[writing]["script"] if "peakgate comment" in line]
-    assert ("--job gate" in command) == (measuring == "gate")
+def test_the_job_that_measures_and_the_one_that_writes_are_two() -> None:
+    measuring, writing = JOBS["peakgate"], JOBS["peakgate-comment"]
+    assert "PEAKGATE_TOKEN" not in str(measuring)
+    assert all("$PEAKGATE_TOKEN" in rule["if"] and "PROTECTED" in rule["if"] for rule in writing["rules"])
+    assert "tags" not in writing
+    assert writing["variables"]["JOB"] == "peakgate"
+    assert f"{writing['variables']['FOLDER']}/" in measuring["artifacts"]["paths"]
+    assert writing["variables"]["MARKER"] == render.COMMENT_MARKER

@@ -4,13 +4,13 @@ An argument that nothing can change, as JAX's arrays, is exchanged: a call is gi
 that can. So its elements change between calls as those of every other array do, and the stream on which they were
 written is one that the framework waits for.
 
-What a tuner chose for a call is the configuration of Triton's autotune and of torch.compile, and the code that it gave:
-from what Triton's autotuner launches, and from PyTorch's profiler. No framework is imported here.
+What a tuner chose for a call is the configuration of Triton's autotune and of torch.compile: from what Triton's
+autotuners say of their last launch, and from PyTorch's profiler. No framework is imported here.
 """
 
 from __future__ import annotations
 
-import hashlib
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -388,24 +388,22 @@ def choices(run: Callable[[], None]) -> tuple[TunedChoice, ...]:
 
 
 def _of_triton(run: Callable[[], None]) -> list[TunedChoice]:
-    """The kernels with an autotuner that the call launches through it."""
-    tuner: Any = sys.modules["triton"].runtime.Autotuner
-    launch, found = tuner.run, list[TunedChoice]()
+    """The kernels with an autotuner that the call launches, each with its last configuration.
 
-    def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        kernel = launch(self, *args, **kwargs)
-        code = getattr(kernel, "asm", {}).get("cubin")
-        digest = None if code is None else hashlib.sha256(code).hexdigest()[:CODE_DIGITS]
-        name = str(getattr(self.base_fn, "__name__", ""))
-        found.append(TunedChoice(name, str(self.best_config), digest))
-        return kernel
-
-    tuner.run = noting
+    An autotuner sets its ``best_config`` with every launch, so those that the call launches are those that have one
+    after it, if none has one before it. What they compiled is in no public attribute: the code is not reported.
+    """
+    kind = sys.modules["triton"].runtime.Autotuner
+    tuners: list[Any] = [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    before = [(tuner, vars(tuner).pop("best_config", None)) for tuner in tuners]
     try:
         run()
+        launched = [tuner for tuner in tuners if hasattr(tuner, "best_config")]
     finally:
-        tuner.run = launch
-    return found
+        for tuner, config in before:
+            if config is not None:
+                vars(tuner).setdefault("best_config", config)
+    return [TunedChoice(tuner.base_fn.__name__, str(tuner.best_config)) for tuner in launched]
 
 
 def _of_torch(run: Callable[[], None]) -> list[TunedChoice]:

@@ -1,21 +1,12 @@
-"""The comment on a pull or merge request, and the check beside it, from a gate's verdict files; and how it is sent.
+"""The comment on a pull or merge request, and the check beside it, from a gate's verdict files.
 
-The change could have written those files, so everything in them is data to be checked, cut and escaped. This module
-imports the standard library alone: GitHub's job runs it from a checkout without installing anything.
+The change could have written those files, so everything in them is data to be checked, cut and escaped.
 """
 
 from __future__ import annotations
 
-import hashlib
-import http.client
-import io
-import json
 import re
-import urllib.error
-import urllib.request
-import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 COMMENT_MARKER = "<!-- peakgate: the gate's comment -->"
@@ -23,7 +14,7 @@ LONGEST_COMMENT = 65_536
 """Largest comment, and check summary, that GitHub accepts; GitLab accepts more."""
 
 MOST_ROWS, MOST_ANNOTATIONS, MOST_RUNNERS = 30, 50, 8
-LONGEST_CELL, LONGEST_FILE = 300, 20 << 20
+LONGEST_CELL = 300
 GATE = "gate"
 FILES = (GATE, "protect", "bench", "ab")
 MEANINGS = {
@@ -45,15 +36,10 @@ BEGIN_CUT = (
     f"\n\nThe rest is left out: a comment takes {LONGEST_COMMENT} characters. The whole report is the run's artifact.\n"
 )
 
-COMMIT = re.compile(r"[0-9a-f]{40}")
-NUMBER = re.compile(r"[1-9]\d{0,8}")
 _REFERENCE = re.compile(r"([@#!$~%^]|&amp;|://|www\.|GH-)(?=\S)|(:)(?=[\w+-]+:)", re.IGNORECASE)
 """Markup that GitHub and GitLab interpret in rendered text: mentions, references, URLs, emoji names."""
 
 SOURCE_PATH = re.compile(r"(?:[\w.+-]+/)*[\w.+-]+\.(?:cu|cuh|h|hpp|py)")
-
-LARGEST_ANSWER_BYTES = 64 << 20
-ANSWER_TIMEOUT_S = 60.0
 
 Verdicts = Mapping[str, Mapping[str, Any]]
 """By runner its verdict files: name without ending to what the file holds, unchecked."""
@@ -122,42 +108,6 @@ def escaped(text: object) -> str:
     cell = cell.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     cell = re.sub(r"([\\`*_{}\[\]()|~!$])", r"\\\1", cell)
     return _REFERENCE.sub("\\g<0>\u200b", cell)  # each ends at a zero-width space
-
-
-def from_artifact(content: bytes, folder: str, commit: str, stated: str | None = None) -> dict[str, Any]:
-    """The verdict files that a gate's artifact, a zip, has in ``folder``; what is no JSON, or too large, is left out.
-
-    None at all where the gate's verdict is of another commit, or the others are not the ones that it names by their
-    digests; nor where its own SHA-256 is not the ``stated`` one, where another job could have left the artifact.
-    Nothing is unpacked.
-    """
-    found: dict[str, Any] = {}
-    digests: dict[str, str] = {}
-    wanted = {f"{inside}{name}.json": name for inside in ("", f"{folder}/") for name in FILES}
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(content))
-    except Exception:  # whatever a parser of damaged bytes raises: zlib.error, struct.error, ...
-        return found
-    with archive:
-        for entry in archive.infolist():
-            if entry.filename in wanted and entry.file_size <= LONGEST_FILE:
-                with suppress(Exception), archive.open(entry) as stream:
-                    text = stream.read(LONGEST_FILE + 1)
-                    found[wanted[entry.filename]] = json.loads(text)
-                    digests[f"{wanted[entry.filename]}.json"] = hashlib.sha256(text).hexdigest()
-    gate = found.get(GATE)
-    if not isinstance(gate, dict) or gate.get("head") != commit or not isinstance(gate.get("files"), dict):
-        return {}
-    digest = digests.pop(f"{GATE}.json")
-    if stated is not None and digest != stated:
-        return {}
-    named = {f"{name}.json": gate["files"][f"{name}.json"] for name in FILES if f"{name}.json" in gate["files"]}
-    return found if digests == named else {}
-
-
-def confirmed(files: Mapping[str, Any], *, succeeded: bool) -> Mapping[str, Any]:
-    """The verdict files of a job, none where they say pass and the job did not: another job can write its artifact."""
-    return files if succeeded or overall({"": files}) != 0 else {}
 
 
 def _code(document: Any) -> int:
@@ -236,60 +186,3 @@ def _cut(parts: list[str]) -> str:
             return text + BEGIN_CUT
         text += part
     return text
-
-
-class RestError(Exception):
-    """A request that was refused, not answered, or answered with something else; ``status`` is HTTP's, 0 without."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Rest:
-    """An interface below one address. Its secret header goes to that address alone, never to where it redirects."""
-
-    def __init__(self, address: str, secret: tuple[str, str], headers: Mapping[str, str] | None = None) -> None:
-        self._address, self._secret, self._headers = address, secret, dict(headers or {})
-
-    def __call__(self, method: str, path: str, body: object = None) -> Any:
-        """Decoded JSON of the response, None if it is empty."""
-        content = self.raw(method, path, body)
-        try:
-            return json.loads(content) if content else None
-        except ValueError:
-            raise RestError(f"{method} {path}: the response is not JSON") from None
-
-    def raw(self, method: str, path: str, body: object = None) -> bytes:
-        """The answer as it came, at most LARGEST_ANSWER_BYTES bytes."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self._address}/{path}", data, self._headers, method=method)  # noqa: S310
-        request.add_header("Content-Type", "application/json")
-        request.add_unredirected_header(*self._secret)
-        return _answer(request, f"{method} {path}")
-
-
-def notify(address: str, facts: Mapping[str, object], code: int) -> None:
-    """POST a gate's exit code, its meaning and the facts of where it ran as JSON to an https address."""
-    if not address.startswith("https://"):
-        raise RestError("PEAKGATE_WEBHOOK: expected an address that begins with https://")
-    headers = {"Content-Type": "application/json"}
-    document = {**facts, "exit_code": code, "verdict": MEANINGS[code]}
-    request = urllib.request.Request(address, json.dumps(document).encode(), headers, method="POST")  # noqa: S310
-    _answer(request, "PEAKGATE_WEBHOOK")  # which may be a secret: errors do not quote it
-
-
-def _answer(request: urllib.request.Request, what: str) -> bytes:
-    try:
-        with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:  # noqa: S310  (an address of the job's settings)
-            content: bytes = answer.read(LARGEST_ANSWER_BYTES + 1)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise RestError(f"{what}: HTTP error {error.code} {error.reason}", error.code) from None
-    except ValueError:  # whose message quotes the secret
-        raise RestError(f"{what}: the URL or the secret has invalid characters") from None
-    except (OSError, http.client.HTTPException) as error:
-        raise RestError(f"{what}: {getattr(error, 'reason', '') or error or type(error).__name__}") from None
-    if len(content) > LARGEST_ANSWER_BYTES:
-        raise RestError(f"{what}: the response is larger than {LARGEST_ANSWER_BYTES >> 20} MiB")
-    return content

@@ -8,18 +8,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from peakgate.base import config, git, records
-from peakgate.base.config import Project, ProjectSettings
-from peakgate.base.emulated import read_sources
+from peakgate.base import git, records
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import LARGEST_FILE_BYTES, UnreadableFile, each_below, opened, read_limited, scratch_folder
+from peakgate.base.files import LARGEST_FILE_BYTES, opened, read_limited, scratch_folder
 from peakgate.base.processes import Asked, own_module
 from peakgate.base.report import Report, clear_verdict, write_json
 from peakgate.base.text import counted
@@ -29,11 +27,10 @@ from peakgate.judge.floors import load_floors
 from peakgate.render import terminal
 from peakgate.review import changes
 from peakgate.review.changes import NONE, FileChange, ProtectedChange
-from peakgate.review.links import Links, reached
+from peakgate.review.places import Side, project_changes, side_at
 from peakgate.runfile.options import add_baselines, verb_parser
 from peakgate.runfile.saved import load_run
 from peakgate.spec.contract import Contract, advice_on
-from peakgate_emulator.sources import kernels
 
 FLOORS_FILE = "floors.toml"
 
@@ -57,19 +54,27 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     root = git.top_of(folder.parent)
     name = _inside(root, folder)
     files = changed_files(commit, root)
-    below = [_below(file, name) for file in files if file.path.startswith(f"{name}/") or file.path == name]
+    below = [
+        replace(file, path=file.path.removeprefix(f"{name}/"))
+        for file in files
+        if file.path.startswith(f"{name}/") or file.path == name
+    ]
     inside = _without_repacked(below, commit, folder)
     _read_new_floors(folder, inside)
     found = _floor_changes(options.base, commit, folder) + changes.run_changes(inside) + _forged(folder, inside)
     with scratch_folder("protect") as scratch:
         git.export(commit, root, scratch / "base")
         place = folder.parent.resolve().relative_to(root.resolve())
-        base, tree = _side(scratch / "base", scratch / "base" / place), _side(root, folder.parent)
-        found += _changes_of_project(files, name, base, tree)
+        base, tree = side_at(scratch / "base", scratch / "base" / place), side_at(root, folder.parent)
+        found += project_changes(files, name, base, tree)
         if not options.no_contracts:
             found += _contract_changes(options.base, base, tree)
     today = datetime.now(UTC).date()
-    words = _of_base(commit, folder, today) if options.acknowledged_from_base else _of_tree(folder, today)
+    words = (
+        _acknowledged_in_base(commit, folder, today)
+        if options.acknowledged_from_base
+        else _acknowledged_in_tree(folder, today)
+    )
     record = report(changes.rule(found, words, today), options.base, commit, strict=options.strict)
     terminal.show(record)
     if options.out is not None:
@@ -111,6 +116,153 @@ def _inside(root: Path, folder: Path) -> str:
     raise PeakgateError(f"--baselines {folder}: is outside the repository {root}; name a folder inside", Code.OPTION)
 
 
+def changed_files(commit: str, root: Path) -> list[FileChange]:
+    """Files that differ between ``commit`` and the working tree at ``root``, untracked ones included; paths from it.
+
+    A renamed file is a deleted and an added one. Contents are named by git's hash of them, a
+    submodule by those of its commit, "repository" where that is not committed.
+    """
+    how = ("--raw", "--no-renames", "--no-ext-diff", "--ignore-submodules=none", "--abbrev=40", "-z")
+    fields = _text(root, "diff", *how, commit, "--").split("\0")[:-1]
+    found = []
+    for about, path in zip(fields[::2], fields[1::2], strict=True):
+        old_mode, mode, before, after, state = about.removeprefix(":").split(" ")
+        repository = REPOSITORY_MODE in (old_mode, mode)
+        found.append(FileChange(state[0], path, mode == LINK_MODE, before, after, repository))
+    untracked = _text(root, "ls-files", "--others", "--exclude-standard", "-z").split("\0")[:-1]
+    for path in untracked:  # of a nested repository git names the folder alone, with a slash
+        link, repository = (root / path).is_symlink(), path.endswith("/")
+        found.append(FileChange("A", path.removesuffix("/"), link, "", "", repository))
+    return [_named(root, file) for file in found]
+
+
+def _named(root: Path, file: FileChange) -> FileChange:
+    """The file with its ids as reports have them, from those that git gives: zeros, or nothing, for none."""
+    if file.state == "D":
+        after = NONE
+    elif file.repository and (root / file.path).is_dir():
+        after = _id(file.after) or "repository"
+    else:
+        after = "link" if file.link else _blob_id(root / file.path)
+    return replace(file, before=_id(file.before) or NONE, after=after)
+
+
+def _id(name: str) -> str:
+    """The name git gives to an object; empty for the name of none, all zeros."""
+    return name if name.strip("0") else ""
+
+
+def _blob_id(path: Path) -> str:
+    """The name git gives to a file's content."""
+    with opened(path) as stream:
+        header = f"blob {os.fstat(stream.fileno()).st_size}\0".encode()
+        digest = hashlib.sha1(header, usedforsecurity=False)
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _without_repacked(files: Sequence[FileChange], commit: str, folder: Path) -> list[FileChange]:
+    """The files less the saved runs that are packed now, or no longer, with the same content as before."""
+    added = {file.path for file in files if file.state == "A" and not file.link}
+    same: set[str] = set()
+    for path in (file.path for file in files if file.state == "D" and "/runs/" in file.path):
+        other = path.removesuffix(".gz") if path.endswith(".gz") else f"{path}.gz"
+        if other in added:
+            before, after = bytes_then(commit, folder, path), read_limited(folder / other, LARGEST_FILE_BYTES)
+            with suppress(PeakgateError):
+                if records.unpacked(before, Path(path), "") == records.unpacked(after, Path(other), ""):
+                    same |= {path, other}
+    return [file for file in files if file.path not in same]
+
+
+def _read_new_floors(folder: Path, files: Sequence[FileChange]) -> None:
+    """PeakgateError where floors that the base does not have are none: the next change would be judged by them."""
+    for file in files:
+        gpu, _, name = file.path.partition("/")
+        if name == FLOORS_FILE and file.state == "A" and not (file.link or file.repository):
+            load_floors(folder / file.path, gpu=gpu)
+
+
+def _floor_changes(ref: str, commit: str, folder: Path) -> list[ProtectedChange]:
+    """Changes to the floors that the base has; both sides' are read by the same strict rules."""
+    found = []
+    for name in files_then(commit, folder):
+        gpu, _, file = name.partition("/")
+        if file != FLOORS_FILE:
+            continue
+        with scratch_folder("protect") as scratch:
+            (then := scratch / FLOORS_FILE).write_bytes(bytes_then(commit, folder, name))
+            try:
+                before = load_floors(then).by_case
+            except PeakgateError as error:
+                message = error.message.replace(str(then), f"{ref}:{folder.name}/{name}")
+                raise PeakgateError(message, error.code) from None
+        found += changes.floor_changes(gpu, before, load_floors(folder / name, gpu=gpu).by_case)
+    return found
+
+
+def _forged(folder: Path, files: Sequence[FileChange]) -> list[ProtectedChange]:
+    """Added runs that the strict reader refuses: future-dated, of another GPU, contradictory, not a run."""
+    found = []
+    for file in files:
+        gpu, _, inside = file.path.partition("/")
+        if file.state != "A" or file.link or file.repository or not inside.startswith("runs/"):
+            continue
+        try:
+            load_run(folder / file.path)
+        except PeakgateError as error:
+            why = error.message.removeprefix(f"{folder / file.path}: ")
+            name = inside.removeprefix("runs/")
+            found.append(ProtectedChange(gpu, changes.ChangeKind.FORGED, acknowledged.RUN, name, NONE, why))
+    return found
+
+
+def _contract_changes(ref: str, base: Side, tree: Side) -> list[ProtectedChange]:
+    """Changes to where cases are, and to the contracts of those that the base has at this place.
+
+    A tree without kernels drops them all.
+    """
+    moved = changes.setting_changes(base.settings, tree.settings)
+    if base.project is None or not base.project.kernels.is_dir():
+        return moved
+    project = tree.project
+    with ThreadPoolExecutor() as pool:
+        before = pool.submit(contracts, base.project.root, ref)
+        after = contracts(project.root, "the working tree") if project and project.kernels.is_dir() else {}
+    return moved + changes.contract_changes(before.result(), after)
+
+
+def contracts(tree: Path, name: str) -> dict[str, Contract]:
+    """Case id to what ``peakgate.run.identity --terms`` prints, of the project at ``tree``; errors call it ``name``."""
+    command = own_module("peakgate.run.identity", "--terms")
+    with Asked(command, IDENTITY_TIMEOUT_S, cwd=tree) as asked:
+        done = asked.finish()
+    if done.problem:
+        advice = advice_on(done.problem) or "see its family files"
+        raise PeakgateError(f"{name}: its cases cannot be listed: {done.problem}; {advice}", Code.FAMILY)
+    return records.decode(done.output, dict[str, Contract], Path(name), "see whether a family file prints")
+
+
+def _acknowledged_in_base(commit: str, folder: Path, today: date) -> list[acknowledged.Acknowledgement]:
+    found = []
+    for name in files_then(commit, folder):
+        gpu, _, file = name.rpartition("/")
+        if file == acknowledged.ACKNOWLEDGED_FILE and "/" not in gpu:
+            with scratch_folder("protect") as scratch:
+                (then := scratch / file).write_bytes(bytes_then(commit, folder, name))
+                found += acknowledged.load(then, gpu, today, may_be_expired=True)
+    return found
+
+
+def _acknowledged_in_tree(folder: Path, today: date) -> list[acknowledged.Acknowledgement]:
+    gpus = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    found = acknowledged.load(folder / acknowledged.ACKNOWLEDGED_FILE, "", today)
+    return found + [
+        each for gpu in gpus for each in acknowledged.load(gpu / acknowledged.ACKNOWLEDGED_FILE, gpu.name, today)
+    ]
+
+
 def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = False) -> Report:
     """Report of failing, acknowledged and reviewable changes; ``base`` is the requested name, ``commit`` its hash."""
     rows = [change.row() for change in ruling.failing]
@@ -148,281 +300,15 @@ def report(ruling: changes.Ruling, base: str, commit: str, *, strict: bool = Fal
     )
 
 
-def _project(folder: Path, root: Path) -> Project | None:
-    """The project of a folder in the tree at ``root``; None where the tree has none there."""
-    found = config.find(folder)
-    return found if found is not None and found.root.resolve().is_relative_to(root.resolve()) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """One of the two trees: its top folder, the project in it and that one's own settings; None without a project."""
-
-    top: Path
-    project: Project | None
-    settings: ProjectSettings | None
-
-
-def _side(top: Path, folder: Path) -> _Side:
-    project = _project(folder, top)
-    return _Side(top, project, None if project is None else config.settings_in(project.root))
-
-
-def _changes_of_project(files: Sequence[FileChange], baselines: str, base: _Side, tree: _Side) -> list[ProtectedChange]:
-    """Changes to what is imported, built, compiled or written where the settings of either side say."""
-    sides = [(side, _root(side, tree.top), side.settings) for side in (base, tree)]
-    known = [(root, settings) for _, root, settings in sides if root is not None and settings is not None]
-    tests, imported = _places(tree.top, known)
-    outputs = {
-        os.path.relpath(root / name, tree.top) for root, settings in known for name in (settings.out, config.RUNS)
-    }
-    committed = _text(tree.top, "ls-files", "-z", "--", *(f":(literal){name}" for name in sorted(outputs - {"."})))
-    pythonpath = [os.path.relpath(root / name, tree.top) for root, settings in known for name in settings.pythonpath]
-    old, new = (_sources(side) for side in (base, tree))
-    return [
-        *changes.compiled_changes(files, pythonpath),
-        *changes.repository_changes(files, [*tests, *imported]),
-        *changes.output_changes(files, committed.split("\0") if outputs else ()),
-        *changes.reviewed_changes(
-            files,
-            baselines,
-            tests,
-            imported,
-            old | {name for name in new if not (base.top / name).exists()},
-            mentioned=() if "." in imported else _words([*tests, *imported], base.top, tree.top),
-            built=any(settings.build for _, settings in known),
-        ),
-    ]
-
-
-def _root(side: _Side, top: Path) -> Path | None:
-    """The place in the tree at ``top`` where a side has its project."""
-    return top / side.project.root.resolve().relative_to(side.top.resolve()) if side.project else None
-
-
-def _places(top: Path, known: Iterable[tuple[Path, ProjectSettings]]) -> tuple[list[str], list[str]]:
-    """Where Python is imported from, as git names it: benchmark tests, then all from which it, or a family, imports.
-
-    ``known`` are the roots of projects and their settings. The others are folders of kernels and of ``pythonpath``, and
-    of each benchmark test the one that pytest puts on the path.
-    """
-    tests, imported = [], []
-    for root, settings in known:
-        tests += [root / name for name in settings.benchmarks]
-        imported += [root / (settings.kernels or "kernels"), *(root / name for name in settings.pythonpath)]
-    return reached(top, tests), reached(top, [*imported, *map(_import_folder, tests)])
-
-
-def _import_folder(test: Path) -> Path:
-    """The folder that pytest puts on the path for a file or folder of tests: the nearest that is no package."""
-    folder = test.parent if test.suffix == ".py" else test
-    while (folder / "__init__.py").is_file():
-        folder = folder.parent
-    return folder
-
-
-def _sources(side: _Side) -> set[str]:
-    """The files below its kernels that have a kernel, and all that these include; as git names them."""
-    found: set[str] = set()
-    if side.project is None:
-        return found
-    for source in (Path(each) for each in each_below(side.project.kernels) if each.name.endswith(".cu")):
-        with suppress(PeakgateError):  # a run reports it
-            files = read_sources(source, side.project.include)
-            if any(kernels(file.text) for file in files):
-                paths = [file.path.resolve() for file in files]
-                top = side.top.resolve()
-                found |= {path.relative_to(top).as_posix() for path in paths if path.is_relative_to(top)}
-    return found
-
-
-def _words(places: Sequence[str], *tops: Path) -> set[str]:
-    """The words in the Python of these files and folders of trees."""
-    links, found, seen = Links(), set[str](), set[str]()
-    for top, place in ((top, place) for top in tops for place in places):
-        *_, path = links.hops(str(top / place))
-        if not f"{path}/".startswith(f"{top.resolve()}/"):
-            continue
-        python = (Path(each) for each in each_below(path, seen) if each.name.endswith(".py"))
-        for file in [Path(path)] if Path(path).is_file() else python:
-            with suppress(UnreadableFile):  # who imports it reports that
-                text = read_limited(file, LARGEST_FILE_BYTES).decode(errors="replace")
-                found.update(changes.NAME_WORD.findall(text))
-    return found
-
-
-def _below(file: changes.FileChange, baselines: str) -> changes.FileChange:
-    return replace(file, path=file.path.removeprefix(f"{baselines}/"))
-
-
-def _without_repacked(files: Sequence[FileChange], commit: str, folder: Path) -> list[FileChange]:
-    """The files less the saved runs that are packed now, or no longer, with the same content as before."""
-    added = {file.path for file in files if file.state == "A" and not file.link}
-    same: set[str] = set()
-    for path in (file.path for file in files if file.state == "D" and "/runs/" in file.path):
-        other = path.removesuffix(".gz") if path.endswith(".gz") else f"{path}.gz"
-        if other in added:
-            before, after = _bytes_then(commit, folder, path), read_limited(folder / other, LARGEST_FILE_BYTES)
-            with suppress(PeakgateError):
-                if records.unpacked(before, Path(path), "") == records.unpacked(after, Path(other), ""):
-                    same |= {path, other}
-    return [file for file in files if file.path not in same]
-
-
-def _floor_changes(ref: str, commit: str, folder: Path) -> list[changes.ProtectedChange]:
-    found = []
-    for name in files_then(commit, folder):
-        gpu, _, file = name.partition("/")
-        if file == FLOORS_FILE:
-            before = _floors_then(f"{ref}:{folder.name}/{name}", text_then(commit, folder, name))
-            found += changes.floor_changes(gpu, before, load_floors(folder / name, gpu=gpu).by_case)
-    return found
-
-
-def _read_new_floors(folder: Path, files: Sequence[FileChange]) -> None:
-    """PeakgateError where floors that the base does not have are none: the next change would be judged by them."""
-    for file in files:
-        gpu, _, name = file.path.partition("/")
-        if name == FLOORS_FILE and file.state == "A" and not (file.link or file.repository):
-            load_floors(folder / file.path, gpu=gpu)
-
-
-def _floors_then(name: str, text: str) -> Mapping[str, float]:
-    """The floors in a file of another commit, read by the same strict rules; errors call it by ``name``."""
-    with scratch_folder("protect") as scratch:
-        path = _scratch(scratch, text)
-        try:
-            return load_floors(path).by_case
-        except PeakgateError as error:
-            raise PeakgateError(error.message.replace(str(path), name), error.code) from None
-
-
-def _forged(folder: Path, files: Sequence[changes.FileChange]) -> list[changes.ProtectedChange]:
-    """Added runs that the strict reader refuses: future-dated, of another GPU, contradictory, not a run."""
-    found = []
-    for file in files:
-        gpu, _, inside = file.path.partition("/")
-        if file.state != "A" or file.link or file.repository or not inside.startswith("runs/"):
-            continue
-        try:
-            load_run(folder / file.path)
-        except PeakgateError as error:
-            why = error.message.removeprefix(f"{folder / file.path}: ")
-            name = inside.removeprefix("runs/")
-            found.append(changes.ProtectedChange(gpu, changes.ChangeKind.FORGED, acknowledged.RUN, name, NONE, why))
-    return found
-
-
-def _contract_changes(ref: str, base: _Side, tree: _Side) -> list[ProtectedChange]:
-    """Changes to where cases are, and to the contracts of those that the base has at this place.
-
-    A tree without kernels drops them all.
-    """
-    moved = changes.setting_changes(base.settings, tree.settings)
-    if base.project is None or not base.project.kernels.is_dir():
-        return moved
-    project = tree.project
-    with ThreadPoolExecutor() as pool:
-        before = pool.submit(contracts, base.project.root, ref)
-        after = contracts(project.root, "the working tree") if project and project.kernels.is_dir() else {}
-    return moved + changes.contract_changes(before.result(), after)
-
-
-def _of_tree(folder: Path, today: date) -> list[acknowledged.Acknowledgement]:
-    gpus = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    found = acknowledged.load(folder / acknowledged.ACKNOWLEDGED_FILE, "", today)
-    return found + [
-        each for gpu in gpus for each in acknowledged.load(gpu / acknowledged.ACKNOWLEDGED_FILE, gpu.name, today)
-    ]
-
-
-def _of_base(commit: str, folder: Path, today: date) -> list[acknowledged.Acknowledgement]:
-    found = []
-    for name in files_then(commit, folder):
-        gpu, _, file = name.rpartition("/")
-        if file == acknowledged.ACKNOWLEDGED_FILE and "/" not in gpu:
-            with scratch_folder("protect") as scratch:
-                path = _scratch(scratch, text_then(commit, folder, name))
-                found += acknowledged.load(path, gpu, today, may_be_expired=True)
-    return found
-
-
-def _scratch(folder: Path, text: str) -> Path:
-    path = folder / FLOORS_FILE
-    path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
-    return path
-
-
-def changed_files(commit: str, root: Path) -> list[FileChange]:
-    """Files that differ between ``commit`` and the working tree at ``root``, untracked ones included; paths from it.
-
-    A renamed file is a deleted and an added one. Contents are named by git's hash of them, a
-    submodule by those of its commit, "repository" where that is not committed.
-    """
-    how = ("--raw", "--no-renames", "--no-ext-diff", "--ignore-submodules=none", "--abbrev=40", "-z")
-    fields = _text(root, "diff", *how, commit, "--").split("\0")[:-1]
-    found = []
-    for about, path in zip(fields[::2], fields[1::2], strict=True):
-        old_mode, mode, before, after, state = about.removeprefix(":").split(" ")
-        repository = REPOSITORY_MODE in (old_mode, mode)
-        found.append(FileChange(state[0], path, mode == LINK_MODE, before, after, repository))
-    untracked = _text(root, "ls-files", "--others", "--exclude-standard", "-z").split("\0")[:-1]
-    for path in untracked:  # of a nested repository git names the folder alone, with a slash
-        link, repository = (root / path).is_symlink(), path.endswith("/")
-        found.append(FileChange("A", path.removesuffix("/"), link, "", "", repository))
-    return [_named(root, file) for file in found]
-
-
 def files_then(commit: str, folder: Path) -> list[str]:
     """The files below ``folder`` as of ``commit``, relative to it."""
     listed = _text(folder.parent, "ls-tree", "-r", "--name-only", "-z", commit, "--", f"{folder.name}/")
     return [name.removeprefix(f"{folder.name}/") for name in listed.split("\0")[:-1]]
 
 
-def text_then(commit: str, folder: Path, name: str) -> str:
+def bytes_then(commit: str, folder: Path, name: str) -> bytes:
     """The file ``name``, relative to ``folder``, as of ``commit``."""
-    return _text(folder.parent, "show", f"{commit}:./{folder.name}/{name}")
-
-
-def contracts(tree: Path, name: str) -> dict[str, Contract]:
-    """Case id to what ``peakgate.run.identity --terms`` prints, of the project at ``tree``; errors call it ``name``."""
-    command = own_module("peakgate.run.identity", "--terms")
-    with Asked(command, IDENTITY_TIMEOUT_S, cwd=tree) as asked:
-        done = asked.finish()
-    if done.problem:
-        advice = advice_on(done.problem) or "see its family files"
-        raise PeakgateError(f"{name}: its cases cannot be listed: {done.problem}; {advice}", Code.FAMILY)
-    return records.decode(done.output, dict[str, Contract], Path(name), "see whether a family file prints")
-
-
-def _bytes_then(commit: str, folder: Path, name: str) -> bytes:
     return git.ask(folder.parent, "show", f"{commit}:./{folder.name}/{name}")
-
-
-def _named(root: Path, file: FileChange) -> FileChange:
-    """The file with its ids as reports have them, from those that git gives: zeros, or nothing, for none."""
-    if file.state == "D":
-        after = NONE
-    elif file.repository and (root / file.path).is_dir():
-        after = _id(file.after) or "repository"
-    else:
-        after = "link" if file.link else _blob_id(root / file.path)
-    return replace(file, before=_id(file.before) or NONE, after=after)
-
-
-def _id(name: str) -> str:
-    """The name git gives to an object; empty for the name of none, all zeros."""
-    return name if name.strip("0") else ""
-
-
-def _blob_id(path: Path) -> str:
-    """The name git gives to a file's content."""
-    with opened(path) as stream:
-        header = f"blob {os.fstat(stream.fileno()).st_size}\0".encode()
-        digest = hashlib.sha1(header, usedforsecurity=False)
-        while chunk := stream.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _text(folder: Path, *arguments: str) -> str:

@@ -46,8 +46,11 @@ def tuner_notes(base: Sequence[CaseResult], head: Sequence[CaseResult]) -> list[
     if [(each.kernel, each.configuration) for each in before] != [(each.kernel, each.configuration) for each in after]:
         notes.append(f"another configuration: {_named(before)} to {_named(after)}")
     elif not notes:
-        same = before == after and all(each.code for each in before)
-        codes = "the same code" if same else f"code {_codes(before)} to {_codes(after)}"
+        if all(each.code is None for each in (*before, *after)):
+            codes = "its code is not reported"
+        else:
+            same = before == after and all(each.code for each in before)
+            codes = "the same code" if same else f"code {_codes(before)} to {_codes(after)}"
         notes.append(f"one configuration on both sides: {_named(before)}; {codes}")
     return notes
 

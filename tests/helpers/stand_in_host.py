@@ -1,18 +1,29 @@
-"""The REST interfaces of GitHub and GitLab as far as `peakgate.review` uses them: a server on this machine."""
+"""What stands in for `gh` and `glab` in the jobs of a workflow, and the host that they ask: an object of the test.
+
+The programs send their arguments and their token to the test's process. There they are taken as far as the workflows
+use them, by their documented names alone, and what the host says is given as the real programs give it, in pages.
+"""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import io
 import json
+import shutil
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
-from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, TypeVar
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from typing import Any, NoReturn
+from urllib.parse import parse_qs
+
+import pytest
 
 REPOSITORY = "us/kernels"
 TOKEN = "a-token-of-the-job"
@@ -21,6 +32,22 @@ AUTHOR = "github-actions[bot]"
 """Whose comments the token writes, and may rewrite."""
 PROJECT, BOT = 42, 7
 """GitLab's numbers of the project and of the user whose token it is."""
+PORT = "STAND_IN_HOST"
+"""Variable that has the port of the test's process."""
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
+TOKENS = {"gh": "GH_TOKEN", "glab": "GITLAB_TOKEN"}
+PROGRAM = """#!{python} -IS
+import json, os, socket, sys
+
+asked = ["{name}", os.environ.get("{token}"), os.environ.get("GH_REPO"), sys.argv[1:]]
+with socket.create_connection(("127.0.0.1", int(os.environ["{port}"]))) as connection:
+    connection.sendall(json.dumps(asked).encode() + b"\\n")
+    with connection.makefile("rb") as answer:
+        code, error = json.loads(answer.readline())
+        sys.stdout.buffer.write(answer.read())
+sys.stderr.write(error)
+sys.exit(code)
+"""
 
 
 def artifact(files: Mapping[str, Any]) -> bytes:
@@ -43,9 +70,12 @@ def judged(files: Mapping[str, Any], folder: str, commit: str) -> dict[str, byte
 
 @dataclass
 class GitHub:
-    """The repository's state; ``refused`` are requests without the token."""
+    """The repository's state, and what was asked of it."""
 
-    address: str = ""
+    asked: list[str] = field(default_factory=list)
+    """Method and path of each request, in order."""
+    refuses: str = ""
+    """The method whose requests it refuses, whoever asks."""
     artifacts: dict[str, bytes] = field(default_factory=dict)
     earlier: dict[str, bytes] = field(default_factory=dict)
     """Artifacts of an attempt before."""
@@ -60,42 +90,36 @@ class GitHub:
     """The commit that each pull request is at."""
     expired: bool = False
     """Of its artifacts."""
+    size: int = 0
+    """Of each artifact as it is listed; 0: its own."""
     called: tuple[str, ...] = (JUDGE,)
     jobs: list[dict[str, Any]] | None = None
     """The run's jobs; None: the judge's, which ended as its verdict says."""
     checks: list[dict[str, Any]] = field(default_factory=list)
     started: list[dict[str, Any]] = field(default_factory=list)
-    refused: int = 0
-
-    def permits(self, path: str, headers: Message) -> str | None:
-        """What is asked of the repository; None of a request that is refused."""
-        own = path.removeprefix(f"/repos/{REPOSITORY}/")
-        return own if own != path and headers.get("Authorization") == f"Bearer {TOKEN}" else None
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """Status and content of one request."""
+        """Status and content of one request, a list as a whole."""
         kept = [*self.earlier.items(), *self.artifacts.items()]
         found: tuple[int, Any] = 404, {}
-        match method, path.partition("?")[0].split("/"):
+        match method, path.removeprefix(f"repos/{REPOSITORY}/").split("/"):
             case "GET", ["actions", "runs", _]:
                 found = 200, {"referenced_workflows": [{"path": each} for each in self.called]}
             case "GET", ["actions", "runs", _, "artifacts"]:
                 entries = [
-                    {"id": at, "name": name, "expired": self.expired, "size_in_bytes": len(content)}
+                    {"id": at, "name": name, "expired": self.expired, "size_in_bytes": self.size or len(content)}
                     | {"created_at": f"2026-11-28T20:{at:02d}:00Z"}
                     for at, (name, content) in enumerate(kept)
                 ]
                 found = 200, {"artifacts": entries[:: -1 if self.newest_first else 1]}
             case "GET", ["actions", "runs", _, "jobs"]:
-                first = 100 * (int(path.rpartition("=")[2]) - 1)
                 checks = f"https://api.github.com/repos/{REPOSITORY}/check-runs"
                 jobs = [{"check_run_url": f"{checks}/{at}", **each} for at, each in enumerate(self._jobs())]
-                found = 200, {"jobs": jobs[first : first + 100]}
+                found = 200, {"jobs": jobs}
             case "GET", ["actions", "artifacts", number, "zip"]:
                 found = 200, kept[int(number)][1]
             case "GET", ["issues", _, "comments"]:
-                first = 100 * (int(path.rpartition("=")[2]) - 1)
-                found = 200, self.comments[first : first + 100]
+                found = 200, self.comments
             case "POST", ["issues", number, "comments"]:
                 self.comments.append(comment(len(self.comments), body["body"]) | {"issue": number})
                 found = 201, {}
@@ -109,7 +133,7 @@ class GitHub:
             case "GET", ["check-runs", number, "annotations"]:
                 found = 200, self._annotations(int(number))
             case "GET", ["pulls", _, *part]:
-                commits = [{"sha": each} for each in self.commits] if path.endswith("&page=1") else []
+                commits = [{"sha": each} for each in self.commits]
                 found = 200, commits if part else {"head": {"sha": self.head}}
             case "POST", ["actions", "workflows", "gate.yml", "dispatches"]:
                 self.started.append(body)
@@ -160,47 +184,36 @@ def comment(number: int, body: str, author: str = AUTHOR) -> dict[str, Any]:
 
 @dataclass
 class GitLab:
-    """One project: merge requests' pipelines and notes by number, a pipeline's jobs, a job's artifact."""
+    """One project: merge requests' newest pipelines and notes by number, a pipeline's jobs, a job's artifact."""
 
-    address: str = ""
-    pipelines: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    refuses: str = ""
+    """The method whose requests it refuses, whoever asks."""
+    pipelines: dict[int, dict[str, Any] | None] = field(default_factory=dict)
     jobs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     artifacts: dict[int, bytes] = field(default_factory=dict)
-    elsewhere: str = ""
-    """Where artifacts are, if not here."""
     notes: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    statuses: dict[str, int] = field(default_factory=dict)
-    """What the requests of a method end with, in place of what they asked for."""
-    asked: list[str] = field(default_factory=list)
-    refused: int = 0
-
-    def permits(self, path: str, headers: Message) -> str | None:
-        """What is asked of the interface; None of a request that is refused."""
-        return path.removeprefix("/") if headers.get("PRIVATE-TOKEN") == TOKEN else None
+    locked: set[int] = field(default_factory=set)
+    """Merge requests that take no notes."""
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
-        """Status and content of one request."""
-        self.asked.append(f"{method} {path}")
-        if method in self.statuses:
-            return self.statuses[method], {}
-        parts = path.partition("?")[0].removeprefix(f"projects/{PROJECT}/").split("/")
+        """Status and content of one request, a list as a whole."""
         found: tuple[int, Any] = 404, {}
-        match method, parts:
+        match method, path.removeprefix(f"projects/{PROJECT}/").split("/"):
             case "GET", ["user"]:
                 found = 200, {"id": BOT}
             case "GET", ["merge_requests"]:
                 found = 200, [{"iid": number} for number in self.pipelines]
-            case "GET", ["merge_requests", number, "pipelines"]:
-                found = 200, self.pipelines[int(number)]
+            case "GET", ["merge_requests", number]:
+                found = 200, {"iid": int(number), "head_pipeline": self.pipelines[int(number)]}
             case "GET", ["pipelines", number, "jobs"]:
                 found = 200, self.jobs[int(number)]
-            case "GET", ["jobs", _, "artifacts"] if self.elsewhere:
-                found = 302, self.elsewhere.encode()
             case "GET", ["jobs", number, "artifacts"] if int(number) in self.artifacts:
                 found = 200, self.artifacts[int(number)]
             case "GET", ["merge_requests", number, "notes"]:
-                first = 100 * (int(path.rpartition("=")[2]) - 1)
-                found = 200, self.notes.get(int(number), [])[first : first + 100]
+                found = 200, self.notes.get(int(number), [])
+            case (("POST" | "PUT"), ["merge_requests", number, *_]) if int(number) in self.locked:
+                found = 403, {}
             case "POST", ["merge_requests", number, "notes"]:
                 notes = self.notes.setdefault(int(number), [])
                 notes.append(note(len(notes), body["body"]))
@@ -215,45 +228,101 @@ def note(number: int, body: str, author: int = BOT) -> dict[str, Any]:
     return {"id": number, "body": body, "author": {"id": author}}
 
 
-Hub = TypeVar("Hub", GitHub, GitLab)
+def install(name: str, folder: Path) -> None:
+    """Put a program of this name, `gh` or `glab`, into a folder."""
+    (folder / name).write_text(PROGRAM.format(python=sys.executable, port=PORT, name=name, token=TOKENS[name]))
+    (folder / name).chmod(0o755)
 
 
 @contextmanager
-def serving(hub: Hub) -> Iterator[Hub]:
-    """The interface at ``address`` for the length of the block."""
+def answering(hub: GitHub | GitLab) -> Iterator[dict[str, str]]:
+    """The variables by which the programs find the host while the block runs."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def _any(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length)) if length else None
-            path = hub.permits(self.path, self.headers)
-            if path is None:
-                hub.refused += 1
-                status, content = 403, b"{}"
-            else:
-                status, answer = hub.answer(self.command, path, body)
-                content = (
-                    answer if isinstance(answer, bytes) else b"" if answer is None else json.dumps(answer).encode()
-                )
-            self.send_response(status)
-            if status == 302:
-                self.send_header("Location", content.decode())
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            name, token, repository, arguments = json.loads(self.rfile.readline())
+            error = io.StringIO()
+            with redirect_stderr(error):
+                code, output = called(hub, name, repository, arguments) if token == TOKEN else (4, b"")
+            self.wfile.write(json.dumps([code, error.getvalue()]).encode() + b"\n" + output)
 
-        do_GET = do_POST = do_PATCH = do_PUT = _any  # noqa: N815
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield {PORT: str(server.server_address[1])}
+        finally:
+            server.shutdown()
+            thread.join()
 
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
-            pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hub.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield hub
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+class Parser(argparse.ArgumentParser):
+    """Of one program's options, none of them abbreviated."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def called(hub: GitHub | GitLab, name: str, repository: str, arguments: list[str]) -> tuple[int, bytes]:
+    """Exit code and output of `gh api`, `gh workflow run` or `glab api`."""
+    parser = Parser(allow_abbrev=False)
+    verb, *given = arguments
+    if [verb, *given[:1]] == ["workflow", "run"] and name == "gh":
+        parser.add_argument("workflow")
+        parser.add_argument("--ref", required=True)
+        parser.add_argument("--raw-field", action="append", default=[])
+        options = parser.parse_args(given[1:])
+        path = f"repos/{repository}/actions/workflows/{options.workflow}/dispatches"
+        inputs = dict(each.split("=", 1) for each in options.raw_field)
+        return asked(hub, "POST", path, {"ref": options.ref, "inputs": inputs})[0], b""
+    assert verb == "api"
+    parser.add_argument("endpoint")
+    parser.add_argument("--method")
+    parser.add_argument("--paginate", action="store_true")
+    parser.add_argument("--input", type=Path)
+    if name == "gh":
+        for option in ("--slurp", "--silent"):
+            parser.add_argument(option, action="store_true")
+        parser.add_argument("--jq")
+        parser.add_argument("--raw-field", action="append", default=[])
+    else:
+        parser.add_argument("--header", choices=["Content-Type: application/json"])
+    options = argparse.Namespace(slurp=False, silent=False, jq=None, raw_field=[])
+    parser.parse_args(given, options)
+    body: Any = dict(each.split("=", 1) for each in options.raw_field) or None
+    if options.input:
+        body = json.loads(options.input.read_bytes())
+        assert name == "gh" or options.header, "GitLab reads a body by its type alone"
+    assert not (options.slurp and options.jq), "gh refuses the two together"
+    path, _, query = options.endpoint.partition("?")
+    code, content = asked(hub, options.method or ("POST" if body else "GET"), path, body)
+    if code or options.silent:
+        return code, b""
+    if isinstance(content, bytes):
+        return code, content
+    listed = pages(content, parse_qs(query).get("per_page"))[: None if options.paginate else 1]
+    texts = [json.dumps(each).encode() for each in ([listed] if options.slurp else listed)]
+    if options.jq:  # which gh has built in; texts are printed as they are
+        command = ["jq", "--raw-output", options.jq]
+        texts = [subprocess.run(command, input=text, stdout=subprocess.PIPE, check=True).stdout for text in texts]
+    return code, b"".join(texts)
+
+
+def asked(hub: GitHub | GitLab, method: str, path: str, body: Any) -> tuple[int, Any]:
+    """Exit code and content of one request."""
+    hub.asked.append(f"{method} {path}")
+    status, content = hub.answer(method, path, body) if method != hub.refuses else (403, {})
+    if status >= 400:
+        sys.stderr.write(f"{method} {path} (HTTP {status})\n")
+    return int(status >= 400), content
+
+
+def pages(content: Any, size: list[str] | None) -> list[Any]:
+    """A list, or the only list of an object, in pages of the size that is asked for."""
+    if size is None:
+        return [content]
+    if isinstance(content, dict):
+        ((key, entries),) = content.items()
+        return [{key: each} for each in pages(entries, size)]
+    step = int(size[0])
+    return [content[at : at + step] for at in range(0, len(content), step)] or [[]]
