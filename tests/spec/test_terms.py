@@ -338,9 +338,9 @@ def test_identities_are_those_of_the_tier_the_case_and_the_architecture(project,
 def test_what_a_family_does_not_describe_has_no_term_and_is_no_contract(project, capsys):
     refused = RefusedCase.named("mine", "gone", "fails")
     project.refused.append(refused)
-    assert printed(capsys, "--capability", "9.0")[refused.case.id] == {"problem": refused.reason}
+    assert printed(capsys, "--capability", "9.0")[refused.id] == {"problem": refused.reason}
     assert list(printed(capsys, "--capability", "9.0", "--case", project.ids[0])) == [project.ids[0]]
-    assert list(printed(capsys, "--capability", "9.0", "--case", refused.case.id)) == [refused.case.id]
+    assert list(printed(capsys, "--capability", "9.0", "--case", refused.id)) == [refused.id]
     assert identity.main(["--terms"]) == 2
     assert "fails" in capsys.readouterr().err
 

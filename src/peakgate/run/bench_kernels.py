@@ -7,6 +7,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.run.kernel_run import PLUGIN_NAME, KernelRun
 from peakgate.run.results import ReplayTimer, Results, raise_for, replay
+from peakgate.spec.case import Case
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +19,7 @@ def run(request: pytest.FixtureRequest) -> Results:
 
 def test_kernel(case_id: str, run: Results, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
     case, session = run.cases[case_id], run.session
-    if refusal := session.device.refusal(case):
+    if isinstance(case, Case) and (refusal := session.device.refusal(case)):
         run.skip(case, refusal)
     benchmark.group = case.family
     entry, times_us = run.measure(case)

@@ -261,7 +261,7 @@ class GpuBenchmark:
         if proving:
             launchable.case = replace(case, tolerance=proving.tolerance)
         outcome = session.gate(launchable, proof, samples)
-        self._keep(replace(outcome, judgement=_judged(outcome), tuned=tuned, energy=energy), samples)
+        self._keep(replace(outcome, judgement=_judged(outcome, launchable.case), tuned=tuned, energy=energy), samples)
         return call.result
 
     def _refuse_elsewhere(self, call: Call, session: Session) -> None:
@@ -358,9 +358,9 @@ def _wrong(error: Exception) -> Exception:
     return error
 
 
-def _judged(outcome: Outcome) -> Judgement:
+def _judged(outcome: Outcome, case: Case) -> Judgement:
     """The judgement of a callable: one that waits for the host, or claims no work, is not compared with a floor."""
-    case, judgement = outcome.case, outcome.judgement
+    judgement = outcome.judgement
     if judgement.verdict not in (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR):
         return judgement
     unchecked = "" if outcome.proof is not None else UNCHECKED

@@ -26,12 +26,13 @@ from peakgate.device.interface import failure
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
 from peakgate.run.ab_process import Mode, report_foreign_modules
+from peakgate.run.cases import RunCase
 from peakgate.run.journal import AGAIN, PROCESSES, Link, share_below
 from peakgate.run.machine import BriefMachine, DescribedMachine
 from peakgate.run.results import KERNEL_TESTS, Results, case_of, of_kernels
 from peakgate.run.run_file import OTHER_BUILDS_FILE, VERDICT_FILE
 from peakgate.run.session import LostEarly, no_room
-from peakgate.spec.case import CASE_SCHEMA, Case
+from peakgate.spec.case import CASE_SCHEMA
 
 KERNEL_TEST, OTHER_TEST = "test_kernel", "test_other_build"
 PLUGIN_NAME = "peakgate-run"
@@ -88,7 +89,7 @@ class KernelRun:
         self.results, self.session, self.known = results, results.session, results.known
         self._link, self._token, self._before = results.link, results.token, results.before
         self._doubts = [] if self._token.needed else self.session.look()
-        self._selected: list[Case] = []
+        self._selected: list[RunCase] = []
         self._exit_code: int = ExitCode.DEFECT
         self.status = StatusLine(pytest_config)
         timed = results.mode is Mode.WHOLE and self.session.device.kind != "cpu"
@@ -110,7 +111,7 @@ class KernelRun:
         tier = {case.id for case in self.known.listed(run.tier)}
         selected = {case.id for case in self._selected}
         run.whole = selected >= tier | set(self.results.tests.values()) and not unknown
-        run.notes += [f"not selected, {each.reason}" for each in self.known.refused if each.case.id not in selected]
+        run.notes += [f"not selected, {each.reason}" for each in self.known.refused if each.id not in selected]
         run.wall_s["start"] = self._wall_s()
         if self._token.needed:
             self._doubts = run.look()
@@ -127,7 +128,7 @@ class KernelRun:
         self.machine.begin(session.config)  # after the shares, whose processes are forked from a single thread
         try:
             run.begin(
-                [case for case in remaining if not self.known.objection(case)],
+                self.results.measurable(remaining),
                 self._before.roofs,
                 prebuild=not (ahead or self._options.peakgate_no_prebuild),
                 prove_early=self._link.supervised,
@@ -159,7 +160,7 @@ class KernelRun:
             return False
         ahead = not self.session.checks
         if ahead:
-            self.session.device.prebuild(self._selected, checked=False)
+            self.session.device.prebuild(self.results.measurable(self._selected), checked=False)
         self._token.wait()
         self._began = time.monotonic()
         try:
@@ -320,7 +321,7 @@ class KernelRun:
             return bool(self._before.again)
         return self.results.below_floor or self.results.measured_again
 
-    def _selection(self, pytest_session: pytest.Session) -> list[Case]:
+    def _selection(self, pytest_session: pytest.Session) -> list[RunCase]:
         functions = [item for item in pytest_session.items if isinstance(item, pytest.Function)]
         kernels = [function for function in functions if _is_test(function, KERNEL_TEST)]
         chosen = [str(function.callspec.params["case_id"]) for function in kernels]

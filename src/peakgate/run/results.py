@@ -29,10 +29,10 @@ from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.run import inputs, run_file
 from peakgate.run.ab_process import LOOK_FILES, MODE_VARIABLE, GpuToken, Mode, OtherBuilds
 from peakgate.run.ahead import CaseShares
+from peakgate.run.cases import Cases, RunCase
 from peakgate.run.journal import FRESH, Finished, Link, finished
 from peakgate.run.session import Outcome, Session
 from peakgate.spec.case import Case, Launch, Stage, Tier, Work
-from peakgate.spec.catalogue import Cases
 
 OPERATION = "callable"
 """In place of a source file, which a callable's case does not have."""
@@ -105,13 +105,18 @@ class Results:
         self._others: dict[str, Outcome] = {}
         self._shares: CaseShares | None = None
 
-    def measure(self, case: Case) -> tuple[run_file.Entry, Sequence[float]]:
+    def measure(self, case: RunCase) -> tuple[run_file.Entry, Sequence[float]]:
         """Measure a case, unless an earlier process finished it; its entry and its samples."""
-        return self.take_over(case) or self.keep(
-            self._refused(case) or self._ahead.pop(case.id, None) or self._measured(case)
-        )
+        if known := self.take_over(case):
+            return known
+        objection = self.known.objection(case)
+        if objection is not None:
+            return self.keep(self.session.unmeasured(case, objection))
+        assert isinstance(case, Case)  # to any other there is an objection
+        ahead = self._ahead.pop(case.id, None)
+        return self.keep(ahead or self._measured(case))
 
-    def other(self, case: Case) -> tuple[run_file.Entry, Sequence[float]]:
+    def other(self, case: RunCase) -> tuple[run_file.Entry, Sequence[float]]:
         """The entry and the samples of a case's other build, which was sampled with it."""
         from peakgate.run.turns import OTHER_FAILED  # noqa: PLC0415  (of an A/B alone)
 
@@ -136,20 +141,23 @@ class Results:
         outcome, self._others[case.id] = in_turns(self.session, case, asked, before)
         return outcome
 
-    def share(self, cases: Sequence[Case]) -> CaseShares:
+    def share(self, cases: Sequence[RunCase]) -> CaseShares:
         """Have every processor measure some of these cases, which an emulator can."""
-        known, device = self.known, self.session.device
-        kept = [case for case in cases if not (device.refusal(case) or known.objection(case))]
+        kept = [case for case in self.measurable(cases) if not self.session.device.refusal(case)]
         self._shares = CaseShares(self.session, kept)
         return self._shares
 
-    def measure_ahead(self, cases: Sequence[Case], out: Path) -> None:
+    def measurable(self, cases: Sequence[RunCase]) -> list[Case]:
+        """Those of the cases that are described, and that the base, if there is one, can judge."""
+        return [case for case in cases if isinstance(case, Case) and not self.known.objection(case)]
+
+    def measure_ahead(self, cases: Sequence[RunCase], out: Path) -> None:
         """Measure cases now whose tests come later, those that this device can run.
 
         Of what is sampled in turns it may be asked for more after a look, for which run files are written to ``out``.
         """
-        for case in cases:
-            if not (self.session.device.refusal(case) or self.known.objection(case)):
+        for case in self.measurable(cases):
+            if not self.session.device.refusal(case):
                 self._ahead[case.id] = self._measured(case)
         while self.others.looks and self.session.device.lost is None and any(map(_timed, self._others.values())):
             folders = config.current().root, Path(self.others.folder)
@@ -159,8 +167,8 @@ class Results:
             if not self.token.further():
                 return
             asked = _other_builds(self._other_builds_file)
-            for case_id in asked.fingerprints:
-                self._ahead[case_id] = self._in_turns(self.cases[case_id], asked)
+            for case in self.measurable([self.cases[case_id] for case_id in asked.fingerprints]):
+                self._ahead[case.id] = self._in_turns(case, asked)
 
     def keep(self, outcome: Outcome) -> tuple[run_file.Entry, Sequence[float]]:
         """Keep what came of a case, here and in the journal: its entry and its samples.
@@ -177,7 +185,7 @@ class Results:
             os._exit(FRESH)  # clean-up would meet the lost context again
         return entry, times_us
 
-    def take_over(self, case: Case) -> tuple[run_file.Entry, Sequence[float]] | None:
+    def take_over(self, case: RunCase) -> tuple[run_file.Entry, Sequence[float]] | None:
         """A case that an earlier process of this run finished, and its samples; None for one that is still to do."""
         known = self.before.cases.get(case.id)
         if known is None:
@@ -189,12 +197,7 @@ class Results:
         self.entries.append(entry)
         return entry, known.get("times_us", ())
 
-    def _refused(self, case: Case) -> Outcome | None:
-        """The result of a case that the change dropped or that the base cannot judge; None if it is to be measured."""
-        objection = self.known.objection(case)
-        return None if objection is None else self.session.unmeasured(case, objection)
-
-    def skip(self, case: Case, reason: str) -> NoReturn:
+    def skip(self, case: RunCase, reason: str) -> NoReturn:
         """A case that this device cannot run."""
         self.skipped[case.id] = reason
         pytest.skip(f"{case.id}: {reason}")
@@ -251,7 +254,7 @@ def _other_builds(file: Path | None) -> OtherBuilds:
     return OtherBuilds() if file is None else records.read(file, OtherBuilds, "run `peakgate ab` again")
 
 
-def _wanted(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
+def _wanted(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, RunCase], list[str] | None]:
     """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
 
     Where the project has benchmark tests, an id that no family has may be one of theirs.

@@ -25,6 +25,7 @@ from peakgate.base.verdict import ExitCode, Verdict, counts
 
 if TYPE_CHECKING:
     from peakgate.run.session import Outcome, Session
+    from peakgate.spec.case import Case, RefusedCase
 
 Entry = dict[str, Any]
 """One case as the run file keeps it: its ``extra_info``."""
@@ -32,26 +33,13 @@ Entry = dict[str, Any]
 
 def extra_info(outcome: Outcome) -> dict[str, Any]:
     """One benchmark's ``extra_info``; None where a figure is not known or not claimed."""
-    case, figures, resources, samples = outcome.case, outcome.metrics, outcome.resources, outcome.samples
-    claimed = case.work.claimed
+    from peakgate.spec.case import RefusedCase  # noqa: PLC0415  (a supervisor does without numpy)
+
+    figures, resources, samples = outcome.metrics, outcome.resources, outcome.samples
+    described = _undescribed(outcome.case) if isinstance(outcome.case, RefusedCase) else _described(outcome.case)
+    claimed, dynamic_bytes = described["bytes"] is not None, described["dynamic_shared_bytes"]
     interval = samples.median_interval_us if figures and samples else None
-    return {
-        "case": case.id,
-        "family": case.family,
-        "stage": case.stage.name,
-        "size": case.size,
-        "block": case.block,
-        "variant": case.variant,
-        "state": case.state,
-        "gpus": case.gpus,
-        "dtype": case.dtype,
-        "tier": case.tier.value,
-        "host_bound": case.stage.host_bound,
-        "bytes": case.work.bytes if claimed else None,
-        "flops": case.work.flops if claimed else None,
-        "peak_tflops": case.work.peak_tflops,
-        "math": case.math,
-        "math_given": case.work.math is not None,
+    return described | {
         "time_us": _rounded(figures.time_us if figures else None, 4),
         "median_interval_us": [round(each, 4) for each in interval] if interval else None,
         "trimmed_mean_us": _rounded(samples.trimmed_mean_us if figures and samples else None, 5),
@@ -72,8 +60,7 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "registers": resources.registers if resources else None,
         "spill_bytes": resources.spill_bytes if resources else None,
         "static_shared_bytes": resources.static_shared_bytes if resources else None,
-        "dynamic_shared_bytes": case.launch.shared_bytes,
-        "shared_bytes": resources.static_shared_bytes + case.launch.shared_bytes if resources else None,
+        "shared_bytes": resources.static_shared_bytes + dynamic_bytes if resources else None,
         "occupancy": _rounded(outcome.occupancy.fraction if outcome.occupancy else None, 4),
         "occupancy_limiter": "+".join(outcome.occupancy.limiters) if outcome.occupancy else None,
         "fingerprint": outcome.fingerprint,
@@ -86,13 +73,45 @@ def extra_info(outcome: Outcome) -> dict[str, Any]:
         "sampling": samples.method if samples else None,
         "pair_ratios": [round(each, 6) for each in samples.pair_ratios] if samples and samples.pair_ratios else None,
         "relative_error": outcome.proof.error if outcome.proof else None,
-        "tolerance": case.largest_tolerance,
         "error_over_bound": _rounded(outcome.proof.ratio if outcome.proof else None, 6),
         "varying_elements": outcome.proof.varying if outcome.proof else None,
         "probes": outcome.proof.probes if outcome.proof else 0,
         "timed_launches_checked": outcome.proof.timed if outcome.proof else 0,
+    }
+
+
+def _described(case: Case) -> dict[str, Any]:
+    """What the description of a case gives of its entry."""
+    claimed = case.work.claimed
+    return {
+        "case": case.id,
+        "family": case.family,
+        "stage": case.stage.name,
+        "size": case.size,
+        "block": case.block,
+        "variant": case.variant,
+        "state": case.state,
+        "gpus": case.gpus,
+        "dtype": case.dtype,
+        "tier": case.tier.value,
+        "host_bound": case.stage.host_bound,
+        "bytes": case.work.bytes if claimed else None,
+        "flops": case.work.flops if claimed else None,
+        "peak_tflops": case.work.peak_tflops,
+        "math": case.math,
+        "math_given": case.work.math is not None,
+        "dynamic_shared_bytes": case.launch.shared_bytes,
+        "tolerance": case.largest_tolerance,
         "predicted": dict(case.predicted),
     }
+
+
+def _undescribed(case: RefusedCase) -> dict[str, Any]:
+    """The same of a case that is not described, of which nothing but its name is known."""
+    named = {"case": case.id, "family": case.family, "stage": case.name, "size": "", "block": "", "variant": ""}
+    judged = {"state": "cold", "gpus": 1, "dtype": "float32", "tier": "gate", "host_bound": False}
+    work = {"bytes": None, "flops": None, "peak_tflops": None, "math": "fp32", "math_given": False}
+    return named | judged | work | {"dynamic_shared_bytes": 0, "tolerance": 0.0, "predicted": {}}
 
 
 def machine_info(session: Session) -> dict[str, Any]:

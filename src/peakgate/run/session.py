@@ -50,7 +50,7 @@ from peakgate.measure.limits import (
 from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec import catalogue
-from peakgate.spec.case import TENSOR_MATH, Array, Case, Tier, TunedChoice
+from peakgate.spec.case import TENSOR_MATH, Array, Case, RefusedCase, Tier, TunedChoice
 from peakgate_emulator.bounded import WALL_PER_PROCESSOR_S
 
 if TYPE_CHECKING:  # few runs measure it
@@ -139,7 +139,7 @@ class Proof:
 class Outcome:
     """The result of one case. Steps that were not reached are None."""
 
-    case: Case
+    case: Case | RefusedCase
     judgement: Judgement
     proof: Proof | None = None
     samples: Samples | None = None
@@ -417,7 +417,7 @@ class Session:
             self.expect("its energy", HOST_LIMIT_S, launchable.case.id)
             return launchable.energy(samples.median_us, self.energy_loops)
 
-    def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
+    def unmeasured(self, case: Case | RefusedCase, judgement: Judgement) -> Outcome:
         """A case without figures."""
         return Outcome(case, judgement, floor=self.floors.get(case.id))
 

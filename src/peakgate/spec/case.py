@@ -20,6 +20,7 @@ import msgspec
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.text import one_line, shown
+from peakgate.base.verdict import Judgement, Verdict
 from peakgate.spec import dtypes, fields
 from peakgate.spec.arguments import FIRST_CAPABILITY, Argument, Buffer, Data, Role, Scalar, Struct, TensorMapArgument
 from peakgate.spec.dtypes import Array
@@ -81,10 +82,6 @@ CASE_SCHEMA = 1
 
 EMULATOR_SLUG = "cpu-emulator"
 """``machine_info.gpu.slug`` of runs whose times are emulated."""
-
-
-REFUSED = "refused"
-"""The ``operation`` of a placeholder for a case that is not described."""
 
 
 def default_roof(math: str | None) -> str:
@@ -463,25 +460,31 @@ CASE_FIELDS: fields.Kinds = {
 
 @dataclass(frozen=True, slots=True)
 class RefusedCase:
-    """A case that is not described so that it could be run, by its id, and why not, in one line.
+    """A case that is not described so that it could be run: its id ``family.name``, and why not, in one line.
 
-    ``case`` is a stand-in with the id and nothing to run. ``whole``: it stands for all cases that its family did not
-    describe, whose ids are not known.
+    ``whole``: it stands for all cases that its family did not describe, whose ids are not known. ``named`` makes one.
     """
 
-    case: Case
+    family: str
+    name: str
     reason: str
     whole: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"{self.family}.{self.name}"
+
+    @property
+    def judgement(self) -> Judgement:
+        """What a run says of it: nobody knows whether it is right or fast."""
+        return Judgement(Verdict.INCONCLUSIVE, self.reason)
 
     @staticmethod
     def named(family: str, name: str, reason: str, *, whole: bool = False) -> RefusedCase:
         """Of the id ``family.name``; what an id may not have becomes ``_``."""
         family, name = (re.sub(r"[^A-Za-z0-9_.-]", "_", part) for part in (family, name))
-        stage = Stage(name, "", operation=REFUSED, min_capability=(0, 0))
-        one = (1, 1, 1)
-        stand_in = Case(family, stage, Launch(one, one), (), Work(0), reference=None, tier=Tier.GATE)
         coded = PeakgateError.repeated(" ".join(reason.split()), Code.FAMILY)
-        return RefusedCase(stand_in, one_line(str(coded)), whole)
+        return RefusedCase(family, name, one_line(str(coded)), whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,7 +520,7 @@ class Family:
     name: str
     summary: str
     stages: tuple[Stage, ...]
-    cases: Callable[[Scale], Iterator[Case]] = field(repr=False)
+    cases: Callable[[Scale], Iterator[Case | RefusedCase]] = field(repr=False)
     probes: Callable[[Case], Iterator[Case]] = field(repr=False)
     headlines: Mapping[str, str] = field(default_factory=dict)
     sized: Callable[[Case], Sized | None] = field(default=lambda _: None, repr=False)
