@@ -22,8 +22,8 @@ from peakgate.run.results import FIXTURE
 from peakgate.run.session import Proof, WrongResult
 from peakgate.spec.case import MATH, STATES, Array, TunedChoice, Work, is_allowance
 from peakgate.spec.dtypes import unit_of_sums
-from peakgate.spec.family import TOLERANCES
 from peakgate.spec.fields import is_whole
+from peakgate.spec.groups import TOLERANCES
 
 MARKER = "peakgate"
 
