@@ -137,10 +137,8 @@ class Description:
         of_groups = {each.name for group in (Check, Compile) for each in fields_of(group)}
         fixed = {each.name for each in fields_of(self)} - {*OF_BUILD}
         if refused := [name for name in self.axes if name in fixed]:
-            allowed = ", ".join(sorted({*OF_BUILD, *of_groups} - {"check", "compile"}))
-            raise ValueError(
-                f"axes: {refused[0]} is a parameter that is no axis; expected another name, or one of {allowed}"
-            )
+            axes = ", ".join(sorted({*OF_BUILD, *of_groups} - {"check", "compile"}))
+            raise ValueError(f"axes: no axis is named {refused[0]}, a parameter; expected another name, or of {axes}")
 
     def builds(self) -> list[Build]:
         """A build for each point on the axes at which there are sizes; ValueError where there is none."""

@@ -70,9 +70,11 @@ def kernel(
     ``arguments``, ``grid``, ``bytes`` and ``flops`` are functions of a size; ``block`` is in threads. ``launches`` in
     place of grid and block are several launches as one case, timed together; ``arguments`` then gives names to them.
     ``reference(xp, *inputs)`` gives the expected outputs, in argument order, against the array module ``xp``; numbers
-    of the size are passed to it by name where it takes them by keyword alone, as ``lambda xp, *, n: xp.arange(n)``
-    does. A ``launch`` in its place is that of another kernel whose outputs are expected, a text the file of a saved
-    array. ``arguments`` raises ValueError for a size that the kernel does not take.
+    of the size and axes are passed to it by name where it takes them by keyword alone, as ``lambda xp, *, n:
+    xp.arange(n)`` does. A ``launch`` in its place is that of another kernel whose outputs are expected, a text the file
+    of a saved array. ``arguments`` raises ValueError for a size that the kernel does not take. ``check`` says how far
+    an element may be off, ``compile`` how the source is built; their fields (see ``Check`` and ``Compile``) may be
+    given as parameters of ``kernel`` too.
 
     ``sizes`` are measured on a GPU; ``gate``, by default true, says which of them are in the gate tier, the others are
     in the full tier alone. ``small_sizes`` run in the emulator: by default one of the edge-size problems, none with
@@ -80,26 +82,22 @@ def kernel(
     number ragged beyond four of the usual tiles and the kernel's own; none where arrays are saved. ``peakgate check``
     adds some beside every tile.
 
-    Each element must be within ``tolerance * max(|ref|, magnitude)`` of its reference, besides the rounding of its
-    type (see ``peakgate.judge.correctness``). ``tolerance``, a number or one per output, is by default that of each
-    output's type (TOLERANCES), equal values for integers; with ``terms``, how many terms are summed into an element in
-    float32 (float64 for that type), it is what such sums need. ``scale(xp, *inputs)`` gives the magnitude, the size of
-    what is summed: ``xp.sqrt((a * a) @ (b * b))`` of a product of matrices; without it, it is estimated. ``atol`` and
-    ``rtol`` in their place are NumPy's: ``atol + rtol * |ref|``.
+    ``axes={"block": [128, 256], "vec": [1, 2, 4]}`` builds and launches the kernel in each combination of these
+    values; ``where``, a function of a size and of axes, says which are measured and checked, by default all. Every
+    function is given the axes that it names, beside the numbers of a size (``grid=lambda n, block, vec: n // (block *
+    vec)``), and may name some of these alone. ``block``, ``shared_bytes``, ``launches``, ``sizes``, ``small_sizes``,
+    ``edges``, ``check``, ``compile``, ``defines``, ``roof`` and ``math`` may be functions of axes, or an axis of that
+    name gives them. Numbers that ``arguments`` takes by position may be axes in place of ``sizes``: ``axes={"n": [1 <<
+    20, 1 << 26], ...}``; it takes other axes by keyword alone then, ``lambda n, *, vec: ...``.
 
-    ``entry`` names the kernel to launch, ``softmax<float, 256>`` say, where it is not named like the file; ``options``
-    go to the compiler, ``include`` are folders seen from the family's, ``constants`` fill ``__constant__`` variables
-    and come last among the reference's inputs. ``min_capability`` is the lowest compute capability that has every
-    instruction it uses, ``"8.0"`` or ``(8, 0)``; with ``"9.0a"`` it is compiled for the architecture-specific features
-    of 9.0 (``wgmma``, ``setmaxnreg``), and runs on GPUs of 9.0 alone.
-
-    The case id is ``family.name-size-block-variant``. ``name`` is by default the file's; the block is part of the id
-    with ``block_in_id``, as it is given here; ``variant`` tells apart cases that differ in something else. ``math`` is
-    the type whose peak the ``flops`` have: fp32, or tf32, bf16, fp16, fp8, int8 on tensor cores; by default that of the
-    inputs (``Case.math``). ``roof`` is the measured roof that the case is compared with: copy, read, write, fma, link
-    or a type of the tensor cores; by default the type that ``math`` gives, else copy. ``predicted`` has what a model
-    expects, by the name under which the run file reports it. ``gate``, ``terms``, ``variant`` and ``predicted`` are
-    values or functions of a size.
+    The case id is ``family.name-size-block-variant``. ``name`` is by default the file's; a block that is an axis is
+    part of the id, or any with ``block_in_id``. ``variant`` is by default the labels of the other axes: a text as it
+    is, ``vec4`` of a number, or the key in a dict such as ``{"": 1, "wide": 4}``. ``math`` is the type whose peak the
+    ``flops`` have: fp32, or tf32, bf16, fp16, fp8, int8 on tensor cores; by default that of the inputs
+    (``Case.math``). ``roof`` is the measured roof that the case is compared with: copy, read, write, fma, link or a
+    type of the tensor cores; by default the type that ``math`` gives, else copy. ``predicted`` has what a model
+    expects, by the name under which the run file reports it. ``gate``, ``variant`` and ``predicted`` are values or
+    functions of a size.
 
     An ``operation`` of the device in place of ``source`` is what kernels are compared with: memcpy, cublas_sgemm,
     cublas_bf16_nt, cublaslt_e4m3_nt, h2d_pageable, h2d_pinned, d2h_pageable or d2h_pinned; its first argument is the
@@ -109,7 +107,7 @@ def kernel(
 
     ``state`` is what a timed launch finds: "cold", a flushed L2; "warm", one in which the same launch just worked;
     "graph", a captured CUDA graph of launches, timed per launch. Several of them, ``("cold", "graph")``, are as many
-    cases; all but "cold" end the case id.
+    cases; all but "cold" end the case id. ValueError names a parameter that is not as it has to be.
     """
     given = {name: value for name, value in locals().items() if name != "plain"}
     refuse_unknown(plain, given)

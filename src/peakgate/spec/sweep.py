@@ -104,13 +104,15 @@ class Point:
         required = [name for name in takes.required if name not in self.values]
         if takes.every:
             return value(*numbers, **given)
-        if len(positional) < len(numbers) and known.keys() >= set(positional):
+        if len(positional) < len(numbers) == len(self.names) and known.keys() >= set(positional):
             return value(**{name: known[name] for name in positional}, **given)
         if len(required) > len(numbers) or len(positional) < len(numbers):
-            taken = ", ".join(takes.names)
-            expected = f"the numbers of a size ({', '.join(self.names)})" if numbers else "no size"
-            axes = f" and axes ({', '.join(self.values)})" if self.values else ""
-            raise ValueError(f"{parameter} is a function of ({taken}); expected one of {expected}{axes}")
+            expected = [f"the numbers of a size, {label_of(numbers)}"] if numbers else []
+            expected += [f"the axes, {', '.join(self.values)}"] if self.values else []
+            of = ", ".join(takes.names)
+            raise ValueError(
+                f"{parameter} is a function of ({of}); expected one of {' and '.join(expected) or 'nothing'}"
+            )
         return value(**dict(zip(positional, numbers, strict=False)), **given)
 
 
