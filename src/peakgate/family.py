@@ -29,7 +29,7 @@ from peakgate.spec.case import (
 from peakgate.spec.family import StageKernel, family, kernel, stage
 from peakgate.spec.groups import TOLERANCES, Check, Compile, tolerance_of_sums
 from peakgate.spec.operands import Extent, In, InOut, LaunchOf, Out, Scratch, Temp, TensorMap, Value, launch
-from peakgate.spec.sweep import EDGES, Axis, Size, Sizes
+from peakgate.spec.sweep import EDGES, Axis, Size, Sizes, by_side
 
 __all__ = [
     "EDGES",
@@ -71,6 +71,7 @@ __all__ = [
     "Tier",
     "Value",
     "Work",
+    "by_side",
     "family",
     "kernel",
     "launch",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice, product
@@ -59,6 +59,11 @@ def labelled(sizes: Sizes) -> Iterator[Labelled]:
             yield numbers_of(size), label
     else:
         yield from ((numbers_of(size), label_of(numbers_of(size))) for size in islice(sizes, MOST_FAMILY_CASES + 1))
+
+
+def by_side(sizes: Iterable[tuple[int, ...]]) -> dict[str, Size]:
+    """Sizes of matrices as case ids have them: the side alone where all numbers are equal, else ``8192x1024``."""
+    return {str(size[0]) if len({*size}) == 1 else label_of(size): size for size in sizes}
 
 
 def given_twice(sizes: Sizes) -> list[str]:
