@@ -29,7 +29,7 @@ from peakgate.spec.case import (
     default_roof,
 )
 from peakgate.spec.fields import FLAG, FUNCTION, NOTHING, TEXT, WORD, Kind, check, mapping, several
-from peakgate.spec.groups import FEW, Check, Compile, output_types
+from peakgate.spec.groups import FEW, Check, Compile, Plain, output_types
 from peakgate.spec.operands import LISTS, AtSize, Extent, Given, LaunchOf, Operands
 from peakgate.spec.sweep import (
     EDGES,
@@ -134,10 +134,9 @@ class Description:
 
     def __post_init__(self) -> None:
         check(self, PARAMETERS, "kernel")
-        of_groups = {each.name for group in (Check, Compile) for each in fields_of(group)}
         fixed = {each.name for each in fields_of(self)} - {*OF_BUILD}
         if refused := [name for name in self.axes if name in fixed]:
-            axes = ", ".join(sorted({*OF_BUILD, *of_groups} - {"check", "compile"}))
+            axes = ", ".join(sorted({*OF_BUILD, *Plain.__annotations__}))
             raise ValueError(f"axes: no axis is named {refused[0]}, a parameter; expected another name, or of {axes}")
 
     def builds(self) -> list[Build]:
@@ -147,21 +146,21 @@ class Description:
             sizes = along_axes(axes, names)
             axes = {name: axis for name, axis in axes.items() if name not in names}
         names = tuple(name for name in names if name not in axes)
-        described = replace(self, sizes=sizes)
-        each = [Build(described.at(point), point) for point in points(axes, names)]
+        each = [replace(self, sizes=sizes).at(point) for point in points(axes, names)]
         found = [build for build in each if build.usual is not None]
         if not found:
             raise ValueError(f"{each[0].stage.name}: no size; expected sizes=[...], small_sizes=[...] or both")
         return found
 
-    def at(self, point: Point) -> Description:
-        """The parameters at a point on the axes."""
+    def at(self, point: Point) -> Build:
+        """The build at a point on the axes."""
         of = {name: point.at(name, point.values.get(name, getattr(self, name))) for name in OF_BUILD}
         for group in ("check", "compile"):
             own = {each.name: point.values[each.name] for each in fields_of(of[group]) if each.name in point.values}
             of[group] = replace(of[group], **own)
-        compiled = of["compile"]
-        return replace(self, **{**of, "compile": replace(compiled, defines=point.at("defines", compiled.defines))})
+        of["compile"] = replace(of["compile"], defines=point.at("defines", of["compile"].defines))
+        by_name = {"block": of["block"]} if "block" not in point.names else {}
+        return Build(replace(self, **of), replace(point, values=by_name | dict(point.values)))
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ class Build:
     @property
     def _block_in_id(self) -> bool:
         asked = self.given.block_in_id
-        return bool("block" in self.point.values if asked is None else asked)
+        return bool("block" in self.point.labels if asked is None else asked)
 
     @cached_property
     def usual(self) -> Labelled | None:
@@ -326,7 +325,7 @@ class Build:
         assert self.usual is not None
         try:
             wanted = tuple(self._taken(given.sizes if scale is Scale.BENCH else given.small_sizes))
-            if not wanted and scale is Scale.SMALL and given.small_sizes is not None:
+            if scale is Scale.SMALL and given.small_sizes is not None and not given.small_sizes:
                 wanted = self._edges[-1:]
             # Of what is measured the catalogue refuses them.
             for label in given_twice(given.sizes or ()) if scale is Scale.SMALL else ():

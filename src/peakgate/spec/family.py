@@ -85,10 +85,11 @@ def kernel(
     ``axes={"block": [128, 256], "vec": [1, 2, 4]}`` builds and launches the kernel in each combination of these
     values; ``where``, a function of a size and of axes, says which are measured and checked, by default all. Every
     function is given the axes that it names, beside the numbers of a size (``grid=lambda n, block, vec: n // (block *
-    vec)``), and may name some of these alone. ``block``, ``shared_bytes``, ``launches``, ``sizes``, ``small_sizes``,
-    ``edges``, ``check``, ``compile``, ``defines``, ``roof`` and ``math`` may be functions of axes, or an axis of that
-    name gives them. Numbers that ``arguments`` takes by position may be axes in place of ``sizes``: ``axes={"n": [1 <<
-    20, 1 << 26], ...}``; it takes other axes by keyword alone then, ``lambda n, *, vec: ...``.
+    vec)``), and may name some of these alone; ``block`` is given to those that name it, axis or not. ``block``,
+    ``shared_bytes``, ``launches``, ``sizes``, ``small_sizes``, ``edges``, ``check``, ``compile``, ``defines``,
+    ``roof`` and ``math`` may be functions of axes, or an axis of that name gives them. Numbers that ``arguments`` takes
+    by position may be axes in place of ``sizes``: ``axes={"n": [1 << 20, 1 << 26], ...}``; it takes other axes by
+    keyword alone then, ``lambda n, *, vec: ...``.
 
     The case id is ``family.name-size-block-variant``. ``name`` is by default the file's; a block that is an axis is
     part of the id, or any with ``block_in_id``. ``variant`` is by default the labels of the other axes: a text as it

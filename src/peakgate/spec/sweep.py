@@ -73,7 +73,10 @@ def given_twice(sizes: Sizes) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place on the axes: their values, their labels, and what the kernel calls the numbers of a size."""
+    """A place on the axes: their values, their labels, and what the kernel calls the numbers of a size.
+
+    A value without a label is of no axis, the block say: a function without a default for it may name it too.
+    """
 
     names: tuple[str, ...]
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -103,10 +106,14 @@ class Point:
         if takes is None:
             return value(*numbers)
         known = dict(zip(self.names, numbers, strict=False))
-        given = {name: self.values[name] for name in takes.names if name in self.values}
+        given = {
+            name: self.values[name]
+            for name in (*takes.positional, *takes.keywords)
+            if name in self.values and (name in self.labels or name in takes.required)
+        }
+        positional = [name for name in takes.positional if name not in given]
+        required = [name for name in positional if name in takes.required]
         given |= {name: known[name] for name in takes.keywords if name in known}
-        positional = [name for name in takes.positional if name not in self.values]
-        required = [name for name in takes.required if name not in self.values]
         if takes.every:
             return value(*numbers, **given)
         if len(positional) < len(numbers) == len(self.names) and known.keys() >= set(positional):
@@ -114,7 +121,7 @@ class Point:
         if len(required) > len(numbers) or len(positional) < len(numbers):
             expected = [f"the numbers of a size, {label_of(numbers)}"] if numbers else []
             expected += [f"the axes, {', '.join(self.values)}"] if self.values else []
-            of = ", ".join(takes.names)
+            of = ", ".join((*takes.positional, *takes.keywords))
             raise ValueError(
                 f"{parameter} is a function of ({of}); expected one of {' and '.join(expected) or 'nothing'}"
             )
@@ -123,16 +130,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class _Takes:
-    """The parameters of a function: by position, those of them without a default, by keyword alone, ``*every``."""
+    """The parameters of a function: by position, by keyword alone, those without a default, and ``*every``."""
 
     positional: tuple[str, ...]
-    required: tuple[str, ...]
     keywords: tuple[str, ...]
+    required: frozenset[str]
     every: bool
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self.positional, *self.keywords)
 
 
 def _takes(function: Callable[..., Any]) -> _Takes | None:
@@ -152,11 +155,10 @@ def _taken(function: Callable[..., Any]) -> _Takes | None:
     kinds = {each.kind for each in parameters}
     if inspect.Parameter.POSITIONAL_ONLY in kinds:
         return None
-    positional = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
     return _Takes(
-        tuple(each.name for each in positional),
-        tuple(each.name for each in positional if each.default is each.empty),
+        tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD),
         tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY),
+        frozenset(each.name for each in parameters if each.default is each.empty),
         inspect.Parameter.VAR_POSITIONAL in kinds,
     )
 
