@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
-from peakgate.family import Array, Buffer, Family, In, InOut, Out, Value, family, stage
+from peakgate.family import Array, Buffer, Family, In, InOut, Out, StageKernel, Value, family, stage
 from peakgate.judge.occupancy import KIB, max_potential_block_size
 
 FLOAT_BYTES = 4
@@ -67,9 +67,7 @@ def minus_largest(xp: Any, floats: Array, *, block: int = BLOCK, values: int = R
 
 
 def _stage(
-    number: int,
-    name: str,
-    lesson: str,
+    described: StageKernel,
     *,
     reference: Callable[..., Array] = squared,
     arrays: tuple[Callable[[int], Buffer], ...] = (Out, In),
@@ -80,7 +78,7 @@ def _stage(
     """A stage whose kernel takes ``arrays`` of n floats, and n."""
     # Each array is read or written once, one that is changed in place both; one operation a float that is written.
     crossings = sum(2 if array is InOut else 1 for array in arrays)
-    return stage(number, name, lesson)(
+    return described(
         arguments=lambda n: [*(array(n) for array in arrays), Value(n, "uint64")],
         grid=grid,
         block_in_id=True,
@@ -129,19 +127,15 @@ _STAGED: dict[str, Any] = {
 _product: dict[str, Any] = {"reference": product_of_inputs, "arrays": (Out, In, In)}
 
 FAMILY = family(
-    _stage(1, "multiply", "One float per thread: bandwidth follows occupancy.", **_BLOCKS, **_product),
+    _stage(stage(1, "multiply", "One float per thread: bandwidth follows occupancy."), **_BLOCKS, **_product),
     _stage(
-        2,
-        "multiply_float4",
-        "Four floats per thread: half the occupancy is enough.",
+        stage(2, "multiply_float4", "Four floats per thread: half the occupancy is enough."),
         grid=by_quads,
         **_BLOCKS,
         **_product,
     ),
     _stage(
-        3,
-        "square",
-        "In place, with the proposed block size and with others.",
+        stage(3, "square", "In place, with the proposed block size and with others."),
         arrays=(InOut,),
         axes={"block": (PROPOSED, *(block for block in BLOCKS if block != PROPOSED))},
         variant=lambda block: "proposed" if block == PROPOSED else "",
@@ -149,9 +143,7 @@ FAMILY = family(
         small_sizes=lambda block: SMALL if block in (PROPOSED, *SMALL_BLOCKS) else None,
     ),
     _stage(
-        4,
-        "registers",
-        "Occupancy bought with spilled registers.",
+        stage(4, "registers", "Occupancy bought with spilled registers."),
         reference=minus_largest,
         grid=lambda n, block: ceil(n / (block * REGISTER_VALUES)),
         axes={"m": MIN_BLOCKS},
@@ -160,15 +152,15 @@ FAMILY = family(
         small_sizes=lambda m: {f"n{REGISTERS_SMALL_COUNT}": REGISTERS_SMALL_COUNT} if m in SMALL_MIN_BLOCKS else None,
         probe_counts=REGISTERS_PROBE_COUNTS,
     ),
-    _stage(5, "shared_limited", "One float per thread, fewer and fewer blocks per SM.", **_SHARED),
+    _stage(stage(5, "shared_limited", "One float per thread, fewer and fewer blocks per SM."), **_SHARED),
     _stage(
-        6, "shared_limited_float4", "Four floats per thread, fewer and fewer blocks per SM.", grid=by_quads, **_SHARED
+        stage(6, "shared_limited_float4", "Four floats per thread, fewer and fewer blocks per SM."),
+        grid=by_quads,
+        **_SHARED,
     ),
-    _stage(7, "direct", "Memory to registers to memory.", **_STAGED),
+    _stage(stage(7, "direct", "Memory to registers to memory."), **_STAGED),
     _stage(
-        8,
-        "staged",
-        "The same through shared memory and two barriers.",
+        stage(8, "staged", "The same through shared memory and two barriers."),
         shared_bytes=lambda build: build[0] * build[1] * FLOAT_BYTES,
         **_STAGED,
     ),

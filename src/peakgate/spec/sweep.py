@@ -116,11 +116,11 @@ class Point:
         given |= {name: known[name] for name in takes.keywords if name in known}
         if takes.every:
             return value(*numbers, **given)
-        if len(positional) < len(numbers) == len(self.names) and known.keys() >= set(positional):
+        if len(positional) < len(numbers) == len(known) and known.keys() >= set(positional):
             return value(**{name: known[name] for name in positional}, **given)
         if len(required) > len(numbers) or len(positional) < len(numbers):
             expected = [f"the numbers of a size, {label_of(numbers)}"] if numbers else []
-            expected += [f"the axes, {', '.join(self.values)}"] if self.values else []
+            expected += [f"the axes, {', '.join(self.labels)}"] if self.labels else []
             of = ", ".join((*takes.positional, *takes.keywords))
             raise ValueError(
                 f"{parameter} is a function of ({of}); expected one of {' and '.join(expected) or 'nothing'}"
