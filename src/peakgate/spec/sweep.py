@@ -107,9 +107,9 @@ class Point:
             return value(*numbers)
         known = dict(zip(self.names, numbers, strict=False))
         given = {
-            name: self.values[name]
-            for name in (*takes.positional, *takes.keywords)
-            if name in self.values and (name in self.labels or name in takes.required)
+            name: axis
+            for name, axis in self.values.items()
+            if name in takes.required or (name in self.labels and (takes.others or name in takes.names))
         }
         positional = [name for name in takes.positional if name not in given]
         required = [name for name in positional if name in takes.required]
@@ -121,21 +121,29 @@ class Point:
         if len(required) > len(numbers) or len(positional) < len(numbers):
             expected = [f"the numbers of a size, {label_of(numbers)}"] if numbers else []
             expected += [f"the axes, {', '.join(self.labels)}"] if self.labels else []
-            of = ", ".join((*takes.positional, *takes.keywords))
+            of = ", ".join(takes.names)
             raise ValueError(
                 f"{parameter} is a function of ({of}); expected one of {' and '.join(expected) or 'nothing'}"
             )
         return value(**dict(zip(positional, numbers, strict=False)), **given)
 
 
+_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
 @dataclass(frozen=True, slots=True)
 class _Takes:
-    """The parameters of a function: by position, by keyword alone, those without a default, and ``*every``."""
+    """A function's parameters: by position, by keyword alone, those without a default, ``*every``, ``**others``."""
 
     positional: tuple[str, ...]
     keywords: tuple[str, ...]
     required: frozenset[str]
     every: bool
+    others: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.positional, *self.keywords)
 
 
 def _takes(function: Callable[..., Any]) -> _Takes | None:
@@ -158,8 +166,9 @@ def _taken(function: Callable[..., Any]) -> _Takes | None:
     return _Takes(
         tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD),
         tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY),
-        frozenset(each.name for each in parameters if each.default is each.empty),
+        frozenset(each.name for each in parameters if each.default is each.empty and each.kind not in _REST),
         inspect.Parameter.VAR_POSITIONAL in kinds,
+        inspect.Parameter.VAR_KEYWORD in kinds,
     )
 
 
