@@ -29,7 +29,7 @@ FAMILY = {
     "Kernels": ("kernel", "family", "stage", "launch"),
     "Arguments": ("In", "Out", "InOut", "Temp", "Scratch", "Value", "Struct", "TensorMap", "Texture", "Surface"),
     "Check and compile": ("Check", "Compile", "TOLERANCES", "tolerance_of_sums"),
-    "Sizes and axes": ("Size", "Sizes", "by_side", "Axis", "Extent", "EDGES"),
+    "Sizes and axes": ("Size", "Sizes", "by_side", "AxisValues", "Extent", "EDGES"),
     "What they make": ("Family", "LaunchOf", "StageKernel", "Buffer", "Array"),
 }
 """Names of ``peakgate.family`` by subject."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from peakgate.family import Axis, Family, In, Out, Size, StageKernel, family, kernel, stage
+from peakgate.family import AxisValues, Family, In, Out, Size, StageKernel, family, kernel, stage
 
 from . import setups
 from .sectors import SECTOR_BYTES
@@ -55,7 +55,7 @@ def _labelled(dtype: str, *extents: Size) -> dict[str, Size]:
 def _stage(
     described: StageKernel,
     pattern: Keywords,
-    axes: Mapping[str, Axis],
+    axes: Mapping[str, AxisValues],
     *small: Mapping[str, Any],
     bench: Callable[..., bool] = lambda **_: True,
     extent: Callable[..., Size] = lambda dtype, **_: _count(dtype),
@@ -105,7 +105,7 @@ _PLAIN: dict[str, Any] = {
     "axes": {"dtype": tuple(TYPE_LABELS), "block": BLOCKS},
     "gate": lambda dtype, block: (dtype, block) == (FLOAT, BLOCK),
 }
-_MATRIX_AXES: dict[str, Axis] = {"dtype": tuple(TYPE_LABELS), "block": (MATRIX_BLOCK,)}
+_MATRIX_AXES: dict[str, AxisValues] = {"dtype": tuple(TYPE_LABELS), "block": (MATRIX_BLOCK,)}
 _MATRIX: dict[str, Any] = {
     "gate": lambda dtype: dtype == FLOAT,
     "extent": lambda **_: (MATRIX_SIDE, MATRIX_SIDE),

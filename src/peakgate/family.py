@@ -29,14 +29,14 @@ from peakgate.spec.case import (
 from peakgate.spec.family import StageKernel, family, kernel, stage
 from peakgate.spec.groups import TOLERANCES, Check, Compile, tolerance_of_sums
 from peakgate.spec.operands import Extent, In, InOut, LaunchOf, Out, Scratch, Temp, TensorMap, Value, launch
-from peakgate.spec.sweep import EDGES, Axis, Size, Sizes, by_side
+from peakgate.spec.sweep import EDGES, AxisValues, Size, Sizes, by_side
 
 __all__ = [
     "EDGES",
     "TOLERANCES",
     "Argument",
     "Array",
-    "Axis",
+    "AxisValues",
     "Buffer",
     "Case",
     "Check",

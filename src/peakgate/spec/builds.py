@@ -30,10 +30,10 @@ from peakgate.spec.case import (
 )
 from peakgate.spec.fields import FLAG, FUNCTION, NOTHING, TEXT, WORD, Kind, check, mapping, several
 from peakgate.spec.groups import FEW, Check, Compile, Plain, output_types
-from peakgate.spec.operands import LISTS, AtSize, Extent, Given, LaunchOf, Operands
+from peakgate.spec.operands import LISTS, ArgumentList, AtSize, Extent, LaunchOf, Operands
 from peakgate.spec.sweep import (
     EDGES,
-    Axis,
+    AxisValues,
     Labelled,
     Point,
     Sizes,
@@ -100,12 +100,12 @@ OF_BUILD = (
 class Description:
     """The parameters of ``kernel``, which documents them; ``folder`` is the family's.
 
-    Those without a type of their own may be functions of the axes, of which a ``Build`` has the values.
+    Those without a type of their own may be functions of the axes, of which a ``KernelBuild`` has the values.
     """
 
     folder: Path
     source: str
-    arguments: Callable[..., Given]
+    arguments: Callable[..., ArgumentList]
     grid: Callable[..., Extent] | Extent
     block: Any
     launches: Any
@@ -120,7 +120,7 @@ class Description:
     sizes: Any
     small_sizes: Any
     edges: Any
-    axes: Mapping[str, Axis]
+    axes: Mapping[str, AxisValues]
     where: Callable[..., bool] | None
     gate: Callable[..., bool] | bool
     name: str
@@ -139,7 +139,7 @@ class Description:
             axes = ", ".join(sorted({*OF_BUILD, *Plain.__annotations__}))
             raise ValueError(f"axes: no axis is named {refused[0]}, a parameter; expected another name, or of {axes}")
 
-    def builds(self) -> list[Build]:
+    def builds(self) -> list[KernelBuild]:
         """A build for each point on the axes at which there are sizes; ValueError where there is none."""
         names, axes, sizes = numbers_taken(self.arguments), dict(self.axes), self.sizes
         if not sizes and axes.keys() & {*names}:
@@ -152,19 +152,21 @@ class Description:
             raise ValueError(f"{each[0].stage.name}: no size; expected sizes=[...], small_sizes=[...] or both")
         return found
 
-    def at(self, point: Point) -> Build:
+    def at(self, point: Point) -> KernelBuild:
         """The build at a point on the axes."""
+        if "block" not in point.names:
+            block = point.at("block", point.values.get("block", self.block))
+            point = replace(point, values={"block": block} | dict(point.values))
         of = {name: point.at(name, point.values.get(name, getattr(self, name))) for name in OF_BUILD}
         for group in ("check", "compile"):
             own = {each.name: point.values[each.name] for each in fields_of(of[group]) if each.name in point.values}
             of[group] = replace(of[group], **own)
         of["compile"] = replace(of["compile"], defines=point.at("defines", of["compile"].defines))
-        by_name = {"block": of["block"]} if "block" not in point.names else {}
-        return Build(replace(self, **of), replace(point, values=by_name | dict(point.values)))
+        return KernelBuild(replace(self, **of), point)
 
 
 @dataclass(frozen=True)
-class Build:
+class KernelBuild:
     """One of a kernel's builds: its cases at both scales, and its edge-size problems."""
 
     given: Description

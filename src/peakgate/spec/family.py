@@ -30,14 +30,14 @@ from peakgate.spec.builds import Description
 from peakgate.spec.case import Array, Case, Family, RefusedCase, Scale, Sized, Stage
 from peakgate.spec.groups import Check, Compile, Plain, gathered, refuse_unknown
 from peakgate.spec.importer import current_folder
-from peakgate.spec.operands import Extent, Given, LaunchOf
-from peakgate.spec.sweep import Axis, Sizes
+from peakgate.spec.operands import ArgumentList, Extent, LaunchOf
+from peakgate.spec.sweep import AxisValues, Sizes
 
 
 def kernel(
     source: str = "",
     *,
-    arguments: Callable[..., Given],
+    arguments: Callable[..., ArgumentList],
     grid: Callable[..., Extent] | Extent = 0,
     block: Callable[..., Extent] | Extent = 0,
     shared_bytes: Callable[..., int] | int = 0,
@@ -52,7 +52,7 @@ def kernel(
     sizes: Callable[..., Sizes] | Sizes = (),
     small_sizes: Callable[..., Sizes | None] | Sizes | None = (),
     edges: Callable[..., Sizes] | Sizes = (),
-    axes: Mapping[str, Axis] = MappingProxyType({}),
+    axes: Mapping[str, AxisValues] = MappingProxyType({}),
     where: Callable[..., bool] | None = None,
     gate: Callable[..., bool] | bool = True,
     name: str = "",

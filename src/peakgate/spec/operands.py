@@ -15,7 +15,7 @@ from peakgate.spec.fields import NOTHING, TEXT, WORD, Kind, check, several
 
 Extent = int | tuple[int, ...]
 """Of a grid or a block: one number, or up to three."""
-Given = Sequence["Argument | TensorMap"] | Mapping[str, "Argument | TensorMap"]
+ArgumentList = Sequence["Argument | TensorMap"] | Mapping[str, "Argument | TensorMap"]
 """What ``arguments`` gives at a size: a list, or a dict of names."""
 AtSize = Callable[[str, Any], Any]
 """``at(name, value)``: the value of a parameter at a size, called where it is a function."""
@@ -105,7 +105,7 @@ class Operands:
     passed: tuple[int, ...]
 
     @staticmethod
-    def of(given: Given, folder: Path, size: str) -> Operands:
+    def of(given: ArgumentList, folder: Path, size: str) -> Operands:
         """As a family lists them at a size; an array that only tensor maps name comes before its first one."""
         check({"arguments": given}, {"arguments": _GIVEN})
         listed: list[tuple[str, Any]] = list(

@@ -21,7 +21,7 @@ Size = int | tuple[int, ...]
 """A problem's size: its numbers are what ``arguments``, ``grid`` and ``bytes`` are called with."""
 Sizes = Sequence[Size] | Mapping[str, Size]
 """Sizes that the case id names by their numbers, ``8192x1024``, or sizes by the label that it has in their place."""
-Axis = Sequence[Any] | Mapping[str, Any]
+AxisValues = Sequence[Any] | Mapping[str, Any]
 """The values of an axis, or values by the label that the case id has for them (none where the label is empty)."""
 Labelled = tuple[tuple[int, ...], str]
 """The numbers of a size and its label."""
@@ -179,7 +179,7 @@ def numbers_taken(arguments: Callable[..., Any], axes: Collection[str] = ()) -> 
     return tuple(name for name in every if name not in axes)
 
 
-def along_axes(axes: Mapping[str, Axis], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+def along_axes(axes: Mapping[str, AxisValues], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """The sizes whose numbers of these names are axes, each combination of them, the last axis fastest."""
     if missing := [name for name in names if name not in axes]:
         raise ValueError(f"axes: no {missing[0]}; give each number of a size ({', '.join(names)}) an axis, or sizes")
@@ -192,7 +192,7 @@ def along_axes(axes: Mapping[str, Axis], names: Sequence[str]) -> dict[str, tupl
     return sizes
 
 
-def points(axes: Mapping[str, Axis], names: tuple[str, ...]) -> Iterator[Point]:
+def points(axes: Mapping[str, AxisValues], names: tuple[str, ...]) -> Iterator[Point]:
     """Every combination of the axes' values, the last axis fastest."""
     if (count := prod(map(len, axes.values()))) > MOST_FAMILY_CASES:
         raise ValueError(f"axes have {count} combinations; expected at most {MOST_FAMILY_CASES}")
@@ -205,7 +205,7 @@ def points(axes: Mapping[str, Axis], names: tuple[str, ...]) -> Iterator[Point]:
         )
 
 
-def _marked(name: str, axis: Axis) -> list[tuple[str | None, Any]]:
+def _marked(name: str, axis: AxisValues) -> list[tuple[str | None, Any]]:
     """The values of an axis, each with its label where it has one."""
     if isinstance(axis, Mapping):
         return list(axis.items())
