@@ -20,7 +20,8 @@ from peakgate.run.ab_process import OtherBuilds
 from peakgate.run.base_contract import judged_by
 from peakgate.run.listing import Listed
 from peakgate.run.session import LostEarly, Session, WrongResult, compared_when_timed, verdict_of
-from peakgate.spec.case import TENSOR_MATH, Buffer, Role, Stage, Tier, Work
+from peakgate.spec.case import Buffer, Role, Stage, Tier, Work
+from peakgate.spec.work import TENSOR_MATH
 
 CASES = [make_case(size=str(size)) for size in range(3)]
 

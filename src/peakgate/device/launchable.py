@@ -23,7 +23,8 @@ from peakgate.measure.energy import Energy
 from peakgate.measure.refill import SEEDS, Contents, outputs_of, replayed
 from peakgate.measure.sampling import Samples, SamplingPlan, gather, let_clock_recover
 from peakgate.spec.arguments import TensorMapArgument, TexelBuffer, value_of
-from peakgate.spec.case import TENSOR_MATH, Array, Buffer, Case, Role
+from peakgate.spec.case import Array, Buffer, Case, Role
+from peakgate.spec.work import TENSOR_MATH
 
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
 """How CuPy reports what went wrong on the device."""

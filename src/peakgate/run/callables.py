@@ -28,7 +28,8 @@ from peakgate.run.results import ReplayTimer, case_of, of_framework, raise_for, 
 from peakgate.run.run_file import extra_info
 from peakgate.run.session import Outcome, Proof, Session, WrongResult, verdict_of
 from peakgate.spec import dtypes
-from peakgate.spec.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
+from peakgate.spec.case import Buffer, Case, Role
+from peakgate.spec.work import MATH_OF_INPUTS, default_roof
 
 if TYPE_CHECKING:  # few runs measure it
     from peakgate.device.gpu import GpuDevice

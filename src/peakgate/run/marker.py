@@ -20,10 +20,11 @@ from peakgate.judge.correctness import Check, ExpectedOutputs, NothingCompared, 
 from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.run.results import FIXTURE
 from peakgate.run.session import Proof, WrongResult
-from peakgate.spec.case import MATH, STATES, Array, TunedChoice, Work, is_allowance
+from peakgate.spec.case import STATES, Array, TunedChoice, Work, is_allowance
 from peakgate.spec.dtypes import unit_of_sums
 from peakgate.spec.fields import is_whole
 from peakgate.spec.groups import TOLERANCES
+from peakgate.spec.work import MATH
 
 MARKER = "peakgate"
 

@@ -183,7 +183,7 @@ def closing_lines(session: Session, entries: Sequence[Entry], partial: str | Non
     lines = list(session.notes)
     if session.roofs:
         rates = ", ".join(f"{name} {rate:.1f}" for name, rate in session.roofs.items())
-        from peakgate.spec.case import ARITHMETIC_ROOFS  # noqa: PLC0415  (a supervisor does without numpy)
+        from peakgate.spec.work import ARITHMETIC_ROOFS  # noqa: PLC0415  (a supervisor does without numpy)
 
         arithmetic = ", ".join(sorted({"fma"} | {*ARITHMETIC_ROOFS} & session.roofs.keys()))
         lines.append(f"roofs of this run (GB/s; {arithmetic} TFLOP/s): {rates}")

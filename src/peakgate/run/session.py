@@ -50,7 +50,8 @@ from peakgate.measure.limits import (
 from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec import catalogue
-from peakgate.spec.case import TENSOR_MATH, Array, Case, RefusedCase, Tier, TunedChoice
+from peakgate.spec.case import Array, Case, RefusedCase, Tier, TunedChoice
+from peakgate.spec.work import TENSOR_MATH
 from peakgate_emulator.bounded import WALL_PER_PROCESSOR_S
 
 if TYPE_CHECKING:  # few runs measure it

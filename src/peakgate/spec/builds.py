@@ -26,7 +26,6 @@ from peakgate.spec.case import (
     Stage,
     Tier,
     Work,
-    default_roof,
 )
 from peakgate.spec.fields import FLAG, FUNCTION, NOTHING, TEXT, WORD, Kind, check, mapping, several
 from peakgate.spec.groups import FEW, Check, Compile, Plain, output_types
@@ -45,6 +44,7 @@ from peakgate.spec.sweep import (
     numbers_taken,
     points,
 )
+from peakgate.spec.work import default_roof
 
 _SIZES = Kind(
     "a list of sizes, each a number or a tuple of numbers, or a dict of them by label",

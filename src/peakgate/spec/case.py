@@ -25,6 +25,7 @@ from peakgate.spec.arguments import FIRST_CAPABILITY, Argument, Buffer, Data, Ro
 from peakgate.spec.dtypes import Array
 from peakgate.spec.fields import Kind, check, is_number, several, tuple_of
 from peakgate.spec.stage import KernelLaunch, Launch, Stage
+from peakgate.spec.work import ARITHMETIC_ROOFS, MATH_OF_INPUTS, Work
 
 __all__ = [
     "Argument",
@@ -62,17 +63,6 @@ Magnitudes = Callable[[Any, Sequence[Array]], Sequence[Array | None]]
 """``scale(xp, inputs) -> magnitudes``: for each output, broadcastable to it, the size of what is summed into an
 element, ``sqrt(sum of the squared terms)`` say; None where that is ``|ref|``. ``inputs`` are those of the reference."""
 
-TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
-"""The types in which tensor cores compute; each is the name of its measured roof too."""
-
-MATH = ("fp32", *TENSOR_MATH)
-
-ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)
-"""The measured roofs that are rates of operations; all others are rates of bytes."""
-
-MATH_OF_INPUTS = {"bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
-"""Type of operations that inputs of one type suggest. Not int8: arrays of bytes are images and masks too."""
-
 STATES = ("cold", "warm", "graph")
 """What a timed launch finds. cold: a flushed L2. warm: an L2 in which the same launch just worked on the same arrays.
 graph: a captured CUDA graph of launches like it, of which it is one."""
@@ -82,11 +72,6 @@ CASE_SCHEMA = 1
 
 EMULATOR_SLUG = "cpu-emulator"
 """``machine_info.gpu.slug`` of runs whose times are emulated."""
-
-
-def default_roof(math: str | None) -> str:
-    """The measured roof of a case whose type of operations is given, where nothing names its roof."""
-    return math if math in TENSOR_MATH else "copy"
 
 
 def is_allowance(value: object) -> bool:
@@ -106,28 +91,6 @@ class Tier(Enum):
 
     GATE = "gate"
     FULL = "full"
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Minimum work of one launch: bytes through device memory, operations (those on int8 count as flops do).
-
-    ``math`` is the type, one of MATH, whose peak its operations have; None: what the inputs suggest (``Case.math``).
-    ``peak_tflops`` is that peak where it is no type's. ValueError for what is none.
-    """
-
-    bytes: int
-    flops: int = 0
-    peak_tflops: float | None = None
-    math: str | None = None
-
-    def __post_init__(self) -> None:
-        check(self, WORK_FIELDS, "work")
-
-    @property
-    def claimed(self) -> bool:
-        """Whether any work is claimed; without there is no peak to compare with."""
-        return bool(self.bytes or self.flops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,12 +269,6 @@ class Case:
         return sum(buffer.nbytes for buffer in self.buffers)
 
 
-WORK_FIELDS: fields.Kinds = {
-    "bytes": fields.COUNT,
-    "flops": fields.COUNT,
-    "peak_tflops": fields.POSITIVE | fields.NOTHING,
-    "math": fields.one_of(MATH) | fields.NOTHING,
-}
 CASE_FIELDS: fields.Kinds = {
     "family": fields.WORD,
     "stage": fields.instance(Stage, "a Stage"),

@@ -13,9 +13,9 @@
     )
 
 ``FAMILY = family(*(kernel(name, ...) for name in ("naive.cu", "tiled.cu")))`` is a folder of several kernels; those of
-one name are variants of one stage. ``stage(1, "naive", "One thread per row.")`` is ``kernel`` of the ladder's file
-``01_naive.cu``. Tiers and labels, several launches as one case, a reference kernel and saved arrays:
-``peakgate help kernels``.
+one name are variants of one stage, and ``axes={"block": [128, 256]}`` sweeps a kernel. ``stage(1, "naive", "One thread
+per row.")`` is ``kernel`` of the ladder's file ``01_naive.cu``. Tiers and labels, several launches as one case, a
+reference kernel and saved arrays: ``peakgate help kernels``.
 """
 
 from __future__ import annotations
