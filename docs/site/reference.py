@@ -19,7 +19,7 @@ import peakgate.family
 from peakgate import cli, reports
 from peakgate.base import config
 from peakgate.runfile.schema import RunDocument
-from peakgate.spec import arguments, case
+from peakgate.spec import arguments, case, groups, operands, sweep
 from peakgate.spec import family as short_form
 
 HELP_INDENT = 24
@@ -28,7 +28,8 @@ HELP_INDENT = 24
 FAMILY = {
     "Kernels": ("kernel", "family", "stage", "launch"),
     "Arguments": ("In", "Out", "InOut", "Temp", "Scratch", "Value", "Struct", "TensorMap", "Texture", "Surface"),
-    "Sizes and tolerances": ("Size", "Sizes", "Extent", "EDGES", "TOLERANCES", "tolerance_of_sums"),
+    "Check and compile": ("Check", "Compile", "TOLERANCES", "tolerance_of_sums"),
+    "Sizes and axes": ("Size", "Sizes", "by_side", "AxisValues", "Extent", "EDGES"),
     "What they make": ("Family", "LaunchOf", "StageKernel", "Buffer", "Array"),
 }
 """Names of ``peakgate.family`` by subject."""
@@ -87,7 +88,7 @@ def settings() -> str:
 def family() -> str:
     """``peakgate.family`` by subject, and what only the long form takes."""
     listed = {name for names in FAMILY.values() for name in names}
-    if missing := set(short_form.__all__) - listed:
+    if missing := {*peakgate.family.__all__} - {*case.__all__} - listed:
         raise ValueError(f"docs/site/reference.py: FAMILY does not have {', '.join(sorted(missing))}")
     sections = {**FAMILY, "The long form: `peakgate.case`": [name for name in case.__all__ if name not in listed]}
     return "\n\n".join(f"## {title}\n\n{_documented(peakgate.family, names)}" for title, names in sections.items())
@@ -108,7 +109,7 @@ def _directive(module: Any, name: str) -> str:
     value = getattr(module, name)
     if inspect.isclass(value) or inspect.isfunction(value):
         return f".. auto{'class' if inspect.isclass(value) else 'function'}:: {module.__name__}.{name}"
-    defining = next(each for each in (arguments, case, short_form) if hasattr(each, name))
+    defining = next(each for each in (arguments, case, groups, operands, short_form, sweep) if hasattr(each, name))
     return f".. autodata:: {defining.__name__}.{name}"
 
 

@@ -6,16 +6,14 @@ the element's type, followed by the extent where it is not the benchmark's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from peakgate.family import Family, In, Out, Size, StageKernel, family, kernel, stage
+from peakgate.family import AxisValues, Family, In, Out, Size, StageKernel, family, kernel, stage
 
 from . import setups
 from .sectors import SECTOR_BYTES
-from .setups import BLOCK, DOUBLE, FLOAT, Build, Keywords
+from .setups import BLOCK, DOUBLE, FLOAT, Keywords, element_bytes
 
 TYPE_LABELS = {FLOAT: "f32", DOUBLE: "f64"}
 
@@ -40,11 +38,12 @@ GATE_TRANSFER, SMALL_TRANSFER = "16MiB", "64KiB"
 PROBE_COUNTS = (1, 31, 127, 1000, 4099)
 PROBE_SHAPES = ((1, 1), (31, 33), (33, 31), (64, 32), (3, 1030), (1030, 3))
 SMALL_COUNT, SMALL_SHAPE = 3001, (45, 70)
+SMALL_GRID, SMALL_PAD = 3, 2
 
 
-def _count(build: Build, spacing: int = 1) -> int:
+def _count(dtype: str, spacing: int = 1) -> int:
     """As many elements, ``spacing`` apart, as make memory move MOVED_BYTES of sectors."""
-    return MOVED_BYTES // min(spacing * build.element_bytes, SECTOR_BYTES)
+    return MOVED_BYTES // min(spacing * element_bytes(dtype), SECTOR_BYTES)
 
 
 def _labelled(dtype: str, *extents: Size) -> dict[str, Size]:
@@ -53,35 +52,34 @@ def _labelled(dtype: str, *extents: Size) -> dict[str, Size]:
     return {f"{TYPE_LABELS[dtype]}n{name}": extent for name, extent in zip(names, extents, strict=True)}
 
 
-def _pattern(
+def _stage(
     described: StageKernel,
-    pattern: Callable[[Build], Keywords],
-    bench: Sequence[Build],
-    *,
-    small: Sequence[Build] = (Build(),),
-    knob: str = "",
-    extent: Callable[[Build], Size] = _count,
+    pattern: Keywords,
+    axes: Mapping[str, AxisValues],
+    *small: Mapping[str, Any],
+    bench: Callable[..., bool] = lambda **_: True,
+    extent: Callable[..., Size] = lambda dtype, **_: _count(dtype),
     small_extent: Size = SMALL_COUNT,
     probes: Sequence[Size] = PROBE_COUNTS,
-) -> Iterator[Family]:
-    """A stage with each of its builds; ``knob`` is the prefix of a build's knob in a case id."""
+    **more: Any,
+) -> Family:
+    """A stage at the points on its axes that ``bench`` chooses, and with a small problem where a ``small`` one is.
 
-    def built(build: Build, **sizes: Any) -> Family:
-        return described(
-            block=build.block,
-            block_in_id=build.block != BLOCK,
-            variant=f"{knob}{build.knob}" if knob else "",
-            gate=build.gate,
-            tolerance=0.0,
-            edges=_labelled(build.dtype, *probes),
-            **pattern(build),
-            **sizes,
-        )
-
-    for build in bench:
-        yield built(build, sizes={TYPE_LABELS[build.dtype]: extent(build)}, small_sizes=None)
-    for build in small:
-        yield built(build, small_sizes=_labelled(build.dtype, small_extent))
+    ``small`` has what is not usual: one float per element, and a block of BLOCK.
+    """
+    chosen = [{"dtype": FLOAT, "block": BLOCK} | given for given in small or [{}]]
+    of_small = small_extent if isinstance(small_extent, tuple) else (small_extent,)
+    given: dict[str, Any] = {
+        "axes": {"dtype": (FLOAT,), "block": (BLOCK,)} | dict(axes),
+        "where": lambda *size, **at: at in chosen if size == of_small else bench(**at),
+        "block_in_id": lambda block: block != BLOCK,
+        "variant": "",
+        "tolerance": 0.0,
+        "sizes": lambda **at: {TYPE_LABELS[at["dtype"]]: extent(**at)},
+        "small_sizes": lambda dtype: _labelled(dtype, small_extent),
+        "edges": lambda dtype: _labelled(dtype, *probes),
+    }
+    return described(**given | pattern | more)
 
 
 def _transfer(operation: str, lesson: str, *, host_bound: bool = False) -> Family:
@@ -103,82 +101,96 @@ def _transfer(operation: str, lesson: str, *, host_bound: bool = False) -> Famil
     )
 
 
-def _knobs(usual: Sequence[int], every: Sequence[int], gate: Sequence[int]) -> tuple[Build, ...]:
-    """Every type and block with the usual knobs, floats in the usual block with every one; the gate has one block."""
-    return tuple(
-        Build(dtype, block, knob, gate=block == BLOCK and knob in gate)
-        for dtype, block in product(TYPE_LABELS, BLOCKS)
-        for knob in (every if (dtype, block) == (FLOAT, BLOCK) else usual)
+_PLAIN: dict[str, Any] = {
+    "axes": {"dtype": tuple(TYPE_LABELS), "block": BLOCKS},
+    "gate": lambda dtype, block: (dtype, block) == (FLOAT, BLOCK),
+}
+_MATRIX_AXES: dict[str, AxisValues] = {"dtype": tuple(TYPE_LABELS), "block": (MATRIX_BLOCK,)}
+_MATRIX: dict[str, Any] = {
+    "gate": lambda dtype: dtype == FLOAT,
+    "extent": lambda **_: (MATRIX_SIDE, MATRIX_SIDE),
+    "small_extent": SMALL_SHAPE,
+    "probes": PROBE_SHAPES,
+}
+
+
+def _tile(described: StageKernel, write: str, read: str, *pads: int, dynamic: bool = False) -> Family:
+    """Both tiles with each padding; square with at most one float of it is in the gate."""
+    return _stage(
+        described,
+        setups.shared_tile(write, read, dynamic=dynamic),
+        {"block": (TILE, OBLONG_TILE), "pad": tuple(dict.fromkeys((*pads, SMALL_PAD)))},
+        {"block": OBLONG_TILE, "pad": SMALL_PAD},
+        bench=lambda pad, **_: pad in pads,
+        variant=lambda pad: f"pad{pad}",
+        gate=lambda block, pad: block == TILE and pad <= 1,
     )
 
 
-_PLAIN = tuple(
-    Build(dtype, block, gate=(dtype, block) == (FLOAT, BLOCK)) for dtype, block in product(TYPE_LABELS, BLOCKS)
-)
-_GRIDS = tuple(Build(knob=blocks, gate=blocks in GATE_GRIDS) for blocks in GRIDS)
-_matrix = partial(
-    _pattern,
-    bench=[Build(dtype, MATRIX_BLOCK, gate=dtype == FLOAT) for dtype in TYPE_LABELS],
-    small=[Build(block=MATRIX_BLOCK)],
-    extent=lambda _: (MATRIX_SIDE, MATRIX_SIDE),
-    small_extent=SMALL_SHAPE,
-    probes=PROBE_SHAPES,
-)
-
-
-def _tile(described: StageKernel, write: str, read: str, *pads: int, dynamic: bool = False) -> Iterator[Family]:
-    """Both tiles with each padding; square with at most one float of it is in the gate."""
-    pattern = partial(setups.shared_tile, write=write, read=read, dynamic=dynamic)
-    bench = [
-        Build(block=tile, knob=pad, gate=tile == TILE and pad <= 1) for tile in (TILE, OBLONG_TILE) for pad in pads
-    ]
-    return _pattern(described, pattern, bench, small=[Build(block=OBLONG_TILE, knob=2)], knob="pad")
-
-
 FAMILY = family(
-    *_pattern(stage(1, "one_per_thread", "One element per thread, side by side."), setups.line, _PLAIN),
-    *_pattern(
+    _stage(stage(1, "one_per_thread", "One element per thread, side by side."), setups.line(), **_PLAIN),
+    _stage(
         stage(2, "grid_stride", "A fixed grid walks over the array."),
-        setups.grid_stride,
-        _GRIDS,
-        small=[Build(knob=3)],
-        knob="g",
+        setups.GRID_STRIDE,
+        {"blocks": (*GRIDS, SMALL_GRID)},
+        {"blocks": SMALL_GRID},
+        bench=lambda blocks, **_: blocks in GRIDS,
+        variant=lambda blocks: f"g{blocks}",
+        gate=lambda blocks: blocks in GATE_GRIDS,
     ),
-    *_pattern(
+    _stage(
         stage(3, "offset", "Warps begin inside a sector: one more each, shared with the neighbour."),
-        setups.offset,
-        _knobs(OFFSETS, ALL_OFFSETS, GATE_OFFSETS),
-        small=[Build(knob=1), Build(knob=31), Build(DOUBLE, knob=1)],
-        knob="o",
+        setups.OFFSET,
+        _PLAIN["axes"] | {"offset": ALL_OFFSETS},
+        {"offset": 1},
+        {"offset": 31},
+        {"dtype": DOUBLE, "offset": 1},
+        bench=lambda dtype, block, offset: offset in OFFSETS or (dtype, block) == (FLOAT, BLOCK),
+        variant=lambda offset: f"o{offset}",
+        gate=lambda block, offset: block == BLOCK and offset in GATE_OFFSETS,
     ),
-    *_pattern(
+    _stage(
         stage(4, "stride", "Sectors are moved whole: 1 / stride of them is useful, down to one element each."),
-        setups.stride,
-        _knobs(STRIDES, ALL_STRIDES, GATE_STRIDES),
-        small=[Build(knob=3), Build(knob=8), Build(DOUBLE, knob=4)],
-        knob="s",
-        extent=lambda build: _count(build, build.knob),
+        setups.STRIDE,
+        _PLAIN["axes"] | {"stride": ALL_STRIDES},
+        {"stride": 3},
+        {"stride": 8},
+        {"dtype": DOUBLE, "stride": 4},
+        bench=lambda dtype, block, stride: stride in STRIDES or (dtype, block) == (FLOAT, BLOCK),
+        extent=lambda dtype, stride, **_: _count(dtype, stride),
+        variant=lambda stride: f"s{stride}",
+        gate=lambda block, stride: block == BLOCK and stride in GATE_STRIDES,
     ),
-    *_matrix(stage(5, "stride_column", "A matrix walked down its columns."), setups.stride_column),
-    *_matrix(
-        stage(6, "stride_smem", "The same walk inside a shared tile: rows to and from memory."), setups.stride_smem
+    _stage(
+        stage(5, "stride_column", "A matrix walked down its columns."),
+        setups.STRIDE_COLUMN,
+        _MATRIX_AXES,
+        {"block": MATRIX_BLOCK},
+        **_MATRIX,
     ),
-    *_tile(stage(7, "shared_tile_row_row", "Written and read by rows: no bank conflict."), "row", "row", 0),
-    *_tile(
+    _stage(
+        stage(6, "stride_smem", "The same walk inside a shared tile: rows to and from memory."),
+        setups.STRIDE_SMEM,
+        _MATRIX_AXES,
+        {"block": MATRIX_BLOCK},
+        **_MATRIX,
+    ),
+    _tile(stage(7, "shared_tile_row_row", "Written and read by rows: no bank conflict."), "row", "row", 0),
+    _tile(
         stage(8, "shared_tile_col_col", "Written and read by columns: conflicts on both sides."), "col", "col", 0, 1, 2
     ),
-    *_tile(stage(9, "shared_tile_row_col", "Written by rows, read by columns: transposed."), "row", "col", 0, 1, 2),
-    *_tile(stage(10, "shared_tile_col_row", "Written by columns, read by rows: the inverse."), "col", "row", 0, 1, 2),
-    *_tile(
+    _tile(stage(9, "shared_tile_row_col", "Written by rows, read by columns: transposed."), "row", "col", 0, 1, 2),
+    _tile(stage(10, "shared_tile_col_row", "Written by columns, read by rows: the inverse."), "col", "row", 0, 1, 2),
+    _tile(
         stage(11, "shared_tile_dynamic", "shared_tile_row_col, shaped at launch."), "row", "col", 0, 1, 2, dynamic=True
     ),
-    *_pattern(stage(12, "aos_one", "One field of four in an array of structures."), setups.aos_one, _PLAIN),
-    *_pattern(stage(13, "soa_one", "One field of four in a structure of arrays."), setups.soa_one, _PLAIN),
-    *_pattern(stage(14, "aos_all", "All fields in an array of structures."), setups.aos_all, _PLAIN),
-    *_pattern(
-        stage(15, "aos_all_aligned", "The same, aligned: a record in 16-byte pieces."), setups.aos_all_aligned, _PLAIN
+    _stage(stage(12, "aos_one", "One field of four in an array of structures."), setups.AOS_ONE, **_PLAIN),
+    _stage(stage(13, "soa_one", "One field of four in a structure of arrays."), setups.SOA_ONE, **_PLAIN),
+    _stage(stage(14, "aos_all", "All fields in an array of structures."), setups.AOS_ALL, **_PLAIN),
+    _stage(
+        stage(15, "aos_all_aligned", "The same, aligned: a record in 16-byte pieces."), setups.AOS_ALL_ALIGNED, **_PLAIN
     ),
-    *_pattern(stage(16, "soa_all", "All fields in a structure of arrays."), setups.soa_all, _PLAIN),
+    _stage(stage(16, "soa_all", "All fields in a structure of arrays."), setups.SOA_ALL, **_PLAIN),
     _transfer("h2d_pageable", "Host to device; pageable memory is staged through a pinned one.", host_bound=True),
     _transfer("h2d_pinned", "Host to device; the copy engine reads pinned memory itself."),
     _transfer("d2h_pageable", "Device to host, staged.", host_bound=True),

@@ -6,10 +6,8 @@ Queries, keys, values and the result are ``heads x length x width``; each head i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from itertools import product
 from math import ceil
 from typing import Any
 
@@ -17,7 +15,7 @@ from peakgate.family import Array, Buffer, Family, In, Out, StageKernel, TensorM
 
 Size = tuple[int, int]
 """Heads of all sequences together, and the length of each."""
-WIDTHS, CAUSAL = (64, 128), (False, True)
+WIDTHS, CAUSAL = (64, 128), {"full": False, "causal": True}
 TOKENS = 16384
 """Of all sequences of a case together, whatever their length."""
 COLUMNS = 2048
@@ -91,12 +89,17 @@ def tensors(heads: int, length: int, width: int) -> list[Buffer]:
     return [Out(*shape, dtype="bfloat16"), *(In(*shape, dtype="bfloat16", data=(-2, 2)) for _ in range(3))]
 
 
-def attention(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Array:
+def attention(xp: Any, q: Array, k: Array, v: Array, *, causal: bool) -> Array:
     """``softmax(Q.K^T / sqrt(width)).V`` of each head: as many at a time as have MOST_SCORES, or one."""
     heads, length, _ = q.shape
     step = max(1, MOST_SCORES // length**2)
     parts = [slice(at, at + step) for at in range(0, heads, step)]
     return xp.concatenate([_of_heads_at_once(xp, q[part], k[part], v[part], causal) for part in parts])
+
+
+def magnitude(xp: Any, q: Array, k: Array, v: Array, *, causal: bool) -> Array:
+    """What is summed into each element."""
+    return attention(xp, q, k, xp.abs(v), causal=causal)
 
 
 def _of_heads_at_once(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Array:
@@ -108,91 +111,75 @@ def _of_heads_at_once(xp: Any, q: Array, k: Array, v: Array, causal: bool) -> Ar
     return xp.matmul(weights, v) / weights.sum(axis=2, keepdims=True)
 
 
-@cache
-def expected(causal: bool) -> dict[str, Callable[..., Array]]:
-    """The result and the magnitudes summed into it: the same functions for each stage, which share what they give."""
-    return {
-        "reference": lambda xp, q, k, v: attention(xp, q, k, v, causal),
-        "scale": lambda xp, q, k, v: attention(xp, q, k, xp.abs(v), causal),
-    }
-
-
 def pairs(length: int, causal: bool) -> int:
     """Queries and keys that see each other."""
     return length * (length + 1) // 2 if causal else length * length
 
 
-def _of_heads(
-    described: StageKernel,
-    *,
-    lengths: Iterable[int],
-    tolerance: float = WEIGHT_TOLERANCE,
-    gate: int = 1024,
-    causal: Sequence[bool] = CAUSAL,
-    **launched: Any,
-) -> Iterator[Family]:
+def _stage(
+    described: StageKernel, *lengths: int, gate: int = 1024, causal: Mapping[str, bool] = CAUSAL, **launched: Any
+) -> Family:
     """A stage for each width, full and causal; heads of 128 columns and ``gate`` keys are in the gate.
 
     So is causal attention of a stage that is for nothing else: proving it takes longer than measuring it.
     """
-    gated = min(causal)
-    for width, is_causal in product(WIDTHS, causal):
-        yield described(
-            # Queries, keys and values are read at least once and the result is written once, 2 bytes per element.
-            bytes=lambda heads, length, width=width: 8 * heads * length * width,
-            # A multiplication and an addition for each column in each of the two products.
-            flops=lambda heads, length, width=width, causal=is_causal: 4 * heads * pairs(length, causal) * width,
-            tolerance=tolerance,
-            math="bf16",
-            variant=f"{width}-{'causal' if is_causal else 'full'}",
-            sizes=[(COLUMNS // width * TOKENS // length, length) for length in lengths],
-            gate=lambda _, length, causal=is_causal, width=width: (length, causal, width) == (gate, gated, 128),
-            small_sizes=[SMALL],
-            **expected(is_causal),
-            **_launch(width, is_causal, **launched),
-        )
+    gated = (gate, 128, min(causal.values()))
+    usual: dict[str, Any] = {"tolerance": WEIGHT_TOLERANCE} | launched
+    return described(
+        axes={"width": {str(width): width for width in WIDTHS}, "causal": causal},
+        # Queries, keys and values are read at least once and the result is written once, 2 bytes per element.
+        bytes=lambda heads, length, width: 8 * heads * length * width,
+        # A multiplication and an addition for each column in each of the two products.
+        flops=lambda heads, length, width, causal: 4 * heads * pairs(length, causal) * width,
+        math="bf16",
+        sizes=lambda width: [(COLUMNS // width * TOKENS // length, length) for length in lengths],
+        gate=lambda length, width, causal: (length, width, causal) == gated,
+        small_sizes=[SMALL],
+        reference=attention,
+        scale=magnitude,
+        **usual,
+    )
 
 
-def _launch(width: int, causal: bool, rows: int = 0, block: int = 0) -> dict[str, Any]:
-    """How a stage is launched: by blocks of ``rows`` queries, or by those of a tiling."""
-    given: dict[str, Any] = {"HEAD": width, "CAUSAL": int(causal)}
-    if rows:
-        return {
-            "arguments": lambda heads, length: [*tensors(heads, length, width), Value(length)],
-            "grid": lambda heads, length: (ceil(length / rows), heads),
-            "block": block,
-            "defines": given,
-            "edges": (*PROBES, (1, 4 * rows + 14)),  # its last tile ends behind four whole ones
-            "min_capability": (8, 0),
-        }
-    tiling = Tiling.of(width, causal)
+def _by_blocks(rows: int, block: int) -> dict[str, Any]:
+    """Parameters of a stage that is launched by blocks of ``rows`` queries."""
     return {
-        "arguments": tiling.maps,
-        "grid": lambda heads, length: (ceil(length / tiling.queries), heads),
-        "block": tiling.block,
-        "shared_bytes": tiling.shared_bytes,
-        "defines": given | tiling.macros,
-        "edges": (*PROBES, *LONG_PROBES),
-        "min_capability": "9.0a",
+        "arguments": lambda heads, length, width: [*tensors(heads, length, width), Value(length)],
+        "grid": lambda heads, length: (ceil(length / rows), heads),
+        "block": block,
+        "defines": lambda width, causal: {"HEAD": width, "CAUSAL": int(causal)},
+        "edges": (*PROBES, (1, 4 * rows + 14)),  # its last tile ends behind four whole ones
+        "min_capability": (8, 0),
     }
 
 
-_FLOAT: dict[str, Any] = {"lengths": SHORT, "tolerance": FLOAT_TOLERANCE, "gate": SHORT[0], "rows": 8, "block": 256}
+_FLOAT: dict[str, Any] = {"tolerance": FLOAT_TOLERANCE, "gate": SHORT[0]} | _by_blocks(rows=8, block=256)
+_BY_TILING: dict[str, Any] = {
+    "arguments": lambda heads, length, width, causal: Tiling.of(width, causal).maps(heads, length),
+    "grid": lambda heads, length, width, causal: (ceil(length / Tiling.of(width, causal).queries), heads),
+    "block": lambda width, causal: Tiling.of(width, causal).block,
+    "shared_bytes": lambda width, causal: Tiling.of(width, causal).shared_bytes,
+    "defines": lambda width, causal: {"HEAD": width, "CAUSAL": int(causal)} | Tiling.of(width, causal).macros,
+    "edges": (*PROBES, *LONG_PROBES),
+    "min_capability": "9.0a",
+}
 
 FAMILY = family(
-    *_of_heads(stage(1, "two_pass", "A warp a query, scores twice."), **_FLOAT),
-    *_of_heads(stage(2, "online", "One pass, sums scaled as it goes."), **_FLOAT),
-    *_of_heads(
+    _stage(stage(1, "two_pass", "A warp a query, scores twice."), *SHORT, **_FLOAT),
+    _stage(stage(2, "online", "One pass, sums scaled as it goes."), *SHORT, **_FLOAT),
+    _stage(
         stage(3, "mma_sync", "Both products on tensor cores, weights in registers."),
-        lengths=SOME_LENGTHS,
-        rows=64,
-        block=128,
+        *SOME_LENGTHS,
+        **_by_blocks(rows=64, block=128),
     ),
-    *_of_heads(stage(4, "wgmma", "Groups of warps multiply what the copy engine brings."), lengths=SOME_LENGTHS),
-    *_of_heads(stage(5, "ping_pong", "Groups take turns with the tensor cores."), lengths=SOME_LENGTHS),
-    *_of_heads(stage(6, "overlapped", "Powers while the group's own product is under way."), lengths=LENGTHS),
-    *_of_heads(
-        stage(7, "longest_first", "Causal: the blocks with the most keys begin."), lengths=LENGTHS, causal=[True]
+    _stage(stage(4, "wgmma", "Groups of warps multiply what the copy engine brings."), *SOME_LENGTHS, **_BY_TILING),
+    _stage(stage(5, "ping_pong", "Groups take turns with the tensor cores."), *SOME_LENGTHS, **_BY_TILING),
+    _stage(stage(6, "overlapped", "Powers while the group's own product is under way."), *LENGTHS, **_BY_TILING),
+    _stage(
+        stage(7, "longest_first", "Causal: the blocks with the most keys begin."),
+        *LENGTHS,
+        causal={"causal": True},
+        **_BY_TILING,
     ),
     summary="attention in bfloat16",
     headlines=dict.fromkeys(("two_pass", "online"), "256x1024-128-full")

@@ -6,12 +6,25 @@ each of the three numbers. A size label is ``<m>x<n>x<k>``, or the side alone wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
 
-from peakgate.family import Array, Buffer, Family, In, Out, StageKernel, TensorMap, Value, family, kernel, stage
+from peakgate.family import (
+    Array,
+    Buffer,
+    Family,
+    In,
+    Out,
+    StageKernel,
+    TensorMap,
+    Value,
+    by_side,
+    family,
+    kernel,
+    stage,
+)
 
 Size = tuple[int, int, int]
 """Rows of C, columns of C, and the length of the sums."""
@@ -138,10 +151,6 @@ def magnitude(xp: Any, a: Array, b: Array) -> Array:
     return xp.sqrt(rows * columns.T)
 
 
-def _labelled(sizes: Iterable[Size]) -> dict[str, Size]:
-    return {str(size[0]) if len({*size}) == 1 else "x".join(map(str, size)): size for size in sizes}
-
-
 SIZES: tuple[Size, ...] = (*((side, side, side) for side in SIDES), *LAYERS)
 PRODUCT: dict[str, Any] = {
     # Each of the m.n elements of C is a sum of k products: a multiplication and an addition each. A and B are read
@@ -150,11 +159,11 @@ PRODUCT: dict[str, Any] = {
     "flops": lambda m, n, k: 2 * m * n * k,
     "reference": product,
     "scale": magnitude,
-    "terms": lambda *size: size[2],
+    "terms": lambda k: k,
     "math": "bf16",
 }
 """What is common to all stages."""
-PRODUCT_OF_FP8: dict[str, Any] = PRODUCT | {
+OF_FP8: dict[str, Any] = {
     "bytes": lambda m, n, k: m * k + n * k + 2 * m * n,
     # That of sums in float (peakgate.family.tolerance_of_sums) with the unit of the tensor cores, which cut what they
     # add at 13 bits below the largest term (DeepSeek-V3's report, arXiv:2412.19437, section 3.3.2, counts 14 with the
@@ -180,59 +189,64 @@ def _square(*sides: int) -> list[Size]:
     return [(side, side, side) for side in sides]
 
 
-def _product(
-    described: StageKernel,
-    cols: int,
-    rows: int,
-    *,
-    sizes: Iterable[Size] = SIZES,
-    small: Iterable[Size] = SMALL_SIZES,
-    edges: Iterable[Size] = PROBE_SIZES,
-    gate: Collection[Size] = GATE,
-    **more: Any,
-) -> Family:
-    """A stage on the sizes that it takes; where nothing else is said, a block makes rows x cols of C."""
-    given: dict[str, Any] = {
-        "arguments": by_pointers,
-        "grid": lambda m, n, _: (ceil(n / cols), ceil(m / rows)),
-        "block": 256,
-    } | more
-    return described(
-        sizes=_labelled(sizes),
-        small_sizes=_labelled(small) or None,
-        edges=_labelled(edges),
-        gate=lambda *size: size in gate,
-        **(PRODUCT | given),
-    )
-
-
 def _up_to(most: int) -> list[Size]:
     return [size for size in SIZES if prod(size) <= most**3]
 
 
-def _by_tiling(
-    described: StageKernel, chosen: Mapping[Tiling, Iterable[Size]], gate: Collection[Size]
-) -> Iterator[Family]:
+def _stage(
+    described: StageKernel,
+    rows: int = 128,
+    cols: int = 256,
+    *,
+    sizes: Iterable[Size] | Callable[..., Any] = SIZES,
+    gate: Collection[Size] = GATE,
+    **more: Any,
+) -> Family:
+    """A stage of which a block makes rows x cols of C, where nothing else is said."""
+    given: dict[str, Any] = {
+        "arguments": by_pointers,
+        "grid": lambda m, n: (ceil(n / cols), ceil(m / rows)),
+        "block": 256,
+        "sizes": sizes if callable(sizes) else by_side(sizes),
+        "small_sizes": by_side(SMALL_SIZES),
+        "edges": by_side(PROBE_SIZES),
+        "gate": lambda *size: size in gate,
+    }
+    return described(**PRODUCT | given | more)
+
+
+def _tiled(
+    described: StageKernel,
+    chosen: Mapping[Tiling, Iterable[Size]],
+    *,
+    persistent: bool = False,
+    **more: Any,
+) -> Family:
     """A stage that is built with several tilings, each for the sizes that take it."""
-    for tiling, sizes in chosen.items():
+
+    def small_sizes(tiling: Tiling) -> dict[str, Any]:
         deep = 64 * tiling.split * (tiling.slots + 2)  # each part goes round the ring
         beyond = (tiling.rows * tiling.cluster + 8, tiling.cols + 8, deep + 136)
-        small = (*(SMALL_SIZES if tiling == _USUAL else ()), beyond)
-        yield _product(
-            described,
-            tiling.cols,
-            tiling.rows,
-            sizes=sizes,
-            small=small,
-            edges=(*PROBE_SIZES, *([MANY_TILES] if chosen is _CLUSTERS else [])),
-            gate=gate,
-            arguments=tiling.maps,
-            grid=tiling.persistent_grid if chosen is _CLUSTERS else tiling.grid,
-            block=tiling.block,
-            shared_bytes=tiling.shared_bytes,
-            defines=tiling.macros,
-            min_capability="9.0a",
-        )
+        return by_side([*(SMALL_SIZES if tiling == _USUAL else ()), beyond])
+
+    def grid(m: int, n: int, k: int, tiling: Tiling) -> tuple[int, ...] | int:
+        return tiling.persistent_grid(m, n, k) if persistent else tiling.grid(m, n, k)
+
+    return _stage(
+        described,
+        axes={"tiling": tuple(chosen)},
+        variant="",
+        arguments=lambda m, n, k, tiling: tiling.maps(m, n, k),
+        grid=grid,
+        block=lambda tiling: tiling.block,
+        shared_bytes=lambda tiling: tiling.shared_bytes,
+        defines=lambda tiling: tiling.macros,
+        min_capability="9.0a",
+        sizes=lambda tiling: by_side(chosen[tiling]),
+        small_sizes=small_sizes,
+        edges=by_side([*PROBE_SIZES, *([MANY_TILES] if persistent else [])]),
+        **more,
+    )
 
 
 _USUAL = Tiling()
@@ -255,69 +269,63 @@ _CLUSTERS = {
 _SPLIT = {Tiling(64, 64, slots=12, split=2): LAYERS[:2]}
 
 FAMILY = family(
-    _product(
+    _stage(
         stage(1, "naive", "One thread per element."), 32, 32, block=(32, 32), sizes=_up_to(4096), gate=MORE_GATE[1:2]
     ),
-    _product(
+    _stage(
         stage(2, "tiled", "Tiles in shared memory, multiply-adds of the FP32 units."),
         128,
         128,
         sizes=_up_to(8192),
         min_capability=(8, 0),
     ),
-    _product(stage(3, "wmma", "Tensor cores by CUDA C++'s own interface."), 128, 128, min_capability=(8, 0)),
-    _product(stage(4, "mma_sync", "Tensor cores by mma.sync, swizzled tiles."), 128, 128, min_capability=(8, 0)),
-    _product(
+    _stage(stage(3, "wmma", "Tensor cores by CUDA C++'s own interface."), 128, 128, min_capability=(8, 0)),
+    _stage(stage(4, "mma_sync", "Tensor cores by mma.sync, swizzled tiles."), 128, 128, min_capability=(8, 0)),
+    _stage(
         stage(5, "copy_stages", "A ring of slices filled by asynchronous copies."),
-        256,
-        128,
         shared_bytes=3 * 384 * SLICE_BYTES,
         min_capability=(8, 0),
     ),
-    _product(
+    _stage(
         stage(6, "wgmma", "Four warps multiply with one instruction, from shared memory."),
-        256,
-        128,
         shared_bytes=4 * 384 * SLICE_BYTES,
         min_capability="9.0a",
     ),
-    _product(
+    _stage(
         stage(7, "tma", "One thread tells the copy engine what to bring."),
-        256,
-        128,
-        arguments=lambda *size: [matrices(*size)[0], *_USUAL.maps(*size)[1:]],
+        arguments=lambda m, n, k: [matrices(m, n, k)[0], *_USUAL.maps(m, n, k)[1:]],
         shared_bytes=4 * (384 * SLICE_BYTES + 8),
         min_capability="9.0a",
     ),
-    *_by_tiling(
-        stage(8, "specialised", "Warps that bring slices, and warps that multiply."), _SPECIALISED, MORE_GATE[:2]
+    _tiled(
+        stage(8, "specialised", "Warps that bring slices, and warps that multiply."), _SPECIALISED, gate=MORE_GATE[:2]
     ),
-    *_by_tiling(
-        stage(9, "clusters", "A persistent grid, and pairs of blocks that share slices of B."), _CLUSTERS, GATE
+    _tiled(
+        stage(9, "clusters", "A persistent grid, and pairs of blocks that share slices of B."),
+        _CLUSTERS,
+        persistent=True,
     ),
-    *_by_tiling(stage(10, "split_k", "Blocks of a cluster share a tile along k."), _SPLIT, MORE_GATE[2:]),
-    _product(
+    _tiled(stage(10, "split_k", "Blocks of a cluster share a tile along k."), _SPLIT, gate=MORE_GATE[2:]),
+    _stage(
         stage(11, "fp8", "The same on 8-bit floats: twice the products of a byte."),
-        256,
-        128,
         sizes=SIZES_OF_FP8,
-        small=SMALL_SIZES[:1],
-        edges=(*PROBE_SIZES_OF_FP8, MANY_TILES_OF_FP8),
+        small_sizes=by_side(SMALL_SIZES[:1]),
+        edges=by_side([*PROBE_SIZES_OF_FP8, MANY_TILES_OF_FP8]),
         arguments=lambda m, n, k: _USUAL.maps(m, n, k, FP8),
         grid=_USUAL.persistent_grid,
         block=_USUAL.block,
         shared_bytes=_USUAL.shared_bytes,
         min_capability="9.0a",
-        **PRODUCT_OF_FP8,
+        **OF_FP8,
     ),
     kernel(
         operation="cublas_bf16_nt",
         name="cublas",
         lesson="The vendor library, sums in float.",
         arguments=matrices,
-        sizes=_labelled(SIZES),
-        small_sizes=_labelled(SMALL_SIZES),
-        edges=_labelled(PROBE_SIZES),
+        sizes=by_side(SIZES),
+        small_sizes=by_side(SMALL_SIZES),
+        edges=by_side(PROBE_SIZES),
         gate=lambda *size: size in MORE_GATE,
         **PRODUCT,
     ),
@@ -326,12 +334,12 @@ FAMILY = family(
         name="cublaslt",
         lesson="The vendor library on 8-bit floats, sums kept in the tensor cores.",
         arguments=matrices_of_fp8,
-        sizes=_labelled(SIZES_OF_FP8),
-        small_sizes=_labelled(SMALL_SIZES[:1]),
-        edges=_labelled(PROBE_SIZES_OF_FP8),
+        sizes=by_side(SIZES_OF_FP8),
+        small_sizes=by_side(SMALL_SIZES[:1]),
+        edges=by_side(PROBE_SIZES_OF_FP8),
         gate=lambda *size: size in GATE,
         min_capability=(8, 9),
-        **PRODUCT_OF_FP8,
+        **PRODUCT | OF_FP8,
     ),
     summary="matrix product in bfloat16",
     headlines={"naive": "1024", "split_k": "64x4096x14336"},

@@ -6,14 +6,13 @@ for each column, layer norm a bias too, in the type of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import product
 from math import ceil
 from types import MappingProxyType
 from typing import Any
 
-from peakgate.family import Array, Family, In, Out, Scratch, StageKernel, Value, family, stage
+from peakgate.family import Array, AxisValues, Check, Family, In, Out, Scratch, StageKernel, Value, family, stage
 
 EPSILON = 1e-5
 TOLERANCE, SERIAL_TOLERANCE = 1e-5, 1e-4
@@ -132,128 +131,144 @@ ROWS_OF_A_CLUSTER = 3
 """So many rows or more for each cluster: the next come while one is stored."""
 
 
-def _rows(
+def expected(xp: Any, x: Array, *parameters: Array, norm: str) -> Array:
+    """The rows, normalized."""
+    return NORMS[norm].reference(xp, x, *parameters)
+
+
+def _stage(
     described: StageKernel,
     *,
-    norm: str,
-    of: str,
-    lengths: Iterable[int],
-    matrices: Iterable[int] = (FULL_BYTES,),
-    gate: int = 0,
-    longest: int = 1 << 20,
+    gate: int,
+    in_gate: Collection[tuple[str, str]] = (("softmax", "bf16"),),
+    axes: Mapping[str, AxisValues] = MappingProxyType({}),
+    lengths: Callable[..., tuple[int, ...]] = lambda longest, **_: (longest,),
+    matrices: Iterable[int] = (FULL_BYTES, MORE_BYTES),
     tolerance: float = TOLERANCE,
-    probes: Iterable[tuple[int, int]] = PROBES,
-    defines: Mapping[str, object] = MappingProxyType({}),
+    probes: Callable[..., Iterable[tuple[int, int]]],
+    defines: Callable[..., Mapping[str, object]] = lambda **_: {},
     draws_rows: bool = False,
     **launched: Any,
 ) -> Family:
-    """A stage for one norm and one type, on rows of ``lengths`` in ``matrices`` of so many bytes.
+    """A stage for each norm and type, on rows of ``lengths`` in ``matrices`` of so many bytes.
 
-    Rows of ``gate`` elements in the largest matrix are in the gate; a build holds rows of up to ``longest``.
+    Rows of ``gate`` elements in the largest matrix are in the gate. A build on an axis
+    ``longest`` holds no longer rows.
     """
-    chosen, (dtype, element, element_bytes) = NORMS[norm], TYPES[of]
 
-    def arguments(rows: int, n: int) -> list[Any]:
+    def arguments(rows: int, n: int, *, norm: str, of: str, longest: int = 1 << 20) -> list[Any]:
         if n > longest:
             raise ValueError(f"rows of {n} elements; this build holds {longest}")
-        given = [In(n, dtype=dtype, data=(0.5, 1.5)), In(n, dtype=dtype)][: chosen.parameters]
-        absent = [Value(0, "uint64")] * (2 - chosen.parameters)  # null pointers
+        (dtype, _, _), parameters = TYPES[of], NORMS[norm].parameters
+        given = [In(n, dtype=dtype, data=(0.5, 1.5)), In(n, dtype=dtype)][:parameters]
+        absent = [Value(0, "uint64")] * (2 - parameters)  # null pointers
         out, matrix = Out(rows, n, dtype=dtype), In(rows, n, dtype=dtype, data=(-4, 4))
         drawn = [Scratch(1, dtype="uint64")] if draws_rows else []
         return [out, matrix, *given, *absent, *drawn, Value(rows), Value(n)]
 
     return described(
+        axes={"norm": tuple(NORMS), "of": tuple(TYPES), **axes},
+        variant=lambda norm, of: f"{norm}-{of}",
         arguments=arguments,
         # Each element is read once and written once, a parameter read once.
-        bytes=lambda rows, n: element_bytes * (2 * rows * n + chosen.parameters * n),
-        reference=chosen.reference,
-        scale=chosen.magnitude,
-        tolerance=tolerance,
-        defines={"NORM": chosen.name, "ELEMENT": element} | dict(defines),
-        variant=f"{norm}-{of}",
-        sizes=[(nbytes // (n * element_bytes), n) for n in lengths for nbytes in matrices],
-        edges=[(rows, n) for rows, n in probes if n <= longest],
-        gate=lambda rows, n: n == gate and rows * n * element_bytes == FULL_BYTES,
+        bytes=lambda rows, n, norm, of: TYPES[of][2] * (2 * rows * n + NORMS[norm].parameters * n),
+        reference=expected,
+        check=lambda norm: Check(tolerance=tolerance, scale=NORMS[norm].magnitude),
+        defines=lambda **at: {"NORM": NORMS[at["norm"]].name, "ELEMENT": TYPES[at["of"]][1], **defines(**at)},
+        sizes=lambda of, **at: [(nbytes // (n * TYPES[of][2]), n) for n in lengths(**at) for nbytes in matrices],
+        edges=lambda longest=1 << 20, **at: [size for size in probes(longest=longest, **at) if size[1] <= longest],
+        gate=lambda rows, n, norm, of: (norm, of) in in_gate and n == gate and rows * n * TYPES[of][2] == FULL_BYTES,
         **launched,
     )
 
 
-def _plain(described: StageKernel, **launched: Any) -> Iterator[Family]:
+def _plain(described: StageKernel, **launched: Any) -> Family:
     """A stage that takes rows of any length, for each norm in bfloat16."""
-    for norm in NORMS:
-        yield _rows(
-            described,
-            norm=norm,
-            of="bf16",
-            lengths=(USUAL, LONG),
-            gate=USUAL if norm == "softmax" else 0,
-            small_sizes=[SMALL],
-            probes=(*PROBES, MANY_ROWS),
-            min_capability=(8, 0),
-            block=BLOCK,
-            **launched,
-        )
+    return _stage(
+        described,
+        axes={"of": ("bf16",)},
+        lengths=lambda **_: (USUAL, LONG),
+        matrices=(FULL_BYTES,),
+        gate=USUAL,
+        small_sizes=[SMALL],
+        probes=lambda **_: (*PROBES, MANY_ROWS),
+        block=BLOCK,
+        min_capability=(8, 0),
+        **launched,
+    )
 
 
-def _held(described: StageKernel, rows: Mapping[int, int], gate: int, **launched: Any) -> Iterator[Family]:
+def _held(described: StageKernel, rows: Mapping[int, int], gate: int, **launched: Any) -> Family:
     """A stage that is built for rows of one length, by the number of blocks that share a row."""
-    for norm, of, (n, cluster) in product(NORMS, TYPES, rows.items()):
-        element_bytes = TYPES[of][2]
-        tile = Tile.of_row(n * element_bytes, cluster)
+
+    def tile(of: str, longest: int) -> Tile:
+        return Tile.of_row(longest * TYPES[of][2], rows[longest])
+
+    def block(of: str, longest: int) -> int:
+        threads = tile(of, longest).threads
+        return threads if rows is CLUSTERS or threads > WARP else LEAST_BLOCK  # rows of a few lanes share a block
+
+    def together(of: str, longest: int) -> int:
+        return block(of, longest) // tile(of, longest).threads
+
+    def defines(norm: str, of: str, longest: int) -> dict[str, int]:
+        held = tile(of, longest)
         if rows is CLUSTERS:
-            block, resident, shape = tile.threads, RESIDENT_IN_CLUSTERS, {"CLUSTER": cluster}
+            resident, shape = RESIDENT_IN_CLUSTERS, {"CLUSTER": held.cluster}
         else:
-            block = tile.threads if tile.threads > WARP else LEAST_BLOCK  # rows of a few lanes share a block
-            resident = RESIDENT[tile.vectors]
+            resident, shape = RESIDENT[held.vectors], {"THREADS": held.threads}
             if NORMS[norm].parameters == 0:
-                resident = RESIDENT_WITHOUT_PARAMETERS.get((tile.threads, tile.vectors), resident)
-            shape = {"THREADS": tile.threads}
-        together = block // tile.threads
-        yield _rows(
-            described,
-            norm=norm,
-            of=of,
-            lengths=(n,),
-            matrices=(FULL_BYTES, MORE_BYTES),
-            gate=gate if (norm, of) in IN_GATE else 0,
-            longest=n,
-            probes=(*PROBES, (4 * together + 1, 5), (together + 1, n), (together, n - 1)),
-            small_sizes=[SMALL] if n == 1024 else None,
-            defines={"BLOCK": block, "VECTORS": tile.vectors, "MIN_BLOCKS": min(resident // block, 16)} | shape,
-            grid=lambda rows, _, tile=tile, together=together: ceil(rows / together) * tile.cluster,
-            block=block,
-            **launched,
-        )
+                resident = RESIDENT_WITHOUT_PARAMETERS.get((held.threads, held.vectors), resident)
+        threads = block(of, longest)
+        return {"BLOCK": threads, "VECTORS": held.vectors, "MIN_BLOCKS": min(resident // threads, 16)} | shape
+
+    def probes(of: str, longest: int, **_: Any) -> list[tuple[int, int]]:
+        count = together(of, longest)
+        return [*PROBES, (4 * count + 1, 5), (count + 1, longest), (count, longest - 1)]
+
+    return _stage(
+        described,
+        axes={"longest": tuple(rows)},
+        gate=gate,
+        in_gate=IN_GATE,
+        probes=probes,
+        small_sizes=lambda longest: [SMALL] if longest == 1024 else None,
+        defines=defines,
+        grid=lambda rows, of, longest: ceil(rows / together(of, longest)) * tile(of, longest).cluster,
+        block=block,
+        **launched,
+    )
 
 
-def _rings(described: StageKernel, gate: int) -> Iterator[Family]:
+def _rings(described: StageKernel, gate: int) -> Family:
     """A stage whose clusters stay, with a build for each length."""
-    for norm, of, (n, ring) in product(NORMS, TYPES, RINGS.items()):
-        cluster = n * TYPES[of][2] // ring.part_bytes
-        yield _rows(
-            described,
-            norm=norm,
-            of=of,
-            lengths=(n,) if n == LONG else (),
-            matrices=(FULL_BYTES, MORE_BYTES),
-            gate=gate if (norm, of) == ("softmax", "bf16") else 0,
-            longest=n,
-            probes=(*PROBES, MANY_ROWS_OF_RINGS, (3, n), (2, n - 1)),
-            small_sizes=None if n == LONG else [SMALL],
-            defines={
-                "BLOCK": ring.threads,
-                "VECTORS": ring.vectors,
-                "CLUSTER": cluster,
-                "STAGES": ring.parts - NORMS[norm].parameters,
-            },
-            grid=lambda rows, _, ring=ring, cluster=cluster: (
-                cluster * min(ceil(rows / ROWS_OF_A_CLUSTER), ring.most_blocks // cluster)
-            ),
-            block=ring.threads + 2 * WARP,
-            shared_bytes=ring.parts * ring.part_bytes,
-            draws_rows=True,
-            min_capability=(9, 0),
-        )
+
+    def cluster(of: str, longest: int) -> int:
+        return longest * TYPES[of][2] // RINGS[longest].part_bytes
+
+    def grid(rows: int, of: str, longest: int) -> int:
+        blocks = cluster(of, longest)
+        return blocks * min(ceil(rows / ROWS_OF_A_CLUSTER), RINGS[longest].most_blocks // blocks)
+
+    return _stage(
+        described,
+        axes={"longest": tuple(RINGS)},
+        lengths=lambda longest, **_: (longest,) if longest == LONG else (),
+        gate=gate,
+        probes=lambda longest, **_: (*PROBES, MANY_ROWS_OF_RINGS, (3, longest), (2, longest - 1)),
+        small_sizes=lambda longest: None if longest == LONG else [SMALL],
+        defines=lambda norm, of, longest: {
+            "BLOCK": RINGS[longest].threads,
+            "VECTORS": RINGS[longest].vectors,
+            "CLUSTER": cluster(of, longest),
+            "STAGES": RINGS[longest].parts - NORMS[norm].parameters,
+        },
+        grid=grid,
+        block=lambda longest: RINGS[longest].threads + 2 * WARP,
+        shared_bytes=lambda longest: RINGS[longest].parts * RINGS[longest].part_bytes,
+        draws_rows=True,
+        min_capability=(9, 0),
+    )
 
 
 def blocks_of_threads(rows: int, _: int) -> int:
@@ -267,17 +282,17 @@ def blocks_of_warps(rows: int, _: int) -> int:
 
 
 FAMILY = family(
-    *_plain(stage(1, "naive", "One thread per row."), grid=blocks_of_threads, tolerance=SERIAL_TOLERANCE),
-    *_plain(stage(2, "warp_per_row", "One warp per row, shuffles between its lanes."), grid=blocks_of_warps),
-    *_plain(stage(3, "online", "Statistics in one pass, merged element by element."), grid=blocks_of_warps),
-    *_plain(
+    _plain(stage(1, "naive", "One thread per row."), grid=blocks_of_threads, tolerance=SERIAL_TOLERANCE),
+    _plain(stage(2, "warp_per_row", "One warp per row, shuffles between its lanes."), grid=blocks_of_warps),
+    _plain(stage(3, "online", "Statistics in one pass, merged element by element."), grid=blocks_of_warps),
+    _plain(
         stage(4, "vectors", "One block per row, 16 bytes per load."),
-        grid=lambda rows, _: rows,
-        defines={"BLOCK": BLOCK},
+        grid=lambda rows: rows,
+        defines=lambda **_: {"BLOCK": BLOCK},
     ),
-    *_held(stage(5, "registers", "A row waits in registers: one read."), REGISTERS, USUAL, min_capability=(8, 0)),
-    *_held(stage(6, "clusters", "Blocks of a cluster share a row."), CLUSTERS, LONG, min_capability=(9, 0)),
-    *_rings(stage(7, "rings", "Blocks stay; rows and statistics come ahead."), LONG),
+    _held(stage(5, "registers", "A row waits in registers: one read."), REGISTERS, USUAL, min_capability=(8, 0)),
+    _held(stage(6, "clusters", "Blocks of a cluster share a row."), CLUSTERS, LONG, min_capability=(9, 0)),
+    _rings(stage(7, "rings", "Blocks stay; rows and statistics come ahead."), LONG),
     summary="softmax, RMS norm and layer norm",
     headlines={
         **dict.fromkeys(("naive", "warp_per_row", "online", "vectors", "registers"), "32768x4096-softmax-bf16"),

@@ -7,8 +7,7 @@ label is the bytes of one array.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable
 from math import ceil
 from typing import Any
 
@@ -19,7 +18,7 @@ FLOAT_BYTES = 4
 
 BENCH_SIZE, BENCH_COUNT = "256MiB", (256 << 20) // FLOAT_BYTES
 """Over four times a 60 MB L2 in each array."""
-SMALL_COUNT, REGISTERS_SMALL_COUNT = 5003, 17_003
+SMALL, REGISTERS_SMALL_COUNT = {"n5003": 5003}, 17_003
 PROBE_COUNTS = (1, 31, 127, 1000, 4099)
 REGISTERS_PROBE_COUNTS = (1, 31, 257, 4099, 16_385)
 """A block of `registers` covers 16384 floats; the last count leaves one for a second block."""
@@ -38,7 +37,6 @@ SHARED_KIB = (4, 16, 32, 48, 64, 96, 200, 227)
 GPU with less skips the case."""
 GATE_SHARED_KIB, SMALL_SHARED_KIB = (4, 32, 64, 96, 227), (4, 64)
 
-STAGED_ELEMENTS = (4, 32)
 PROPOSED_FOR = (9, 0)
 """Compute capability for which a block size is proposed; the proposal is timed on every GPU."""
 PROPOSED_REGISTERS = 32
@@ -68,102 +66,104 @@ def minus_largest(xp: Any, floats: Array, *, block: int = BLOCK, values: int = R
     return (dealt - dealt.max(axis=1, keepdims=True)).reshape(-1)[: floats.size]
 
 
-def _in_steps(
+def _stage(
     described: StageKernel,
-    steps: Iterable[dict[str, Any]],
     *,
     reference: Callable[..., Array] = squared,
     arrays: tuple[Callable[[int], Buffer], ...] = (Out, In),
-    elements: int = 1,
-    small_count: int = SMALL_COUNT,
+    grid: Callable[..., int] = lambda n, block: ceil(n / block),
     probe_counts: tuple[int, ...] = PROBE_COUNTS,
-) -> Iterator[Family]:
-    """A stage in each of its steps: keywords of ``kernel``, and whether there is a ``small`` problem.
-
-    The kernel takes ``arrays`` of n floats, and n; a thread takes ``elements`` floats.
-    """
+    **more: Any,
+) -> Family:
+    """A stage whose kernel takes ``arrays`` of n floats, and n."""
     # Each array is read or written once, one that is changed in place both; one operation a float that is written.
     crossings = sum(2 if array is InOut else 1 for array in arrays)
-    for step in steps:
-        build = {"block": BLOCK, "small": True} | step
-        span, small = build["block"] * build.pop("elements", elements), build.pop("small")
-        yield described(
-            arguments=lambda n: [*(array(n) for array in arrays), Value(n, "uint64")],
-            grid=lambda n, span=span: ceil(n / span),
-            block_in_id=True,
-            bytes=lambda n: crossings * n * FLOAT_BYTES,
-            flops=lambda n: n,
-            reference=reference,
-            tolerance=0.0,
-            sizes={BENCH_SIZE: BENCH_COUNT},
-            small_sizes={f"n{small_count}": small_count} if small else None,
-            edges={f"n{n}": n for n in probe_counts},
-            **build,
-        )
+    return described(
+        arguments=lambda n: [*(array(n) for array in arrays), Value(n, "uint64")],
+        grid=grid,
+        block_in_id=True,
+        bytes=lambda n: crossings * n * FLOAT_BYTES,
+        flops=lambda n: n,
+        reference=reference,
+        tolerance=0.0,
+        sizes={BENCH_SIZE: BENCH_COUNT},
+        edges={f"n{n}": n for n in probe_counts},
+        **{"block": BLOCK, "small_sizes": SMALL} | more,
+    )
 
 
-def _staged_steps(*, shared: bool) -> Iterator[dict[str, Any]]:
-    """Few and many floats per thread; many also with the block proposed for shared memory that grows with the block."""
-    few, many = STAGED_ELEMENTS
-    proposed = _proposed(dynamic_shared=lambda block: block * many * FLOAT_BYTES)
-    for block, elements, label in ((BLOCK, few, ""), (BLOCK, many, ""), (proposed, many, "-proposed")):
-        yield {
-            "block": block,
-            "elements": elements,
-            "shared_bytes": block * elements * FLOAT_BYTES if shared else 0,
-            "defines": {"ELEMENTS": elements},
-            "variant": f"e{elements}{label}",
-        }
+def by_quads(n: int, block: int) -> int:
+    """Blocks whose threads take four floats each."""
+    return ceil(n / (4 * block))
 
 
-def _proposed(**uses: Any) -> int:
+def proposed(**uses: Any) -> int:
+    """Threads of the block that is proposed."""
     return max_potential_block_size(PROPOSED_FOR, PROPOSED_REGISTERS, **uses).threads_per_block
 
 
-def _tiers(value: int, gate: tuple[int, ...], small: tuple[int, ...]) -> dict[str, Any]:
-    return {"gate": value in gate, "small": value in small}
+PROPOSED = proposed()
+FEW, MANY = 4, 32
+"""Floats of a thread of direct and staged."""
+PROPOSED_STAGED = proposed(dynamic_shared=lambda block: block * MANY * FLOAT_BYTES)
+"""For shared memory that grows with the block."""
 
-
-_BLOCK_STEPS = [{"block": block} | _tiers(block, GATE_BLOCKS, SMALL_BLOCKS) for block in BLOCKS]
-_SQUARE_STEPS = [
-    {"block": _proposed(), "variant": "proposed"},
-    *(step for step in _BLOCK_STEPS if step["block"] != _proposed()),
-]
-_REGISTER_STEPS = [
-    {"defines": {"BLOCK": BLOCK, "VALUES": REGISTER_VALUES, "MIN_BLOCKS": count}, "variant": f"m{count}"}
-    | _tiers(count, GATE_MIN_BLOCKS, SMALL_MIN_BLOCKS)
-    for count in MIN_BLOCKS
-]
-_SHARED_STEPS = [
-    {"shared_bytes": kib * KIB, "variant": f"s{kib}K"} | _tiers(kib, GATE_SHARED_KIB, SMALL_SHARED_KIB)
-    for kib in SHARED_KIB
-]
-_product = partial(_in_steps, reference=product_of_inputs, arrays=(Out, In, In))
+_BLOCKS: dict[str, Any] = {
+    "axes": {"block": BLOCKS},
+    "gate": lambda block: block in GATE_BLOCKS,
+    "small_sizes": lambda block: SMALL if block in SMALL_BLOCKS else None,
+}
+_SHARED: dict[str, Any] = {
+    "axes": {"shared_bytes": {f"s{kib}K": kib * KIB for kib in SHARED_KIB}},
+    "gate": lambda shared_bytes: shared_bytes // KIB in GATE_SHARED_KIB,
+    "small_sizes": lambda shared_bytes: SMALL if shared_bytes // KIB in SMALL_SHARED_KIB else None,
+}
+_STAGED: dict[str, Any] = {
+    "axes": {"build": {"e4": (BLOCK, FEW), "e32": (BLOCK, MANY), "e32-proposed": (PROPOSED_STAGED, MANY)}},
+    "block": lambda build: build[0],
+    "grid": lambda n, build: ceil(n / (build[0] * build[1])),
+    "defines": lambda build: {"ELEMENTS": build[1]},
+}
+_product: dict[str, Any] = {"reference": product_of_inputs, "arrays": (Out, In, In)}
 
 FAMILY = family(
-    *_product(stage(1, "multiply", "One float per thread: bandwidth follows occupancy."), _BLOCK_STEPS),
-    *_product(
-        stage(2, "multiply_float4", "Four floats per thread: half the occupancy is enough."), _BLOCK_STEPS, elements=4
+    _stage(stage(1, "multiply", "One float per thread: bandwidth follows occupancy."), **_BLOCKS, **_product),
+    _stage(
+        stage(2, "multiply_float4", "Four floats per thread: half the occupancy is enough."),
+        grid=by_quads,
+        **_BLOCKS,
+        **_product,
     ),
-    *_in_steps(
-        stage(3, "square", "In place, with the proposed block size and with others."), _SQUARE_STEPS, arrays=(InOut,)
+    _stage(
+        stage(3, "square", "In place, with the proposed block size and with others."),
+        arrays=(InOut,),
+        axes={"block": (PROPOSED, *(block for block in BLOCKS if block != PROPOSED))},
+        variant=lambda block: "proposed" if block == PROPOSED else "",
+        gate=lambda block: block in (PROPOSED, *GATE_BLOCKS),
+        small_sizes=lambda block: SMALL if block in (PROPOSED, *SMALL_BLOCKS) else None,
     ),
-    *_in_steps(
+    _stage(
         stage(4, "registers", "Occupancy bought with spilled registers."),
-        _REGISTER_STEPS,
         reference=minus_largest,
-        elements=REGISTER_VALUES,
-        small_count=REGISTERS_SMALL_COUNT,
+        grid=lambda n, block: ceil(n / (block * REGISTER_VALUES)),
+        axes={"m": MIN_BLOCKS},
+        defines=lambda m: {"BLOCK": BLOCK, "VALUES": REGISTER_VALUES, "MIN_BLOCKS": m},
+        gate=lambda m: m in GATE_MIN_BLOCKS,
+        small_sizes=lambda m: {f"n{REGISTERS_SMALL_COUNT}": REGISTERS_SMALL_COUNT} if m in SMALL_MIN_BLOCKS else None,
         probe_counts=REGISTERS_PROBE_COUNTS,
     ),
-    *_in_steps(stage(5, "shared_limited", "One float per thread, fewer and fewer blocks per SM."), _SHARED_STEPS),
-    *_in_steps(
+    _stage(stage(5, "shared_limited", "One float per thread, fewer and fewer blocks per SM."), **_SHARED),
+    _stage(
         stage(6, "shared_limited_float4", "Four floats per thread, fewer and fewer blocks per SM."),
-        _SHARED_STEPS,
-        elements=4,
+        grid=by_quads,
+        **_SHARED,
     ),
-    *_in_steps(stage(7, "direct", "Memory to registers to memory."), _staged_steps(shared=False)),
-    *_in_steps(stage(8, "staged", "The same through shared memory and two barriers."), _staged_steps(shared=True)),
+    _stage(stage(7, "direct", "Memory to registers to memory."), **_STAGED),
+    _stage(
+        stage(8, "staged", "The same through shared memory and two barriers."),
+        shared_bytes=lambda build: build[0] * build[1] * FLOAT_BYTES,
+        **_STAGED,
+    ),
     summary="bandwidth against occupancy: bytes in flight are the goal",
     headlines={
         "multiply": "256MiB-256",

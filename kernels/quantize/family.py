@@ -6,9 +6,8 @@ product or a quotient of float32, rounded once, so that codes and scales are equ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from math import ceil
 from typing import Any
 
@@ -60,8 +59,9 @@ def nearest_int8(xp: Any, values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A type of 8 bits: Peakgate's name, the kernels' name, its largest number and how values are rounded to it."""
+    """A type of 8 bits: label, Peakgate's name, the kernels' name, its largest number, how values are rounded to it."""
 
+    label: str
     dtype: str
     name: str
     largest: float
@@ -69,8 +69,8 @@ class Kind:
 
 
 KINDS = {
-    "fp8": Kind("float8_e4m3fn", "E4m3", 448.0, nearest_e4m3),
-    "int8": Kind("int8", "Int8", 127.0, nearest_int8),
+    "fp8": Kind("fp8", "float8_e4m3fn", "E4m3", 448.0, nearest_e4m3),
+    "int8": Kind("int8", "int8", "Int8", 127.0, nearest_int8),
 }
 
 
@@ -98,135 +98,121 @@ def restored(xp: Any, codes: Array, scales: Array, *, group: int) -> Array:
     return codes * xp.repeat(scales, group or n, axis=1)[:, :n]
 
 
-def _rows(described: StageKernel, *, kind: Kind, group: int, lengths: Iterable[int] = ROWS, **more: Any) -> Family:
-    """A stage on rows of ``lengths``, with a scale for ``group`` elements."""
+def _stage(described: StageKernel, groups: Mapping[str, int], **more: Any) -> Family:
+    """A stage for each kind of code, with a scale for each of ``groups``."""
 
-    def byte_count(rows: int, n: int) -> int:
+    def byte_count(rows: int, n: int, group: int) -> int:
         # An element is 2 bytes on one side and 1 on the other, a scale 4; each is read once or written once.
         return rows * ((IN_BYTES + CODE_BYTES) * n + SCALE_BYTES * groups_of(n, group))
 
-    return described(
-        bytes=byte_count,
-        sizes=[(size * MIB // (length * IN_BYTES), length) for length in lengths for size in SIZES_MIB],
-        variant=f"{'fp8' if kind.name == 'E4m3' else 'int8'}-{'block' if group else 'row'}",
-        min_capability=(8, 0),
-        **more,
-    )
+    usual: dict[str, Any] = {
+        "axes": {"kind": KINDS, "group": groups},
+        "bytes": byte_count,
+        "sizes": [(size * MIB // (length * IN_BYTES), length) for length in ROWS for size in SIZES_MIB],
+        "small_sizes": [SMALL],
+        "edges": (*PROBES, LONG_ROWS),
+        "gate": in_gate,
+        "block": BLOCK,
+        "min_capability": (8, 0),
+    }
+    return described(**usual | more)
 
 
-def _quantize(described: StageKernel, *, kind: Kind, group: int, longest: int = 1 << 20, **more: Any) -> Family:
-    """A stage from bfloat16 to codes and scales; a build holds rows of up to ``longest`` elements."""
+def _quantize(described: StageKernel, groups: Mapping[str, int], **more: Any) -> Family:
+    """A stage from bfloat16 to codes and scales; a build on an axis ``longest`` holds no longer rows."""
 
-    def arguments(rows: int, n: int) -> list[Any]:
+    def arguments(rows: int, n: int, *, kind: Kind, group: int, longest: int = 1 << 20) -> list[Any]:
         if n > longest:
             raise ValueError(f"rows of {n} elements; this build holds {longest}")
         codes, scales = Out(rows, n, dtype=kind.dtype), Out(rows, groups_of(n, group))
         return [codes, scales, In(rows, n, dtype="bfloat16"), Value(rows), Value(n)]
 
-    return _rows(
+    return _stage(described, groups, arguments=arguments, reference=quantized, tolerance=0.0, **more)
+
+
+def _restore(described: StageKernel, **more: Any) -> Family:
+    """A stage from codes and scales to bfloat16, for each kind of code and group."""
+
+    def arguments(rows: int, n: int, *, kind: Kind, group: int) -> list[Any]:
+        codes = In(rows, n, dtype=kind.dtype, data=(-kind.largest, kind.largest))
+        scales = In(rows, groups_of(n, group), data=(0.001, 0.1))
+        return [Out(rows, n, dtype="bfloat16"), codes, scales, Value(rows), Value(n), Value(group or n)]
+
+    return _stage(
         described,
-        kind=kind,
-        group=group,
+        _OF_ROW | _OF_BLOCK,
         arguments=arguments,
-        reference=partial(quantized, kind=kind, group=group),
-        tolerance=0.0,
-        **more,
+        reference=restored,
+        tolerance=RESTORED_TOLERANCE,
+        **more
+        | {
+            "small_sizes": lambda group: [SMALL] if group else None,
+            "gate": lambda rows, n, group: bool(group) and in_gate(rows, n),
+        },
     )
 
 
-def _restore(described: StageKernel, **more: Any) -> Iterator[Family]:
-    """A stage from codes and scales to bfloat16, for each kind of code and group."""
-    for kind in KINDS.values():
-        for group in (0, GROUP):
-
-            def arguments(rows: int, n: int, kind: Kind = kind, group: int = group) -> list[Any]:
-                largest = kind.largest
-                codes = In(rows, n, dtype=kind.dtype, data=(-largest, largest))
-                scales = In(rows, groups_of(n, group), data=(0.001, 0.1))
-                return [Out(rows, n, dtype="bfloat16"), codes, scales, Value(rows), Value(n), Value(group or n)]
-
-            yield _rows(
-                described,
-                kind=kind,
-                group=group,
-                arguments=arguments,
-                reference=partial(restored, group=group),
-                tolerance=RESTORED_TOLERANCE,
-                small_sizes=[SMALL] if group else None,
-                edges=(*PROBES, LONG_ROWS),
-                gate=in_gate if group else False,
-                **{"block": BLOCK} | more | {"defines": {"KIND": kind.name, "BLOCK": BLOCK} | more.get("defines", {})},
-            )
+def threads_of(longest: int) -> int:
+    """Threads that hold a row in registers: up to 128 vectors per warp, then two to four per thread."""
+    vectors = longest // PER_VECTOR
+    return WARP if vectors <= 128 else vectors // (2 if vectors <= 1024 else 4)
 
 
-def _held(described: StageKernel) -> Iterator[Family]:
-    """Rows held in registers, with a build for each length: up to 128 vectors per warp, then two to four per thread."""
-    for kind in KINDS.values():
-        for n in ROWS:
-            vectors = n // PER_VECTOR
-            threads = WARP if vectors <= 128 else vectors // (2 if vectors <= 1024 else 4)
-            block = max(threads, LEAST_BLOCK)
-            per_block = block // threads
-            yield _quantize(
-                described,
-                kind=kind,
-                group=0,
-                lengths=(n,),
-                longest=n,
-                small_sizes={min(ROWS): [SMALL], USUAL: [SMALL_LONG]}.get(n),
-                edges=(*PROBES, (per_block + 1, n), (per_block, n - 1)),
-                gate=in_gate,
-                defines={
-                    "KIND": kind.name,
-                    "THREADS": threads,
-                    "VECTORS": vectors // threads,
-                    "BLOCK": block,
-                    "MIN_BLOCKS": RESIDENT // block,
-                },
-                grid=lambda rows, _, per_block=per_block: ceil(rows / per_block),
-                block=block,
-            )
+def rows_of_block(longest: int) -> int:
+    """Rows that a block holds in registers."""
+    return max(threads_of(longest), LEAST_BLOCK) // threads_of(longest)
 
+
+def held(kind: Kind, longest: int, block: int) -> dict[str, Any]:
+    """Macros of a build for rows of up to ``longest`` elements."""
+    threads = threads_of(longest)
+    vectors, blocks = longest // PER_VECTOR // threads, RESIDENT // block
+    return {"KIND": kind.name, "THREADS": threads, "VECTORS": vectors, "BLOCK": block, "MIN_BLOCKS": blocks}
+
+
+_OF_ROW, _OF_BLOCK = {"row": 0}, {"block": GROUP}
 
 FAMILY = family(
-    *(
-        _quantize(
-            stage(1, "naive", "A scale a row: an element at a time, two reads."),
-            kind=kind,
-            group=0,
-            small_sizes=[SMALL],
-            edges=(*PROBES, LONG_ROWS),
-            gate=in_gate,
-            defines={"KIND": kind.name, "BLOCK": BLOCK},
-            grid=lambda rows, _: rows,
-            block=BLOCK,
-        )
-        for kind in KINDS.values()
+    _quantize(
+        stage(1, "naive", "A scale a row: an element at a time, two reads."),
+        _OF_ROW,
+        defines=lambda kind: {"KIND": kind.name, "BLOCK": BLOCK},
+        grid=lambda rows: rows,
     ),
-    *_held(stage(2, "registers", "A scale a row: the row waits in registers.")),
-    *(
-        _quantize(
-            stage(3, "blocks", "A scale for 128 elements: 16 lanes, no barrier."),
-            kind=kind,
-            group=GROUP,
-            small_sizes=[SMALL],
-            edges=(*PROBES, THREE_GROUPS),
-            gate=in_gate,
-            defines={"KIND": kind.name, "BLOCK": LEAST_BLOCK, "VECTORS": OF_GROUP},
-            grid=lambda rows, n: ceil(rows * groups_of(n, GROUP) * LANES / (LEAST_BLOCK * OF_GROUP)),
-            block=LEAST_BLOCK,
-        )
-        for kind in KINDS.values()
+    _quantize(
+        stage(2, "registers", "A scale a row: the row waits in registers."),
+        _OF_ROW,
+        axes={"kind": KINDS, "group": _OF_ROW, "longest": ROWS},
+        where=lambda rows, n, longest: n == longest or (rows, n) == {min(ROWS): SMALL, USUAL: SMALL_LONG}.get(longest),
+        variant=lambda kind: f"{kind.label}-row",
+        small_sizes=[SMALL, SMALL_LONG],
+        edges=lambda longest: [
+            *PROBES,
+            (rows_of_block(longest) + 1, longest),
+            (rows_of_block(longest), longest - 1),
+        ],
+        defines=held,
+        grid=lambda rows, longest: ceil(rows / rows_of_block(longest)),
+        block=lambda longest: max(threads_of(longest), LEAST_BLOCK),
     ),
-    *_restore(
+    _quantize(
+        stage(3, "blocks", "A scale for 128 elements: 16 lanes, no barrier."),
+        _OF_BLOCK,
+        edges=(*PROBES, THREE_GROUPS),
+        defines=lambda kind: {"KIND": kind.name, "BLOCK": LEAST_BLOCK, "VECTORS": OF_GROUP},
+        grid=lambda rows, n: ceil(rows * groups_of(n, GROUP) * LANES / (LEAST_BLOCK * OF_GROUP)),
+        block=LEAST_BLOCK,
+    ),
+    _restore(
         stage(4, "restore_naive", "Back to bfloat16, one element per thread."),
+        defines=lambda kind: {"KIND": kind.name, "BLOCK": BLOCK},
         grid=lambda rows, n: rows * ceil(n / BLOCK),
     ),
-    *_restore(
+    _restore(
         stage(5, "restore", "Back to bfloat16, 16 bytes per store."),
+        defines=lambda kind: {"KIND": kind.name, "BLOCK": LEAST_BLOCK, "VECTORS": UNDER_WAY},
         grid=lambda rows, n: ceil(rows * ceil(n / PER_VECTOR) / (LEAST_BLOCK * UNDER_WAY)),
         block=LEAST_BLOCK,
-        defines={"BLOCK": LEAST_BLOCK, "VECTORS": UNDER_WAY},
     ),
     summary="bfloat16 to 8-bit floats and integers, and back",
     headlines={

@@ -6,13 +6,13 @@ into 256 equal bins. A size label is the bytes of the array that is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, sqrt
 from typing import Any
 
-from peakgate.family import Array, Family, In, InOut, Out, Scratch, StageKernel, Temp, Value, family, stage
+from peakgate.family import Array, Check, Family, In, InOut, Out, Scratch, StageKernel, Temp, Value, family, stage
 
 ELEMENT_BYTES = 4
 MIB = 1 << 20
@@ -32,6 +32,8 @@ AHEAD_BLOCK, AHEAD_VECTORS, AHEAD_STAGES, AHEAD_MOST_BLOCKS = 256, 8, 7, 132
 AHEAD_TILE = AHEAD_BLOCK * AHEAD_VECTORS * 4
 
 BINS = 256
+SPREAD, EQUAL = (-0.1, 1.1), 0.5
+"""Data of histograms: values in all bins and beside them, and in one."""
 COPIES = 1024
 """Of the bins of the reference: a GPU adds to one place in turn."""
 LANES_BLOCK, LANES_MOST_BLOCKS = 1024, 264
@@ -104,9 +106,15 @@ class Reduction:
     reference: Callable[..., Array]
     magnitude: Callable[..., Array] | None
 
-    def of_start(self, xp: Any, values: Array) -> Array:
-        """The reference of a kernel that sets its result."""
-        return self.reference(xp, xp.full(1, self.start, dtype=values.dtype), values)
+
+def updated(xp: Any, before: Array, values: Array, *, made: Reduction) -> Array:
+    """The reference of a kernel that updates its result."""
+    return made.reference(xp, before, values)
+
+
+def of_start(xp: Any, values: Array, *, made: Reduction) -> Array:
+    """The reference of a kernel that sets its result."""
+    return made.reference(xp, xp.full(1, made.start, dtype=values.dtype), values)
 
 
 REDUCTIONS = {
@@ -120,39 +128,38 @@ USUAL: dict[str, Any] = {
     "sizes": SIZES,
     "small_sizes": {"n5003": 5003},
     "edges": {f"n{n}": n for n in PROBES},
-    "gate": lambda n: n == max(SIZES.values()),
+    "gate": lambda n: n in (max(SIZES.values()), *SLOW.values()),
     "min_capability": (8, 0),
 }
 """Of a stage that says nothing else."""
 
 
-def _reductions(
-    described: StageKernel, *, sets: bool = False, tolerance: float = SUM_TOLERANCE, **more: Any
-) -> Iterator[Family]:
-    """A stage that updates a sum and one that updates a maximum; with ``sets``, by the last block, which sets it.
+def _reduction(described: StageKernel, *, sets: bool = False, tolerance: float = SUM_TOLERANCE, **more: Any) -> Family:
+    """A stage that updates a sum and a maximum; with ``sets``, by the last block, which sets it.
 
     Sums alone are in the gate: they move the same bytes.
     """
-    for variant, made in REDUCTIONS.items():
+    given = USUAL | {"defines": {}} | more
 
-        def arguments(n: int, start: float = made.start) -> list[Any]:
-            if sets:
-                parts, finished = Temp(blocks_that_leave_parts(n)), Scratch(1, dtype="uint32")
-                return [Out(1), In(n), parts, finished, Value(n, "uint64")]
-            return [InOut(1, data=start), In(n), Value(n, "uint64")]
+    def arguments(n: int, made: Reduction) -> list[Any]:
+        if sets:
+            parts, finished = Temp(blocks_that_leave_parts(n)), Scratch(1, dtype="uint32")
+            return [Out(1), In(n), parts, finished, Value(n, "uint64")]
+        return [InOut(1, data=made.start), In(n), Value(n, "uint64")]
 
-        given = USUAL | {"defines": {}} | more | ({} if made.magnitude else {"gate": False})
-        yield described(
-            arguments=arguments,
-            # Every float is read once; one is written.
-            bytes=lambda n: ELEMENT_BYTES * (n + 1),
-            reference=made.of_start if sets else made.reference,
-            scale=made.magnitude,
-            tolerance=tolerance if made.magnitude else 0.0,  # a sum is rounded, the largest element is one of them
-            roof="read",
-            variant=variant,
-            **given | {"defines": {"OPERATION": made.name} | given["defines"]},
-        )
+    own: dict[str, Any] = {
+        "axes": {"made": REDUCTIONS},
+        "arguments": arguments,
+        # Every float is read once; one is written.
+        "bytes": lambda n: ELEMENT_BYTES * (n + 1),
+        "reference": of_start if sets else updated,
+        # A sum is rounded, the largest element is one of them.
+        "check": lambda made: Check(tolerance=tolerance if made.magnitude else 0.0, scale=made.magnitude),
+        "roof": "read",
+        "gate": lambda n, made: made.magnitude is not None and given["gate"](n),
+        "defines": lambda made: {"OPERATION": made.name} | given["defines"],
+    }
+    return described(**given | own)
 
 
 def _scan(described: StageKernel, tile: int = TILE, **more: Any) -> Family:
@@ -174,40 +181,36 @@ def _scan(described: StageKernel, tile: int = TILE, **more: Any) -> Family:
     )
 
 
-def _histograms(described: StageKernel, gated: Collection[str] = ("spread", "equal"), **more: Any) -> Iterator[Family]:
-    """A stage that counts values spread over all bins, and one that counts equal ones; the gate has those named."""
-    for variant, data in {"spread": (-0.1, 1.1), "equal": 0.5}.items():
-
-        def arguments(n: int, data: Any = data) -> list[Any]:
-            return [InOut(BINS, dtype="uint32", data=0), In(n, data=data), Value(n, "uint64")]
-
-        yield described(
-            arguments=arguments,
-            # Every float is read once, every count read and written.
-            bytes=lambda n: ELEMENT_BYTES * (n + 2 * BINS),
-            reference=counts,
-            roof="read",
-            variant=variant,
-            **USUAL | more | ({} if variant in gated else {"gate": False}),
-        )
+def _histogram(described: StageKernel, gated: Collection[Any] = (SPREAD, EQUAL), **more: Any) -> Family:
+    """A stage that counts values spread over all bins, and equal ones; the gate has those that are ``gated``."""
+    given = USUAL | more
+    own: dict[str, Any] = {
+        "axes": {"data": {"spread": SPREAD, "equal": EQUAL}},
+        "arguments": lambda n, data: [InOut(BINS, dtype="uint32", data=0), In(n, data=data), Value(n, "uint64")],
+        # Every float is read once, every count read and written.
+        "bytes": lambda n: ELEMENT_BYTES * (n + 2 * BINS),
+        "reference": counts,
+        "roof": "read",
+        "gate": lambda n, data: data in gated and given["gate"](n),
+    }
+    return described(**given | own)
 
 
 FAMILY = family(
-    *_reductions(
+    _reduction(
         stage(1, "atomics", "One atomic operation for each element."),
         grid=lambda n: ceil(n / BLOCK),
         sizes=SLOW,
-        gate=True,
         tolerance=tolerance_of_additions(max(SLOW.values())),
     ),
-    *_reductions(
+    _reduction(
         stage(2, "shared_tree", "A tree in shared memory, one atomic operation for each block."),
         grid=lambda n: ceil(n / BLOCK),
         defines={"BLOCK": BLOCK},
         tolerance=tolerance_of_additions(max(SIZES.values()) // BLOCK),
     ),
-    *_reductions(stage(3, "shuffles", "A fixed grid, 16 bytes per load, shuffles."), grid=grid_stride),
-    *_reductions(
+    _reduction(stage(3, "shuffles", "A fixed grid, 16 bytes per load, shuffles."), grid=grid_stride),
+    _reduction(
         stage(4, "last_block", "The last block combines what all left: repeatable."),
         sets=True,
         block=LAST_BLOCK,
@@ -224,17 +227,14 @@ FAMILY = family(
         shared_bytes=AHEAD_STAGES * AHEAD_TILE * ELEMENT_BYTES,
         min_capability=(9, 0),
     ),
-    *_histograms(
+    _histogram(
         stage(8, "histogram_global", "Counts in memory."),
         grid=lambda n: ceil(n / BLOCK),
         sizes=SLOW,
-        gate=True,
-        gated=["equal"],  # spread ones take 460 µs or 950, by turns
+        gated=[EQUAL],  # spread ones take 460 µs or 950, by turns
     ),
-    *_histograms(
-        stage(9, "histogram_shared", "Counts in shared memory, a histogram for each block."), grid=grid_stride
-    ),
-    *_histograms(
+    _histogram(stage(9, "histogram_shared", "Counts in shared memory, a histogram for each block."), grid=grid_stride),
+    _histogram(
         stage(10, "histogram_lanes", "A histogram for each lane: no two meet."), grid=few_blocks, block=LANES_BLOCK
     ),
     summary="sum, maximum, running sums and histogram",

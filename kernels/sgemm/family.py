@@ -5,13 +5,12 @@ A is ``m x k``, B is ``k x n``, C is ``m x n``; a size label is ``<m>x<n>x<k>``,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from math import ceil, prod
 from typing import Any
 
-from peakgate.family import Array, Buffer, Family, In, Out, Scratch, StageKernel, Value, family, kernel, stage
+from peakgate.family import Array, Buffer, Family, In, Out, Scratch, Value, by_side, family, kernel, stage
 
 BENCH_SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 GATE_SIDES = (256, 1024, 4096)
@@ -96,10 +95,6 @@ class Tiling:
         scratch = [Scratch(blocks, self.rows * self.cols), Scratch(blocks + 1, dtype="uint32")]
         return [*matrices(m, n, k), *(scratch if self.persistent else []), Value(m), Value(n), Value(k)]
 
-    def variant(self, *size: int) -> str:
-        """``b4`` of a persistent grid of few blocks."""
-        return f"b{FEW_BLOCKS}" if self.persistent and size == BANDS_SIZE else ""
-
 
 def matrices(m: int, n: int, k: int) -> list[Buffer]:
     """C, A and B."""
@@ -118,10 +113,6 @@ def magnitude(xp: Any, a: Array, b: Array) -> Array:
     return xp.sqrt(rows * columns)
 
 
-def _labelled(sizes: Iterable[Size]) -> dict[str, Size]:
-    return {str(size[0]) if len({*size}) == 1 else "x".join(map(str, size)): size for size in sizes}
-
-
 SQUARES: tuple[Size, ...] = tuple((side, side, side) for side in BENCH_SIDES)
 PRODUCT: dict[str, Any] = {
     # Each of the m.n elements of C is a sum of k products: a multiplication and an addition each. A and B are read
@@ -130,45 +121,51 @@ PRODUCT: dict[str, Any] = {
     "flops": lambda m, n, k: 2 * m * n * k,
     "reference": product,
     "scale": magnitude,
-    "terms": lambda *size: size[2],
+    "terms": lambda k: k,
     "roof": "fma",
 }
 """Parameters common to all stages."""
 
 
 def _tiled(
-    described: StageKernel,
+    number: int,
+    name: str,
+    lesson: str,
     *tilings: Tiling,
     largest: int = BENCH_SIDES[-1],
     largest_in_gate: int = GATE_SIDES[-1],
     in_bands: bool = False,
-    min_capability: tuple[int, int] = (7, 5),
-) -> Iterator[Family]:
+    **more: Any,
+) -> Family:
     """A stage, built with each of its tilings, smallest first, on the sizes that take it.
 
     A size takes the smallest tiling that does not give more blocks than a full GPU takes at once, or else the largest.
     Beyond the largest side a stage would only take time. ``in_bands``: it takes its tiles in the order of raster.cuh.
     """
 
-    def chosen(size: Size) -> Tiling:
-        fitting = (tiling for tiling in tilings[:-1] if prod(tiling.tiles(*size[:2])) <= BLOCKS_OF_A_FULL_GPU)
-        return next(fitting, tilings[-1])
+    def takes(m: int, n: int, _: int, tiling: Tiling) -> bool:
+        fitting = (each for each in tilings[:-1] if prod(each.tiles(m, n)) <= BLOCKS_OF_A_FULL_GPU)
+        return next(fitting, tilings[-1]) is tiling
 
-    for tiling in tilings:
-        yield described(
-            min_capability=min_capability,
-            arguments=tiling.arguments,
-            grid=tiling.grid,
-            block=tiling.block,
-            shared_bytes=tiling.shared_bytes,
-            defines=tiling.defines,
-            variant=tiling.variant,
-            sizes=_labelled(size for size in SQUARES if chosen(size) is tiling and size[0] <= largest),
-            gate=lambda m, *_: m in GATE_SIDES and m <= largest_in_gate,
-            small_sizes=_labelled(size for size in SMALL_SIZES if chosen(size) is tiling) or None,
-            edges=_labelled([*PROBE_SIZES, BANDS_SIZE] if in_bands else PROBE_SIZES),
-            **PRODUCT,
-        )
+    def variant(*size: int, tiling: Tiling) -> str:
+        return f"b{FEW_BLOCKS}" if tiling.persistent and size == BANDS_SIZE else ""
+
+    return stage(number, name, lesson)(
+        axes={"tiling": tilings},
+        where=takes,
+        variant=variant,
+        arguments=lambda m, n, k, tiling: tiling.arguments(m, n, k),
+        grid=lambda m, n, k, tiling: tiling.grid(m, n, k),
+        block=lambda tiling: tiling.block,
+        shared_bytes=lambda tiling: tiling.shared_bytes,
+        defines=lambda tiling: tiling.defines,
+        sizes=by_side(size for size in SQUARES if size[0] <= largest),
+        gate=lambda m: m in GATE_SIDES and m <= largest_in_gate,
+        small_sizes=by_side(SMALL_SIZES),
+        edges=by_side([*PROBE_SIZES, BANDS_SIZE] if in_bands else PROBE_SIZES),
+        **PRODUCT,
+        **more,
+    )
 
 
 def copy_ring_bytes(slots: int, rows: int, cols: int, depth: int) -> int:
@@ -197,45 +194,31 @@ _COPY_RING = Tiling(rows=128, cols=256, shared_bytes=copy_ring_bytes(slots=4, ro
 _BARRIER_RING = Tiling(rows=128, cols=256, shared_bytes=barrier_ring_bytes(rows=128, cols=256, depth=8))
 _GROUP_SPLIT = Tiling(rows=64, cols=128, shared_bytes=barrier_ring_bytes(rows=64, cols=128, depth=16))
 _SPLIT_K = (_split_k(4, 4, 16), _split_k(12, 4, 16), _split_k(8, 8, 8), _split_k(12, 12, 8))
-_newer = partial(_tiled, min_capability=(8, 0))
+_NEWER: dict[str, Any] = {"in_bands": True, "min_capability": (8, 0)}
 
 FAMILY = family(
-    *_tiled(
-        stage(1, "naive", "One thread per element."), Tiling(32, 32, block=(32, 32)), largest=8192, largest_in_gate=1024
-    ),
-    *_tiled(stage(2, "tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread."), _TILE_128),
-    *_tiled(stage(3, "vectorized", "float4 loads and stores."), _TILE_128),
-    *_tiled(stage(4, "moved_sync", "The barrier at the head of the loop, behind the loads."), _TILE_128),
-    *_tiled(stage(5, "conflict_free", "A transposed in shared memory, fragments split 4 + 4."), _TILE_128),
-    *_tiled(stage(6, "fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap."), _TILE_128),
-    *_tiled(stage(7, "double_buffer", "Written after the multiply-adds: loads overlap them."), _TILE_128),
-    *_tiled(
-        stage(8, "warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused."), Tiling(128, 256)
-    ),
-    *_newer(stage(9, "async_copy", "A ring of tiles filled by asynchronous copies."), _COPY_RING),
-    *_tiled(stage(10, "split_k", "Small tiles; a block's warps share out k."), *_SPLIT_K, largest=1024),
-    *_newer(stage(11, "barrier_ring", "Arrive early, wait late: no block-wide barrier."), _BARRIER_RING, in_bands=True),
-    *_newer(
-        stage(12, "group_split", "Groups of warps share out every slice of k."),
-        _GROUP_SPLIT,
-        largest=2048,
-        in_bands=True,
-    ),
-    *_newer(
-        stage(13, "stream_k", "Equal work for every block: tiles cut along k."),
-        _stream_k(8),
-        _stream_k(16),
-        in_bands=True,
-    ),
+    _tiled(1, "naive", "One thread per element.", Tiling(32, 32, block=(32, 32)), largest=8192, largest_in_gate=1024),
+    _tiled(2, "tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread.", _TILE_128),
+    _tiled(3, "vectorized", "float4 loads and stores.", _TILE_128),
+    _tiled(4, "moved_sync", "The barrier at the head of the loop, behind the loads.", _TILE_128),
+    _tiled(5, "conflict_free", "A transposed in shared memory, fragments split 4 + 4.", _TILE_128),
+    _tiled(6, "fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap.", _TILE_128),
+    _tiled(7, "double_buffer", "Written after the multiply-adds: loads overlap them.", _TILE_128),
+    _tiled(8, "warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused.", Tiling(128, 256)),
+    _tiled(9, "async_copy", "A ring of tiles filled by asynchronous copies.", _COPY_RING, min_capability=(8, 0)),
+    _tiled(10, "split_k", "Small tiles; a block's warps share out k.", *_SPLIT_K, largest=1024),
+    _tiled(11, "barrier_ring", "Arrive early, wait late: no block-wide barrier.", _BARRIER_RING, **_NEWER),
+    _tiled(12, "group_split", "Groups of warps share out every slice of k.", _GROUP_SPLIT, largest=2048, **_NEWER),
+    _tiled(13, "stream_k", "Equal work for every block: tiles cut along k.", *map(_stream_k, (8, 16)), **_NEWER),
     kernel(
         operation="cublas_sgemm",
         name="cublas",
         lesson="The vendor library in pedantic float32.",
         arguments=matrices,
-        sizes=_labelled(SQUARES),
-        gate=lambda m, *_: m in GATE_SIDES,
-        small_sizes=_labelled(SMALL_SIZES),
-        edges=_labelled(PROBE_SIZES),
+        sizes=by_side(SQUARES),
+        gate=lambda m: m in GATE_SIDES,
+        small_sizes=by_side(SMALL_SIZES),
+        edges=by_side(PROBE_SIZES),
         **PRODUCT,
     ),
     summary="single-precision matrix product",

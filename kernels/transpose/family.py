@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from itertools import cycle
 from math import ceil
+from types import MappingProxyType
 from typing import Any
 
-from peakgate.family import Array, Family, In, Out, StageKernel, Value, family, stage
+from peakgate.family import Array, Family, In, Out, Value, by_side, family, stage
 
 Shape = tuple[int, int]
 """Threads of a block along x and y, or rows and columns of a matrix."""
@@ -46,6 +47,11 @@ def tile(x: int, y: int) -> Shape:
     return max(x, y), max(x, y)
 
 
+def two_tiles(x: int, y: int) -> Shape:
+    """Two such tiles beside each other."""
+    return 2 * max(x, y), max(x, y)
+
+
 def covering(rows: int, columns: int, span: Shape, *, down: bool) -> Shape:
     """Blocks along x and y that cover a matrix with spans of (columns, rows), none of them wholly outside it.
 
@@ -55,105 +61,88 @@ def covering(rows: int, columns: int, span: Shape, *, down: bool) -> Shape:
     return (below, along) if down else (along, below)
 
 
-def _first(*preferred: Shape) -> tuple[Shape, ...]:
-    return (*preferred, *(block for block in BLOCKS if block not in preferred))
+def _wide(x: int, y: int) -> Shape:
+    return x, y
 
 
-def _labelled(*shapes: Shape) -> dict[str, Shape]:
-    return {str(rows) if rows == columns else f"{rows}x{columns}": (rows, columns) for rows, columns in shapes}
-
-
-def _built(
-    described: StageKernel,
-    blocks: tuple[Shape, ...],
-    span: Callable[[int, int], Shape],
-    *,
-    down: bool = False,
-    pads: tuple[int, ...] = (),
-    transposes: bool = True,
-    min_capability: tuple[int, int] = (7, 5),
-) -> Iterator[Family]:
-    """A stage with every padding, size and block shape; small matrices take the first two shapes in turn.
-
-    The gate's shapes come first in ``blocks``. ``span(x, y)`` is the part of the input that one block covers, as
-    (columns, rows). ``pads`` are the paddings that a tile stage is built with, in floats per tile row, the usual one
-    first; such a stage is built for each block shape.
-    """
-
-    def built(block: Shape, pad: int | None, **sizes: Any) -> Family:
-        return described(
-            min_capability=min_capability,
-            arguments=lambda rows, columns: [
-                Out(columns, rows) if transposes else Out(rows, columns),
-                In(rows, columns),
-                Value(columns),
-                Value(rows),
-            ],
-            grid=lambda rows, columns: covering(rows, columns, span(*block), down=down),
-            block=block,
-            block_in_id=True,
-            defines={} if pad is None else {"BLOCK_X": block[0], "BLOCK_Y": block[1], "PAD": pad},
-            variant="" if pad is None or pad == pads[0] else f"pad{pad}",
-            bytes=lambda rows, columns: 2 * 4 * rows * columns,  # every element of 4 bytes is read and written once
-            reference=transposed if transposes else copied,
-            tolerance=0.0,
-            edges=_labelled(*PROBE_SHAPES),
-            **sizes,
-        )
-
-    for pad in pads or (None,):
-        for side in BENCH_SIDES:
-            for rank, block in enumerate(blocks):
-                gate = side in GATE_SIDES and rank < GATE_BLOCKS
-                yield built(block, pad, sizes=_labelled((side, side)), small_sizes=None, gate=gate)
-        for shape, block in zip(SMALL_SHAPES, cycle(blocks), strict=False):
-            yield built(block, pad, small_sizes=_labelled(shape))
-
-
-def _two_tiles(x: int, y: int) -> Shape:
-    return 2 * max(x, y), max(x, y)
+def _tall(x: int, y: int) -> Shape:
+    return y, x
 
 
 def _tile64(*_: int) -> Shape:
     return 64, 64
 
 
-_THREADS_256: tuple[Shape, ...] = ((256, 1),)
-_TALL = _first((8, 32), (16, 16))
-_WIDE = _first((32, 8), (16, 16))
-_UNPADDED = (0,)
+def _stage(
+    number: int,
+    name: str,
+    lesson: str,
+    span: Callable[[int, int], Shape],
+    *first: Shape,
+    blocks: tuple[Shape, ...] = BLOCKS,
+    down: bool = False,
+    pads: Mapping[str, int] = MappingProxyType({}),
+    copies: bool = False,
+    **more: Any,
+) -> Family:
+    """A stage with each padding and block shape, ``first`` those of the gate; small matrices take the first in turn.
+
+    ``span(x, y)`` is the part of the input that one block covers, as (columns, rows). ``pads`` are the paddings that a
+    tile stage is built with, in floats per tile row; such a stage is built for each block shape.
+    """
+    ranked = (*first, *(block for block in blocks if block not in first))
+    small = list(zip(SMALL_SHAPES, cycle(ranked), strict=False))
+    axes: dict[str, Any] = {"pad": pads, "block": ranked} if pads else {"block": ranked}
+    return stage(
+        number, name, lesson
+    )(
+        axes=axes,
+        arguments=lambda rows, columns: [
+            Out(rows, columns) if copies else Out(columns, rows),
+            In(rows, columns),
+            Value(columns),
+            Value(rows),
+        ],
+        grid=lambda rows, columns, block: covering(rows, columns, span(*block), down=down),
+        defines=(lambda block, pad: {"BLOCK_X": block[0], "BLOCK_Y": block[1], "PAD": pad}) if pads else {},
+        bytes=lambda rows, columns: 2 * 4 * rows * columns,  # every element of 4 bytes is read and written once
+        reference=copied if copies else transposed,
+        tolerance=0.0,
+        sizes=by_side((side, side) for side in BENCH_SIDES),
+        gate=lambda rows, block: rows in GATE_SIDES and block in ranked[:GATE_BLOCKS],
+        small_sizes=lambda block: by_side(shape for shape, own in small if own == block) or None,
+        edges=by_side(PROBE_SHAPES),
+        **more,
+    )
+
+
+_THREADS_256: dict[str, Any] = {"span": _tile64, "blocks": ((256, 1),)}
+_UNPADDED, _PADDED = {"": 0}, {"": 1, "pad2": 2}
 
 FAMILY = family(
-    *_built(
-        stage(1, "copy_row", "The bound of the naive stages: rows to rows."),
-        _WIDE,
-        lambda x, y: (x, y),
-        transposes=False,
+    _stage(1, "copy_row", "The bound of the naive stages: rows to rows.", _wide, (32, 8), (16, 16), copies=True),
+    _stage(
+        2, "copy_col", "Strided on both sides: columns to columns.", _tall, (8, 32), (16, 16), down=True, copies=True
     ),
-    *_built(
-        stage(2, "copy_col", "Strided on both sides: columns to columns."),
-        _TALL,
-        lambda x, y: (y, x),
-        down=True,
-        transposes=False,
+    _stage(3, "naive_row", "Reads rows, writes columns: scattered stores.", _wide, (8, 32), (16, 16)),
+    _stage(4, "naive_col", "Reads columns, writes rows: scattered loads.", _tall, (8, 32), (16, 16), down=True),
+    _stage(5, "unroll4_row", "naive_row, four elements per thread.", lambda x, y: (4 * x, y), (8, 32), (16, 16)),
+    _stage(
+        6, "unroll4_col", "naive_col, four elements per thread.", lambda x, y: (y, 4 * x), (8, 32), (16, 16), down=True
     ),
-    *_built(stage(3, "naive_row", "Reads rows, writes columns: scattered stores."), _TALL, lambda x, y: (x, y)),
-    *_built(
-        stage(4, "naive_col", "Reads columns, writes rows: scattered loads."), _TALL, lambda x, y: (y, x), down=True
+    _stage(7, "diagonal_row", "naive_row, blocks ordered along diagonals.", _wide, (8, 32), (16, 16)),
+    _stage(8, "diagonal_col", "naive_col, blocks ordered along diagonals.", _tall, (8, 32), (16, 16), down=True),
+    _stage(
+        9, "smem", "Rows to rows through a shared tile, with bank conflicts.", tile, (32, 8), (16, 16), pads=_UNPADDED
     ),
-    *_built(stage(5, "unroll4_row", "naive_row, four elements per thread."), _TALL, lambda x, y: (4 * x, y)),
-    *_built(stage(6, "unroll4_col", "naive_col, four elements per thread."), _TALL, lambda x, y: (y, 4 * x), down=True),
-    *_built(stage(7, "diagonal_row", "naive_row, blocks ordered along diagonals."), _TALL, lambda x, y: (x, y)),
-    *_built(
-        stage(8, "diagonal_col", "naive_col, blocks ordered along diagonals."), _TALL, lambda x, y: (y, x), down=True
+    _stage(10, "smem_pad", "A padded tile: no bank conflicts.", tile, (32, 8), (16, 16), pads=_PADDED),
+    _stage(
+        11, "smem_unroll2", "Two tiles per block, with bank conflicts.", two_tiles, (32, 8), (16, 16), pads=_UNPADDED
     ),
-    *_built(stage(9, "smem", "Rows to rows through a shared tile, with bank conflicts."), _WIDE, tile, pads=_UNPADDED),
-    *_built(stage(10, "smem_pad", "A padded tile: no bank conflicts."), _WIDE, tile, pads=(1, 2)),
-    *_built(stage(11, "smem_unroll2", "Two tiles per block, with bank conflicts."), _WIDE, _two_tiles, pads=_UNPADDED),
-    *_built(stage(12, "smem_unroll2_pad", "Two padded tiles per block."), _WIDE, _two_tiles, pads=(1, 2)),
-    *_built(stage(13, "vectorized", "A 64 x 64 tile, float4 on both sides."), _THREADS_256, _tile64),
-    *_built(stage(14, "swizzled", "float4 in shared memory too, swizzled."), _THREADS_256, _tile64),
-    *_built(stage(15, "ordered", "Blocks walk along the output's rows."), _THREADS_256, _tile64, down=True),
-    *_built(stage(16, "hinted", "Cache hints on the loads."), _THREADS_256, _tile64, down=True, min_capability=(8, 0)),
+    _stage(12, "smem_unroll2_pad", "Two padded tiles per block.", two_tiles, (32, 8), (16, 16), pads=_PADDED),
+    _stage(13, "vectorized", "A 64 x 64 tile, float4 on both sides.", **_THREADS_256),
+    _stage(14, "swizzled", "float4 in shared memory too, swizzled.", **_THREADS_256),
+    _stage(15, "ordered", "Blocks walk along the output's rows.", **_THREADS_256, down=True),
+    _stage(16, "hinted", "Cache hints on the loads.", **_THREADS_256, down=True, min_capability=(8, 0)),
     summary="out-of-place transpose of a float32 matrix",
 )

@@ -1,3 +1,47 @@
 """The records of a case, as a ``family.py`` imports them; ``spec/case.py`` defines them."""
 
-from peakgate.spec.case import *  # noqa: F403  (its __all__)
+from peakgate.spec.case import (
+    Argument,
+    Array,
+    Buffer,
+    Case,
+    Data,
+    Family,
+    KernelLaunch,
+    Launch,
+    Magnitudes,
+    Reference,
+    RefusedCase,
+    Role,
+    Scalar,
+    Scale,
+    Sized,
+    Stage,
+    Struct,
+    TensorMapArgument,
+    Tier,
+    Work,
+)
+
+__all__ = [
+    "Argument",
+    "Array",
+    "Buffer",
+    "Case",
+    "Data",
+    "Family",
+    "KernelLaunch",
+    "Launch",
+    "Magnitudes",
+    "Reference",
+    "RefusedCase",
+    "Role",
+    "Scalar",
+    "Scale",
+    "Sized",
+    "Stage",
+    "Struct",
+    "TensorMapArgument",
+    "Tier",
+    "Work",
+]

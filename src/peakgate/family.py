@@ -1,7 +1,80 @@
-"""The short form of a family, as a ``family.py`` imports it; ``spec/family.py`` defines it.
+"""The short form of a family, as a ``family.py`` imports it, from the modules of ``spec/`` that define it.
 
 With the records of the long form, so that one module has all that a family may need.
 """
 
-from peakgate.spec.case import *  # noqa: F403  (its __all__)
-from peakgate.spec.family import *  # noqa: F403  (its __all__)
+from peakgate.spec.arguments import Surface, Texture
+from peakgate.spec.case import (
+    Argument,
+    Array,
+    Buffer,
+    Case,
+    Data,
+    Family,
+    KernelLaunch,
+    Launch,
+    Magnitudes,
+    Reference,
+    RefusedCase,
+    Role,
+    Scalar,
+    Scale,
+    Sized,
+    Stage,
+    Struct,
+    TensorMapArgument,
+    Tier,
+    Work,
+)
+from peakgate.spec.family import StageKernel, family, kernel, stage
+from peakgate.spec.groups import TOLERANCES, Check, Compile, tolerance_of_sums
+from peakgate.spec.operands import Extent, In, InOut, LaunchOf, Out, Scratch, Temp, TensorMap, Value, launch
+from peakgate.spec.sweep import EDGES, AxisValues, Size, Sizes, by_side
+
+__all__ = [
+    "EDGES",
+    "TOLERANCES",
+    "Argument",
+    "Array",
+    "AxisValues",
+    "Buffer",
+    "Case",
+    "Check",
+    "Compile",
+    "Data",
+    "Extent",
+    "Family",
+    "In",
+    "InOut",
+    "KernelLaunch",
+    "Launch",
+    "LaunchOf",
+    "Magnitudes",
+    "Out",
+    "Reference",
+    "RefusedCase",
+    "Role",
+    "Scalar",
+    "Scale",
+    "Scratch",
+    "Size",
+    "Sized",
+    "Sizes",
+    "Stage",
+    "StageKernel",
+    "Struct",
+    "Surface",
+    "Temp",
+    "TensorMap",
+    "TensorMapArgument",
+    "Texture",
+    "Tier",
+    "Value",
+    "Work",
+    "by_side",
+    "family",
+    "kernel",
+    "launch",
+    "stage",
+    "tolerance_of_sums",
+]

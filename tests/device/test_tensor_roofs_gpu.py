@@ -3,7 +3,8 @@
 import pytest
 from tensor_products import by_the_transpose, is_product
 
-from peakgate.spec.case import TENSOR_MATH, Scale
+from peakgate.spec.case import Scale
+from peakgate.spec.work import TENSOR_MATH
 
 pytestmark = pytest.mark.gpu(here=True)
 

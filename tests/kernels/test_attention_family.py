@@ -12,7 +12,7 @@ from peakgate.case import Scale
 
 SHARED_BYTES_OF_A_BLOCK = 227 * 1024
 REGISTERS_OF_AN_SM = 65536
-TILINGS = [attention.Tiling.of(width, causal) for width in attention.WIDTHS for causal in attention.CAUSAL]
+TILINGS = [attention.Tiling.of(width, causal) for width in attention.WIDTHS for causal in attention.CAUSAL.values()]
 
 
 def drawn(heads: int = 2, length: int = 7, width: int = 64) -> list[np.ndarray]:
@@ -20,10 +20,10 @@ def drawn(heads: int = 2, length: int = 7, width: int = 64) -> list[np.ndarray]:
     return [generator.uniform(-2, 2, (heads, length, width)) for _ in range(3)]
 
 
-@pytest.mark.parametrize("causal", attention.CAUSAL)
+@pytest.mark.parametrize("causal", attention.CAUSAL.values())
 def test_a_result_is_the_mean_of_the_values_weighed_by_powers_of_the_scores(causal: bool) -> None:
     q, k, v = drawn()
-    found = attention.attention(np, q, k, v, causal)
+    found = attention.attention(np, q, k, v, causal=causal)
     for head, row in np.ndindex(found.shape[:2]):
         seen = slice(row + 1 if causal else None)
         weights = np.exp(k[head, seen] @ q[head, row] / 8)
@@ -35,7 +35,7 @@ def test_the_first_query_of_causal_attention_gives_the_first_value() -> None:
     np.testing.assert_allclose(attention.attention(np, q, k, v, causal=True)[:, 0], v[:, 0])
 
 
-@pytest.mark.parametrize("causal", attention.CAUSAL)
+@pytest.mark.parametrize("causal", attention.CAUSAL.values())
 @pytest.mark.parametrize("length", [1, 2, 9])
 def test_pairs_counts_the_scores_that_are_not_masked(length: int, causal: bool) -> None:
     seen = np.tri(length) if causal else np.ones((length, length))

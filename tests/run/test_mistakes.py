@@ -109,7 +109,7 @@ SHORT_MISTAKES = {
     "a type that is none": ("In(n), Value(n)]  #", 'In(n, dtype="flot32"), Value(n)]  #', "family.py:5", "flot32"),
     "a negative size": ("In(n), Value(n)]  #", "In(n - 5000), Value(n)]  #", "family.py:5", "(-4900,)"),
     "a value that its type does not hold": ("Value(n)]  #", "Value(2**40)]  #", "family.py:5", "out of bounds"),
-    "a number in place of an argument": ("Value(n)]  #", "n]  #", "family.py:11", "argument 2 is 100"),
+    "a number in place of an argument": ("Value(n)]  #", "n]  #", "family.py:11", "argument 3 of 3 is 100"),
     "a name that is not known": ("Value(n)]  #", "Value(m)]  #", "family.py:5", "NameError"),
     "shared memory that is no whole number": ("shared_bytes=0", "shared_bytes=0.5 if name == 'mine.cu' else 0",
                                               "family.py:11", "shared_bytes is 0.5"),

@@ -89,7 +89,7 @@ FAMILY = kernel("scale.cu", arguments=lambda n: [Out(n), In(n), Value(n)], grid=
     ("sizes", "small"), [("range(1, 10**9)", "range(1, 10**9)"), ("[1]", "[1]")], ids=["endless", "one"]
 )
 def test_sizes_without_end_are_refused_and_not_waited_for(project, monkeypatch, sizes, small):
-    monkeypatch.setattr("peakgate.spec.family.MOST_FAMILY_CASES", 10)
+    monkeypatch.setattr("peakgate.spec.sweep.MOST_FAMILY_CASES", 10)
     monkeypatch.setattr(catalogue, "MOST_FAMILY_CASES", 10)
     project("scale", KERNEL_FILE.format(sizes=sizes, small=small), scale="")
     for scale in Scale:

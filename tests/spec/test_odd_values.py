@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from peakgate.base import config
-from peakgate.spec import catalogue, family, fields
+from peakgate.spec import builds, catalogue, family, fields, groups, operands
 from peakgate.spec.case import Case, Scale, Stage
 from peakgate.spec.contract import stated
 
@@ -89,7 +89,8 @@ CALLS = {
     },
 }
 LAUNCH = ("entry", "takes", "grid", "block", "shared_bytes", "source")
-PARAMETERS = [*inspect.signature(family.kernel).parameters, *CALLS, *(f"launch.{name}" for name in LAUNCH)]
+KERNEL = [name for name in inspect.signature(family.kernel).parameters if name != "plain"]
+PARAMETERS = [*KERNEL, *groups.Plain.__annotations__, *CALLS, *(f"launch.{name}" for name in LAUNCH)]
 NUMBERS = itertools.count()
 
 
@@ -157,7 +158,9 @@ def test_the_usual_values_give_a_case():
 
 
 @pytest.mark.parametrize(
-    "table", [family.PARAMETERS, family.LAUNCH_PARAMETERS, family.TENSOR_MAP_FIELDS], ids=["kernel", "launch", "map"]
+    "table",
+    [builds.PARAMETERS, groups.COMPILE_FIELDS, operands.LAUNCH_PARAMETERS, operands.TENSOR_MAP_FIELDS],
+    ids=["kernel", "compile", "launch", "map"],
 )
 def test_a_kind_answers_for_every_value(table):
     values = [None, 2**70, float("nan"), "a\nb", b"", range(10**9), object(), {1: 2}, [[]], lambda: 0, Stage]

@@ -334,7 +334,7 @@ def test_identities_are_those_of_the_tier_and_the_architecture(project, capsys):
 def test_what_a_family_does_not_describe_has_no_term_and_is_no_contract(project, capsys):
     refused = RefusedCase.named("mine", "gone", "fails")
     project.refused.append(refused)
-    assert printed(capsys, "--capability", "9.0")[refused.case.id] == {"problem": refused.reason}
+    assert printed(capsys, "--capability", "9.0")[refused.id] == {"problem": refused.reason}
     assert identity.main(["--terms"]) == 2
     assert "fails" in capsys.readouterr().err
 

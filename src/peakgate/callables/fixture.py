@@ -33,7 +33,8 @@ from peakgate.session.outcome import Outcome, Proof, WrongResult, verdict_of
 from peakgate.session.replay import ReplayTimer, raise_for, replay
 from peakgate.session.session import Session
 from peakgate.spec import dtypes
-from peakgate.spec.case import MATH_OF_INPUTS, Buffer, Case, Role, default_roof
+from peakgate.spec.case import Buffer, Case, Role
+from peakgate.spec.work import MATH_OF_INPUTS, default_roof
 
 if TYPE_CHECKING:  # few runs measure it
     from peakgate.device.gpu import GpuDevice
@@ -237,7 +238,7 @@ class GpuBenchmark:
         if output_check:
             launchable.case = replace(case, tolerance=output_check.tolerance)
         outcome = session.judged(launchable, proof, samples)
-        self._keep(replace(outcome, judgement=_judged(outcome), tuned=tuned, energy=energy), samples)
+        self._keep(replace(outcome, judgement=_judged(outcome, launchable.case), tuned=tuned, energy=energy), samples)
         return call.result
 
     def _refuse_elsewhere(self, call: Call, session: Session) -> None:
@@ -334,9 +335,9 @@ def _wrong(error: Exception) -> Exception:
     return error
 
 
-def _judged(outcome: Outcome) -> Judgement:
+def _judged(outcome: Outcome, case: Case) -> Judgement:
     """The judgement of a callable: one that waits for the host, or claims no work, is not compared with a floor."""
-    case, judgement = outcome.case, outcome.judgement
+    judgement = outcome.judgement
     if judgement.verdict not in (Verdict.PASS, Verdict.NO_FLOOR, Verdict.BELOW_FLOOR):
         return judgement
     unchecked = "" if outcome.proof is not None else UNCHECKED

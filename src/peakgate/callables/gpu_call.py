@@ -24,7 +24,8 @@ from peakgate.device.stream import SampleStream, StreamHandle
 from peakgate.measure.energy import Energy
 from peakgate.measure.refill import KEY_WORDS, SEEDS, round_keys
 from peakgate.measure.sampling import Samples, Sampling, SamplingPlan, let_clock_recover
-from peakgate.spec.case import TENSOR_MATH, Case
+from peakgate.spec.case import Case
+from peakgate.spec.work import TENSOR_MATH
 
 # So long a trial blocks the GPU for calls that wait for the host.
 TRIAL_LIMIT_NS = 200_000_000

@@ -20,7 +20,7 @@ from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.session.outcome import Proof, WrongResult
 from peakgate.spec.case import Array
 from peakgate.spec.dtypes import unit_of_sums
-from peakgate.spec.family import TOLERANCES
+from peakgate.spec.groups import TOLERANCES
 
 _SEED = 20_261_121
 

@@ -13,8 +13,9 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.text import counted, nearest, shown
 from peakgate.callables.call import Call
 from peakgate.callables.naming import FIXTURE
-from peakgate.spec.case import MATH, STATES, TunedChoice, Work, is_allowance
+from peakgate.spec.case import STATES, TunedChoice, Work, is_allowance
 from peakgate.spec.fields import is_whole
+from peakgate.spec.work import MATH
 
 MARKER = "peakgate"
 

@@ -15,7 +15,8 @@ from peakgate.device.interface import DeviceLost, SampleChecker
 from peakgate.device.state import measured_energy
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.arguments import TensorMapArgument, value_of
-from peakgate.spec.case import TENSOR_MATH, Array, Buffer
+from peakgate.spec.case import Array, Buffer
+from peakgate.spec.work import TENSOR_MATH
 
 if TYPE_CHECKING:
     from peakgate.device.gpu import GpuDevice  # it imports this module

@@ -17,8 +17,9 @@ import numpy as np
 from peakgate.device.interface import Device
 from peakgate.judge.metrics import metrics
 from peakgate.measure.sampling import SamplingPlan
-from peakgate.spec.case import TENSOR_MATH, Argument, Array, Buffer, Case, Launch, Role, Scalar, Stage, Work
+from peakgate.spec.case import Argument, Array, Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.spec.dtypes import storage
+from peakgate.spec.work import TENSOR_MATH
 
 ROOFS_FOLDER = Path(__file__).parent
 THREADS = 256

@@ -174,8 +174,8 @@ def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport
     None of the latter where ``text`` selects among those that have.
     """
     selects, measured = selector(text), catalogue.described(Scale.BENCH, file=family_file)
-    missing = [*refused(text, family_file), *(each for each in measured.refused if selects(each.case.id))]
-    reports = {each.case.id: BuildReport(kernel_name(each.case), 0, broken=each.reason) for each in missing}
+    missing = [*refused(text, family_file), *(each for each in measured.refused if selects(each.id))]
+    reports = {each.id: BuildReport(each.id, 0, broken=each.reason) for each in missing}
     small = catalogue.described(Scale.SMALL, file=family_file)
     without = [] if text or small.refused else catalogue.without_problems(small.cases, measured.cases)
     reason = "no small problem: give it small_sizes, or edges"

@@ -13,7 +13,7 @@ from peakgate.base.text import counted, figure, one_line, percent, share, sparkl
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.frame import run_facts, run_rows
 from peakgate.runfile.saved import CaseResult, Run
-from peakgate.spec.case import TENSOR_MATH
+from peakgate.spec.work import TENSOR_MATH
 
 FEWEST_RUNS_FOR_HISTORY, MOST_BARS = 3, 20
 

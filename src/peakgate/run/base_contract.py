@@ -22,12 +22,12 @@ from peakgate.base.config import Project
 from peakgate.base.errors import PeakgateError
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.run import listing
+from peakgate.run.cases import Cases, RunCase, refusal_of
 from peakgate.run.listing import Listed
 from peakgate.run.readable import keep_apart
 from peakgate.spec import catalogue
 from peakgate.spec.arguments import seen_as
 from peakgate.spec.case import Argument, Buffer, Case, RefusedCase, Role, Scale
-from peakgate.spec.catalogue import Cases, refusal_of
 from peakgate.spec.contract import KEPT, Contract, advice_on, stated, summary
 
 
@@ -35,7 +35,7 @@ from peakgate.spec.contract import KEPT, Contract, advice_on, stated, summary
 class AgainstBase(Cases):
     """The cases of a change, judged by the terms of its base where that knows them; ``against`` makes one."""
 
-    cases: Mapping[str, Case] = field(default_factory=dict)
+    cases: Mapping[str, RunCase] = field(default_factory=dict)
     edges: Mapping[str, Sequence[Case]] = field(default_factory=dict)
     objections: Mapping[str, Judgement] = field(default_factory=dict)
     of_either: Sequence[RefusedCase] = ()
@@ -44,13 +44,13 @@ class AgainstBase(Cases):
     def refused(self) -> Sequence[RefusedCase]:
         return self.of_either
 
-    def _all(self) -> Collection[Case]:
+    def _all(self) -> Collection[RunCase]:
         return self.cases.values()
 
     def probes(self, case: Case) -> list[Case]:
         return list(self.edges[case.id])
 
-    def objection(self, case: Case) -> Judgement | None:
+    def objection(self, case: RunCase) -> Judgement | None:
         return self.objections.get(case.id) or super().objection(case)
 
 
@@ -84,7 +84,7 @@ def _merged(
     refusal: Callable[[Case], str | None],
 ) -> AgainstBase:
     (known, refused_before), (heads, refused_after) = before, after
-    cases = {each.case.id: each.case for each in known}
+    cases: dict[str, RunCase] = {each.case.id: each.case for each in known}
     problems: dict[str, Sequence[Case]] = {}
     objections: dict[str, Judgement] = {}
     for base in known:
@@ -104,13 +104,13 @@ def _merged(
     cases |= {head.case.id: head.case for head in new}
     problems |= {head.case.id: head.probes for head in new}
     for head in new:
-        if not_described := refusal_of(head.case, refused_before):
-            objections[head.case.id] = not_described
-    stand_ins = [each for each in (*refused_after, *refused_before) if each.case.id not in cases]
-    cases |= {each.case.id: each.case for each in reversed(stand_ins)}
+        if refused_by_base := refusal_of(head.case, refused_before):
+            objections[head.case.id] = refused_by_base
+    not_described = [each for each in (*refused_after, *refused_before) if each.id not in cases]
+    cases |= {each.id: each for each in reversed(not_described)}
     notes = [f"judged by {name}, without effect: {line}" for line in differences(known, heads)]
     ids = frozenset(head.case.id for head in new)
-    return AgainstBase(scale, ids, notes, cases, problems, objections, stand_ins)
+    return AgainstBase(scale, ids, notes, cases, problems, objections, not_described)
 
 
 def judged_by(base: Listed, head: Listed) -> tuple[Case | str, Sequence[Case]]:

@@ -8,6 +8,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from peakgate.run.kernel_run import PLUGIN_NAME, RunHooks
 from peakgate.run.loop import BenchRun
 from peakgate.session.replay import ReplayTimer, raise_for, replay
+from peakgate.spec.case import Case
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +20,7 @@ def run(request: pytest.FixtureRequest) -> BenchRun:
 
 def test_kernel(case_id: str, run: BenchRun, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture) -> None:
     case = run.cases[case_id]
-    if refusal := run.session.device.refusal(case):
+    if isinstance(case, Case) and (refusal := run.session.device.refusal(case)):
         run.store.skipped[case_id] = refusal
         pytest.skip(f"{case_id}: {refusal}")
     benchmark.group = case.family

@@ -245,7 +245,7 @@ def _asked_for(options: argparse.Namespace) -> dict[str, Any]:
         return {case.id: built(case, capability) for case in listed_in(options.built)}
     listed, refused_cases = listing.listed(config.current().root, Scale.BENCH, Tier(options.tier))
     found = identities(list(listed.values()), capability, _changed(options.changed))
-    found |= {each.case.id: Contract(problem=each.reason) for each in refused_cases}
+    found |= {each.id: Contract(problem=each.reason) for each in refused_cases}
     if config.current().benchmarks:
         found |= _benchmark_tests(listed)
     return found

@@ -23,12 +23,13 @@ from peakgate.callables.naming import case_of
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
 from peakgate.run.ab_process import report_foreign_modules
+from peakgate.run.cases import RunCase
 from peakgate.run.journal import AGAIN, Link
 from peakgate.run.loop import BenchRun
 from peakgate.run.places import OTHER_BUILDS_FILE, VERDICT_FILE, verdict_report
 from peakgate.run.request import Mode
 from peakgate.session.entry import Entry
-from peakgate.spec.case import CASE_SCHEMA, Case
+from peakgate.spec.case import CASE_SCHEMA
 
 KERNEL_TESTS = "peakgate.run.bench_kernels"
 """The module of the tests of kernels; a project's suite may import them."""
@@ -69,7 +70,7 @@ class RunHooks:
 
     def __init__(self, run: BenchRun) -> None:
         self.run = run
-        self._selected: list[Case] = []
+        self._selected: list[RunCase] = []
         self._exit_code: int = ExitCode.DEFECT
 
     @pytest.hookimpl(tryfirst=True)
@@ -78,7 +79,7 @@ class RunHooks:
         run, functions = self.run, [item for item in session.items if isinstance(item, pytest.Function)]
         kernels = [str(item.callspec.params["case_id"]) for item in functions if _is_test(item, KERNEL_TEST)]
         tests = [case_of(item.nodeid) for item in functions if item.nodeid in run.tests]
-        self._selected = [run.cases[case_id] for case_id in kernels] + tests
+        self._selected = [*(run.cases[case_id] for case_id in kernels), *tests]
         if session.config.option.collectonly:
             return
         try:

@@ -97,7 +97,7 @@ def _as_message(listed: Sequence[Listed], refused: Sequence[RefusedCase]) -> dic
             builds.append(probes)
         name = each.case.id.removeprefix(f"{each.case.family}.")
         cases.append({"of": (each.case.family, name), "case": as_data(each.case), "build": known[key]})
-    reasons = [(each.case.family, each.case.stage.name, each.reason, each.whole) for each in refused]
+    reasons = [(each.family, each.name, each.reason, each.whole) for each in refused]
     return {"cases": cases, "builds": builds, "refused": reasons, "folders": own_folders()}
 
 

@@ -21,6 +21,7 @@ from peakgate.device.interface import failure
 from peakgate.run import run_file
 from peakgate.run.ab_process import LOOK_FILES, GpuToken, OtherBuilds
 from peakgate.run.ahead import CaseShares
+from peakgate.run.cases import RunCase
 from peakgate.run.journal import PROCESSES, Finished, Link, finished, share_below
 from peakgate.run.machine import BriefMachine, DescribedMachine
 from peakgate.run.request import Mode, Request
@@ -66,7 +67,7 @@ class BenchRun:
         self._others: dict[str, Outcome] = {}
         self._shares: CaseShares | None = None
 
-    def begin(self, selected: Sequence[Case], pytest_config: pytest.Config) -> None:
+    def begin(self, selected: Sequence[RunCase], pytest_config: pytest.Config) -> None:
         """Have everything built, the device warm, the roofs measured.
 
         CannotDecide where nothing can be measured as it is asked for, PeakgateError for a mistake.
@@ -81,7 +82,7 @@ class BenchRun:
         chosen = {case.id for case in selected}
         tier = {case.id for case in known.listed(session.tier)}
         session.whole = chosen >= tier | set(self.tests.values()) and not unknown
-        session.notes += [f"not selected, {each.reason}" for each in known.refused if each.case.id not in chosen]
+        session.notes += [f"not selected, {each.reason}" for each in known.refused if each.id not in chosen]
         session.steps.wall_s["start"] = self.wall_s()
         if self.token.needed:
             self._doubts = session.look()
@@ -93,9 +94,9 @@ class BenchRun:
         remaining = [case for case in selected if case.id not in before.cases]
         self.status.building(len(remaining))
         if session.device.kind == "cpu" and self.link.supervised and not before.restarts:
-            self._shares = CaseShares(session, [case for case in remaining if self._runs(case)])
+            self._shares = CaseShares(session, self._run_here(remaining))
         self.machine.begin(pytest_config)  # after the shares, whose processes are forked from a single thread
-        self._begin_session([case for case in remaining if not known.objection(case)], built=built)
+        self._begin_session(self._measurable(remaining), built=built)
         self.machine.wait()
         self.status.built()
         if self._shares is not None:
@@ -103,7 +104,7 @@ class BenchRun:
         if self.token.needed and not self.tests:  # benchmark tests may want the GPU to the end
             self._measure_in_turn(selected)
 
-    def _take_turn(self, selected: Sequence[Case]) -> bool:
+    def _take_turn(self, selected: Sequence[RunCase]) -> bool:
         """Wait for this process's turn, where turns are given, and only then open the device.
 
         Whether the builds were read from the cache meanwhile: without references that takes no GPU.
@@ -112,7 +113,7 @@ class BenchRun:
             return False
         device, built = self.session.device, not self.session.checks
         if built:
-            device.prebuild(selected, checked=False)
+            device.prebuild(self._measurable(selected), checked=False)
         self.token.wait()
         self._began = time.monotonic()
         opened(device, self.request.device)
@@ -140,15 +141,14 @@ class BenchRun:
         if before.roofs is None:
             self.link.send(roofs=dict(session.roofs))
 
-    def _measure_in_turn(self, selected: Sequence[Case]) -> None:
+    def _measure_in_turn(self, selected: Sequence[RunCase]) -> None:
         """Measure every case now and leave the GPU to the next process: pytest takes its time.
 
         Of what is sampled interleaved it may be asked for more after a look, for which run files are written.
         """
         device = self.session.device
-        for case in selected:
-            if self._runs(case):
-                self._ahead[case.id] = self._measured(case)
+        for case in self._run_here(selected):
+            self._ahead[case.id] = self._measured(case)
         others = self.others
         while others.looks and device.lost is None and any(each.metrics for each in self._others.values()):
             folders = config.current().root, Path(others.folder)
@@ -158,24 +158,25 @@ class BenchRun:
             if not self.token.further():
                 break
             asked = _other_builds(self.request.other_builds)
-            for case_id in asked.fingerprints:
-                self._ahead[case_id] = self._interleaved(self.cases[case_id], asked)
+            for case in self._measurable([self.cases[case_id] for case_id in asked.fingerprints]):
+                self._ahead[case.id] = self._interleaved(case, asked)
         if device.lost is None:  # else the GPU is free when this process ends
             begun = time.monotonic()
             device.close()
             self.token.release(self.session.steps.wall_s | {"close": time.monotonic() - begun})
 
-    def measure(self, case: Case) -> tuple[Entry, Sequence[float]]:
+    def measure(self, case: RunCase) -> tuple[Entry, Sequence[float]]:
         """Measure a case, unless that was done before; its entry and its samples."""
         if (known := self.store.take_over(case)) is not None:
             return known
         objection = self.known.objection(case)  # the change dropped it, or the base cannot judge it
         if objection is not None:
             return self.store.keep(self.session.unmeasured(case, objection))
+        assert isinstance(case, Case)  # to any other there is an objection
         ahead = self._ahead.pop(case.id, None)
         return self.store.keep(ahead or self._measured(case))
 
-    def measure_other(self, case: Case) -> tuple[Entry, Sequence[float]]:
+    def measure_other(self, case: RunCase) -> tuple[Entry, Sequence[float]]:
         """The entry and the samples of a case's other build, which was sampled with it."""
         from peakgate.session.pairs import OTHER_FAILED  # noqa: PLC0415  (of an A/B alone)
 
@@ -204,9 +205,13 @@ class BenchRun:
         )
         return outcome
 
-    def _runs(self, case: Case) -> bool:
-        """Whether this device runs a case that the base can judge."""
-        return not (self.session.device.refusal(case) or self.known.objection(case))
+    def _measurable(self, cases: Sequence[RunCase]) -> list[Case]:
+        """Those of the cases that are described, and that the base, if there is one, can judge."""
+        return [case for case in cases if isinstance(case, Case) and not self.known.objection(case)]
+
+    def _run_here(self, cases: Sequence[RunCase]) -> list[Case]:
+        """Those of them that this device runs."""
+        return [case for case in self._measurable(cases) if not self.session.device.refusal(case)]
 
     def wall_s(self) -> float:
         """Wall time since the run was started: by its supervisor, or with this process; in an A/B since its turn."""

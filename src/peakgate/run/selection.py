@@ -16,11 +16,11 @@ from peakgate.judge.floors import load_floors
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan
 from peakgate.run import inputs
 from peakgate.run.ab_process import MODE_VARIABLE
+from peakgate.run.cases import Cases, RunCase
 from peakgate.run.request import Mode, Request
 from peakgate.session.session import Session
 from peakgate.session.steps import Expect
-from peakgate.spec.case import Case, Tier
-from peakgate.spec.catalogue import Cases
+from peakgate.spec.case import Tier
 
 PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
 
@@ -81,7 +81,7 @@ def open_session(
     return session, cases
 
 
-def wanted_cases(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, Case], list[str] | None]:
+def wanted_cases(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, RunCase], list[str] | None]:
     """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
 
     Where the project has benchmark tests, an id that no family has may be one of theirs.

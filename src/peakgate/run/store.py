@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Sequence
 
 from peakgate.base.verdict import Judgement, Verdict
+from peakgate.run.cases import RunCase
 from peakgate.run.journal import FRESH, Finished, Link
 from peakgate.session.entry import Entry, extra_info
 from peakgate.session.outcome import Outcome
 from peakgate.session.session import Session
-from peakgate.spec.case import Case
 
 
 class Store:
@@ -49,7 +49,7 @@ class Store:
         self.other_entries.append(entry)
         return entry, outcome.samples.times_us if outcome.samples and outcome.metrics else ()
 
-    def take_over(self, case: Case) -> tuple[Entry, Sequence[float]] | None:
+    def take_over(self, case: RunCase) -> tuple[Entry, Sequence[float]] | None:
         """A case that an earlier process of this run finished, and its samples; None for one that is still to do."""
         known = self._before.cases.get(case.id)
         if known is None:
@@ -61,7 +61,7 @@ class Store:
         self.entries.append(entry)
         return entry, known.get("times_us", ())
 
-    def partial(self, selected: Iterable[Case]) -> str | None:
+    def partial(self, selected: Iterable[RunCase]) -> str | None:
         """The selected cases that were not finished, in one line; None if all were."""
         done = {entry["case"] for entry in self.entries} | self.skipped.keys()
         asked = [case.id for case in selected]

@@ -8,6 +8,7 @@ from msgspec import to_builtins
 
 from peakgate.runfile.schema import CaseRecord
 from peakgate.session.outcome import Outcome
+from peakgate.spec.case import Case, RefusedCase
 
 Entry = dict[str, Any]
 """One case as the run file keeps it: its ``CaseRecord`` as JSON."""
@@ -15,27 +16,14 @@ Entry = dict[str, Any]
 
 def extra_info(outcome: Outcome) -> Entry:
     """One benchmark's ``extra_info``."""
-    case, figures, resources, samples = outcome.case, outcome.metrics, outcome.resources, outcome.samples
-    proof, occupancy, claimed = outcome.proof, outcome.occupancy, case.work.claimed
+    figures, resources, samples, proof = outcome.metrics, outcome.resources, outcome.samples, outcome.proof
+    occupancy = outcome.occupancy
+    described = _undescribed(outcome.case) if isinstance(outcome.case, RefusedCase) else _described(outcome.case)
+    claimed, dynamic_bytes = described["bytes"] is not None, described["dynamic_shared_bytes"]
     timed = samples if figures else None
     interval = timed.median_interval_us if timed else None
     record = CaseRecord(
-        case=case.id,
-        family=case.family,
-        stage=case.stage.name,
-        size=case.size,
-        block=case.block,
-        variant=case.variant,
-        state=case.state,
-        gpus=case.gpus,
-        dtype=case.dtype,
-        tier=case.tier.value,
-        host_bound=case.stage.host_bound,
-        bytes=case.work.bytes if claimed else None,
-        flops=case.work.flops if claimed else None,
-        peak_tflops=case.work.peak_tflops,
-        math=case.math,
-        math_given=case.work.math is not None,
+        **described,
         time_us=_rounded(figures.time_us if figures else None, 4),
         median_interval_us=(round(interval[0], 4), round(interval[1], 4)) if interval else None,
         trimmed_mean_us=_rounded(timed.trimmed_mean_us if timed else None, 5),
@@ -56,8 +44,7 @@ def extra_info(outcome: Outcome) -> Entry:
         registers=resources.registers if resources else None,
         spill_bytes=resources.spill_bytes if resources else None,
         static_shared_bytes=resources.static_shared_bytes if resources else None,
-        dynamic_shared_bytes=case.launch.shared_bytes,
-        shared_bytes=resources.static_shared_bytes + case.launch.shared_bytes if resources else None,
+        shared_bytes=resources.static_shared_bytes + dynamic_bytes if resources else None,
         occupancy=_rounded(occupancy.fraction if occupancy else None, 4),
         occupancy_limiter="+".join(occupancy.limiters) if occupancy else None,
         fingerprint=outcome.fingerprint,
@@ -70,16 +57,48 @@ def extra_info(outcome: Outcome) -> Entry:
         sampling=samples.method if samples else None,
         pair_ratios=tuple(round(each, 6) for each in samples.pair_ratios) or None if samples else None,
         relative_error=proof.error if proof else None,
-        tolerance=case.largest_tolerance,
         error_over_bound=_rounded(proof.ratio if proof else None, 6),
         varying_elements=proof.varying if proof else None,
         probes=proof.probes if proof else 0,
         timed_launches_checked=proof.timed if proof else 0,
-        predicted=dict(case.predicted),
     )
     # NumPy's float64, which is a float, is none to msgspec.
     entry: Entry = to_builtins(record, enc_hook=float)
     return entry
+
+
+def _described(case: Case) -> dict[str, Any]:
+    """What the description of a case gives of its record."""
+    claimed = case.work.claimed
+    return {
+        "case": case.id,
+        "family": case.family,
+        "stage": case.stage.name,
+        "size": case.size,
+        "block": case.block,
+        "variant": case.variant,
+        "state": case.state,
+        "gpus": case.gpus,
+        "dtype": case.dtype,
+        "tier": case.tier.value,
+        "host_bound": case.stage.host_bound,
+        "bytes": case.work.bytes if claimed else None,
+        "flops": case.work.flops if claimed else None,
+        "peak_tflops": case.work.peak_tflops,
+        "math": case.math,
+        "math_given": case.work.math is not None,
+        "dynamic_shared_bytes": case.launch.shared_bytes,
+        "tolerance": case.largest_tolerance,
+        "predicted": dict(case.predicted),
+    }
+
+
+def _undescribed(case: RefusedCase) -> dict[str, Any]:
+    """The same of a case that is not described, of which nothing but its name is known."""
+    named = {"case": case.id, "family": case.family, "stage": case.name, "size": "", "block": "", "variant": ""}
+    judged = {"state": "cold", "gpus": 1, "dtype": "float32", "tier": "gate", "host_bound": False}
+    work = {"bytes": None, "flops": None, "peak_tflops": None, "math": "fp32", "math_given": False}
+    return named | judged | work | {"dynamic_shared_bytes": 0, "tolerance": 0.0, "predicted": {}}
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -13,7 +13,7 @@ from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, Kern
 from peakgate.judge.metrics import Metrics
 from peakgate.judge.occupancy import Occupancy
 from peakgate.measure.sampling import Samples
-from peakgate.spec.case import Case, TunedChoice
+from peakgate.spec.case import Case, RefusedCase, TunedChoice
 
 if TYPE_CHECKING:  # few runs measure it
     from peakgate.measure.energy import Energy
@@ -47,7 +47,7 @@ class Proof:
 class Outcome:
     """The result of one case. Steps that were not reached are None."""
 
-    case: Case
+    case: Case | RefusedCase
     judgement: Judgement
     proof: Proof | None = None
     samples: Samples | None = None

@@ -22,7 +22,8 @@ from peakgate.session.prover import Prover, compared_when_timed
 from peakgate.session.sampler import Sampler
 from peakgate.session.steps import Expect, Steps, unwatched
 from peakgate.spec import catalogue
-from peakgate.spec.case import TENSOR_MATH, Case, Tier
+from peakgate.spec.case import Case, RefusedCase, Tier
+from peakgate.spec.work import TENSOR_MATH
 
 if TYPE_CHECKING:  # few runs measure it
     from peakgate.measure.energy import Energy
@@ -187,7 +188,7 @@ class Session:
                 said = f"not run: {no_room(error, self.device, case)}"
         return self.unmeasured(case, Judgement(verdict_of(error), said))
 
-    def unmeasured(self, case: Case, judgement: Judgement) -> Outcome:
+    def unmeasured(self, case: Case | RefusedCase, judgement: Judgement) -> Outcome:
         """A case without figures."""
         return Outcome(case, judgement, floor=self.floors.get(case.id))
 

@@ -7,7 +7,6 @@ tested on a machine without a GPU.
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,10 +19,13 @@ import msgspec
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.text import one_line, shown
+from peakgate.base.verdict import Judgement, Verdict
 from peakgate.spec import dtypes, fields
 from peakgate.spec.arguments import FIRST_CAPABILITY, Argument, Buffer, Data, Role, Scalar, Struct, TensorMapArgument
 from peakgate.spec.dtypes import Array
 from peakgate.spec.fields import Kind, check, is_number, several, tuple_of
+from peakgate.spec.stage import KernelLaunch, Launch, Stage
+from peakgate.spec.work import ARITHMETIC_ROOFS, MATH_OF_INPUTS, Work
 
 __all__ = [
     "Argument",
@@ -61,17 +63,6 @@ Magnitudes = Callable[[Any, Sequence[Array]], Sequence[Array | None]]
 """``scale(xp, inputs) -> magnitudes``: for each output, broadcastable to it, the size of what is summed into an
 element, ``sqrt(sum of the squared terms)`` say; None where that is ``|ref|``. ``inputs`` are those of the reference."""
 
-TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
-"""The types in which tensor cores compute; each is the name of its measured roof too."""
-
-MATH = ("fp32", *TENSOR_MATH)
-
-ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)
-"""The measured roofs that are rates of operations; all others are rates of bytes."""
-
-MATH_OF_INPUTS = {"bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
-"""Type of operations that inputs of one type suggest. Not int8: arrays of bytes are images and masks too."""
-
 STATES = ("cold", "warm", "graph")
 """What a timed launch finds. cold: a flushed L2. warm: an L2 in which the same launch just worked on the same arrays.
 graph: a captured CUDA graph of launches like it, of which it is one."""
@@ -81,15 +72,6 @@ CASE_SCHEMA = 1
 
 EMULATOR_SLUG = "cpu-emulator"
 """``machine_info.gpu.slug`` of runs whose times are emulated."""
-
-
-REFUSED = "refused"
-"""The ``operation`` of a placeholder for a case that is not described."""
-
-
-def default_roof(math: str | None) -> str:
-    """The measured roof of a case whose type of operations is given, where nothing names its roof."""
-    return math if math in TENSOR_MATH else "copy"
 
 
 def is_allowance(value: object) -> bool:
@@ -109,125 +91,6 @@ class Tier(Enum):
 
     GATE = "gate"
     FULL = "full"
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Minimum work of one launch: bytes through device memory, operations (those on int8 count as flops do).
-
-    ``math`` is the type, one of MATH, whose peak its operations have; None: what the inputs suggest (``Case.math``).
-    ``peak_tflops`` is that peak where it is no type's. ValueError for what is none.
-    """
-
-    bytes: int
-    flops: int = 0
-    peak_tflops: float | None = None
-    math: str | None = None
-
-    def __post_init__(self) -> None:
-        check(self, WORK_FIELDS, "work")
-
-    @property
-    def claimed(self) -> bool:
-        """Whether any work is claimed; without there is no peak to compare with."""
-        return bool(self.bytes or self.flops)
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Grid in blocks, block in threads, dynamic shared memory in bytes; ValueError where these are no whole numbers."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int = 0
-
-    def __post_init__(self) -> None:
-        check(self, LAUNCH_FIELDS, "a launch")
-
-    @property
-    def threads_per_block(self) -> int:
-        return math.prod(self.block)
-
-
-@dataclass(frozen=True, slots=True)
-class KernelLaunch:
-    """One of a case's launches: a kernel of the stage's file, its shape, and which of the case's arguments it takes."""
-
-    kernel: str
-    launch: Launch
-    takes: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        check(self, KERNEL_LAUNCH_FIELDS, "a launch")
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One step of a family's ladder.
-
-    ``source`` is its ``.cu`` file, ``entry`` the kernel in it that is launched: a name or a template-id such as
-    ``softmax<float, 256>``, with namespaces where several have it that are in different ones, with the types of its
-    parameters where several in one have it (``scale<3>(float*, int)``), by default the stage's name; ``more`` are the
-    other kernels of that file which its cases launch, where a case is several launches. ``include`` are folders in
-    which it looks for its includes beside its own, ``options`` what NVRTC is given beyond a plain build's; the emulator
-    takes the macros and the language standard among them. ``constants`` are ``__constant__`` or ``__device__``
-    variables that are filled with input data before the launch: the reference receives them behind the arguments'
-    inputs.
-    A stage without a source is an ``operation`` of the device itself (a memcpy, a vendor library call) that serves as
-    a reference implementation.
-    ``cooperative`` launches all blocks at once, so that they may wait for each other; the emulator does not run such a
-    stage. ``min_capability`` is the lowest compute capability that has every instruction the stage uses; ``specific``
-    stages use the architecture-specific features of that capability (``sm_90a``), which no other GPU has.
-    ``host_bound`` marks a stage whose time is the host's as much as the GPU's: measured for the record in the full
-    tier, never in the gate.
-    """
-
-    name: str
-    lesson: str
-    source: Path | None = None
-    operation: str | None = None
-    min_capability: tuple[int, int] = (7, 5)
-    specific: bool = False
-    cooperative: bool = False
-    host_bound: bool = False
-    entry: str = ""
-    more: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    include: tuple[Path, ...] = ()
-    constants: tuple[tuple[str, Buffer], ...] = ()
-
-    @property
-    def kernel(self) -> str:
-        """The kernel that is launched, as C++ names it."""
-        return self.entry or self.name
-
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        """Every kernel that is launched, the one that stands for the stage first."""
-        return (self.kernel, *self.more)
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        """The kernels' own names, without namespaces and template arguments."""
-        return tuple(re.split("[<(]", name)[0].strip().rpartition("::")[2] for name in self.kernels)
-
-    @property
-    def needs(self) -> str:
-        """The compute capability that it needs, ``8.0``; ``9.0a`` for architecture-specific features."""
-        return f"{'.'.join(map(str, self.min_capability))}{'a' * self.specific}"
-
-    def runs_on(self, capability: tuple[int, int]) -> bool:
-        """Whether a GPU of this compute capability has every instruction that it uses."""
-        return capability == self.min_capability if self.specific else capability >= self.min_capability
-
-    def architecture(self, capability: tuple[int, int]) -> str:
-        """Compilation target on a GPU of this compute capability: ``sm_90``, or ``sm_90a`` if it is specific."""
-        return f"sm_{capability[0]}{capability[1]}{'a' * self.specific}"
-
-    def __post_init__(self) -> None:
-        check(self, STAGE_FIELDS, f"stage {shown(self.name)}")
-        if (self.source is None) == (self.operation is None):
-            raise ValueError(f"stage {self.name}: give either a source or an operation, not both and not neither")
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +152,8 @@ class Case:
             if isinstance(argument, TensorMapArgument):
                 self._check_map(at, argument)
             elif not isinstance(argument, Buffer | Scalar | Struct):
-                known = (
-                    "In, Out, InOut, Temp, TensorMap or Value of peakgate.spec.family, or a Buffer, Scalar or Struct"
-                )
-                raise ValueError(f"case {self.id}: argument {at} is {shown(argument)}; expected {known}")  # noqa: TRY004
+                which = f"argument {at + 1} of {len(given)} is {shown(argument)}"
+                raise ValueError(f"case {self.id}: {which}; expected a Buffer, Scalar or Struct")  # noqa: TRY004
         if self.sequence and self.sequence[0].launch != self.launch:
             raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
         if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
@@ -317,7 +178,7 @@ class Case:
         else:
             objection = given.objection(plain.shape, plain.dtype)
         if objection:
-            raise ValueError(f"case {self.id}: argument {at} is a tensor map {objection}")
+            raise ValueError(f"case {self.id}: argument {at + 1} of {len(self.arguments)} is a tensor map {objection}")
 
     @property
     def math(self) -> str:
@@ -408,34 +269,6 @@ class Case:
         return sum(buffer.nbytes for buffer in self.buffers)
 
 
-WORK_FIELDS: fields.Kinds = {
-    "bytes": fields.COUNT,
-    "flops": fields.COUNT,
-    "peak_tflops": fields.POSITIVE | fields.NOTHING,
-    "math": fields.one_of(MATH) | fields.NOTHING,
-}
-LAUNCH_FIELDS: fields.Kinds = {
-    **dict.fromkeys(("grid", "block"), tuple_of(*[fields.EXTENT] * 3)),
-    "shared_bytes": fields.SHARED_BYTES,
-}
-KERNEL_LAUNCH_FIELDS: fields.Kinds = {
-    "kernel": fields.WORD,
-    "launch": fields.instance(Launch, "a Launch"),
-    "takes": several(fields.whole(0, fields.MOST_VALUES)),
-}
-STAGE_FIELDS: fields.Kinds = {
-    "name": fields.WORD,
-    "lesson": fields.TEXT,
-    "source": fields.PATH | fields.NOTHING,
-    "operation": fields.WORD | fields.NOTHING,
-    "min_capability": fields.CAPABILITY,
-    **dict.fromkeys(("specific", "cooperative", "host_bound"), fields.FLAG),
-    "entry": fields.TEXT,
-    "more": several(fields.WORD),
-    "options": several(fields.WORD),
-    "include": several(fields.PATH),
-    "constants": several(tuple_of(fields.WORD, fields.instance(Buffer, "a Buffer"))),
-}
 CASE_FIELDS: fields.Kinds = {
     "family": fields.WORD,
     "stage": fields.instance(Stage, "a Stage"),
@@ -463,25 +296,31 @@ CASE_FIELDS: fields.Kinds = {
 
 @dataclass(frozen=True, slots=True)
 class RefusedCase:
-    """A case that is not described so that it could be run, by its id, and why not, in one line.
+    """A case that is not described so that it could be run: its id ``family.name``, and why not, in one line.
 
-    ``case`` is a stand-in with the id and nothing to run. ``whole``: it stands for all cases that its family did not
-    describe, whose ids are not known.
+    ``whole``: it stands for all cases that its family did not describe, whose ids are not known. ``named`` makes one.
     """
 
-    case: Case
+    family: str
+    name: str
     reason: str
     whole: bool = False
+
+    @property
+    def id(self) -> str:
+        return f"{self.family}.{self.name}"
+
+    @property
+    def judgement(self) -> Judgement:
+        """What a run says of it: nobody knows whether it is right or fast."""
+        return Judgement(Verdict.INCONCLUSIVE, self.reason)
 
     @staticmethod
     def named(family: str, name: str, reason: str, *, whole: bool = False) -> RefusedCase:
         """Of the id ``family.name``; what an id may not have becomes ``_``."""
         family, name = (re.sub(r"[^A-Za-z0-9_.-]", "_", part) for part in (family, name))
-        stage = Stage(name, "", operation=REFUSED, min_capability=(0, 0))
-        one = (1, 1, 1)
-        stand_in = Case(family, stage, Launch(one, one), (), Work(0), reference=None, tier=Tier.GATE)
         coded = PeakgateError.repeated(" ".join(reason.split()), Code.FAMILY)
-        return RefusedCase(stand_in, one_line(str(coded)), whole)
+        return RefusedCase(family, name, one_line(str(coded)), whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,7 +356,7 @@ class Family:
     name: str
     summary: str
     stages: tuple[Stage, ...]
-    cases: Callable[[Scale], Iterator[Case]] = field(repr=False)
+    cases: Callable[[Scale], Iterator[Case | RefusedCase]] = field(repr=False)
     probes: Callable[[Case], Iterator[Case]] = field(repr=False)
     headlines: Mapping[str, str] = field(default_factory=dict)
     sized: Callable[[Case], Sized | None] = field(default=lambda _: None, repr=False)

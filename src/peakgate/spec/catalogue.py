@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import os
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 from peakgate.base import config
@@ -18,17 +13,30 @@ from peakgate.base.config import Project
 from peakgate.base.errors import NOT_OF_A_PROJECT, Code, PeakgateError, defined_at, raised_at
 from peakgate.base.errors import described as described_error
 from peakgate.base.processes import exit_raises
-from peakgate.base.text import encodable
-from peakgate.base.verdict import Judgement, Verdict
-from peakgate.spec.case import MOST_FAMILY_CASES, REFUSED, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
+from peakgate.spec.case import MOST_FAMILY_CASES, Buffer, Case, Family, RefusedCase, Scale, Sized, Tier
+from peakgate.spec.importer import FAMILY_FILE, family_at, family_files, module_at
 from peakgate.spec.selection import selector
 
-FAMILY_FILE = "family.py"
+__all__ = [
+    "Catalogue",
+    "cases",
+    "described",
+    "described_problems",
+    "families",
+    "family_at",
+    "kernel_name",
+    "module_at",
+    "probes",
+    "problems",
+    "refused_as",
+    "sized",
+    "without_problems",
+]
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Contents of families: their cases, and placeholders for cases whose description fails."""
+    """Contents of families: their cases, and the cases that are not described."""
 
     families: Sequence[Family]
     cases: Sequence[Case]
@@ -55,7 +63,7 @@ def _families(project: Project, file: Path | None = None) -> tuple[list[Family],
     """The families of a project, or of one file, and what stands for the cases of those that cannot be had."""
     found: dict[str, tuple[Family, Path]] = {}
     refused: list[RefusedCase] = []
-    for path in [file] if file else _family_files(project):
+    for path in [file] if file else family_files(project):
         try:
             family = family_at(path, project)
         except PeakgateError as error:
@@ -67,12 +75,6 @@ def _families(project: Project, file: Path | None = None) -> tuple[list[Family],
             problem = f"family {family.name!r} is defined in {known[1]} and again in {path}"
         refused.append(RefusedCase.named(path.parent.resolve().name, FAMILY_FILE, problem, whole=True))
     return [family for family, _ in found.values()], refused
-
-
-def _family_files(project: Project) -> list[Path]:
-    """Whatever has the name of a family's file, links that lead nowhere included."""
-    files = (folder / FAMILY_FILE for folder in sorted(project.kernels.glob("[!_.]*")))
-    return [file for file in files if os.path.lexists(file)]
 
 
 def cases(scale: Scale, tier: Tier = Tier.FULL, listed: Sequence[Family] | None = None) -> list[Case]:
@@ -113,7 +115,7 @@ def _described(listed: Sequence[Family], missing: Sequence[RefusedCase], scale: 
 
 
 def refused_as(case: Case, reason: str) -> RefusedCase:
-    """Placeholder for a case that cannot be run as described."""
+    """A case that cannot be run as it is described."""
     return RefusedCase.named(case.family, case.id.removeprefix(f"{case.family}."), reason)
 
 
@@ -243,64 +245,6 @@ def _place(error: BaseException, family: Family, function: Callable[..., Any]) -
     return raised_at(error, Path(defined).parent) or defined or f"family {family.name}"
 
 
-def family_at(path: Path, project: Project | None = None) -> Family:
-    """The FAMILY that a file defines; PeakgateError names file and line of what is wrong in it."""
-    module = module_at(path, project)
-    family = getattr(module, "FAMILY", None)
-    if not isinstance(family, Family):
-        given = "no FAMILY" if family is None else f"a FAMILY that is a {type(family).__name__}"
-        raise PeakgateError(
-            f"{path}: defines {given}, expected FAMILY = kernel(...) or family(...), of peakgate.spec.family",
-            Code.FAMILY,
-        )
-    return family
-
-
-def module_at(path: Path, project: Project | None = None) -> ModuleType:
-    """The module of a family file, imported once per process.
-
-    The file and its siblings form a package, so that ``from .sibling import`` works. It is named by a hash of its
-    folder: two projects may both have a family of that folder's name.
-    """
-    if not path.is_file():
-        raise PeakgateError(f"{path}: no such file; expected the {FAMILY_FILE} of a kernel family", Code.FAMILY)
-    path = path.resolve()
-    if encodable(str(path)) != str(path):
-        raise PeakgateError(
-            f"{encodable(str(path))}: expected a name in UTF-8, which compilers and reports take; rename the folder",
-            Code.FAMILY,
-        )
-    package = f"peakgate_family_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:12]}"
-    name = f"{package}.family"
-    return sys.modules.get(name) or _imported(name, package, path, project or config.current())
-
-
-def _imported(name: str, package: str, path: Path, project: Project) -> ModuleType:
-    for folder in project.pythonpath:
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise PeakgateError(f"{path}: no Python file; expected the family.py of a kernel family", Code.FAMILY)
-    parent = ModuleType(package)
-    parent.__path__ = [str(path.parent)]
-    sys.modules[package] = parent
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        with exit_raises():
-            spec.loader.exec_module(module)
-    except BaseException as error:
-        for loaded in [known for known in sys.modules if known.partition(".")[0] == package]:
-            del sys.modules[loaded]
-        if isinstance(error, NOT_OF_A_PROJECT):
-            raise
-        raise PeakgateError(
-            f"{raised_at(error, path.parent) or path}: {described_error(error)}", Code.FAMILY
-        ) from error
-    return module
-
-
 def problems(text: str = "") -> list[Case]:
     """Every small case that has a kernel of its own and that ``-k text`` selects, with its probes; equal launches once.
 
@@ -315,9 +259,9 @@ def described_problems(text: str = "", file: Path | None = None) -> Catalogue:
     selects = selector(text)
     found = described(Scale.SMALL, file=file)
     chosen = [case for case in found.cases if case.stage.source is not None and selects(case.id)]
-    refused = [each for each in found.refused if selects(each.case.id) or (each.whole and not chosen)]
+    refused = [each for each in found.refused if selects(each.id) or (each.whole and not chosen)]
     if not chosen and not refused:  # nothing is small where a file of saved arrays is missing
-        refused = [each for each in described(Scale.BENCH, file=file).refused if selects(each.case.id)]
+        refused = [each for each in described(Scale.BENCH, file=file).refused if selects(each.id)]
     if not chosen and not refused:
         if file is None and not text:
             project = config.required()
@@ -377,53 +321,3 @@ def _why_none(text: str, listed: Sequence[Family]) -> str:
 def kernel_name(case: Case) -> str:
     """A kernel as reports name it, ``family.stage``."""
     return f"{case.family}.{case.stage.name}"
-
-
-def refusal_of(case: Case, refused: Sequence[RefusedCase]) -> Judgement | None:
-    """Why a side that does not have a case may have it all the same: it, or its family, is not described there."""
-    alike = (each for each in refused if each.case.id == case.id or (each.whole and each.case.family == case.family))
-    found = next(alike, None)
-    return Judgement(Verdict.INCONCLUSIVE, found.reason) if found else None
-
-
-@dataclass(frozen=True)
-class Cases:
-    """The cases of a run: those of the project at hand, by its own terms.
-
-    ``new`` are cases that the base does not have, ``notes`` what a report says of the choice.
-    """
-
-    scale: Scale
-    new: Collection[str] = ()
-    notes: Sequence[str] = ()
-
-    @cached_property
-    def _own(self) -> Catalogue:
-        return described(self.scale)
-
-    @property
-    def refused(self) -> Sequence[RefusedCase]:
-        """Placeholders of the cases that are not described."""
-        return self._own.refused
-
-    def listed(self, tier: Tier) -> list[Case]:
-        """Those of a tier, and what stands for those not described; FULL: all. Small problems have no tiers."""
-        every = tier is Tier.FULL or self.scale is Scale.SMALL
-        return [case for case in self._all() if every or case.tier is Tier.GATE]
-
-    def of_refused_family(self, case_id: str) -> Case | None:
-        """A stand-in for a case that is not known, where its family may have it; None where no family may."""
-        family, _, name = case_id.partition(".")
-        whole = next((each for each in self.refused if each.whole and each.case.family == family and name), None)
-        return RefusedCase.named(family, name, whole.reason).case if whole else None
-
-    def _all(self) -> Collection[Case]:
-        return [*self._own.cases, *(each.case for each in self.refused)]
-
-    def probes(self, case: Case) -> list[Case]:
-        """The edge-size problems that prove a case's build right."""
-        return probes(case, self._own.families)
-
-    def objection(self, case: Case) -> Judgement | None:
-        """Why a case cannot be measured; None where it can."""
-        return refusal_of(case, self.refused) if case.stage.operation == REFUSED else None

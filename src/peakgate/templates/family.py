@@ -1,6 +1,6 @@
 """out = 2 * in: what the kernel is given, what it must do, what must come out."""
 
-from peakgate.spec.family import In, Out, Value, kernel
+from peakgate.family import In, Out, Value, kernel
 
 FAMILY = kernel(
     "scale.cu",

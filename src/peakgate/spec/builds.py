@@ -1,0 +1,378 @@
+"""A kernel as its family describes it, and its builds: one for each point on its axes, with the cases of its sizes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
+from functools import cached_property
+from itertools import chain, product
+from pathlib import Path
+from typing import Any, cast
+
+from peakgate.base.errors import defined_at, described, raised_at
+from peakgate.spec import fields
+from peakgate.spec.case import (
+    MOST_FAMILY_CASES,
+    Array,
+    Case,
+    Family,
+    KernelLaunch,
+    RefusedCase,
+    Scale,
+    Sized,
+    Stage,
+    Tier,
+    Work,
+)
+from peakgate.spec.fields import FLAG, FUNCTION, NOTHING, TEXT, WORD, Kind, check, mapping, several
+from peakgate.spec.groups import FEW, Check, Compile, Plain, output_types
+from peakgate.spec.operands import LISTS, ArgumentList, AtSize, Extent, LaunchOf, Operands
+from peakgate.spec.sweep import (
+    EDGES,
+    AxisValues,
+    Labelled,
+    Point,
+    Sizes,
+    along_axes,
+    given_twice,
+    label_of,
+    labelled,
+    numbers_of,
+    numbers_taken,
+    points,
+)
+from peakgate.spec.work import default_roof
+
+_SIZES = Kind(
+    "a list of sizes, each a number or a tuple of numbers, or a dict of them by label",
+    lambda value: isinstance(value, tuple | list | range | Mapping),
+)
+_AXIS = Kind(
+    f"a list of at most {MOST_FAMILY_CASES} values, or a dict of them by label",
+    lambda value: isinstance(value, tuple | list | range | Mapping) and 0 < len(value) <= MOST_FAMILY_CASES,
+)
+PARAMETERS: fields.Kinds = {
+    "source": TEXT,
+    "arguments": FUNCTION,
+    "launches": several(fields.instance(LaunchOf, "a launch(...)"), LISTS) | FUNCTION,
+    "sizes": _SIZES | FUNCTION,
+    "bytes": FUNCTION,
+    "flops": FUNCTION | NOTHING,
+    "small_sizes": _SIZES | NOTHING | FUNCTION,
+    "edges": _SIZES | FUNCTION,
+    "axes": mapping(fields.IDENTIFIER, _AXIS),
+    "where": FUNCTION | NOTHING,
+    "check": fields.instance(Check, "a Check(...)") | FUNCTION,
+    "compile": fields.instance(Compile, "a Compile(...)") | FUNCTION,
+    "block_in_id": FLAG | NOTHING | FUNCTION,
+    "host_bound": FLAG,
+    **dict.fromkeys(("name", "lesson", "operation"), TEXT),
+    "roof": TEXT | FUNCTION,
+    "gate": FLAG | FUNCTION,
+    "variant": TEXT | NOTHING | FUNCTION,
+    "predicted": FUNCTION | mapping(WORD, fields.FINITE),
+    "state": TEXT | several(TEXT, LISTS),
+    "reference": FEW,
+}
+"""What the parameters of ``kernel`` have to be that are used before a case is made of them. A case checks its own, such
+as the shapes of its launches: a mistake there costs the cases of one kernel, not those of its family."""
+
+OF_BUILD = (
+    "block",
+    "shared_bytes",
+    "launches",
+    "sizes",
+    "small_sizes",
+    "edges",
+    "check",
+    "compile",
+    "block_in_id",
+    "roof",
+    "math",
+)
+"""Parameters that do not depend on the size: they may be functions of the axes, or an axis of their name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """The parameters of ``kernel``, which documents them; ``folder`` is the family's.
+
+    Those without a type of their own may be functions of the axes, of which a ``KernelBuild`` has the values.
+    """
+
+    folder: Path
+    source: str
+    arguments: Callable[..., ArgumentList]
+    grid: Callable[..., Extent] | Extent
+    block: Any
+    launches: Any
+    shared_bytes: Any
+    reference: Any
+    check: Any
+    bytes: Callable[..., int]
+    flops: Callable[..., int] | None
+    math: Any
+    roof: Any
+    compile: Any
+    sizes: Any
+    small_sizes: Any
+    edges: Any
+    axes: Mapping[str, AxisValues]
+    where: Callable[..., bool] | None
+    gate: Callable[..., bool] | bool
+    name: str
+    lesson: str
+    variant: Callable[..., str] | str | None
+    block_in_id: Any
+    predicted: Callable[..., Mapping[str, float]] | Mapping[str, float]
+    operation: str
+    host_bound: bool
+    state: str | Sequence[str]
+
+    def __post_init__(self) -> None:
+        check(self, PARAMETERS, "kernel")
+        fixed = {each.name for each in fields_of(self)} - {*OF_BUILD}
+        if refused := [name for name in self.axes if name in fixed]:
+            axes = ", ".join(sorted({*OF_BUILD, *Plain.__annotations__}))
+            raise ValueError(f"axes: no axis is named {refused[0]}, a parameter; expected another name, or of {axes}")
+
+    def builds(self) -> list[KernelBuild]:
+        """A build for each point on the axes at which there are sizes; ValueError where there is none."""
+        names, axes, sizes = numbers_taken(self.arguments), dict(self.axes), self.sizes
+        if not sizes and axes.keys() & {*names}:
+            sizes = along_axes(axes, names)
+            axes = {name: axis for name, axis in axes.items() if name not in names}
+        names = tuple(name for name in names if name not in axes)
+        each = [replace(self, sizes=sizes).at(point) for point in points(axes, names)]
+        found = [build for build in each if build.usual is not None]
+        if not found:
+            raise ValueError(f"{each[0].stage.name}: no size; expected sizes=[...], small_sizes=[...] or both")
+        return found
+
+    def at(self, point: Point) -> KernelBuild:
+        """The build at a point on the axes."""
+        if "block" not in point.names:
+            block = point.at("block", point.values.get("block", self.block))
+            point = replace(point, values={"block": block} | dict(point.values))
+        of = {name: point.at(name, point.values.get(name, getattr(self, name))) for name in OF_BUILD}
+        for group in ("check", "compile"):
+            own = {each.name: point.values[each.name] for each in fields_of(of[group]) if each.name in point.values}
+            of[group] = replace(of[group], **own)
+        of["compile"] = replace(of["compile"], defines=point.at("defines", of["compile"].defines))
+        return KernelBuild(replace(self, **of), point)
+
+
+@dataclass(frozen=True)
+class KernelBuild:
+    """One of a kernel's builds: its cases at both scales, and its edge-size problems."""
+
+    given: Description
+    point: Point
+
+    @cached_property
+    def first(self) -> LaunchOf:
+        """The launch that stands for all."""
+        given, entry = self.given, self.given.compile.entry
+        if given.launches:
+            return cast("LaunchOf", given.launches[0])
+        shape = (given.grid or 1, given.block or 1) if given.operation else (given.grid, given.block)
+        return LaunchOf(entry, grid=shape[0], block=shape[1], shared_bytes=given.shared_bytes)
+
+    @cached_property
+    def stage(self) -> Stage:
+        given, launches = self.given, self.given.launches
+        self._refuse_contradictions()
+        return Stage(
+            given.name or given.operation or Path(given.source).stem,
+            given.lesson,
+            source=given.folder / given.source if given.source else None,
+            operation=given.operation or None,
+            host_bound=given.host_bound,
+            entry=self.first.entry,
+            more=tuple(dict.fromkeys(each.entry for each in launches[1:] if each.entry != self.first.entry)),
+            **given.compile.of_stage(given.folder),
+        )
+
+    def _refuse_contradictions(self) -> None:
+        """ValueError where a kernel is given both as one launch and as several, or as neither."""
+        given, launches = self.given, self.given.launches
+        if bool(launches) == bool(given.operation or (given.grid and given.block)):
+            raise ValueError(f"{given.source}: expected either grid and block, or launches=[launch(...), ...]")
+        if launches and (given.compile.entry or given.shared_bytes or any(each.source for each in launches)):
+            raise ValueError(
+                f"{given.source}: each of its launches has an entry and shared_bytes of its own, all are in this file"
+            )
+        if not all(each.entry for each in launches):
+            raise ValueError(f"{given.source}: each of its launches names its kernel: launch('partial_sums', ...)")
+
+    @property
+    def _block_in_id(self) -> bool:
+        asked = self.given.block_in_id
+        return bool("block" in self.point.labels if asked is None else asked)
+
+    @cached_property
+    def usual(self) -> Labelled | None:
+        """The first of its sizes; None where it has none."""
+        return next(chain(self._taken(self.given.sizes), self._taken(self.given.small_sizes)), None)
+
+    def _taken(self, sizes: Sizes | None) -> Iterator[Labelled]:
+        """The sizes that are no hole of the sweep."""
+        where = self.given.where
+        return (
+            (numbers, label)
+            for numbers, label in labelled(sizes or ())
+            if where is None or self.point.at("where", where, numbers)
+        )
+
+    def case(self, numbers: tuple[int, ...], label: str = "", scale: Scale = Scale.SMALL, state: str = "cold") -> Case:
+        """The case of a size; ``label`` is in its id, by default the numbers."""
+        given, label = self.given, label or label_of(numbers)
+        reference, of_files = given.reference, isinstance(given.reference, str | Sequence)
+        if not (callable(reference) or of_files or isinstance(reference, LaunchOf)):
+            raise TypeError(f"reference is {reference!r}; expected a function, a launch, or the files of saved arrays")
+
+        def at(name: str, value: Any) -> Any:
+            return self.point.at(name, value, numbers)
+
+        operands = Operands.of(at("arguments", given.arguments), given.folder, label)
+        shape = self.first.shape(at)
+        magnitudes = given.check.scale
+        made = Case(
+            family=given.folder.name,
+            stage=self.stage,
+            launch=shape,
+            arguments=operands.every,
+            work=Work(at("bytes", given.bytes), at("flops", given.flops) if given.flops else 0, math=given.math),
+            reference=_files(reference, given.folder, label) if of_files else self._of_inputs(reference, numbers),
+            size=label,
+            block=label_of(numbers_of(given.block)) if self._block_in_id else "",
+            variant=self.point.variant if given.variant is None else at("variant", given.variant),
+            defines=tuple((key, str(value)) for key, value in given.compile.defines.items()),
+            dtype=output_types(operands.every)[0],
+            tolerance=given.check.tolerances(operands.every, at("terms", given.check.terms)),
+            roof=given.roof or default_roof(given.math),
+            tier=Tier.GATE if scale is Scale.BENCH and not given.host_bound and at("gate", given.gate) else Tier.FULL,
+            predicted=tuple(at("predicted", given.predicted).items()),
+            sequence=tuple(operands.sequence(given.launches, at, KernelLaunch(self.stage.kernel, shape, ()))),
+            scale=self._of_inputs(magnitudes, numbers) or magnitudes,  # what is no function, the case refuses
+            atol=given.check.atol,
+            rtol=given.check.rtol,
+            state=state,
+        )
+        return self._by_other_kernel(made, at, operands) if isinstance(reference, LaunchOf) else made
+
+    def _of_inputs(self, function: Any, numbers: Sequence[int]) -> _OfInputs | None:
+        """A reference or a scale at a size; None in place of what is no function."""
+        if not callable(function):
+            return None
+        try:
+            taken = inspect.signature(function).parameters.values()
+        except ValueError:  # a function of C
+            taken = {}.values()
+        asked = {each.name for each in taken if each.kind is each.KEYWORD_ONLY and each.default is each.empty}
+        known = dict(zip(self.point.names, numbers, strict=False)) | dict(self.point.values)
+        return _OfInputs(function, tuple((name, value) for name, value in known.items() if name in asked))
+
+    def _by_other_kernel(self, case: Case, at: AtSize, operands: Operands) -> Case:
+        """The case, expected to give what a reference kernel gives on the same arguments."""
+        described: LaunchOf = self.given.reference
+        assert case.stage.source is not None
+        source = case.stage.source.parent / (described.source or case.stage.source.name)
+        if source == case.stage.source and described.entry in case.stage.kernels:
+            raise ValueError(
+                f"{case.stage.name}: its reference is the kernel itself, {described.entry}; expected another"
+            )
+        stage = replace(
+            case.stage,
+            name=re.sub(r"\W+", "_", described.entry) or source.stem,
+            source=source,
+            entry=described.entry,
+            more=(),
+            constants=case.stage.constants if source == case.stage.source else (),
+        )
+        shape = described.shape(at)
+        takes = KernelLaunch(stage.kernel, shape, operands.taken(described, by_reference=True))
+        return replace(case, reference=replace(case, stage=stage, launch=shape, sequence=(takes,), reference=None))
+
+    @cached_property
+    def sized(self) -> Sized | None:
+        """How problems of other sizes are made; None where edges or saved arrays say which there are."""
+        assert self.usual is not None
+        of_every_size = {buffer.data for _, buffer in self.stage.constants}
+        # A saved argument is of one size, so that only sizes of which there is one can be problems.
+        if self.given.edges or set(self.case(*self.usual).saved) - of_every_size:
+            return None
+        return Sized(self.case, self.usual[0], self.point.names)
+
+    @cached_property
+    def _edges(self) -> tuple[Labelled, ...]:
+        """The sizes that prove the build."""
+        if self.sized is None:
+            return tuple(labelled(self.given.edges or ()))
+        from peakgate.spec.edges import edge_sizes  # noqa: PLC0415  (a family that gives its own does without)
+
+        usual = EDGES.get(len(self.sized.usual), ())
+        return tuple(labelled(edge_sizes(self.sized, list(map(numbers_of, usual)))))
+
+    def probes(self, _: Case) -> Iterator[Case]:
+        """The edge-size problems of the build."""
+        yield from (self.case(numbers, label) for numbers, label in self._edges)
+
+    def cases(self, scale: Scale) -> Iterator[Case | RefusedCase]:
+        """The case of each size at a scale; in place of one that is not described the reason."""
+        given = self.given
+        assert self.usual is not None
+        try:
+            wanted = tuple(self._taken(given.sizes if scale is Scale.BENCH else given.small_sizes))
+            if scale is Scale.SMALL and given.small_sizes is not None and not given.small_sizes:
+                wanted = self._edges[-1:]
+            # Of what is measured the catalogue refuses them.
+            for label in given_twice(given.sizes or ()) if scale is Scale.SMALL else ():
+                yield self._refused(label, ValueError(f"sizes has {label} twice; give each size once"))
+        except Exception as error:
+            yield self._refused(self.usual[1], error)
+            return
+        states = (given.state,) if isinstance(given.state, str) else tuple(given.state)
+        for (numbers, label), state in product(wanted, states):
+            try:
+                made: Case | RefusedCase = self.case(numbers, label, scale, state)
+            except Exception as error:
+                made = self._refused(label, error)
+            yield made
+
+    def _refused(self, label: str, error: Exception) -> RefusedCase:
+        folder = self.given.folder
+        where = raised_at(error, folder) or defined_at(self.given.arguments)
+        return RefusedCase.named(folder.name, f"{self.stage.name}-{label}", f"{where}: {described(error)}")
+
+    def family(self) -> Family:
+        """A family of this build alone."""
+        summary = self.given.lesson or f"{self.stage.name}, one kernel"
+        return Family(
+            self.given.folder.name, summary, (self.stage,), self.cases, self.probes, sized=lambda _: self.sized
+        )
+
+
+def _files(names: str | Sequence[str], folder: Path, size: str) -> tuple[Path, ...]:
+    each = (names,) if isinstance(names, str) else names
+    return tuple(folder / name.replace("{size}", size) for name in each)
+
+
+@dataclass(frozen=True, slots=True)
+class _OfInputs:
+    """A function of a family's, of the array module and each input, as one of all inputs that gives a sequence.
+
+    Equal where the function and the keywords are, so that cases of one problem share what is expected of them.
+    """
+
+    __wrapped__: Callable[..., Any]
+    """Messages name its line."""
+    keywords: tuple[tuple[str, Any], ...]
+    """The numbers of the size and the axes that it takes by keyword alone."""
+
+    def __call__(self, xp: Any, inputs: Sequence[Array]) -> Sequence[Array]:
+        found = self.__wrapped__(xp, *inputs, **dict(self.keywords))
+        return found if isinstance(found, tuple | list) else (found,)

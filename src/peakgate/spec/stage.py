@@ -1,0 +1,134 @@
+"""A stage, one kernel file and what it teaches, and how kernels of it are launched."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from peakgate.base.text import shown
+from peakgate.spec import fields
+from peakgate.spec.arguments import Buffer
+from peakgate.spec.fields import check, several, tuple_of
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Grid in blocks, block in threads, dynamic shared memory in bytes; ValueError where these are no whole numbers."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        check(self, LAUNCH_FIELDS, "a launch")
+
+    @property
+    def threads_per_block(self) -> int:
+        return math.prod(self.block)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """One of a case's launches: a kernel of the stage's file, its shape, and which of the case's arguments it takes."""
+
+    kernel: str
+    launch: Launch
+    takes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check(self, KERNEL_LAUNCH_FIELDS, "a launch")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a family's ladder.
+
+    ``source`` is its ``.cu`` file, ``entry`` the kernel in it that is launched: a name or a template-id such as
+    ``softmax<float, 256>``, with namespaces where several have it that are in different ones, with the types of its
+    parameters where several in one have it (``scale<3>(float*, int)``), by default the stage's name; ``more`` are the
+    other kernels of that file which its cases launch, where a case is several launches. ``include`` are folders in
+    which it looks for its includes beside its own, ``options`` what NVRTC is given beyond a plain build's; the emulator
+    takes the macros and the language standard among them. ``constants`` are ``__constant__`` or ``__device__``
+    variables that are filled with input data before the launch: the reference receives them behind the arguments'
+    inputs.
+    A stage without a source is an ``operation`` of the device itself (a memcpy, a vendor library call) that serves as
+    a reference implementation.
+    ``cooperative`` launches all blocks at once, so that they may wait for each other; the emulator does not run such a
+    stage. ``min_capability`` is the lowest compute capability that has every instruction the stage uses; ``specific``
+    stages use the architecture-specific features of that capability (``sm_90a``), which no other GPU has.
+    ``host_bound`` marks a stage whose time is the host's as much as the GPU's: measured for the record in the full
+    tier, never in the gate.
+    """
+
+    name: str
+    lesson: str
+    source: Path | None = None
+    operation: str | None = None
+    min_capability: tuple[int, int] = (7, 5)
+    specific: bool = False
+    cooperative: bool = False
+    host_bound: bool = False
+    entry: str = ""
+    more: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    include: tuple[Path, ...] = ()
+    constants: tuple[tuple[str, Buffer], ...] = ()
+
+    @property
+    def kernel(self) -> str:
+        """The kernel that is launched, as C++ names it."""
+        return self.entry or self.name
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Every kernel that is launched, the one that stands for the stage first."""
+        return (self.kernel, *self.more)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The kernels' own names, without namespaces and template arguments."""
+        return tuple(re.split("[<(]", name)[0].strip().rpartition("::")[2] for name in self.kernels)
+
+    @property
+    def needs(self) -> str:
+        """The compute capability that it needs, ``8.0``; ``9.0a`` for architecture-specific features."""
+        return f"{'.'.join(map(str, self.min_capability))}{'a' * self.specific}"
+
+    def runs_on(self, capability: tuple[int, int]) -> bool:
+        """Whether a GPU of this compute capability has every instruction that it uses."""
+        return capability == self.min_capability if self.specific else capability >= self.min_capability
+
+    def architecture(self, capability: tuple[int, int]) -> str:
+        """Compilation target on a GPU of this compute capability: ``sm_90``, or ``sm_90a`` if it is specific."""
+        return f"sm_{capability[0]}{capability[1]}{'a' * self.specific}"
+
+    def __post_init__(self) -> None:
+        check(self, STAGE_FIELDS, f"stage {shown(self.name)}")
+        if (self.source is None) == (self.operation is None):
+            raise ValueError(f"stage {self.name}: give either a source or an operation, not both and not neither")
+
+
+LAUNCH_FIELDS: fields.Kinds = {
+    **dict.fromkeys(("grid", "block"), tuple_of(*[fields.EXTENT] * 3)),
+    "shared_bytes": fields.SHARED_BYTES,
+}
+KERNEL_LAUNCH_FIELDS: fields.Kinds = {
+    "kernel": fields.WORD,
+    "launch": fields.instance(Launch, "a Launch"),
+    "takes": several(fields.whole(0, fields.MOST_VALUES)),
+}
+STAGE_FIELDS: fields.Kinds = {
+    "name": fields.WORD,
+    "lesson": fields.TEXT,
+    "source": fields.PATH | fields.NOTHING,
+    "operation": fields.WORD | fields.NOTHING,
+    "min_capability": fields.CAPABILITY,
+    **dict.fromkeys(("specific", "cooperative", "host_bound"), fields.FLAG),
+    "entry": fields.TEXT,
+    "more": several(fields.WORD),
+    "options": several(fields.WORD),
+    "include": several(fields.PATH),
+    "constants": several(tuple_of(fields.WORD, fields.instance(Buffer, "a Buffer"))),
+}
