@@ -67,10 +67,10 @@ def _stage(
 
     ``small`` has what is not usual: one float per element, and a block of BLOCK.
     """
-    chosen = [{"dtype": FLOAT, "block": BLOCK} | given for given in small or [{}]]
+    chosen: list[dict[str, Any]] = [{"dtype": FLOAT, "block": BLOCK, **given} for given in small or [{}]]
     of_small = small_extent if isinstance(small_extent, tuple) else (small_extent,)
     given: dict[str, Any] = {
-        "axes": {"dtype": (FLOAT,), "block": (BLOCK,)} | dict(axes),
+        "axes": {"dtype": (FLOAT,), "block": (BLOCK,), **axes},
         "where": lambda *size, **at: at in chosen if size == of_small else bench(**at),
         "block_in_id": lambda block: block != BLOCK,
         "variant": "",

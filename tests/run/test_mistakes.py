@@ -26,13 +26,13 @@ FAMILY = """\
 from peakgate.family import In, Out, Value, family, kernel
 import numpy as np
 
-def described(n):
+def described(n):  # line 4: where a kernel is described, of mistakes that are raised elsewhere
     return [Out(n), In(n), Value(n)]  # line 5
 
 def doubled(xp, x):
     return 2 * x  # line 8
 
-FAMILY = family(*(  # the kernels are line 11
+FAMILY = family(*(
     kernel(
         name, arguments=described if name == "mine.cu" else lambda n: [Out(n), In(n), Value(n)],
         grid=lambda n: -(-n // 64), block=64, shared_bytes=0, reference=doubled if name == "mine.cu" else
@@ -109,17 +109,17 @@ SHORT_MISTAKES = {
     "a type that is none": ("In(n), Value(n)]  #", 'In(n, dtype="flot32"), Value(n)]  #', "family.py:5", "flot32"),
     "a negative size": ("In(n), Value(n)]  #", "In(n - 5000), Value(n)]  #", "family.py:5", "(-4900,)"),
     "a value that its type does not hold": ("Value(n)]  #", "Value(2**40)]  #", "family.py:5", "out of bounds"),
-    "a number in place of an argument": ("Value(n)]  #", "n]  #", "family.py:11", "argument 3 of 3 is 100"),
+    "a number in place of an argument": ("Value(n)]  #", "n]  #", "family.py:4", "argument 3 of 3 is 100"),
     "a name that is not known": ("Value(n)]  #", "Value(m)]  #", "family.py:5", "NameError"),
     "shared memory that is no whole number": ("shared_bytes=0", "shared_bytes=0.5 if name == 'mine.cu' else 0",
-                                              "family.py:11", "shared_bytes is 0.5"),
+                                              "family.py:4", "shared_bytes is 0.5"),
     "a reference that fails": ("return 2 * x  #", "return 2 * y  #", "family.py:8", "NameError"),
     "a reference that fails its own way": ("return 2 * x  #", "raise RuntimeError('no')  #", "family.py:8", "no"),
     "a reference that ends the program": ("return 2 * x  #", "raise SystemExit(0)  #", "family.py:8", "SystemExit"),
     "a reference that gives nothing": ("return 2 * x  #", "return None  #", "family.py:7", "gives None"),
     "a reference of the wrong shape": ("return 2 * x  #", "return 2 * x[:-1]  #", "family.py:7", "(99,)"),
     "a reference with an output too many": ("return 2 * x  #", "return x, x  #", "family.py:7", "(100,)"),
-    "no reference": ("reference=doubled", "reference=None", "family.py:11", "reference is None"),
+    "no reference": ("reference=doubled", "reference=None", "family.py:4", "reference is None"),
     "input data of the wrong shape": ("In(n), Value(n)]  #", "In(n, data=lambda xp, s: xp.ones(3)), Value(n)]  #",
                                       "", "input data: the function gives float64 (3,)"),
     "input data that fails": ("In(n), Value(n)]  #", "In(n, data=lambda xp, s: 1 / 0), Value(n)]  #",
