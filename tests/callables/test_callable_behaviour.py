@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("cupy", exc_type=ImportError)
 
-from peakgate.callables import callable as measured
+from peakgate.callables import gpu_call as measured
 from peakgate.callables.call import Call
 from peakgate.callables.naming import case_of
 from peakgate.device.interface import DeviceLost, Unmeasurable

@@ -15,7 +15,7 @@ from peakgate.device.interface import KernelFault
 
 
 def small_of(family: Family, stage: str) -> list[Case]:
-    return [case for case in family.cases(Scale.SMALL) if case.stage.name == stage]
+    return [case for case in family.cases(Scale.SMALL) if isinstance(case, Case) and case.stage.name == stage]
 
 
 def is_right(case: Case) -> bool:

@@ -7,12 +7,13 @@ import json
 import pytest
 
 from lab.mutation import meaning, mutation
+from lab.pages import ROOT
 
 
 @pytest.mark.parametrize("mutant", meaning.listed(), ids=lambda mutant: mutant["name"])
 def test_a_mistake_is_one_edit_of_a_file_that_is_there_and_its_tests_are_too(mutant: dict[str, str]) -> None:
-    assert meaning.mutated(mutant) != (meaning.ROOT / mutant["file"]).read_text(encoding="utf-8")
-    assert all((meaning.ROOT / test).is_file() for test in mutant["tests"])
+    assert meaning.mutated(mutant) != (ROOT / mutant["file"]).read_text(encoding="utf-8")
+    assert all((ROOT / test).is_file() for test in mutant["tests"])
 
 
 def test_at_least_95_percent_of_them_were_caught_and_each_survivor_is_explained() -> None:
@@ -26,5 +27,5 @@ def test_at_least_95_percent_of_them_were_caught_and_each_survivor_is_explained(
 @pytest.mark.parametrize("module", mutation.TESTS)
 def test_a_module_to_mutate_is_there_and_its_tests_are_too(module: str) -> None:
     _, change = next(mutation.mutated(module))
-    assert change.text != (meaning.ROOT / change.file).read_text(encoding="utf-8")
-    assert all((meaning.ROOT / test).is_file() for test in change.tests)
+    assert change.text != (ROOT / change.file).read_text(encoding="utf-8")
+    assert all((ROOT / test).is_file() for test in change.tests)
