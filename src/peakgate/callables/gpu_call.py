@@ -152,11 +152,12 @@ class GpuCall(CallableLaunchable):
             if words is not None and real(array) and (kept := as_words(saved)) is not None:
                 self._words.append((words, kept))
                 announce_change(array)
+                with words.device:  # loads the kernel, which a blocked stream may wait for
+                    elements.change([(words[:2].copy(), kept, 0)], self._keys)
             elif words is not None and not real(array) and at not in call.changed:
                 self._integers.append(words)
                 announce_change(array)
-                with words.device:
-                    # Loads the kernel, which a blocked stream would wait for.
+                with words.device:  # as above
                     elements.exchange(words[:2].copy(), 0, self._keys_there)
 
     def run(self) -> None:
