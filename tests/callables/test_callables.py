@@ -23,7 +23,7 @@ from peakgate.callables.naming import case_of, case_parts
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import Given
 from peakgate.family import TOLERANCES
-from peakgate.run.benchmark_tests import collected
+from peakgate.run.collection import collected
 from peakgate.session.outcome import WrongResult
 from peakgate.spec.case import ID_PATTERN, Work
 

@@ -310,7 +310,7 @@ def benchmark_tests(monkeypatch):
         assert all(kernel.startswith("mine.") for kernel in kernels)
         return of.benchmarks
 
-    monkeypatch.setattr("peakgate.run.benchmark_tests.collected", collected)
+    monkeypatch.setattr("peakgate.run.collection.collected", collected)
     return project
 
 
@@ -376,7 +376,7 @@ def test_benchmark_tests_are_listed_beside_kernels(project, benchmark_tests, cap
     found = printed(capsys, "--capability", "9.0")
     assert list(found) == [gated, first, second]
     assert found[first] == {"operation": "callable"}
-    monkeypatch.setattr("peakgate.run.benchmark_tests.collected", None)  # called in vain, it would cost a second
+    monkeypatch.setattr("peakgate.run.collection.collected", None)  # called in vain, it would cost a second
     benchmark_tests.benchmarks = ()
     assert list(printed(capsys, "--capability", "9.0")) == [gated]
 

@@ -243,14 +243,14 @@ def _unequal(apart: Mapping[str, float], groups: pd.Series, rows: pd.DataFrame) 
 def main(arguments: Sequence[str]) -> int:
     """Print the cases; exit 2 on bad input."""
     from peakgate.base import config  # noqa: PLC0415  (the command that spreads them does without)
-    from peakgate.run import benchmark_tests  # noqa: PLC0415
+    from peakgate.run import collection  # noqa: PLC0415
     from peakgate.spec import catalogue  # noqa: PLC0415  (the command that spreads them does without)
 
     tier, scale = Tier(arguments[0]), Scale(arguments[1])
     try:
         project = config.required()
         cases = catalogue.cases(scale, tier)
-        tests = benchmark_tests.collected(project, {case.id for case in cases})
+        tests = collection.collected(project, {case.id for case in cases})
     except PeakgateError as error:
         return refused(error)
     sys.stdout.write(msgspec.json.encode([*map(_listed, cases), *map(ListedCase, tests)]).decode())

@@ -32,7 +32,7 @@ from peakgate.base import config
 from peakgate.base.verdict import ExitCode
 from peakgate.callables.naming import case_of
 from peakgate.inspect.triton_tests import ProgramAccess, ProgramStep, TritonFinding, WatchedTest, races
-from peakgate.run.benchmark_tests import prepend, pytest_arguments
+from peakgate.run.collection import prepend, pytest_arguments
 from peakgate.spec.selection import selector
 
 MOST_ACCESSES = 1 << 22

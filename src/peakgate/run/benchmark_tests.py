@@ -1,214 +1,42 @@
-"""Tests that use ``gpu_benchmark`` in a run: which they are, by which case ids, and what comes of each."""
+"""What comes of each test that uses ``gpu_benchmark`` in a run of ``peakgate bench``."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-import re
-import sys
-import traceback
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.base import config
-from peakgate.base.config import Project
-from peakgate.base.errors import Code, PeakgateError, described, raised_at
+from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.text import counted, nearest, one_line
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
-from peakgate.callables.frameworks import of_framework
 from peakgate.callables.naming import FIXTURE, case_of
-from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
+from peakgate.run.collection import Collecting, case_ids
 from peakgate.run.kernel_run import of_kernels
 from peakgate.run.loop import BenchRun
 from peakgate.session.outcome import Outcome, WrongResult
 from peakgate.session.replay import ReplayTimer
-from peakgate.session.session import Session
 from peakgate.spec.case import Tier
 
 if TYPE_CHECKING:
     from peakgate.callables.fixture import GpuBenchmark
 
 TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
-SKIPS = "peakgate-skips"
-CONFTEST = "conftest.py"
 
 FAILS = REGRESSIONS | UNDECIDED
 SKIPPING = (pytest.skip.Exception, pytest.xfail.Exception)
 """With which a test ends itself without having failed."""
 
 
-def pytest_arguments(project: Project) -> list[str]:
-    """The arguments with which pytest collects the project's benchmark tests; empty if there are none.
-
-    The project's conftest files, ``pythonpath`` and ``plugins`` apply; the rest of its pytest settings does not.
-    """
-    if not project.benchmarks:
-        return []
-    ignored = ("Benchmark fixture was not used at all", "Not saving anything")
-    filters = "\n".join(f"ignore:{message}:pytest_benchmark.logger.PytestBenchmarkWarning" for message in ignored)
-    arguments = [*map(str, project.benchmarks), f"--confcutdir={project.root}"]
-    arguments += ["-o", "addopts=-rs", "-o", f"filterwarnings={filters}"]  # strictness is for our own tests
-    arguments += ["-o", "python_files=test_*.py bench_*.py", "-o", "python_functions=test_* bench_*"]
-    return arguments + [word for plugin in project.plugins for word in ("-p", plugin)]
-
-
-def prepend(project: Project) -> None:
-    """Let families, benchmark tests and plug-ins import from the project's ``pythonpath``."""
-    for folder in reversed(project.pythonpath):
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
-
-
-def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[str, str]:
-    """Node id to case id of the tests that use the fixture; PeakgateError where two ids are spelled alike."""
-    found: dict[str, str] = {}
-    owners = dict.fromkeys(taken, "a kernel family")
-    for item in items:
-        if FIXTURE not in getattr(item, "fixturenames", ()):
-            continue
-        from peakgate.callables.settings import given_by  # noqa: PLC0415  (families alone do without)
-
-        given_by(item)
-        case_id = case_of(item.nodeid).id
-        if case_id in owners:
-            raise PeakgateError(
-                f"{item.nodeid}: its case id {case_id} is that of {owners[case_id]} too; rename the test or give its "
-                "parameters ids= of letters, digits, '_', '.' and '-'",
-                Code.BENCHMARK_TEST,
-            )
-        found[item.nodeid], owners[case_id] = case_id, item.nodeid
-    return found
-
-
-def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
-    """The case ids of the project's benchmark tests, which are collected and not run.
-
-    PeakgateError if one cannot be collected, or its id is taken. Output during collection goes to stderr.
-    """
-    if not project.benchmarks:
-        return []
-    prepend(project)
-    gathered = _Gathered(kernels)
-    settings = str(Path(__file__).with_name("bench.toml"))
-    arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", f"--rootdir={project.root}", "-c", settings]
-    plugins = ["--disable-plugin-autoload", "-p", "peakgate.run.plugin", "-p", "benchmark"]
-    with contextlib.redirect_stdout(sys.stderr):
-        pytest.main([*arguments, *plugins, *pytest_arguments(project)], plugins=[gathered])
-    if gathered.problem:
-        raise PeakgateError.repeated(gathered.problem)
-    return list(gathered.ids.values())
-
-
-class _Collecting:
-    """A plug-in that ends the collection at what cannot be collected: ``problem``, one line about it."""
-
-    problem: str | None = None
-    some_skipped = False
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(
-        self, collector: pytest.Collector
-    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        try:
-            with contextlib.chdir(config.here()):  # not where the base's families work
-                report = yield
-        except SystemExit as exited:
-            self._end(collector, exited, _described(exited))
-        if report.failed:  # before pytest keeps the report, whose traceback it would print
-            call: pytest.CallInfo[object] | None = vars(report).get("call")
-            error = call.excinfo.value if call is not None and call.excinfo is not None else None
-            self._end(collector, error, _last_line(str(report.longrepr)))
-        self.some_skipped |= report.skipped
-        return report
-
-    def _end(self, collector: pytest.Collector, error: BaseException | None, reported: str) -> NoReturn:
-        where, folder = collector.nodeid, collector.path.parent if collector.path.is_file() else collector.path
-        if error is not None:
-            cause = _cause(error)
-            reported = _described(cause) if _of_conftest(error) else reported
-            if line := raised_at(cause, folder):
-                where = str(config.near(Path(line)))
-        self.problem = str(PeakgateError(f"{where}: cannot be collected: {reported}", Code.BENCHMARK_TEST))
-        raise pytest.UsageError(one_line(self.problem)) from None
-
-
-def not_loaded(error: BaseException) -> BaseException:
-    """The error with which a conftest file ends pytest's start, as a PeakgateError; any other as it is."""
-    if not (_of_conftest(error) or isinstance(error, SystemExit)):
-        return error
-    cause = _cause(error)
-    frames = [frame for frame in traceback.extract_tb(cause.__traceback__) if Path(frame.filename).name == CONFTEST]
-    if (path := _of_conftest(error)) is not None:
-        where = raised_at(cause, path.parent) or str(path)
-    elif frames:
-        where = f"{frames[-1].filename}:{frames[-1].lineno}"
-    else:
-        return error
-    return PeakgateError(f"{config.near(Path(where))}: cannot be loaded: {_described(cause)}", Code.BENCHMARK_TEST)
-
-
-def _of_conftest(error: BaseException) -> Path | None:
-    """The conftest file that an error of pytest is about, for which it has no public name; None for another error."""
-    return Path(vars(error)["path"]) if type(error).__name__ == "ConftestImportFailure" else None
-
-
-def _cause(error: BaseException) -> BaseException:
-    """What a file raised while it was imported, within pytest's error about it."""
-    if _of_conftest(error):
-        cause: BaseException = vars(error)["cause"]
-        return cause
-    return error.__cause__ if isinstance(error, pytest.Collector.CollectError) and error.__cause__ else error
-
-
-def _described(error: BaseException) -> str:
-    """Type and message of an error in one line, and what to do about a module that is not there."""
-    return _advised(described(error))
-
-
-def _last_line(report: str) -> str:
-    """The error of a collection report, and what to do about a module that is not there."""
-    lines = [line.removeprefix("E").strip() for line in report.splitlines() if line.strip()]
-    return _advised(" ".join(lines[-1:]).removeprefix("_pytest.outcomes."))
-
-
-def _advised(reported: str) -> str:
-    missing = re.search(r"No module named '([\w.]+)'", reported)
-    if missing is None:
-        return reported
-    extra = " (pip install 'peakgate[cuda13]', or cuda12)" if missing[1] == "cupy" else ""
-    return f"{reported}; install it{extra}, add its folder to pythonpath, or pytest.importorskip({missing[1]!r})"
-
-
-class _Gathered(_Collecting):
-    """A plug-in that keeps the ids of the tests that were collected."""
-
-    def __init__(self, kernels: Collection[str]) -> None:
-        self._kernels = kernels
-        self.ids: dict[str, str] = {}
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
-        try:
-            return (yield)
-        except BaseException as error:
-            raise not_loaded(error) from None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        try:
-            self.ids = case_ids(items, self._kernels)
-        except PeakgateError as error:
-            self.problem = self.problem or str(error)
-
-
-class BenchmarkTests(_Collecting):
+class BenchmarkTests(Collecting):
     """The plug-in of a run of ``peakgate bench`` that collects benchmark tests.
 
     ``ids`` are the case ids of the tests that were collected, by node id.
@@ -414,50 +242,6 @@ def _is_async(item: pytest.Item) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
-class SkippedWithoutGpu:
-    """Without a GPU, skip a test that a GPU framework stops, with that framework's message."""
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-        try:
-            return (yield)
-        except Exception as error:
-            if FIXTURE in pyfuncitem.fixturenames and of_framework(error):
-                pytest.skip(f"no GPU answers: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
-            raise
-
-
 def begin(pytest_config: pytest.Config, run: BenchRun) -> None:
     """Let benchmark tests take part in a run."""
     pytest_config.pluginmanager.register(BenchmarkTests(run), TESTS_PLUGIN_NAME)
-
-
-def fixture(request: pytest.FixtureRequest, timer: ReplayTimer, benchmark: BenchmarkFixture) -> GpuBenchmark:
-    """The fixture of one test, in a run of ``peakgate bench`` and in any other of pytest."""
-    from peakgate.callables.fixture import GpuBenchmark  # noqa: PLC0415  (as above)
-
-    plugins = request.config.pluginmanager
-    tests = plugins.get_plugin(TESTS_PLUGIN_NAME)
-    if not gpu_count() and not plugins.has_plugin(SKIPS):
-        plugins.register(SkippedWithoutGpu(), SKIPS)
-    if not isinstance(tests, BenchmarkTests):
-        own = None if benchmark.disabled or not gpu_count() else _own_session(request.config)
-        return GpuBenchmark(request.node, own, benchmark, timer)
-    return tests.fixture(request.node, benchmark, timer)
-
-
-_OWN_SESSION = pytest.StashKey[Session]()
-
-
-def _own_session(pytest_config: pytest.Config) -> Session:
-    """The session of a pytest run that is not ours: the first GPU, the floors of the project at hand."""
-    if _OWN_SESSION not in pytest_config.stash:
-        from peakgate.device.choose import open_device  # noqa: PLC0415  (a run without a GPU needs no device)
-
-        project = config.current()
-        device, _ = open_device("gpu")
-        floors = load_floors(project.baselines / device.slug / "floors.toml")
-        session = Session(device, floors, Tier.GATE, wants_roofs=False)
-        session.begin([])
-        pytest_config.stash[_OWN_SESSION] = session
-    return pytest_config.stash[_OWN_SESSION]

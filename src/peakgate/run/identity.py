@@ -266,7 +266,7 @@ def _number(value: Any) -> Any:
 def _benchmark_tests(kernels: Collection[str]) -> dict[str, Contract]:
     """The project's benchmark tests: no machine code is known, so they are always measured."""
     from peakgate.callables.naming import OPERATION  # noqa: PLC0415
-    from peakgate.run.benchmark_tests import collected  # noqa: PLC0415  (pytest takes long to import)
+    from peakgate.run.collection import collected  # noqa: PLC0415  (pytest takes long to import)
 
     called = collected(config.current(), kernels)
     return dict.fromkeys(called, Contract(operation=OPERATION))

@@ -112,6 +112,6 @@ def gpu_benchmark(
 
     ``pytest.mark.peakgate`` or its methods ``work`` and ``expect`` say what it must do and what must come out.
     """
-    from peakgate.run.benchmark_tests import fixture  # noqa: PLC0415  (as above)
+    from peakgate.run.plain_pytest import fixture  # noqa: PLC0415  (as above)
 
     return fixture(request, peakgate_timer, benchmark)

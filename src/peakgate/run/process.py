@@ -78,7 +78,7 @@ class _Watch:
         except pytest.UsageError as error:
             raise _option_refused(str(error)) from None
         except BaseException as error:
-            from peakgate.run.benchmark_tests import not_loaded  # noqa: PLC0415  (only a mistake needs it)
+            from peakgate.run.collection import not_loaded  # noqa: PLC0415  (only a mistake needs it)
 
             raise not_loaded(error) from None
 
@@ -163,10 +163,10 @@ def fixed_arguments(root: Path) -> list[str]:
     if project is None or not project.benchmarks:
         fixed.append("--noconftest")  # an editable install would bring the one above this package
     else:
-        from peakgate.run import benchmark_tests  # noqa: PLC0415  (families alone do without)
+        from peakgate.run import collection  # noqa: PLC0415  (families alone do without)
 
-        benchmark_tests.prepend(project)
-        fixed += benchmark_tests.pytest_arguments(project)
+        collection.prepend(project)
+        fixed += collection.pytest_arguments(project)
     return [*fixed, "--benchmark-autosave", "--benchmark-quiet", "-q", "--no-header"]
 
 
