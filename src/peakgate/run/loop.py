@@ -76,7 +76,7 @@ class BenchRun:
         unknown = [each for each in known.refused if each.whole]
         if not selected:
             if unknown:
-                raise CannotDecide(f"no case was selected that is described: {unknown[0].reason}")
+                raise CannotDecide.repeated(f"no case was selected that is described: {unknown[0].reason}")
             return
         built = self._take_turn(selected)
         chosen = {case.id for case in selected}
