@@ -9,7 +9,7 @@ from typing import Any
 
 from kernels.ladder.markers import fill, find_blocks, read_document
 from peakgate.base.files import write_whole
-from peakgate.base.text import say
+from peakgate.base.streams import say
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -15,7 +15,7 @@ from peakgate.base import config
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.files import read_text, write_whole
 from peakgate.base.options import VerbParser
-from peakgate.base.text import say
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.runfile.find import FORMS, Archive
 from peakgate.runfile.options import add_runs

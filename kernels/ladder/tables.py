@@ -16,7 +16,8 @@ from msgspec import structs
 from kernels.ladder.markers import inside, link, read_document
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted, one_line, percent
+from peakgate.base.formatting import counted, percent
+from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import Verdict, counts
 from peakgate.render.files import escape, table_line
 from peakgate.run import table

@@ -25,7 +25,7 @@ import pandas as pd
 from lab.pages import ROOT, percent, read_json, table
 from lab.records import whole_runs
 from peakgate.base.files import write_whole
-from peakgate.base.text import percent as in_percent
+from peakgate.base.formatting import percent as in_percent
 from peakgate.base.verdict import Verdict
 from peakgate.compare.judge import compare
 from peakgate.runfile.frame import to_frame

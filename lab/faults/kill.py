@@ -29,7 +29,7 @@ from typing import Any
 
 from lab.faults.small_project import LIMIT_S, SIZES, Broken, Project, cases, decided, left
 from peakgate.base.files import write_whole
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.run import journal
 
 MOST_KILLS = 5

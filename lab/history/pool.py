@@ -20,7 +20,8 @@ import pandas as pd
 from lab import records
 from lab.pages import percent, read_json
 from peakgate.base.files import write_whole
-from peakgate.base.text import counted, say
+from peakgate.base.formatting import counted
+from peakgate.base.streams import say
 from peakgate.base.verdict import Verdict
 from peakgate.compare.history.suite import Cause
 from peakgate.reports import change_points, trend

@@ -28,7 +28,7 @@ from lab.injected.record import (
 )
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.files import write_whole
-from peakgate.base.text import say
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.ab.record import AbRecord, Process, load_record, timed
 from peakgate.compare.ab.schedule import Phase

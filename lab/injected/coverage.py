@@ -25,7 +25,7 @@ from lab.injected.resample import Medians, Pairing, as_screened, medians, unchan
 from lab.pages import table
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.files import write_whole
-from peakgate.base.text import say
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.compare.ab.decide import CaseStatus, decide, half_width, interval
 from peakgate.compare.ab.schedule import looks

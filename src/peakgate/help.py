@@ -11,8 +11,9 @@ from pathlib import Path
 from textwrap import dedent
 
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.formatting import nearest
 from peakgate.base.options import VerbParser
-from peakgate.base.text import nearest, say
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 
 FOLDERS = ("", "how-to", "reference", "explanation")

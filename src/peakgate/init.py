@@ -13,7 +13,7 @@ from peakgate.base import config, git
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import read_text, write_whole
 from peakgate.base.options import VerbParser
-from peakgate.base.text import say
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 
 PROJECT_TEMPLATES = Path(__file__).with_name("templates")

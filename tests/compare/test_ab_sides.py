@@ -11,7 +11,7 @@ from ab_experiment import ab, start_quickly
 from ab_fake import FakeSide, commit, git
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import Progress
+from peakgate.base.progress import Progress
 from peakgate.compare.ab.folders import Wanted, folders, resolve
 from peakgate.compare.ab.process import SideBroken, build_side, refuse_foreign
 from peakgate.compare.ab.schedule import Side

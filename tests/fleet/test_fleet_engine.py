@@ -14,7 +14,7 @@ import pytest
 
 from peakgate.base import config
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.base.text import Progress
+from peakgate.base.progress import Progress
 from peakgate.base.verdict import ExitCode
 from peakgate.fleet import archive, dataset, measure, shard
 from peakgate.fleet.place import GpuPlace, Worker, emulator_places, gpu_places, thread_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 
+from peakgate.base.formatting import figure, share
 from peakgate.base.report import Column, Picture, Report, Row, Table
-from peakgate.base.text import figure, share
 from peakgate.base.verdict import ExitCode, Verdict
 
 HOSTILE = (

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 from runs import DEFECTS, ENVIRONMENT, ROOT, command, places
 
-from peakgate.base.text import Progress, duration
+from peakgate.base.formatting import duration
+from peakgate.base.progress import Progress
 from peakgate.run.status import StatusLine
 
 

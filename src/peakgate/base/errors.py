@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from peakgate.base.text import warn
+from peakgate.base.streams import warn
 from peakgate.base.verdict import ExitCode
 
 

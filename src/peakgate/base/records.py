@@ -22,7 +22,7 @@ from msgspec import Meta, inspect
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, read_text
-from peakgate.base.text import nearest
+from peakgate.base.formatting import nearest
 
 Decoded = TypeVar("Decoded")
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.base.files import remove_output, write_whole
-from peakgate.base.text import as_json, say
+from peakgate.base.safe_text import as_json
+from peakgate.base.streams import say
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
 
 SCHEMA = 1

@@ -29,7 +29,7 @@ from typing import Any
 
 from peakgate.base import seccomp
 from peakgate.base.processes import BYTECODE, end_with_parent, import_path, limit_to, overlap
-from peakgate.base.text import one_line
+from peakgate.base.safe_text import one_line
 
 NAMESPACE_TOOLS = ("unshare", "mount", "umount", "pivot_root", "setpriv", "env", "sh")
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache", "/nix/store")

@@ -22,7 +22,7 @@ import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError, defined_at, described, raised_at
 from peakgate.base.files import scratch_folder
-from peakgate.base.text import shown
+from peakgate.base.formatting import shown
 from peakgate.callables.arrays import (
     arrays_in,
     comparable,

@@ -13,7 +13,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import shown
+from peakgate.base.formatting import shown
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables.arrays import dtype_name, wait_for
 from peakgate.callables.call import Call, NotAnArray, choices, out_of_memory

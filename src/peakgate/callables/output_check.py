@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.callables.arrays import copy_of, restore, wait_for
 from peakgate.callables.call import Call, OtherKeys, Typed, typed
 from peakgate.callables.settings import Given

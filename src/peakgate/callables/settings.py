@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted, nearest, shown
+from peakgate.base.formatting import counted, nearest, shown
 from peakgate.callables.call import Call
 from peakgate.callables.naming import FIXTURE
 from peakgate.spec.case import STATES, TunedChoice, Work, is_allowance

@@ -16,7 +16,7 @@ from contextlib import suppress
 from math import prod
 from typing import Any
 
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.callables.arrays import arrays_in, at_home, comparable, dtype_name, framework, overlap
 from peakgate.spec.case import Array
 

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from peakgate.base import config, records
+from peakgate.base.formatting import counted, percent
 from peakgate.base.records import Number, Whole
 from peakgate.base.report import Picture, Report, Row, Table
-from peakgate.base.text import counted, percent
 from peakgate.base.verdict import REGRESSIONS, Verdict
 from peakgate.compare.judge import compare
 from peakgate.compare.result import ROW_COLUMNS, Comparison, SuiteShift, change_text, probability

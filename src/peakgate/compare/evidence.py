@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted, percent
+from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.compare.noise import Bools, Floats, Positions
 from peakgate.compare.result import BOTH_SIDES, LABELS, Difference, change_text, probability

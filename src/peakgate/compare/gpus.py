@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peakgate.base.text import counted, percent
+from peakgate.base.formatting import counted, percent
 from peakgate.compare import noise
 from peakgate.compare.evidence import last_of_its_run, places, repeat_group
 from peakgate.compare.noise import Floats

@@ -13,9 +13,9 @@ from typing import Any
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import make_folder
+from peakgate.base.formatting import counted, percent
 from peakgate.base.options import VerbParser, at_least
 from peakgate.base.report import CellValue, Report, Table, write_json
-from peakgate.base.text import counted, percent
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
 from peakgate.compare import resample
 from peakgate.compare.command import SELFTEST_FILE

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.device import driver
 
 if TYPE_CHECKING:  # what a run needs is said without numpy

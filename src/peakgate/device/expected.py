@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from peakgate.base.errors import NOT_OF_A_PROJECT, Code, PeakgateError, RefusedSize, defined_at, described, raised_at
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.device.interface import KernelFault, KernelLaunchable, Launchable, TimedLaunch
 from peakgate.judge.correctness import ExpectedOutputs
 from peakgate.judge.magnitudes import Rounded, estimated, of_row, with_rounding

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.compile.cubin import Resources
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.judge.peaks import Peaks

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.base.verdict import FAULTY, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.fleet import dataset, paired, statistics
 from peakgate.fleet.store import AGAIN, EXCLUSIVE, GATE_ATTEMPTS, TOGETHER

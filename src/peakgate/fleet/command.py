@@ -12,8 +12,9 @@ from pathlib import Path
 
 from peakgate.base import config
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
+from peakgate.base.formatting import counted
 from peakgate.base.options import VerbParser
-from peakgate.base.text import Progress, counted
+from peakgate.base.progress import Progress
 from peakgate.fleet import archive, place
 from peakgate.fleet import store as stores
 from peakgate.fleet.place import GpuPlace

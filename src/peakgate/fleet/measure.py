@@ -18,7 +18,9 @@ from typing import Any
 import distributed
 
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.base.text import Progress, counted, warn
+from peakgate.base.formatting import counted
+from peakgate.base.progress import Progress
+from peakgate.base.streams import warn
 from peakgate.fleet import place, task
 from peakgate.fleet.archive import ProjectArchive
 from peakgate.fleet.place import GpuPlace, Worker

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.formatting import counted, percent
 from peakgate.base.report import Column, Report, Row, Table, Tone
-from peakgate.base.text import counted, percent
 from peakgate.base.verdict import EMULATED_PASS, ExitCode, Verdict
 from peakgate.fleet import analysis, dataset
 from peakgate.fleet.analysis import Analysis, GpuStatus

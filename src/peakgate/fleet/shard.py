@@ -27,8 +27,8 @@ from msgspec import Struct, structs
 from peakgate.base import records
 from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, refused
+from peakgate.base.formatting import counted
 from peakgate.base.processes import Asked, own_module
-from peakgate.base.text import counted
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode
 from peakgate.fleet import dataset
 from peakgate.fleet.store import SHARD, Shares

@@ -23,9 +23,10 @@ from pathlib import Path
 from peakgate.base import config
 from peakgate.base.emulated import find_compiler
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.formatting import counted
 from peakgate.base.options import VerbParser
 from peakgate.base.report import Report, add_json_option, clear_verdict, leave_verdict
-from peakgate.base.text import counted, say, warn
+from peakgate.base.streams import say, warn
 from peakgate.base.verdict import ExitCode
 from peakgate.inspect import emulate, gpu_build, isolate, mutation_run, picture, report, triton_tests, workers
 from peakgate.inspect.emulate import BuildReport, LaunchFinding

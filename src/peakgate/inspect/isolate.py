@@ -19,7 +19,7 @@ from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import UnreadableFile, read_limited, scratch_folder, write_whole
 from peakgate.base.processes import print_output
 from peakgate.base.sandbox import Isolation
-from peakgate.base.text import say
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 
 CHECK_LIMIT_S = 900.0

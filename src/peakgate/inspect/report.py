@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from peakgate.base.formatting import counted
 from peakgate.base.report import Report, Row
-from peakgate.base.text import counted
 from peakgate.base.verdict import ExitCode
 from peakgate.inspect.emulate import BuildReport, LaunchFinding
 from peakgate.judge.correctness import WrongElement

@@ -30,7 +30,7 @@ from peakgate.base.processes import (
     single_threaded,
     variables,
 )
-from peakgate.base.text import say, warn
+from peakgate.base.streams import say, warn
 from peakgate_emulator.bounded import WALL_PER_PROCESSOR_S
 
 Answer = TypeVar("Answer")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.spec import dtypes
 from peakgate.spec.case import Array, Case
 

@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted, nearest
+from peakgate.base.formatting import counted, nearest
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.report import CellValue, Picture, Report, Row
-from peakgate.base.text import encodable
+from peakgate.base.safe_text import encodable
 from peakgate.base.verdict import EMULATED_PASS, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.compare.result import WORST_FIRST
 from peakgate.render import cases, files, terminal

@@ -19,7 +19,8 @@ from msgspec import field as struct_field
 from peakgate.base import config, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import remove_output, write_whole
-from peakgate.base.text import counted, say
+from peakgate.base.formatting import counted
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.history.report import report
 from peakgate.compare.history.series import SessionFacts, first_parents, history

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+from peakgate.base.formatting import counted, figure
 from peakgate.base.report import CellLink, CellValue, Column, Picture, Report, Row, Table
-from peakgate.base.text import counted, figure
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.history.report import (
     ChangeOrigin,

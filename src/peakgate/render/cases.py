@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from peakgate.base.formatting import counted, figure, percent, share, sparkline
 from peakgate.base.report import Column, Row, Table
-from peakgate.base.text import counted, figure, one_line, percent, share, sparkline
+from peakgate.base.safe_text import one_line
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.frame import run_facts, run_rows
 from peakgate.runfile.saved import CaseResult, Run

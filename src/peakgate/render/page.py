@@ -15,8 +15,9 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
+from peakgate.base.formatting import BARS
 from peakgate.base.report import CellLink, CellValue, Report, tone
-from peakgate.base.text import BARS, one_line
+from peakgate.base.safe_text import one_line
 
 TEMPLATES = Path(__file__).with_name("templates")
 

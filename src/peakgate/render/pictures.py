@@ -19,7 +19,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from peakgate.base.report import Picture
-from peakgate.base.text import one_line
+from peakgate.base.safe_text import one_line
 from peakgate.render.cases import family
 from peakgate.runfile.saved import CaseResult
 from peakgate.spec.work import ARITHMETIC_ROOFS, TENSOR_MATH

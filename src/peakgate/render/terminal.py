@@ -12,8 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from peakgate.base.formatting import counted
 from peakgate.base.report import Column, Report, Row, Table, Tone
-from peakgate.base.text import counted, one_line, print_to_nobody
+from peakgate.base.safe_text import one_line
+from peakgate.base.streams import print_to_nobody
 from peakgate.base.verdict import UNDECIDED, Verdict
 
 MOST_ALIKE, MOST_LISTED = 5, 20

@@ -28,7 +28,7 @@ from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import file_digest, write_whole
 from peakgate.base.processes import BYTECODE, import_path, print_output, sigterm_interrupts
 from peakgate.base.report import Report, Row, write_verdict
-from peakgate.base.text import say
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.render import terminal
 from peakgate.review import branch, trees

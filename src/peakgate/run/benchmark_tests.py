@@ -14,7 +14,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted, nearest, one_line
+from peakgate.base.formatting import counted, nearest
+from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
 from peakgate.callables.naming import FIXTURE, case_of
 from peakgate.judge.floors import load_floors

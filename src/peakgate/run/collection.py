@@ -15,7 +15,7 @@ import pytest
 from peakgate.base import config
 from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
-from peakgate.base.text import one_line
+from peakgate.base.safe_text import one_line
 from peakgate.callables.naming import FIXTURE, case_of
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from typing import Any
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import open_output, read_limited, remove_output, unwritable
+from peakgate.base.formatting import counted
 from peakgate.base.records import decode
-from peakgate.base.text import counted
 from peakgate.base.verdict import FAULTY, Judgement, Verdict
 from peakgate.judge.gate import UNCHECKED, held_to
 

@@ -17,7 +17,7 @@ from peakgate.base import config, git
 from peakgate.base.errors import CannotDecide, PeakgateError
 from peakgate.base.files import unwritable, write_whole
 from peakgate.base.report import write_json
-from peakgate.base.text import harmless, one_line
+from peakgate.base.safe_text import harmless, one_line
 from peakgate.base.verdict import ExitCode, Verdict, exit_code
 from peakgate.callables.naming import case_of
 from peakgate.measure.limits import HOST_LIMIT_S

@@ -25,7 +25,7 @@ from msgspec.json import encode
 
 from peakgate.base import records
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
-from peakgate.base.text import warn
+from peakgate.base.streams import warn
 from peakgate.device import driver
 from peakgate.device.choose import gpu_indices
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.files import open_output, remove_output, write_whole
 from peakgate.base.processes import run_in_group
-from peakgate.base.text import warn
+from peakgate.base.streams import warn
 from peakgate.base.verdict import ExitCode
 
 NCU = "ncu"

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from pluggy import HookimplMarker
 
 from peakgate.base.errors import Code, PeakgateError, refused
+from peakgate.base.formatting import nearest
 from peakgate.base.processes import collect_as_usual, collect_rarely, end_with_parent, variables
-from peakgate.base.text import nearest, printed_if_possible
+from peakgate.base.streams import printed_if_possible
 from peakgate.base.verdict import ExitCode
 from peakgate.device import driver
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from peakgate.base.config import version
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.base.verdict import Verdict, counts
 from peakgate.runfile.schema import About, Unmeasured
 from peakgate.session.entry import Entry, extra_info

@@ -10,7 +10,7 @@ from pathlib import Path
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import UnreadableFile, read_text
-from peakgate.base.text import nearest
+from peakgate.base.formatting import nearest
 from peakgate.device.choose import open_device
 from peakgate.judge.floors import load_floors
 from peakgate.measure.sampling import ONE_BATCH, REPEATED, SamplingPlan

@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from peakgate.base.text import Progress, counted
+from peakgate.base.formatting import counted
+from peakgate.base.progress import Progress
 
 LOG_EVERY_S = 10.0
 """How often a log, as opposed to a terminal, gets a line."""

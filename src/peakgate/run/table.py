@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from peakgate.base.text import one_line, share
+from peakgate.base.formatting import share
+from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Verdict
 
 _BAR_CELLS = 8

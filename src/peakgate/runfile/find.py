@@ -20,7 +20,7 @@ from pathlib import Path
 import pandas as pd
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.runfile.frame import HISTORY_COLUMNS, to_frame
 from peakgate.runfile.options import add_runs
 from peakgate.runfile.saved import ForeignFileError, Run, load_run, run_files

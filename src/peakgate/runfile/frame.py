@@ -20,7 +20,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import encodable
+from peakgate.base.safe_text import encodable
 from peakgate.runfile.saved import CASE_COLUMNS, UNUSABLE, CaseResult, Run, commit_label
 from peakgate.runfile.schema import ENVIRONMENT, FLAG, GPU_COLUMNS, TEXT, Column, Unmeasured
 

@@ -17,7 +17,8 @@ from msgspec import to_builtins
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
-from peakgate.base.text import counted, say
+from peakgate.base.formatting import counted
+from peakgate.base.streams import say
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, counts, exit_code
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import by_floor

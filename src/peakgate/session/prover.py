@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.device.expected import computed, expected
 from peakgate.device.interface import Device, KernelFault, KernelLaunchable, TimedLaunch
 from peakgate.judge.correctness import Check, ExpectedOutputs, NothingCompared, check

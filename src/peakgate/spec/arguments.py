@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import shown
+from peakgate.base.formatting import shown
 from peakgate.spec import dtypes, fields
 from peakgate.spec.dtypes import Array
 from peakgate.spec.fields import Kind, check

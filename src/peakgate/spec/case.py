@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import one_line, shown
+from peakgate.base.formatting import shown
+from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.spec import dtypes, fields
 from peakgate.spec.arguments import FIRST_CAPABILITY, Argument, Buffer, Data, Role, Scalar, Struct, TensorMapArgument

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from peakgate.base.emulated import read_sources
 from peakgate.base.files import file_digest
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.spec.case import Buffer, Case
 
 TermValue = str | int | float | bool | None

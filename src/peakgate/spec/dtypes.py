@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import nearest
+from peakgate.base.formatting import nearest
 
 Array = Any
 """An array of the device's array module (NumPy or CuPy)."""

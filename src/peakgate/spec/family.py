@@ -25,7 +25,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Unpack
 
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.spec.builds import Description
 from peakgate.spec.case import Array, Case, Family, RefusedCase, Scale, Sized, Stage
 from peakgate.spec.groups import Check, Compile, Plain, gathered, refuse_unknown

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from peakgate.base.text import shown
+from peakgate.base.formatting import shown
 
 LONGEST_LINE = 10_000
 MOST_VALUES = 1_000

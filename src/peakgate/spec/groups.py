@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from peakgate.base.text import nearest, shown
+from peakgate.base.formatting import nearest, shown
 from peakgate.spec import fields
 from peakgate.spec.arguments import Argument, Buffer, Role
 from peakgate.spec.case import is_allowance

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from peakgate.base.text import shown
+from peakgate.base.formatting import shown
 from peakgate.spec import fields
 from peakgate.spec.arguments import StridedMapArgument, Surface, TensorMapArgument, TexelBuffer, Texture
 from peakgate.spec.case import Argument, Buffer, Data, KernelLaunch, Launch, Role, Scalar, Struct

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from peakgate.base.text import shown
+from peakgate.base.formatting import shown
 from peakgate.spec import fields
 from peakgate.spec.arguments import Buffer
 from peakgate.spec.fields import check, several, tuple_of

@@ -12,7 +12,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Any
 
-from peakgate.base.text import shown
+from peakgate.base.formatting import shown
 from peakgate.spec import fields
 from peakgate.spec.case import MOST_FAMILY_CASES
 from peakgate.spec.fields import WORD, check, several

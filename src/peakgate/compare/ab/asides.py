@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from peakgate.base.formatting import counted
 from peakgate.base.report import Table
-from peakgate.base.text import counted
 from peakgate.measure.energy import Energy
 from peakgate.runfile.saved import CaseResult
 from peakgate.spec.case import TunedChoice

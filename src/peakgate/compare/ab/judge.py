@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peakgate.base.text import counted, percent
+from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import FAULTY, Judgement, Verdict
 from peakgate.compare import spread
 from peakgate.compare.ab.asides import energy_notes, tuner_notes

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.base.processes import seconds_since_start_of
+from peakgate.base.progress import Progress
 from peakgate.base.report import Table
-from peakgate.base.text import Progress
 
 MANIFEST = "manifest.json"
 AB_FOLDER = "ab"

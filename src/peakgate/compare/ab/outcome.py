@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from peakgate.base.text import Progress, counted
+from peakgate.base.formatting import counted
+from peakgate.base.progress import Progress
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.ab.asides import energy_table
 from peakgate.compare.ab.experiment import Choice, run_experiment

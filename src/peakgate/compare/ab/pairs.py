@@ -18,8 +18,8 @@ import msgspec
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import remove_output, write_whole
+from peakgate.base.formatting import counted
 from peakgate.base.processes import last_words_in
-from peakgate.base.text import counted
 from peakgate.base.verdict import FAULTY, ExitCode, Verdict
 from peakgate.compare.ab.means import Means, Stopped
 from peakgate.compare.ab.process import FOREIGN, BenchProcess, FinishedRun, SideBroken, SideProcesses, refuse_foreign

@@ -20,7 +20,7 @@ from peakgate.base import config, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import cache_folder, make_folder, open_output
 from peakgate.base.processes import end_group, last_words_in
-from peakgate.base.text import Progress
+from peakgate.base.progress import Progress
 from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.means import Span
 from peakgate.run import ab_process

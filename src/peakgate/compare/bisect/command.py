@@ -18,8 +18,9 @@ from msgspec import Struct, to_builtins
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import remove_output, write_whole
+from peakgate.base.formatting import counted
 from peakgate.base.report import Report
-from peakgate.base.text import counted, say, warn
+from peakgate.base.streams import say, warn
 from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.compare.ab import command as ab_command
 from peakgate.compare.ab.folders import git

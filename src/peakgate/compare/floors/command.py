@@ -20,7 +20,9 @@ import pandas as pd
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import read_text, write_whole
-from peakgate.base.text import counted, one_line, say
+from peakgate.base.formatting import counted
+from peakgate.base.safe_text import one_line
+from peakgate.base.streams import say
 from peakgate.base.verdict import FAULTY, ExitCode
 from peakgate.compare.floors import margins
 from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, revise_floors

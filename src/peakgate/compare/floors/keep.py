@@ -11,7 +11,7 @@ from typing import Any
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, write_whole
-from peakgate.base.text import say
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.runfile.find import FORMS, add_run_names, named_runs
 from peakgate.runfile.options import add_baselines, verb_parser

@@ -13,7 +13,7 @@ import pandas as pd
 
 from peakgate.base import config
 from peakgate.base.files import write_whole
-from peakgate.base.text import nearest
+from peakgate.base.formatting import nearest
 from peakgate.base.verdict import Verdict
 from peakgate.compare.history.report import remarks, report, series_csv
 from peakgate.compare.history.series import WHOLE_SESSIONS_TO_RETIRE, first_parents, history

@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from peakgate.base.formatting import counted, figure, percent, sparkline
 from peakgate.base.report import CellLink, CellValue, Column, Report, Row, Table
-from peakgate.base.text import cell, counted, figure, one_line, percent, sparkline
+from peakgate.base.safe_text import cell, one_line
 from peakgate.compare.history.series import History, Mark, SessionFacts, commit_name
 from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.history.trend import CaseFinding, OpenRegression, Trend

@@ -18,7 +18,8 @@ import pandas as pd
 
 from peakgate.base import git
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.text import counted, one_line
+from peakgate.base.formatting import counted
+from peakgate.base.safe_text import one_line
 from peakgate.compare.noise import Floats, Positions
 from peakgate.runfile.frame import HISTORY_COLUMNS, require
 from peakgate.runfile.saved import UNUSABLE, commit_label

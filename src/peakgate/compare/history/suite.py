@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peakgate.base.text import counted
+from peakgate.base.formatting import counted
 from peakgate.compare import noise
 from peakgate.compare.evidence import NO_COMMIT, SAME_CODE
 from peakgate.compare.history import steps

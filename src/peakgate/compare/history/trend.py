@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from peakgate.base.text import counted, percent
+from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
 from peakgate.compare.history.levels import SHORTEST
 from peakgate.compare.history.series import LEFT, History

@@ -19,9 +19,10 @@ from pathlib import Path
 
 from peakgate.base import config
 from peakgate.base.errors import BuildError, Code, PeakgateError
+from peakgate.base.formatting import counted
 from peakgate.base.options import VerbParser
 from peakgate.base.report import Report, clear_verdict, leave_verdict
-from peakgate.base.text import counted, say
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.compile import cubin as build
 from peakgate.compile.cubin import Defines

@@ -30,7 +30,7 @@ from peakgate.base.files import make_folder, open_output, remove_output
 from peakgate.base.options import VerbParser
 from peakgate.base.processes import run_in_group
 from peakgate.base.report import Report, leave_verdict
-from peakgate.base.text import say
+from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.device import driver
 from peakgate.device.choose import gpu_indices

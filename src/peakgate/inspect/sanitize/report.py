@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from peakgate.base import records
 from peakgate.base.errors import PeakgateError
+from peakgate.base.formatting import counted
 from peakgate.base.report import Report
-from peakgate.base.text import counted
 from peakgate.base.verdict import ExitCode
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peakgate.base.errors import PeakgateError, refused
-from peakgate.base.text import cell, counted, one_line
+from peakgate.base.safe_text import cell, one_line
 
 
 @pytest.mark.parametrize(
@@ -55,12 +55,3 @@ def test_an_error_that_quotes_a_log_command_prints_none(capsys: pytest.CaptureFi
     assert "\x1b" not in written
     assert "::add-mask" not in written
     assert "::error" not in written
-
-
-def test_counts_are_singular_only_where_they_are_one() -> None:
-    assert [counted(number, "case") for number in (0, 1, 2)] == ["0 cases", "1 case", "2 cases"]
-    assert (counted(2, "process"), counted(1, "launch"), counted(3, "launch")) == (
-        "2 processes",
-        "1 launch",
-        "3 launches",
-    )

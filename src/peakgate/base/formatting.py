@@ -1,0 +1,66 @@
+"""Figures, counts and names as messages and reports write them."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Collection, Sequence
+
+BARS = "▁▂▃▄▅▆▇█"
+LEAST_SPAN = 0.02  # values that differ by less than this share are drawn as the nearly level line that they are
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 case``, ``2 cases``, ``3 launches``."""
+    plural = "es" if noun.endswith(("s", "ch")) else "s"
+    return f"{number} {noun}{'' if number == 1 else plural}"
+
+
+def shown(value: object) -> str:
+    """What a user gave, in one line of at most 80 characters."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an integer of thousands of digits, or whatever a class of the user's raises
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def percent(value: float | None, form: str = "", missing: str = "") -> str:
+    """``0.58 %``, ``1.3 %``, ``240 %``: two significant digits and no exponent, or by ``form``.
+
+    ``missing`` where there is no figure: None or NaN.
+    """
+    if value is None or math.isnan(value):
+        return missing
+    return f"{value:{form or ('.0f' if value >= 10 else '.2g')}} %"
+
+
+def share(fraction: float) -> str:
+    """A fraction in percent, ``72.5 %``."""
+    return f"{100 * fraction:.1f} %"
+
+
+def figure(value: float, digits: int = 4) -> str:
+    """A number to so many significant digits, zeros at its end too, without an exponent."""
+    short = f"{value:#.{digits}g}"
+    return f"{value:.0f}" if "e+" in short else short.rstrip(".")
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The values as bars from the least to the most of them."""
+    least, most = min(values), max(values)
+    span = max(most - least, LEAST_SPAN * most) or 1.0
+    bottom = (least + most - span) / 2
+    return "".join(BARS[round((value - bottom) / span * (len(BARS) - 1))] for value in values)
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """``, did you mean 'x'?`` where one of ``known`` is close to ``name``; else empty."""
+    close = difflib.get_close_matches(name, known, 1)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``3 min 20 s``: whole seconds, rounded up."""
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

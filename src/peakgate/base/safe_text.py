@@ -1,0 +1,49 @@
+"""Text from files and from other people's code, made safe for a terminal, a CI log, an editor and a spreadsheet."""
+
+from __future__ import annotations
+
+import json
+import re
+
+# Log commands of GitHub Actions, Azure Pipelines and TeamCity: ``::name ...::`` and ``##[name]``. ``::`` inside a word,
+# as in a test's node id, is left alone.
+COMMANDS = (
+    "add-mask|add-path|debug|echo|endgroup|error|group|notice|save-state|set-env|set-output|stop-commands|warning"
+)
+CI_COMMAND = re.compile(rf"(?<!\S)::(?=\S)|::(?=(?:{COMMANDS})\b)|##(?=\w*\[)", re.IGNORECASE)
+
+# Special characters that JSON does not escape: control, line separators, direction, zero width.
+OBEYED = re.compile("[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+FORMULA = ("=", "+", "-", "@")  # beginnings of a cell that a spreadsheet computes
+
+
+def one_line(text: str) -> str:
+    """``text`` without line breaks, without control characters a terminal obeys, without commands a CI log obeys."""
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    return CI_COMMAND.sub(lambda found: f"{found[0][0]} {found[0][1]}", text)
+
+
+def encodable(text: str) -> str:
+    """``text`` with a question mark for each half of a surrogate pair, which no encoding and no Arrow array takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def as_json(document: object) -> str:
+    """A document as readable JSON, in which characters that a terminal or an editor obeys are escapes."""
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    return OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+
+
+def cell(value: object) -> object:
+    """A value for a CSV cell: text in one line, with an apostrophe in front where a spreadsheet would compute it."""
+    if not isinstance(value, str):
+        return value
+    plain = one_line(value)
+    return f"'{plain}" if plain.lstrip().startswith(FORMULA) else plain
+
+
+def harmless(text: str) -> str:
+    """The lines of a text without what a terminal or a CI log obeys, each ended by a line break."""
+    return "".join(f"{one_line(line)}\n" for line in text.splitlines())

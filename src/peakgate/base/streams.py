@@ -1,0 +1,87 @@
+"""The standard streams: what is printed is safe text, and a closed pipe changes no exit code."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from peakgate.base.safe_text import harmless
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
+
+def say(text: str) -> None:
+    """Print ``text`` as harmless lines to standard output; nothing once its reader is gone."""
+    try:
+        sys.stdout.write(harmless(text))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        print_to_nobody(sys.stdout)
+
+
+def warn(text: str) -> None:
+    """Print ``text`` as harmless lines to standard error; nothing where that cannot be written."""
+    try:
+        sys.stderr.write(harmless(text))
+        sys.stderr.flush()
+    except OSError:
+        print_to_nobody(sys.stderr)
+
+
+def print_to_nobody(stream: TextIO) -> None:
+    """Throw away what else is written to a stream of this process, its buffer included."""
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
+class PrintedIfPossible(io.FileIO):
+    """A descriptor for output that need not arrive: ``problem`` is the error by which it was not written, if any."""
+
+    problem: OSError | None = None
+
+    def write(self, content: Buffer, /) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            self.problem = error
+            return memoryview(content).nbytes
+
+
+@contextmanager
+def printed_if_possible() -> Iterator[PrintedIfPossible | None]:
+    """What is printed in the block to standard output, but where a caller replaced it, need not arrive."""
+    before = sys.__stdout__
+    if before is None or sys.stdout is not before:
+        yield None
+        return
+    before.flush()
+    raw = PrintedIfPossible(before.fileno(), "w", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw), before.encoding, errors="replace", line_buffering=before.line_buffering
+    )
+    try:
+        yield raw
+    finally:
+        sys.stdout.flush()
+        sys.stdout = before
+
+
+def open_standard_streams() -> None:
+    """Give this process those of its three standard streams that its parent closed, as /dev/null.
+
+    Otherwise the next file that is opened would take a stream's number, and what is printed would go into it.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  (for the whole process)
