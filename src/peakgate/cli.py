@@ -43,8 +43,8 @@ VERBS = {
     "keep": ("compare.floors.keep", "keep saved runs as references beside the floors"),
     "protect": ("review.protect", "fail a change that lowers a floor or edits a saved run without a reason"),
     "selftest": ("compare.selftest", "measure unchanged code and report what this runner can resolve"),
-    "check": ("inspect.command", "run every kernel in the checked emulator, without a GPU"),
-    "mutants": ("inspect.command", "delete each barrier and each guard and see whether `check` notices"),
+    "check": ("inspect.check", "run every kernel in the checked emulator, without a GPU"),
+    "mutants": ("inspect.mutants", "delete each barrier and each guard and see whether `check` notices"),
     "resources": (
         "inspect.resources.command",
         "compare registers, spills and occupancy with their baseline, without a GPU",

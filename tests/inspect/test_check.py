@@ -7,7 +7,8 @@ import pytest
 from expecting import refuses
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.inspect import command, workers
+from peakgate.inspect import check as check_verb
+from peakgate.inspect import mutants, workers
 from peakgate.judge import waivers
 
 KERNEL = """
@@ -32,7 +33,8 @@ def check(tmp_path, capsys):
     """Run the command on a kernel; its exit code, what it printed, the verdict it left."""
 
     def run(*arguments, verb="check"):
-        code = command.main(verb, [*arguments, f"--out={tmp_path}", "--jobs=1"])
+        main = {"check": check_verb.main, "mutants": mutants.main}[verb]
+        code = main(verb, [*arguments, f"--out={tmp_path}", "--jobs=1"])
         return code, capsys.readouterr().out, json.loads((tmp_path / f"{verb}.json").read_text())
 
     return run
@@ -81,7 +83,7 @@ def test_without_a_compiler_the_check_exits_3_and_says_what_to_install(check, mi
     def none():
         raise PeakgateError("no compiler", Code.INSTALLATION)
 
-    monkeypatch.setattr(command, "find_compiler", none)
+    monkeypatch.setattr(check_verb, "find_compiler", none)
     code, said, verdict = check(mine("in[i]"))
     assert code == verdict["exit_code"] == 3
     assert verdict["reason"] == f"no compiler [{Code.INSTALLATION}]"
@@ -101,8 +103,8 @@ def test_a_kernel_that_has_not_ended_at_its_limit_exits_3_and_names_the_line(che
 
 
 def test_a_reference_without_an_end_exits_3_and_is_no_death(check, mine, monkeypatch):
-    monkeypatch.setattr(command, "_TASK_S", 0.3)
-    monkeypatch.setattr(command, "processor_limit_s", lambda launch, timeout_s: 0.0)
+    monkeypatch.setattr(check_verb, "BUILD_LIMIT_S", 0.3)
+    monkeypatch.setattr(check_verb, "processor_limit_s", lambda launch, timeout_s: 0.0)
     endless = FAMILY.replace("lambda xp, inputs: inputs", "lambda xp, inputs: any(iter(int, 1))")
     code, _, verdict = check(mine("in[i]", endless))
     assert code == verdict["exit_code"] == 3
@@ -115,8 +117,8 @@ def test_a_mutant_whose_process_was_ended_is_not_decided(check, monkeypatch, end
         for number, _ in enumerate(tasks):
             yield number, workers.Died("a problem", "its process ended", ended=ended)
 
-    monkeypatch.setattr(command.workers, "run", ends)
-    monkeypatch.setattr(command.waivers, "read", lambda path: waivers.Waivers())
+    monkeypatch.setattr(mutants.workers, "run", ends)
+    monkeypatch.setattr(mutants.waivers, "read", lambda path: waivers.Waivers())
     code, _, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
     assert code == verdict["exit_code"] == expected
     assert len(verdict["not_decided"]) == (3 if ended else 0)
@@ -143,7 +145,7 @@ def test_mutants_listed_as_survivors_are_skipped_where_asked_and_counted(check):
 
 
 def test_a_survivor_without_a_reason_exits_1_with_an_entry_to_copy(check, monkeypatch, golden):
-    monkeypatch.setattr(command.waivers, "read", lambda path: waivers.Waivers())
+    monkeypatch.setattr(mutants.waivers, "read", lambda path: waivers.Waivers())
     code, said, verdict = check("-k", "access.shared_tile_row_row", verb="mutants")
     assert code == 1
     golden("mutants.txt", re.sub(r"\(\d+ s\)|(?<= )/\S+/", "", said))
@@ -153,10 +155,19 @@ def test_a_survivor_without_a_reason_exits_1_with_an_entry_to_copy(check, monkey
 @pytest.mark.parametrize("arguments", [["--schedules", "0"], ["--jobs", "0"], ["--search", "-1"]])
 def test_arguments_that_make_no_sense_exit_2(arguments):
     with refuses(Code.OPTION):
-        command.main("check", arguments)
+        check_verb.main("check", arguments)
+
+
+@pytest.mark.parametrize("option", ["family.py", "--isolate", "--html=x", "--search=1", "--nonfinite", "--json"])
+def test_mutants_takes_and_lists_no_option_of_check_alone(option, capsys):
+    with refuses(Code.OPTION):
+        mutants.main("mutants", [option])
+    with pytest.raises(SystemExit):
+        mutants.main("mutants", ["--help"])
+    assert option.partition("=")[0] not in capsys.readouterr().out
 
 
 def test_kernels_without_a_barrier_or_a_guard_are_bad_input_of_mutants(project):
     project("own", FAMILY, mine="__global__ void mine(float* out, const float* in, int n) { out[0] = in[0]; }")
     with refuses(Code.SOURCE):
-        command.main("mutants", ["--jobs", "1"])
+        mutants.main("mutants", ["--jobs", "1"])

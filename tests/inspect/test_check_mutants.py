@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from peakgate.base.errors import Code
 from peakgate.inspect import mutation_run
-from peakgate.inspect.mutants import mutants
+from peakgate.inspect.mutations import mutants
 from peakgate.judge import waivers
 
 KERNELS = Path(__file__).parents[2] / "kernels"

@@ -8,7 +8,7 @@ from emulating import CUDA, loaded
 
 from peakgate import cli
 from peakgate.base.errors import Code
-from peakgate.inspect import command
+from peakgate.inspect import check
 from peakgate.inspect.picture import MOST_ROWS, PICTURE_COLUMNS, picture_of
 from peakgate_emulator import DefectKind, EmulatorDefect, KernelDefect
 from peakgate_emulator.defects import SharedAccess, Trace
@@ -103,8 +103,8 @@ def test_the_page_shows_each_race_with_its_lines_and_the_missing_barrier(tmp_pat
     (tmp_path / "family.py").write_text(FAMILY)
     monkeypatch.chdir(tmp_path)
     # In this process: starting others is the longest part of so small a check.
-    monkeypatch.setattr(command.workers, "run", lambda tasks, *_, **__: ((n, run(str)) for n, run in enumerate(tasks)))
-    assert command.main("check", ["family.py", "--html", "found.html", "--out", "."]) == 1
+    monkeypatch.setattr(check.workers, "run", lambda tasks, *_, **__: ((n, run(str)) for n, run in enumerate(tasks)))
+    assert check.main("check", ["family.py", "--html", "found.html", "--out", "."]) == 1
     page = (tmp_path / "found.html").read_text()
     assert "turned.cu:6 and turned.cu:8" in page
     assert "Shared array tile" in page

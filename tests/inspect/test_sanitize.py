@@ -272,8 +272,10 @@ def test_the_verdict_of_a_run_holds_versions_cases_and_errors(tmp_path, monkeypa
         return None if name == "synccheck" else 0
 
     monkeypatch.setattr("peakgate.device.driver.gpu_count", lambda: 1)
-    monkeypatch.setattr(shutil, "which", lambda name: name)
-    monkeypatch.setattr(command, "_version", lambda program: "2025.3.1.0")
+    program = tmp_path / "compute-sanitizer"
+    program.write_text("#!/bin/sh\necho Version 2025.3.1.0\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(program))
     monkeypatch.setattr(command, "run_in_group", leave)
     assert command.main("sanitize", ["--out", str(tmp_path)]) is ExitCode.REGRESSION
     verdict = json.loads((tmp_path / "sanitize.json").read_text())

@@ -1,240 +1,102 @@
-"""Mutants of a kernel: its text with one synchronisation or one guard taken away, to see whether the check notices.
+"""``peakgate mutants``: whether the check notices each barrier and each guard of the project that is deleted.
 
-- A barrier, a fence, an arrival, a commit or a wait is deleted: CUDA's own, a call whose name has such a word and whose
-  value nobody takes, and the inline PTX of one; a barrier that votes keeps its value.
-- A toggle of a phase or of a buffer, ``^ 1``, is left out.
-- A comparison that guards is decided: true between ``&&`` and alone, false between ``||`` and where it alone decides
-  to leave.
-- A clamp, ``min`` or ``max``, gives way to either of its arguments.
-
-Text only, no parser: comments, strings, directives, assertions, constants, loop headers and the code that is different
-under the emulator (``PEAKGATE_EMULATED``) are left alone. It relies on the spaces that the kernels' style puts around
-operators.
+Exits 0 when every mutant was caught or is listed as a survivor with a reason, 1 on one that is not, or on a reason
+without a survivor, 2 on bad input, 3 where a mutant could not be decided. What was found is left in ``mutants.json``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from functools import partial
 
-from peakgate_emulator.sources import blanks, closing, masked
+from peakgate.base import config
+from peakgate.base.emulated import find_compiler
+from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.options import VerbParser
+from peakgate.base.report import Report, clear_verdict, leave_verdict
+from peakgate.base.formatting import counted
+from peakgate.base.streams import say
+from peakgate.base.verdict import ExitCode
+from peakgate.inspect import mutation_run, workers
+from peakgate.inspect.emulator_options import add_emulator_options, leave_not_checked, parse_emulator_options
+from peakgate.judge import waivers
+from peakgate.render import terminal
 
-EMULATED_MACRO = "PEAKGATE_EMULATED"
+MUTANTS_FILE = "mutants.json"
 
-_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<word>\w+)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE)
-_HEADER = re.compile(r"\b(?:for|while|static_assert)\s*\(")
-_CONSTANT = re.compile(r"\bconstexpr\b[^;{]*;")
-_BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp|__threadfence(?:_block|_system)?)\s*\(")
-_CALL = re.compile(r"(?:\A|(?<=[;{})])|(?<=\belse))\s*(?P<call>(?:\w+(?:\.|->|::))*(?P<name>\w+)(?:<[^<>;]*>)?\s*\()")
-"""Of a statement that is nothing but a call."""
-_ORDERING = {
-    *(
-        "acquire",
-        "arrive",
-        "barrier",
-        "commit",
-        "expect",
-        "fence",
-        "release",
-        "sync",
-        "syncthreads",
-        "threadfence",
-        "wait",
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Run every mutant, compare the survivors with their list, and return the exit code."""
+    parser = VerbParser(
+        prog="peakgate mutants",
+        description="Delete each barrier, guard and clamp of the project's kernels, one at a time, and see whether "
+        "`check` notices, without a GPU. Compiles and runs native code of the project with your rights.",
     )
-}
-"""Words in the names of functions that order threads or copies."""
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_PTX = re.compile(r"\basm\b(?:\s+volatile\b)?\s*\(")
-_ORDERING_PTX = re.compile(
-    r"\b(?:bar|barrier|fence|membar|mbarrier|griddepcontrol|wgmma\.(?:fence|commit_group|wait_group)"
-    r"|cp\.async\.(?:bulk\.)?(?:commit_group|wait_group|wait_all|mbarrier))\b"
-)
-_TOGGLE = re.compile(r"(?P<assigned>\^= )1\b| \^ 1\b")
-_VOTE = re.compile(r"\b__syncthreads_(?:or|and|count)\s*\(")
-_CLAMP = re.compile(r"\b(?:min|max)\s*\(")
-_COMPARISON = re.compile(r" (?:<=|>=|==|!=|<|>) ")
-_OPERAND_ENDS = re.compile(r"&&|\|\||\?|(?<!:):(?!:)|[,;{}]|\breturn\b|(?<![<>=!])=(?!=)")
-_LEAVES = re.compile(r"\s*\{?\s*(?:return|break|continue)\b")
-_OPENING, _CLOSING = "([", ")]"
+    add_emulator_options(parser)
+    parser.add_argument(
+        "--skip-listed",
+        action="store_true",
+        help="leave out those listed as survivors, which take longest; one that is caught by now is not reported",
+    )
+    chosen = parse_emulator_options(parser, arguments)
+    clear_verdict(chosen.out / MUTANTS_FILE)
+    try:
+        compiler = find_compiler()
+    except PeakgateError as error:
+        return leave_not_checked(verb, error, chosen.out / MUTANTS_FILE)
 
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One change to a file: ``start`` to ``stop`` of its text become ``replacement``.
-
-    ``line`` is the number of the line it begins in, ``source`` that line without its indentation; ``occurrence``
-    counts, from 1, the changes of the file that read the same. ``change`` is for people.
-    """
-
-    file: str
-    start: int
-    stop: int
-    replacement: str
-    change: str
-    line: int
-    source: str
-    occurrence: int
-
-    @property
-    def key(self) -> tuple[str, str, str, int]:
-        """Its identity, independent of line numbers."""
-        return self.file, self.source, self.change, self.occurrence
-
-    def applied(self, text: str) -> str:
-        """The mutated text."""
-        return text[: self.start] + self.replacement + text[self.stop :]
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.change}"
-
-
-def mutants(file: str, text: str) -> list[Mutant]:
-    """Every mutant of a file, in the order of its text."""
-    code = _code(text)
-    every = dict.fromkeys(
-        (
-            *_without_barriers(code),
-            *_without_ptx(code, text),
-            *_without_toggles(code),
-            *_without_guards(code),
-            *_without_clamps(code),
+    start = time.perf_counter()
+    project = config.current()
+    reasons = waivers.read(project.baselines / waivers.WAIVERS_FILE).survivors
+    mutants, unused = mutation_run.targets(chosen.text)
+    if not mutants:
+        raise PeakgateError(
+            f"no barrier, guard or clamp to delete in the files of {config.near(project.kernels)}"
+            f"{f' that -k {chosen.text!r} selects' if chosen.text else ''}; there is nothing that mutants could show",
+            Code.SOURCE,
         )
+    if chosen.skip_listed:
+        skipped = {mutant.key for mutant in mutants} & reasons.keys()
+        mutants = [mutant for mutant in mutants if mutant.key not in skipped]
+        reasons = {key: reason for key, reason in reasons.items() if key not in skipped}
+        say(f"skipped: {counted(len(skipped), 'mutant')} listed as survivors")
+    tasks = [partial(mutation_run.run_mutant, mutant, chosen.orders) for mutant in mutants]
+    results: list[mutation_run.MutantResult] = []
+    for number, answer in workers.run(tasks, chosen.jobs):
+        results.append(mutation_run.died(mutants[number], answer) if isinstance(answer, workers.Died) else answer)
+
+    alive = [result.mutant for result in results if result.survived]
+    dead = [result.mutant for result in results if not result.survived and not result.undecided]
+    ended = {result.mutant.key for result in results if result.undecided}
+    listed = reasons if not chosen.text else {key: reasons[key] for key in {m.key for m in mutants} & reasons.keys()}
+    complaints = mutation_run.complaints(alive, dead, {key: why for key, why in listed.items() if key not in ended})
+    complaints += [f"{result.mutant}: is not a program: {result.invalid}" for result in results if result.invalid]
+    not_decided = [f"{result.mutant}: {result.undecided}" for result in results if result.undecided]
+    how = (
+        f"to accept a survivor, copy its entry to {config.near(project.baselines / waivers.WAIVERS_FILE)} "
+        "and fill in why:"
     )
-    changes = sorted(every, key=lambda change: change[:2])
-    found: list[Mutant] = []
-    seen: dict[tuple[str, str], int] = {}
-    for start, stop, replacement, change in changes:
-        source = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0].strip()
-        occurrence = seen[source, change] = seen.get((source, change), 0) + 1
-        line = text.count("\n", 0, start) + 1
-        found.append(Mutant(file, start, stop, replacement, change, line, source, occurrence))
-    return found
-
-
-_Change = tuple[int, int, str, str]
-
-
-def _without_barriers(code: str) -> Iterator[_Change]:
-    for match in _BARRIER.finditer(code):
-        stop = closing(code, match.end() - 1) + 1
-        yield match.start(), stop, "", f"without {_words(code[match.start() : stop])}"
-    for match in _CALL.finditer(code):
-        if _ORDERING & {word.lower() for word in _WORD.findall(match["name"])}:
-            stop = closing(code, match.end() - 1) + 1
-            if code[stop:].lstrip().startswith(";"):
-                yield match.start("call"), stop, "", f"without {_words(code[match.start('call') : stop])}"
-    for match in _VOTE.finditer(code):
-        stop = closing(code, match.end() - 1) + 1
-        vote = code[match.end() - 1 : stop]
-        yield match.start(), stop, vote, f"{_words(code[match.start() : stop])} -> {_words(vote[1:-1])}"
-
-
-def _without_ptx(code: str, text: str) -> Iterator[_Change]:
-    for match in _PTX.finditer(code):
-        stop = closing(code, match.end() - 1) + 1
-        statement = re.sub(r"\\[nt]", " ", text[match.start() : stop])
-        found = _ORDERING_PTX.search(statement)
-        if found and not re.search(r'"[=+]', statement):
-            instruction = re.split(r"[\s;\\\"]", statement[found.start() :], maxsplit=1)[0]
-            yield match.start(), stop, "", f"without {instruction}"
-
-
-def _without_toggles(code: str) -> Iterator[_Change]:
-    for match in _TOGGLE.finditer(code):
-        kept = f"{match['assigned']}0" if match["assigned"] else ""
-        yield match.start(), match.end(), kept, f"without {_words(match[0])}"
-
-
-def _without_guards(code: str) -> Iterator[_Change]:
-    for match in _COMPARISON.finditer(code):
-        start, before = _left_end(code, match.start())
-        stop, after = _right_end(code, match.end())
-        decided = "true"
-        if "||" in (before, after) or (before == "(" and after == ")" and _leaves_by(code, start, stop)):
-            decided = "false"
-        yield start, stop, decided, f"{_words(code[start:stop])} -> {decided}"
-
-
-def _without_clamps(code: str) -> Iterator[_Change]:
-    for match in _CLAMP.finditer(code):
-        stop = closing(code, match.end() - 1) + 1
-        middle, end = _right_end(code, match.end())
-        if end != ",":
-            continue
-        whole = _words(code[match.start() : stop])
-        for argument in (code[match.end() : middle], code[middle + 1 : stop - 1]):
-            yield match.start(), stop, f"({argument.strip()})", f"{whole} -> {_words(argument)}"
-
-
-def _code(text: str) -> str:
-    """The text, of the same length, with blanks for all that is not to be mutated."""
-    code = _without_directives(masked(text, literals=True))
-    code = _CONSTANT.sub(lambda match: blanks(match[0]), code)
-    for match in _HEADER.finditer(code):
-        stop = closing(code, match.end() - 1) + 1
-        code = code[: match.start()] + blanks(code[match.start() : stop]) + code[stop:]
-    return code
-
-
-def _without_directives(code: str) -> str:
-    """Blanks for directives, and for all between an ``#if`` that asks for the emulator and its ``#endif``."""
-    depth, begun = 0, 0  # conditions open since the one on the emulator, and where that began
-    spans: list[tuple[int, int]] = []
-    for match in _DIRECTIVE.finditer(code):
-        spans.append(match.span())
-        if depth or (match["word"].startswith("if") and EMULATED_MACRO in match["rest"]):
-            begun = begun if depth else match.start()
-            depth += match["word"].startswith("if") - (match["word"] == "endif")
-            if not depth:
-                spans.append((begun, match.end()))
-    for start, stop in spans:
-        code = code[:start] + blanks(code[start:stop]) + code[stop:]
-    return code
-
-
-def _right_end(code: str, begin: int) -> tuple[int, str]:
-    """End of the operand that contains ``begin``, and its delimiter."""
-    depth = 0
-    at = begin
-    while at < len(code):
-        if code[at] in _CLOSING and depth == 0:
-            break
-        depth += (code[at] in _OPENING) - (code[at] in _CLOSING)
-        match = _OPERAND_ENDS.match(code, at) if depth == 0 else None
-        if match:
-            return _trimmed(code, at), match[0]
-        at += 1
-    return _trimmed(code, at), code[at : at + 1]
-
-
-def _left_end(code: str, end: int) -> tuple[int, str]:
-    """Where the operand that ends in ``end`` begins, and what is before it."""
-    statement = max(code.rfind(mark, 0, end) for mark in ";{}") + 1
-    ends = {match.end(): match[0] for match in _OPERAND_ENDS.finditer(code, statement, end)}
-    depth = 0
-    for at in range(end, statement, -1):
-        if depth == 0 and at in ends:
-            return at + _blanks(code, at), ends[at]
-        if code[at - 1] in _OPENING and depth == 0:
-            return at + _blanks(code, at), code[at - 1]
-        depth += (code[at - 1] in _CLOSING) - (code[at - 1] in _OPENING)
-    return statement + _blanks(code, statement), ""
-
-
-def _trimmed(code: str, at: int) -> int:
-    return len(code[:at].rstrip())
-
-
-def _blanks(code: str, at: int) -> int:
-    return len(code[at:]) - len(code[at:].lstrip())
-
-
-def _leaves_by(code: str, start: int, stop: int) -> bool:
-    """Whether the condition from ``start`` to ``stop`` is all of an ``if`` that leaves the function or the loop."""
-    header = re.search(r"\bif\s*\(\s*$", code[:start])
-    return header is not None and _LEAVES.match(code[stop:].lstrip()[1:]) is not None
-
-
-def _words(code: str) -> str:
-    return " ".join(code.split())
+    offer = waivers.listed_under(how, [mutation_run.entry(mutant) for mutant in alive if mutant.key not in reasons])
+    unmutated = [f"{file}: not mutated: no stage includes it" for file in unused]
+    wall_s = time.perf_counter() - start
+    files = counted(len({mutant.file for mutant in mutants}), "file")
+    caught = sum(result.caught_by is not None for result in results)
+    explained = sum(mutant.key in reasons for mutant in alive)
+    survived = f"{caught} caught, {len(alive)} survived, {explained} of them with a reason"
+    survived += f", {len(not_decided)} not decided" if not_decided else ""
+    summary = f"{counted(len(mutants), 'mutant')} of {files}: {survived} ({wall_s:.0f} s)"
+    found = Report(
+        command=verb,
+        exit_code=ExitCode.REGRESSION if complaints else ExitCode.UNDECIDED if not_decided else ExitCode.OK,
+        sentences=[text for text in (*complaints, *not_decided, offer, *unmutated, summary) if text],
+        fields={
+            "compiler": f"{compiler.name} {compiler.version}",
+            "complaints": complaints,
+            "not_decided": not_decided,
+            **mutation_run.described(results, reasons, wall_s),
+            "not_mutated": unused,
+        },
+    )
+    terminal.show(found)
+    return leave_verdict(found, chosen.out / MUTANTS_FILE)

@@ -16,7 +16,7 @@ from peakgate.base.files import scratch_folder
 from peakgate.compile.cubin import source_files
 from peakgate.device.cpu import not_emulated
 from peakgate.inspect.emulate import DIED, NOT_ENDED, LaunchFinding, builds, check_case, refused
-from peakgate.inspect.mutants import Mutant, mutants
+from peakgate.inspect.mutations import Mutant, mutants
 from peakgate.inspect.workers import Died, TaskProgress
 from peakgate.judge import waivers
 from peakgate.judge.waivers import SurvivorKey

@@ -22,7 +22,7 @@ from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 NO_KERNEL = "no kernel"
 """Where a record names no kernel: an error of a copy or another call of the host."""
 
-MACHINE = ("name", "slug", "uuid", "compute_capability", "driver", "cuda_driver", "nvrtc", "cupy")
+MACHINE_FIELDS = ("name", "slug", "uuid", "compute_capability", "driver", "cuda_driver", "nvrtc", "cupy")
 
 _UNPRINTED = re.compile(r"(\d+) (?:errors?|hazards?) (?:was|were) not (?:printed|displayed)")
 _PREFIX = re.compile(r"^=+ ?")
@@ -125,7 +125,7 @@ def report(tools: Sequence[ToolReport], ruling: DefectRuling, offer: str = "") -
         sentences=[text for text in (*ruling.complaints, offer, *(_summary(each, ruling) for each in tools)) if text]
         + unfinished,
         fields={
-            "machine": {key: machine.get(key) for key in MACHINE},
+            "machine": {key: machine.get(key) for key in MACHINE_FIELDS},
             "tools": [_described(tool, ruling) for tool in tools],
             "cases": list(cases),
             "complaints": list(ruling.complaints),

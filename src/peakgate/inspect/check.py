@@ -1,0 +1,196 @@
+"""``peakgate check``: every kernel in the checked emulator, on a machine without a GPU.
+
+It takes the project's families and the Triton kernels of its benchmark tests, or the family file that is named.
+
+Exits 0 when nothing was found, 1 on a defect or a wrong result, 2 on bad input, 3 where the check could not be made.
+What was found is left in ``check.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from peakgate.base import config
+from peakgate.base.emulated import find_compiler
+from peakgate.base.errors import PeakgateError
+from peakgate.base.options import VerbParser
+from peakgate.base.report import add_json_option, clear_verdict, leave_verdict
+from peakgate.base.streams import say, warn
+from peakgate.inspect import emulate, gpu_build, isolate, picture, report, triton_tests, workers
+from peakgate.inspect.emulate import BuildReport, LaunchFinding
+from peakgate.inspect.emulator_options import add_emulator_options, leave_not_checked, parse_emulator_options
+from peakgate.judge import waivers
+from peakgate.judge.waivers import Defect, DefectKey
+from peakgate.measure.limits import processor_limit_s
+from peakgate.render import terminal
+
+CHECK_FILE = "check.json"
+BUILD_LIMIT_S = 300.0  # of processor time beside its launches, after which the check of a build is ended
+
+
+def main(verb: str, arguments: Sequence[str]) -> int:
+    """Check the chosen kernels and return the exit code."""
+    chosen = _parsed(arguments)
+    verdict_file = chosen.out / CHECK_FILE
+    clear_verdict(verdict_file)
+    project = config.current()
+    outside = (
+        chosen.family is not None
+        and chosen.family.is_file()
+        and (project.file is None or not chosen.family.resolve().is_relative_to(project.root.resolve()))
+    )
+    if chosen.isolate:
+        given = [] if chosen.family is None else [str(chosen.family.resolve())]
+        given += [f"-k={chosen.text}", f"--schedules={chosen.schedules}", f"--jobs={chosen.jobs}"]
+        given += [f"--seed={chosen.seed}"] if chosen.seed is not None else []
+        given += [f"--search={chosen.search}", *(["--nonfinite"] if chosen.nonfinite else [])]
+        folder = chosen.family.resolve().parent if outside else project.root
+        return isolate.run(given, folder.resolve(), chosen.out, CHECK_FILE)
+    if outside:
+        warn(
+            f"{chosen.family} is outside the project: its Python and its kernels, native code, run with "
+            "your rights; --isolate runs them without network and without your files"
+        )
+    try:
+        compiler = find_compiler()
+    except PeakgateError as error:
+        return leave_not_checked(verb, error, verdict_file)
+
+    start = time.perf_counter()
+    with (
+        triton_tests.begun(chosen.text) if chosen.family is None else nullcontext(triton_tests.TritonCheck()) as triton
+    ):
+        reports, no_nvrtc = _check_builds(chosen)
+    if isinstance(no_nvrtc, PeakgateError):
+        if not triton.reports:
+            raise no_nvrtc
+        no_nvrtc = None
+    notes = (*([no_nvrtc] if no_nvrtc else []), *triton.notes)
+
+    def text_at(kernel: str, place: str) -> str:
+        known = triton.texts.get((kernel, place))
+        return emulate.text_at(chosen.text, chosen.family, kernel, place) if known is None else known
+
+    family_file = "" if chosen.family is None else str(chosen.family)
+    kernels = report.by_kernel([*reports, *triton.reports], text_at, family_file)
+    checked = {kernel.kernel: not (kernel.skipped or kernel.broken) for kernel in kernels}
+
+    def looked_at(key: DefectKey) -> bool:
+        """Whether this run would have found a waiver's defect: all problems of its kernel ran, or it has none."""
+        return key.command == report.COMMAND and not chosen.text and checked.get(key.kernel, chosen.family is None)
+
+    waivers_file = project.baselines / waivers.WAIVERS_FILE
+    accepted, today = waivers.read(waivers_file).defects, datetime.now(UTC).date()
+    defects = [defect for kernel in kernels for defect in kernel.defects]
+    ruling = waivers.rule(defects, accepted, looked_at, today)
+    offer = ruling.offer(accepted, config.near(waivers_file))
+    found = report.report(kernels, ruling, chosen.orders, time.perf_counter() - start, offer)
+    fields = {
+        "compiler": f"{compiler.name} {compiler.version}",
+        **found.fields,
+        "compiled_for_gpu": not no_nvrtc,
+        "notes": notes,
+    }
+    found = replace(found, notes=notes, fields=fields)
+    terminal.show(found)
+    if chosen.html:
+        when = datetime.now(UTC).isoformat(" ", "minutes")
+        lines = [*found.notes, *(f"{row.name}: {row.reason}" for row in found.rows), *found.fields["complaints"]]
+        picture.write_page(chosen.html, found.sentences[-1], when, _draw_races(chosen, defects), lines)
+        say(f"page: {chosen.html}")
+    return leave_verdict(found, verdict_file)
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = VerbParser(
+        prog="peakgate check",
+        description="Run every kernel in the checked emulator, without a GPU. Compiles and runs native code of the "
+        "project with your rights.",
+    )
+    parser.add_argument("family", nargs="?", type=Path, help="a family.py to check, instead of the project's families")
+    add_emulator_options(parser)
+    parser.add_argument(
+        "--search",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="try other sizes, so long per kernel, where the family gives no edges (0)",
+    )
+    parser.add_argument("--nonfinite", action="store_true", help="report NaNs and infinities that a kernel writes")
+    parser.add_argument(
+        "--isolate",
+        action="store_true",
+        help="run a stranger's code without network, without your files and environment (Linux namespaces), or exit 3",
+    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with a picture of each shared race")
+    add_json_option(parser)
+    chosen = parse_emulator_options(parser, arguments)
+    if chosen.html:
+        if chosen.isolate:
+            parser.error("--html goes with a plain `check`")
+        importlib.import_module("jinja2")  # before the check, where it is not installed
+    if not 0 <= chosen.search < float("inf"):
+        parser.error("--search is a number of seconds from 0 on")
+    return chosen
+
+
+def _check_builds(chosen: argparse.Namespace) -> tuple[list[BuildReport], str | PeakgateError | None]:
+    """A report of every build, and why none was compiled for a GPU; an error where no kernel is chosen."""
+    try:
+        builds = list(emulate.builds(chosen.text, chosen.family).items())
+    except PeakgateError as error:
+        return [], error
+    # The most work first, so that no process is left with a long build at the end.
+    builds.sort(key=lambda build: sum(case.work.bytes + case.work.flops for case in build[1]), reverse=True)
+    check = partial(emulate.check_build, nonfinite=chosen.nonfinite, search_s=chosen.search)
+    tasks = [partial(check, chosen.text, chosen.family, key, chosen.orders) for key, _ in builds]
+    reports = emulate.not_run(chosen.text, chosen.family)
+    keys = {key for key, _ in builds}
+    measured, no_nvrtc = gpu_build.measured(keys, chosen.text, chosen.family), gpu_build.missing_nvrtc()
+    timeout_s = config.current().emulation_timeout_s
+    every = (case for _, cases in builds for case in cases)
+    launches_s = (sum(processor_limit_s(each.launch, timeout_s) for each in case.launches) for case in every)
+    limit_s = BUILD_LIMIT_S + len(chosen.orders) * max(launches_s, default=0.0)
+    answers = workers.run(tasks, chosen.jobs, limit_s=limit_s)  # forked before threads compile
+    with gpu_build.compiled([] if no_nvrtc else measured, keys, chosen.jobs) as building:
+        for number, answer in answers:
+            if not isinstance(answer, workers.Died):
+                reports.append(answer)
+                continue
+            key, cases = builds[number]
+            if answer.ended:
+                undecided = f"{answer.at or key.kernel}: {answer.how}"
+                reports.append(BuildReport(key.kernel, len(cases), broken=undecided))
+            else:
+                what = f"{emulate.DIED}: {answer.how}"
+                died = LaunchFinding(answer.at, chosen.orders[0], emulate.DIED, None, what)
+                reports.append(BuildReport(key.kernel, len(cases), findings=(died,)))
+        reports += gpu_build.reports(measured, building)
+    return reports, no_nvrtc
+
+
+def _draw_races(chosen: argparse.Namespace, found: Sequence[Defect]) -> list[picture.Drawing]:
+    """Each race for shared memory once, of the first problem that showed it; a worker that dies draws none."""
+    races: dict[tuple[str, int], str] = {
+        (each.facts["case"], each.facts["schedule"]): each.key.kernel
+        for each in found
+        if each.key.kind in picture.KINDS
+    }
+    tasks = picture.tasks(chosen.text, chosen.family, list(races))
+    answers = dict(workers.run(tasks, chosen.jobs))
+    drawings, known = [], set()
+    for number, kernel in enumerate(races.values()):
+        answer = answers[number]
+        for each in [] if isinstance(answer, workers.Died) else answer:
+            if (kernel, each.kind, each.where) not in known:
+                known.add((kernel, each.kind, each.where))
+                drawings.append(picture.drawing(kernel, each, partial(emulate.text_at, chosen.text, chosen.family)))
+    return drawings

@@ -1,0 +1,240 @@
+"""Mutants of a kernel: its text with one synchronisation or one guard taken away, to see whether the check notices.
+
+- A barrier, a fence, an arrival, a commit or a wait is deleted: CUDA's own, a call whose name has such a word and whose
+  value nobody takes, and the inline PTX of one; a barrier that votes keeps its value.
+- A toggle of a phase or of a buffer, ``^ 1``, is left out.
+- A comparison that guards is decided: true between ``&&`` and alone, false between ``||`` and where it alone decides
+  to leave.
+- A clamp, ``min`` or ``max``, gives way to either of its arguments.
+
+Text only, no parser: comments, strings, directives, assertions, constants, loop headers and the code that is different
+under the emulator (``PEAKGATE_EMULATED``) are left alone. It relies on the spaces that the kernels' style puts around
+operators.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from peakgate_emulator.sources import blanks, closing, masked
+
+EMULATED_MACRO = "PEAKGATE_EMULATED"
+
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<word>\w+)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE)
+_HEADER = re.compile(r"\b(?:for|while|static_assert)\s*\(")
+_CONSTANT = re.compile(r"\bconstexpr\b[^;{]*;")
+_BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp|__threadfence(?:_block|_system)?)\s*\(")
+_CALL = re.compile(r"(?:\A|(?<=[;{})])|(?<=\belse))\s*(?P<call>(?:\w+(?:\.|->|::))*(?P<name>\w+)(?:<[^<>;]*>)?\s*\()")
+"""Of a statement that is nothing but a call."""
+_ORDERING = {
+    *(
+        "acquire",
+        "arrive",
+        "barrier",
+        "commit",
+        "expect",
+        "fence",
+        "release",
+        "sync",
+        "syncthreads",
+        "threadfence",
+        "wait",
+    )
+}
+"""Words in the names of functions that order threads or copies."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_PTX = re.compile(r"\basm\b(?:\s+volatile\b)?\s*\(")
+_ORDERING_PTX = re.compile(
+    r"\b(?:bar|barrier|fence|membar|mbarrier|griddepcontrol|wgmma\.(?:fence|commit_group|wait_group)"
+    r"|cp\.async\.(?:bulk\.)?(?:commit_group|wait_group|wait_all|mbarrier))\b"
+)
+_TOGGLE = re.compile(r"(?P<assigned>\^= )1\b| \^ 1\b")
+_VOTE = re.compile(r"\b__syncthreads_(?:or|and|count)\s*\(")
+_CLAMP = re.compile(r"\b(?:min|max)\s*\(")
+_COMPARISON = re.compile(r" (?:<=|>=|==|!=|<|>) ")
+_OPERAND_ENDS = re.compile(r"&&|\|\||\?|(?<!:):(?!:)|[,;{}]|\breturn\b|(?<![<>=!])=(?!=)")
+_LEAVES = re.compile(r"\s*\{?\s*(?:return|break|continue)\b")
+_OPENING, _CLOSING = "([", ")]"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change to a file: ``start`` to ``stop`` of its text become ``replacement``.
+
+    ``line`` is the number of the line it begins in, ``source`` that line without its indentation; ``occurrence``
+    counts, from 1, the changes of the file that read the same. ``change`` is for people.
+    """
+
+    file: str
+    start: int
+    stop: int
+    replacement: str
+    change: str
+    line: int
+    source: str
+    occurrence: int
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """Its identity, independent of line numbers."""
+        return self.file, self.source, self.change, self.occurrence
+
+    def applied(self, text: str) -> str:
+        """The mutated text."""
+        return text[: self.start] + self.replacement + text[self.stop :]
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.change}"
+
+
+def mutants(file: str, text: str) -> list[Mutant]:
+    """Every mutant of a file, in the order of its text."""
+    code = _code(text)
+    every = dict.fromkeys(
+        (
+            *_without_barriers(code),
+            *_without_ptx(code, text),
+            *_without_toggles(code),
+            *_without_guards(code),
+            *_without_clamps(code),
+        )
+    )
+    changes = sorted(every, key=lambda change: change[:2])
+    found: list[Mutant] = []
+    seen: dict[tuple[str, str], int] = {}
+    for start, stop, replacement, change in changes:
+        source = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0].strip()
+        occurrence = seen[source, change] = seen.get((source, change), 0) + 1
+        line = text.count("\n", 0, start) + 1
+        found.append(Mutant(file, start, stop, replacement, change, line, source, occurrence))
+    return found
+
+
+_Change = tuple[int, int, str, str]
+
+
+def _without_barriers(code: str) -> Iterator[_Change]:
+    for match in _BARRIER.finditer(code):
+        stop = closing(code, match.end() - 1) + 1
+        yield match.start(), stop, "", f"without {_words(code[match.start() : stop])}"
+    for match in _CALL.finditer(code):
+        if _ORDERING & {word.lower() for word in _WORD.findall(match["name"])}:
+            stop = closing(code, match.end() - 1) + 1
+            if code[stop:].lstrip().startswith(";"):
+                yield match.start("call"), stop, "", f"without {_words(code[match.start('call') : stop])}"
+    for match in _VOTE.finditer(code):
+        stop = closing(code, match.end() - 1) + 1
+        vote = code[match.end() - 1 : stop]
+        yield match.start(), stop, vote, f"{_words(code[match.start() : stop])} -> {_words(vote[1:-1])}"
+
+
+def _without_ptx(code: str, text: str) -> Iterator[_Change]:
+    for match in _PTX.finditer(code):
+        stop = closing(code, match.end() - 1) + 1
+        statement = re.sub(r"\\[nt]", " ", text[match.start() : stop])
+        found = _ORDERING_PTX.search(statement)
+        if found and not re.search(r'"[=+]', statement):
+            instruction = re.split(r"[\s;\\\"]", statement[found.start() :], maxsplit=1)[0]
+            yield match.start(), stop, "", f"without {instruction}"
+
+
+def _without_toggles(code: str) -> Iterator[_Change]:
+    for match in _TOGGLE.finditer(code):
+        kept = f"{match['assigned']}0" if match["assigned"] else ""
+        yield match.start(), match.end(), kept, f"without {_words(match[0])}"
+
+
+def _without_guards(code: str) -> Iterator[_Change]:
+    for match in _COMPARISON.finditer(code):
+        start, before = _left_end(code, match.start())
+        stop, after = _right_end(code, match.end())
+        decided = "true"
+        if "||" in (before, after) or (before == "(" and after == ")" and _leaves_by(code, start, stop)):
+            decided = "false"
+        yield start, stop, decided, f"{_words(code[start:stop])} -> {decided}"
+
+
+def _without_clamps(code: str) -> Iterator[_Change]:
+    for match in _CLAMP.finditer(code):
+        stop = closing(code, match.end() - 1) + 1
+        middle, end = _right_end(code, match.end())
+        if end != ",":
+            continue
+        whole = _words(code[match.start() : stop])
+        for argument in (code[match.end() : middle], code[middle + 1 : stop - 1]):
+            yield match.start(), stop, f"({argument.strip()})", f"{whole} -> {_words(argument)}"
+
+
+def _code(text: str) -> str:
+    """The text, of the same length, with blanks for all that is not to be mutated."""
+    code = _without_directives(masked(text, literals=True))
+    code = _CONSTANT.sub(lambda match: blanks(match[0]), code)
+    for match in _HEADER.finditer(code):
+        stop = closing(code, match.end() - 1) + 1
+        code = code[: match.start()] + blanks(code[match.start() : stop]) + code[stop:]
+    return code
+
+
+def _without_directives(code: str) -> str:
+    """Blanks for directives, and for all between an ``#if`` that asks for the emulator and its ``#endif``."""
+    depth, begun = 0, 0  # conditions open since the one on the emulator, and where that began
+    spans: list[tuple[int, int]] = []
+    for match in _DIRECTIVE.finditer(code):
+        spans.append(match.span())
+        if depth or (match["word"].startswith("if") and EMULATED_MACRO in match["rest"]):
+            begun = begun if depth else match.start()
+            depth += match["word"].startswith("if") - (match["word"] == "endif")
+            if not depth:
+                spans.append((begun, match.end()))
+    for start, stop in spans:
+        code = code[:start] + blanks(code[start:stop]) + code[stop:]
+    return code
+
+
+def _right_end(code: str, begin: int) -> tuple[int, str]:
+    """End of the operand that contains ``begin``, and its delimiter."""
+    depth = 0
+    at = begin
+    while at < len(code):
+        if code[at] in _CLOSING and depth == 0:
+            break
+        depth += (code[at] in _OPENING) - (code[at] in _CLOSING)
+        match = _OPERAND_ENDS.match(code, at) if depth == 0 else None
+        if match:
+            return _trimmed(code, at), match[0]
+        at += 1
+    return _trimmed(code, at), code[at : at + 1]
+
+
+def _left_end(code: str, end: int) -> tuple[int, str]:
+    """Where the operand that ends in ``end`` begins, and what is before it."""
+    statement = max(code.rfind(mark, 0, end) for mark in ";{}") + 1
+    ends = {match.end(): match[0] for match in _OPERAND_ENDS.finditer(code, statement, end)}
+    depth = 0
+    for at in range(end, statement, -1):
+        if depth == 0 and at in ends:
+            return at + _blanks(code, at), ends[at]
+        if code[at - 1] in _OPENING and depth == 0:
+            return at + _blanks(code, at), code[at - 1]
+        depth += (code[at - 1] in _CLOSING) - (code[at - 1] in _OPENING)
+    return statement + _blanks(code, statement), ""
+
+
+def _trimmed(code: str, at: int) -> int:
+    return len(code[:at].rstrip())
+
+
+def _blanks(code: str, at: int) -> int:
+    return len(code[at:]) - len(code[at:].lstrip())
+
+
+def _leaves_by(code: str, start: int, stop: int) -> bool:
+    """Whether the condition from ``start`` to ``stop`` is all of an ``if`` that leaves the function or the loop."""
+    header = re.search(r"\bif\s*\(\s*$", code[:start])
+    return header is not None and _LEAVES.match(code[stop:].lstrip()[1:]) is not None
+
+
+def _words(code: str) -> str:
+    return " ".join(code.split())

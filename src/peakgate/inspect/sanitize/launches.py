@@ -1,0 +1,82 @@
+"""What runs under the sanitizer: ``python -m peakgate.inspect.sanitize.launches JOURNAL``.
+
+Each small problem is launched once, nothing is timed and nothing compared: the sanitizer watches. The journal, a JSON
+object a line, records what was launched even when a kernel takes the process with it: first the machine, then each
+problem before its launch, each fault after it, at last ``{"done": true}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import cupy
+
+from peakgate.base.errors import BuildError, PeakgateError, refused
+from peakgate.base.files import open_output
+from peakgate.base.verdict import ExitCode
+from peakgate.device import driver
+from peakgate.device.gpu import FAULTS, GpuDevice
+from peakgate.device.interface import KernelFault
+from peakgate.spec.case import Case, Role
+from peakgate.spec.catalogue import kernel_name, problems
+from peakgate.spec.selection import add_selection
+
+Note = Callable[[dict[str, Any]], None]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Launch what was asked for, under the sanitizer; 0 when the journal is complete, whatever it says."""
+    parser = argparse.ArgumentParser(prog="python -m peakgate.inspect.sanitize.launches")
+    parser.add_argument("journal", type=Path)
+    add_selection(parser, default="")
+    parser.add_argument("--device", default="gpu:0")
+    chosen = parser.parse_args(arguments)
+    with open_output(chosen.journal) as journal:
+
+        def note(entry: dict[str, Any]) -> None:
+            journal.write(json.dumps(entry) + "\n")
+            journal.flush()
+
+        # Without a pool every buffer is an allocation of its own, and memory past its end is unallocated.
+        cupy.cuda.set_allocator(None)
+        device = GpuDevice(*driver.named_gpus(chosen.device), guarded=False)
+        note({"machine": device.describe()})
+        wanted = problems(chosen.text)
+        device.prebuild(wanted, checked=False)
+        _launch_all(device, wanted, note)
+        note({"done": True})
+    return ExitCode.OK
+
+
+def _launch_all(device: GpuDevice, wanted: Iterable[Case], note: Note) -> None:
+    """Launch each problem the device takes; a fault is noted, and ends the walk when the device is lost to it."""
+    for case in wanted:
+        if device.refusal(case) is not None:
+            continue
+        named = {"case": case.id, "kernel": kernel_name(case), "functions": case.stage.functions}
+        note(named)
+        try:
+            launchable = device.prepare(case)
+            if any(buffer.role is Role.INOUT for buffer in case.buffers):
+                launchable.run()
+            else:  # outputs stay unwritten, so that a kernel that reads what it should write is seen
+                launchable.launch()
+                cupy.cuda.get_current_stream().synchronize()
+        except (BuildError, KernelFault) as error:
+            note({**named, "fault": str(error)})
+        except FAULTS as fault:
+            note({**named, "fault": str(device.faulted(case, fault))})
+        if device.lost:
+            return
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except PeakgateError as error:
+        sys.exit(refused(error))
