@@ -10,7 +10,7 @@ from ab_experiment import CHANGED, PAD, ab, row, start_quickly
 from ab_fake import FakeSide
 
 from peakgate.base.verdict import Verdict
-from peakgate.compare.ab.asides import Spread, chosen, tuner_notes
+from peakgate.compare.ab.asides import ChosenTimes, chosen, tuner_notes
 from peakgate.compare.ab.process import one_choice
 from peakgate.runfile.saved import CaseResult
 from peakgate.spec.case import TunedChoice
@@ -52,7 +52,7 @@ def test_another_configuration_is_named_with_both() -> None:
 
 def test_a_tuner_that_changes_its_mind_has_its_spread_reported() -> None:
     base = [result(10.0, SMALL), result(12.0, LARGE), result(11.0, SMALL)]
-    assert chosen(base) == [Spread((SMALL,), 2, 10.0, 11.0), Spread((LARGE,), 1, 12.0, 12.0)]
+    assert chosen(base) == [ChosenTimes((SMALL,), 2, 10.0, 11.0), ChosenTimes((LARGE,), 1, 12.0, 12.0)]
     (note,) = tuner_notes(base, [result(10.0, SMALL)])
     assert re.findall(r"\d[\d.]*", note) == ["64", "2", "10.00", "11.00", "1024", "1", "12.00", "12.00"]
 

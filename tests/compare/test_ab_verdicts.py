@@ -12,7 +12,7 @@ import pytest
 from synthetic_runs import document
 
 from peakgate.base.verdict import Verdict
-from peakgate.compare.ab import judge
+from peakgate.compare.ab import verdicts as ab
 from peakgate.compare.ab.decide import INTERVAL_TAIL, CaseStatus
 from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.plan import Plan
@@ -64,7 +64,7 @@ def record(
 
 
 def verdicts(made: AbRecord) -> dict[str, Verdict]:
-    return {row.case: row.verdict for row in judge.comparison(made).records}
+    return {row.case: row.verdict for row in ab.comparison(made).records}
 
 
 def decided(status: CaseStatus, resolvable: float = 0.002, direction: int = 1) -> Verdict:
@@ -74,7 +74,7 @@ def decided(status: CaseStatus, resolvable: float = 0.002, direction: int = 1) -
     empty = AbRecord(
         SideFolder("b", Path(), None), SideFolder("h", Path(), None), PairSettings("gate", "gpu:0", 4, 4), Plan()
     )
-    return judge._decided(empty, decision, Times(()), Times(())).verdict
+    return ab._decided(empty, decision, Times(()), Times(())).verdict
 
 
 @pytest.mark.parametrize("direction", [1, -1])
@@ -114,7 +114,7 @@ def test_sentinels_that_move_together_in_either_stage_leave_the_unchanged_undeci
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.02, "SLOWER"), (0.98, "FASTER"), (1.0, "SAME")])
 def test_a_suite_whose_changed_cases_moved_as_one_moved(tmp_path: Path, factor: float, verdict: str) -> None:
-    suite = judge.comparison(record(tmp_path, {}, suite=factor)).suite
+    suite = ab.comparison(record(tmp_path, {}, suite=factor)).suite
     assert suite is not None
     assert (suite.verdict, suite.cases) == (verdict, len(SUITE_US) + 1)
 

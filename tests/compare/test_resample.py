@@ -17,14 +17,14 @@ from synthetic_runs import LADDER
 
 from peakgate.base.verdict import Verdict
 from peakgate.compare import noise, resample
-from peakgate.compare.resample import Design, measure, rate_at_most
+from peakgate.compare.resample import SessionLayout, measure, rate_at_most
 from peakgate.judge.floors import Floors
 from peakgate.runfile.saved import Run
 
 
 @pytest.mark.parametrize(("sessions", "pairs"), [(5, 10), (10, 45), (12, 45)])
 def test_single_sessions_are_drawn_in_pairs_each_once_and_no_more_than_ten_have(sessions: int, pairs: int) -> None:
-    drawn = list(resample._sides(Design.SINGLE, sessions, np.random.default_rng(0)))
+    drawn = list(resample._sides(SessionLayout.SINGLE, sessions, np.random.default_rng(0)))
     assert len(set(drawn)) == len(drawn) == pairs
     assert drawn == sorted(drawn)
     assert all(base < new < sessions for (base,), (new,) in drawn)
@@ -34,11 +34,11 @@ def test_single_sessions_are_drawn_in_pairs_each_once_and_no_more_than_ten_have(
 def test_halves_share_no_session_and_each_division_is_drawn_once_whichever_is_called_base(
     sessions: int, divisions: int
 ) -> None:
-    drawn = list(resample._sides(Design.HALVES, sessions, np.random.default_rng(0)))
+    drawn = list(resample._sides(SessionLayout.HALVES, sessions, np.random.default_rng(0)))
     assert drawn == sorted({(min(sides), max(sides)) for sides in drawn})
     assert all(len(base) == len(new) == sessions // 2 == len({*base, *new}) / 2 for base, new in drawn)
     assert divisions - 2 <= len(drawn) <= divisions
-    assert drawn == list(resample._sides(Design.HALVES, sessions, np.random.default_rng(0)))
+    assert drawn == list(resample._sides(SessionLayout.HALVES, sessions, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize("suite", [None, Verdict.SLOWER, Verdict.FASTER, Verdict.SAME])
@@ -62,17 +62,17 @@ def test_a_session_in_which_all_cases_moved_is_a_false_positive_of_the_suite(sav
     runs = [
         saved.run({case: us * (1.03 if session == 3 else 1.0) for case, us in LADDER.items()}) for session in range(5)
     ]
-    found = measure(Design.SINGLE, runs)
+    found = measure(SessionLayout.SINGLE, runs)
     assert (found.gates, found.flagged, found.flagged_cases) == (20, 4, {})
     assert next(iter(found.flagged_sessions.items())) == (3, 4)
     assert found.at_most == rate_at_most(found.rate, 2)
-    assert measure(Design.HALVES, runs).at_most is None
+    assert measure(SessionLayout.HALVES, runs).at_most is None
 
 
 def test_other_sessions_count_in_the_design_that_has_them_alone(saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resample, "MOST_RESAMPLES", 1)
     runs = saved.sessions(10, 0.0005, 0)
-    single, with_history = (measure(design, runs) for design in (Design.SINGLE, Design.WITH_HISTORY))
+    single, with_history = (measure(design, runs) for design in (SessionLayout.SINGLE, SessionLayout.WITH_HISTORY))
     assert max(with_history.detectable_percent.values()) < min(single.detectable_percent.values())
     assert single.at_most == rate_at_most(single.rate, 5)
 

@@ -15,7 +15,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.cli import main
 from peakgate.compare import resample
 from peakgate.compare import selftest as measuring
-from peakgate.compare.resample import Design, measure
+from peakgate.compare.resample import SessionLayout, measure
 from peakgate.runfile.saved import Run, load_run
 
 PAD = "transpose.smem_pad-8192-32x8"
@@ -42,15 +42,15 @@ def load(folder: Path) -> list[Run]:
     return [load_run(path) for path in sorted(folder.glob("*.json"))]
 
 
-@pytest.mark.parametrize("design", Design)
-def test_quiet_sessions_give_no_false_positive(design: Design, tmp_path: Path) -> None:
+@pytest.mark.parametrize("design", SessionLayout)
+def test_quiet_sessions_give_no_false_positive(design: SessionLayout, tmp_path: Path) -> None:
     found = measure(design, load(unchanged(tmp_path)))
     assert (found.flagged, found.flagged_cases) == (0, {})
     assert set(found.detectable_percent) == set(LADDER)
 
 
 def test_one_odd_session_is_found_and_named(tmp_path: Path) -> None:
-    found = measure(Design.SINGLE, load(unchanged(tmp_path, odd=3, by=0.06)))
+    found = measure(SessionLayout.SINGLE, load(unchanged(tmp_path, odd=3, by=0.06)))
     assert (found.flagged, found.flagged_cases) == (5, {PAD: 5})
     assert next(iter(found.flagged_sessions.items())) == (2, 5)
 
@@ -58,17 +58,17 @@ def test_one_odd_session_is_found_and_named(tmp_path: Path) -> None:
 def test_more_sessions_on_a_side_see_smaller_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
     runs = load(unchanged(tmp_path, sessions=10))
-    seen = [measure(design, runs).detectable_percent[PAD] for design in Design]
+    seen = [measure(design, runs).detectable_percent[PAD] for design in SessionLayout]
     assert seen[0] > seen[1] > seen[2]
 
 
 def test_scaling_all_times_changes_no_false_positive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All cases stay longer than the short kernels that have a rule of their own."""
     monkeypatch.setattr(resample, "MOST_RESAMPLES", 5)
-    base = measure(Design.HALVES, load(unchanged(tmp_path, odd=2, by=0.05)))
+    base = measure(SessionLayout.HALVES, load(unchanged(tmp_path, odd=2, by=0.05)))
 
     for scale in (0.5, 20.0):
-        scaled = measure(Design.HALVES, load(unchanged(tmp_path, odd=2, by=0.05, scale=scale)))
+        scaled = measure(SessionLayout.HALVES, load(unchanged(tmp_path, odd=2, by=0.05, scale=scale)))
         assert (scaled.flagged, scaled.flagged_cases) == (base.flagged, base.flagged_cases)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from synthetic_runs import document, save
 
 from peakgate.cli import main
-from peakgate.compare.ab import judge as ab
+from peakgate.compare.ab import verdicts as ab
 from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.plan import Plan
 from peakgate.compare.ab.record import AbRecord, PairSettings, Process

@@ -37,7 +37,7 @@ SDS = 3.0
 """A limit this many SDs of a session away is crossed by chance in one session of several hundred."""
 
 
-class Design(StrEnum):
+class SessionLayout(StrEnum):
     """How sessions are laid out when two sides are compared."""
 
     SINGLE = "one session against one"
@@ -56,7 +56,7 @@ class DesignResult:
     case, the smallest change that the median resample would have flagged.
     """
 
-    design: Design
+    design: SessionLayout
     gates: int
     flagged: int
     at_most: float | None
@@ -69,7 +69,7 @@ class DesignResult:
         return self.flagged / self.gates
 
 
-def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
+def measure(design: SessionLayout, runs: Sequence[Run], seed: int = 0) -> DesignResult:
     """Judge unchanged sessions of one runner in this design; ``runs`` are at least FEWEST_SESSIONS."""
     gates = flagged = 0
     cases: Counter[str] = Counter()
@@ -78,7 +78,7 @@ def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
     rows = to_frame(runs)
     number = pd.factorize(rows["run"])[0]
     for base, new in _sides(design, len(runs), np.random.default_rng(seed)):
-        history = rows if design is Design.WITH_HISTORY else None  # a side's own runs do not count again
+        history = rows if design is SessionLayout.WITH_HISTORY else None  # a side's own runs do not count again
         comparison = compare(rows[np.isin(number, base)], rows[np.isin(number, new)], history)
         detectable.append(comparison[["case", "smallest_detectable_change_percent"]].dropna())
         for verdict, both in ((Verdict.SLOWER, (*base, *new)), (Verdict.FASTER, (*new, *base))):
@@ -88,7 +88,7 @@ def measure(design: Design, runs: Sequence[Run], seed: int = 0) -> DesignResult:
                 flagged += 1
                 cases.update(slower)
                 sessions.update(both)
-    apart = 1 if design is Design.HALVES else len(runs) // 2
+    apart = 1 if design is SessionLayout.HALVES else len(runs) // 2
     return DesignResult(
         design=design,
         gates=gates,
@@ -113,10 +113,10 @@ def rate_at_most(rate: float, independent: int) -> float:
 
 
 def _sides(
-    design: Design, sessions: int, random: np.random.Generator
+    design: SessionLayout, sessions: int, random: np.random.Generator
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Sessions by number for both sides; each division once, whichever side is called base."""
-    if design is Design.HALVES:
+    if design is SessionLayout.HALVES:
         half = sessions // 2
         divided = {_divided(random.permutation(sessions).tolist(), half) for _ in range(MOST_RESAMPLES)}
         yield from sorted(divided)

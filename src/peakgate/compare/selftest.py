@@ -116,7 +116,7 @@ def judge(arguments: Sequence[str]) -> ExitCode:
         )
     record = report(
         runs,
-        measured=[resample.measure(design, runs) for design in resample.Design],
+        measured=[resample.measure(design, runs) for design in resample.SessionLayout],
         floors=resample.tight_floors(runs, sds, load_floors(folder / "floors.toml")),
         thresholds=resample.tight_thresholds(runs, sds),
     )

@@ -17,7 +17,7 @@ _UNITS = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (0.0, "nJ"))
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ChosenTimes:
     """A configuration that processes of a side chose: how many, and the range of their times."""
 
     configuration: Configuration
@@ -26,13 +26,13 @@ class Spread:
     most_us: float
 
 
-def chosen(results: Sequence[CaseResult]) -> list[Spread]:
+def chosen(results: Sequence[CaseResult]) -> list[ChosenTimes]:
     """The configurations of a side, the most frequent first; empty where nothing was tuned."""
     found: dict[Configuration, list[float]] = {}
     for result in results:
         if result.tuned:
             found.setdefault(result.tuned, []).append(result.time_us)
-    spreads = [Spread(each, len(times), min(times), max(times)) for each, times in found.items()]
+    spreads = [ChosenTimes(each, len(times), min(times), max(times)) for each, times in found.items()]
     return sorted(spreads, key=lambda each: (-each.processes, repr(each.configuration)))
 
 
@@ -63,7 +63,7 @@ def _codes(configuration: Configuration) -> str:
     return " ".join(each.code or "unknown" for each in configuration)
 
 
-def _several(side: Sequence[Spread]) -> str:
+def _several(side: Sequence[ChosenTimes]) -> str:
     return " and ".join(
         f"{_named(each.configuration)} in {counted(each.processes, 'process')} "
         f"({each.least_us:.2f} to {each.most_us:.2f} µs)"

@@ -19,10 +19,10 @@ from peakgate.compare.ab.asides import energy_table
 from peakgate.compare.ab.experiment import Choice, run_experiment
 from peakgate.compare.ab.explain import Explained, explain
 from peakgate.compare.ab.folders import SideFolder
-from peakgate.compare.ab.judge import comparison
 from peakgate.compare.ab.means import Means, Phases, import_beside
 from peakgate.compare.ab.record import AbRecord, PairSettings, times
 from peakgate.compare.ab.schedule import Side
+from peakgate.compare.ab.verdicts import comparison
 from peakgate.compare.command import report as compared
 from peakgate.compare.result import Comparison
 from peakgate.render import files

@@ -1,7 +1,8 @@
 """The processes of an experiment: asked for cases, given their turns, kept in the record.
 
 A pair is a process of each side, or one of several that base's process samples in turns with head's machine code. Such
-a process waits on the GPU while what it has so far is looked at, until nothing further is wanted of it.
+a process waits on the GPU while what it has so far is looked at, until nothing further is wanted of it. Either way one
+process after the other has the GPU, and what is known of it is kept when the next one has begun.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from peakgate.base.formatting import counted
 from peakgate.base.processes import last_words_in
 from peakgate.base.verdict import FAULTY, ExitCode, Verdict
 from peakgate.compare.ab.means import Means, Stopped
-from peakgate.compare.ab.process import FOREIGN, BenchProcess, FinishedRun, SideBroken, SideProcesses, refuse_foreign
+from peakgate.compare.ab.process import BenchProcess, FinishedRun, SideBroken, SideProcesses, refuse_foreign
 from peakgate.compare.ab.record import AbRecord, Process
 from peakgate.compare.ab.schedule import Phase, Side, order, seconds_left
-from peakgate.run.ab_process import LOOK_FILES, OtherBuilds
+from peakgate.run.ab_process import FOREIGN_FILE, LOOK_FILES, MODE_VARIABLE, OtherBuilds
 from peakgate.run.places import OTHER_BUILDS_FILE
 from peakgate.runfile.saved import Run, load_run
 from peakgate.runfile.schema import BenchVerdict, Unmeasured
@@ -44,8 +45,19 @@ Refused = tuple[Verdict, str]
 
 
 @dataclass(frozen=True, slots=True)
+class _Look:
+    """What a process that waits on the GPU has measured so far: how many pairs, as a run of each side."""
+
+    pairs: int
+    runs: Mapping[Side, Run]
+
+
+@dataclass(slots=True)
 class _Asked:
-    """A process that was asked to run: what for, how many pairs from which on, and where it writes."""
+    """A process that was asked to run: what for, how many pairs from which on, and where it writes.
+
+    ``look`` is the latest one of a process that measures both sides. ``left``: it has left the GPU.
+    """
 
     stage: Phase
     pair: int
@@ -55,18 +67,12 @@ class _Asked:
     file: Path
     log: Path
     verdicts: Path
+    look: _Look | None = None
+    left: bool = False
 
     def file_of(self, which: Side) -> Path:
         """The run file of one side, where the process measures both."""
         return self.file.with_name(f"{_name(self.stage, self.pair, which)}.json")
-
-
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """A process that waits on the GPU while what it measured so far is looked at, as runs of both sides."""
-
-    asked: _Asked
-    runs: Mapping[Side, Run]
 
 
 class Processes:
@@ -88,7 +94,7 @@ class Processes:
         self._out, self._budget, self._progress = means.out, means.budget, means.progress
         self._phases = means.phases
         self._seeds: dict[tuple[Phase, int], int] = {}
-        self._looked: _Looked | None = None
+        self._on_gpu: _Asked | None = None
 
     @property
     def both_in_one(self) -> bool:
@@ -98,13 +104,12 @@ class Processes:
     @property
     def so_far(self) -> AbRecord:
         """The record, with what a process that waits on the GPU has measured."""
-        if self._looked is None:
-            return self._record
-        record, asked, runs = self._record, self._looked.asked, self._looked.runs
+        record, asked = self._record, self._on_gpu
+        if asked is None or asked.look is None:
+            return record
+        pairs, runs = asked.look.pairs, asked.look.runs
         files = {which: asked.file_of(which).name for which in runs}
-        measured = [
-            Process(asked.stage, asked.pair, which, name, 0, 0.0, {}, asked.pairs) for which, name in files.items()
-        ]
+        measured = [Process(asked.stage, asked.pair, which, name, 0, 0.0, {}, pairs) for which, name in files.items()]
         known = {files[which]: run for which, run in runs.items()}
         return replace(record, processes=[*record.processes, *measured], runs=record.runs | known)
 
@@ -123,102 +128,84 @@ class Processes:
 
     def measure(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
         """Measure pairs ``first`` up to ``last`` of a stage; SideBroken where a process reports no case."""
-        measured = self._in_turns if self.both_in_one else self._alternately
         with self._phases.timed(stage):
-            if cases:
-                measured(stage, first, last, cases)
+            if not cases:
+                return
+            # A process of one side starts while the one before it measures. One of both sides may go on after its look:
+            # whether another is needed is not known ahead.
+            both = self.both_in_one
+            step = max(1, min(last - first, PAIRS_OF_ALL_CASES // len(cases))) if both else 1
+            turns = [(pair, which) for pair in range(first, last) for which in order(pair)]
+            ahead = (self._ask(stage, pair, which, cases) for pair, which in ([] if both else turns))
+            asked = next(ahead, None)
+            recent: list[float] = []
+            for pair in range(first, last, step):
+                pairs = min(step, last - pair)
+                start = time.monotonic()
+                try:
+                    self._budget.spend(seconds_left(pairs, recent) or 0.0)
+                except Stopped:
+                    self.end()
+                    raise
+                numbers = f"{pair + 1}" if pairs == 1 else f"{pair + 1} to {pair + pairs}"
+                for which in ("both sides",) if both else order(pair):
+                    left = seconds_left(last - pair, recent)
+                    self._progress.show(f"{stage} {numbers} of {last}, {which}, {counted(len(cases), 'case')}", left)
+                    self._give_turn(asked, stage, pair, pairs, cases)
+                    asked = next(ahead, None)
+                    self._until_left_or_look()
+                recent.append((time.monotonic() - start) / pairs)
+            if self._on_gpu is not None and self._on_gpu.left:
+                self.end()
+
+    def _give_turn(self, asked: _Asked | None, stage: Phase, pair: int, pairs: int, cases: Sequence[str]) -> None:
+        """Have pairs measured: by the stage's process that waits on the GPU, or ``asked`` or a new one after it."""
+        before = self._on_gpu
+        if before is not None and not before.left and before.stage is stage:
+            self._write_others(stage, before.pair, cases, pairs)
+            before.pairs += pairs
+            before.run.go_on()
+            return
+        asked = asked or self._ask(stage, pair, Side.BASE, cases, pairs)
+        if before is not None and not before.left:
+            before.run.leave()
+        asked.run.begin()
+        if before is not None:
+            self._keep(before)
+        self._on_gpu = asked
+
+    def _until_left_or_look(self) -> None:
+        """Wait for what the process on the GPU measures."""
+        asked = self._on_gpu
+        assert asked is not None, "a process was given its turn"
+        asked.left = asked.run.until_left()
+        if not asked.left:
+            runs = {which: load_run(asked.verdicts / name) for which, name in zip(Side, LOOK_FILES, strict=True)}
+            asked.look = _Look(asked.pairs, runs)
 
     def end(self) -> None:
-        """Have a process that waits on the GPU leave it, and keep it."""
-        if self._looked is not None:
-            self._looked.asked.run.leave()
-            self._keep(self._looked.asked)
-            self._looked = None
+        """Have the process that was given the last turn leave the GPU, and keep it."""
+        if self._on_gpu is not None:
+            if not self._on_gpu.left:
+                self._on_gpu.run.leave()
+            self._keep(self._on_gpu)
+            self._on_gpu = None
 
     def keep_interrupted(self) -> None:
         """Keep what the process on the GPU had measured by its last look, before it is ended."""
-        self._keep_looked(FinishedRun(ExitCode.INTERRUPTED, 0.0, (), {}))
-
-    def _alternately(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
-        """Measure pairs by a process for each of their sides; one starts while the one before it measures."""
-        recent: list[float] = []
-        start = time.monotonic()
-        before: _Asked | None = None
-        turns = [(pair, which) for pair in range(first, last) for which in order(pair)]
-        for at, (pair, which) in enumerate(turns):
-            asked = self._ask(stage, pair, which, cases)
-            if before is not None:
-                before.run.until_left()
-            if at % 2 == 0:
-                recent += [time.monotonic() - start] if before else []
-                start = time.monotonic()
-                try:
-                    self._budget.spend(seconds_left(1, recent) or 0.0)
-                except Stopped:
-                    if before is not None:
-                        self._keep(before)
-                    raise
-            left = seconds_left(last - pair, recent)
-            self._progress.show(f"{stage} {pair + 1} of {last}, {which}, {counted(len(cases), 'case')}", left)
-            asked.run.begin()
-            if before is not None:
-                self._keep(before)
-            before = asked
-        if before is not None:
-            before.run.until_left()
-            self._keep(before)
-
-    def _in_turns(self, stage: Phase, first: int, last: int, cases: Sequence[str]) -> None:
-        """One process samples both sides of all pairs of a stage in turns, and waits on the GPU between two looks."""
-        step = max(1, min(last - first, PAIRS_OF_ALL_CASES // len(cases)))
-        recent: list[float] = []
-        for pair in range(first, last, step):
-            pairs = min(step, last - pair)
-            try:
-                self._budget.spend(seconds_left(pairs, recent) or 0.0)
-            except Stopped:
-                self.end()
-                raise
-            done = f"{pair + 1}" if pairs == 1 else f"{pair + 1} to {pair + pairs}"
-            left = seconds_left(last - pair, recent)
-            self._progress.show(f"{stage} {done} of {last}, both sides, {counted(len(cases), 'case')}", left)
-            start = time.monotonic()
-            self._look(self._going_on(stage, pair, pairs, cases))
-            recent.append((time.monotonic() - start) / pairs)
-
-    def _going_on(self, stage: Phase, pair: int, pairs: int, cases: Sequence[str]) -> _Asked:
-        """The stage's process, set to measure these pairs: the one that waits on the GPU, or a new one after it."""
-        if self._looked is not None and self._looked.asked.stage is stage:
-            asked = self._looked.asked
-            self._write_others(stage, asked.pair, cases, pairs)
-            asked.run.go_on()
-            return replace(asked, pairs=asked.pairs + pairs)
-        asked = self._ask(stage, pair, Side.BASE, cases, pairs)
-        if self._looked is not None:
-            self._looked.asked.run.leave()
-        asked.run.begin()
-        if self._looked is not None:
-            self._keep(self._looked.asked)
-            self._looked = None
-        return asked
-
-    def _look(self, asked: _Asked) -> None:
-        """Wait for what a process measures; one that cannot go on has left the GPU, and is kept."""
-        if asked.run.until_left():
-            self._keep(asked)
-            self._looked = None
-            return
-        runs = {which: load_run(asked.verdicts / name) for which, name in zip(Side, LOOK_FILES, strict=True)}
-        self._looked = _Looked(asked, runs)
+        if self._on_gpu is not None:
+            self._keep_look(self._on_gpu, FinishedRun(ExitCode.INTERRUPTED, 0.0, (), {}))
 
     def _ask(self, stage: Phase, pair: int, which: Side, cases: Sequence[str], pairs: int = 1) -> _Asked:
         """Have one process start; it waits for its turn."""
         name = _name(stage, pair, which)
+        listed = self._scratch / f"{name}.cases"
+        listed.write_text("\n".join(cases) + "\n", encoding="utf-8")
         file, log, verdicts = self._out / f"{name}.json", self._out / f"{name}.txt", self._scratch / name
         arguments = [
             f"--device={self._record.settings.device}",
             f"--tier={self._record.settings.tier}",
-            f"--cases={self._listed(name, cases)}",
+            f"--cases={listed}",
             f"--benchmark-json={file}",
             f"--benchmark-storage=file://{self._scratch / 'saved'}",
             f"--out={verdicts}",
@@ -229,7 +216,7 @@ class Processes:
             arguments.append(f"--other-builds={self._write_others(stage, pair, cases, pairs)}")
         if self._energy and stage is Phase.SCREEN and pair < ENERGY_PAIRS:
             arguments.append("--energy")
-        kind = {"PEAKGATE_AB": "proof" if stage is Phase.PROOF else "pair"}
+        kind = {MODE_VARIABLE: "proof" if stage is Phase.PROOF else "pair"}
         run = self._sides[which].ask(arguments, kind, log)
         return _Asked(stage, pair, pairs, which, run, file, log, verdicts)
 
@@ -246,15 +233,17 @@ class Processes:
         which, file, log, verdicts = asked.which, asked.file, asked.log, asked.verdicts
         finished = asked.run.finish()
         self._phases.turn(asked.stage, finished.busy, finished.steps_s)
-        refuse_foreign(which, verdicts / FOREIGN)
+        refuse_foreign(which, verdicts / FOREIGN_FILE)
         measured = finished.exit_code in MEASURED_CODES
-        verdict = _verdict(verdicts / "bench.json") if measured else BenchVerdict([])
+        verdict = BenchVerdict([])
+        if measured and (said := verdicts / "bench.json").is_file():
+            verdict = records.read(said, BenchVerdict, "run it again")
         refused = _refused(verdict.cases)
         timed = measured and file.is_file() and file.stat().st_size > 0
         if not timed:
             remove_output(file)  # pytest-benchmark opens it before it knows whether there is anything to save
             if not refused:
-                self._keep_looked(finished)
+                self._keep_look(asked, finished)
                 why = f"its run exits {finished.exit_code}: {last_words_in(log)} (all of it: {log})"
                 raise SideBroken(which, why)
         if self.both_in_one and asked.stage is not Phase.PROOF:
@@ -265,14 +254,15 @@ class Processes:
         remove_output(log)
         return self._add(asked, which, file if timed else None, finished, refused)
 
-    def _keep_looked(self, finished: FinishedRun) -> None:
+    def _keep_look(self, asked: _Asked, finished: FinishedRun) -> None:
         """Keep what a process without a run file had measured by its last look."""
-        looked, self._looked = self._looked, None
-        if looked is None:
+        look, asked.look = asked.look, None
+        if look is None:
             return
-        for which, run in looked.runs.items():
-            shutil.move(run.path, looked.asked.file_of(which))
-            self._add(looked.asked, which, looked.asked.file_of(which), finished, {})
+        asked.pairs = look.pairs
+        for which, run in look.runs.items():
+            shutil.move(run.path, asked.file_of(which))
+            self._add(asked, which, asked.file_of(which), finished, {})
 
     def _add(
         self, asked: _Asked, which: Side, file: Path | None, finished: FinishedRun, refused: Mapping[str, Refused]
@@ -300,21 +290,10 @@ class Processes:
         self._record.save(self._out)
         return process
 
-    def _listed(self, name: str, cases: Sequence[str]) -> Path:
-        """The cases in a file, one per line."""
-        path = self._scratch / f"{name}.cases"
-        path.write_text("\n".join(cases) + "\n", encoding="utf-8")
-        return path
-
 
 def _name(stage: Phase, pair: int, which: Side) -> str:
     """Under which the files of one side of a pair stand."""
     return f"{stage}-{pair + 1:02d}-{which}"
-
-
-def _verdict(path: Path) -> BenchVerdict:
-    """The small verdict file of a process; an empty one where it wrote none."""
-    return records.read(path, BenchVerdict, "run it again") if path.is_file() else BenchVerdict([])
 
 
 def _refused(reported: Sequence[Unmeasured]) -> dict[str, Refused]:

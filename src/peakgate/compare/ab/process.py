@@ -43,9 +43,6 @@ AHEAD = 2
 SCRATCH = ".peakgate/tmp"
 """Where a build's temporary files go: inside its side."""
 
-FOREIGN = "foreign.json"
-"""Where a side's run notes modules of the project that it loaded from elsewhere."""
-
 LONGEST_RUN_S = 900.0
 """A run that takes longer for what it is asked for hangs."""
 

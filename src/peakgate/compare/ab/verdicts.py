@@ -50,9 +50,6 @@ from peakgate.runfile import find
 from peakgate.runfile.frame import records, run_rows
 from peakgate.runfile.saved import Run
 
-CaseRow = dict[str, Any]
-"""A row of a comparison, by the names of its columns."""
-
 WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
 """A case that could not even resolve this much is left open."""
 
@@ -95,7 +92,7 @@ def _side_spread(runs: Sequence[Run], times_us: Sequence[dict[str, float]], case
     return SideSpread(*found)
 
 
-def _rows(record: AbRecord) -> list[CaseRow]:
+def _rows(record: AbRecord) -> list[dict[str, Any]]:
     plan = record.plan
     decided = {each.case: each if each.status else None for each in records(decisions(record))}
     refused = set(_run_nowhere(record))
@@ -125,8 +122,10 @@ def _proven(record: AbRecord) -> bool:
     return {process.which for process in record.of(Phase.PROOF)} == set(Side)
 
 
-def _row(case: str, judgement: Judgement, base: Times | None = None, head: Times | None = None, **more: Any) -> CaseRow:
-    row: CaseRow = {"case": case, "verdict": judgement.verdict.value, "reason": judgement.reason, **more}
+def _row(
+    case: str, judgement: Judgement, base: Times | None = None, head: Times | None = None, **more: Any
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"case": case, "verdict": judgement.verdict.value, "reason": judgement.reason, **more}
     for name, side in (("base", base), ("new", head)):
         if side is not None and side.results:
             known = side.typical
@@ -137,7 +136,7 @@ def _row(case: str, judgement: Judgement, base: Times | None = None, head: Times
     return row
 
 
-def _timed(record: AbRecord, case: str, decision: SimpleNamespace | None, *, unsteady: bool) -> CaseRow:
+def _timed(record: AbRecord, case: str, decision: SimpleNamespace | None, *, unsteady: bool) -> dict[str, Any]:
     base, head = (times(record, which, case) for which in Side)
     judgement = _judge(record, case, decision, base, head, unsteady=unsteady)
     notes = [*tuner_notes(base.results, head.results), *energy_notes(base.results, head.results)]
@@ -212,7 +211,7 @@ def _decided(record: AbRecord, decision: SimpleNamespace, base: Times, head: Tim
     return Judgement(Verdict.SAME, f"{suspected}{found}")
 
 
-def _head_alone(record: AbRecord, case: str, why: str) -> CaseRow:
+def _head_alone(record: AbRecord, case: str, why: str) -> dict[str, Any]:
     """A case without a partner in base: proven and timed once in head, or wrong."""
     wrong = _faulty(record, Side.HEAD, case)
     if wrong is not None:
@@ -224,7 +223,7 @@ def _head_alone(record: AbRecord, case: str, why: str) -> CaseRow:
     return _row(case, Judgement(Verdict.NEW, f"{why}, right in head"), head=Times((result,)))
 
 
-def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> CaseRow:
+def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> dict[str, Any]:
     """A case that head cannot run, judged so; its run in head says why."""
     wrong = _faulty(record, Side.HEAD, case)  # in records of earlier versions
     reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,))
@@ -233,7 +232,7 @@ def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> CaseRow:
     )
 
 
-def _figures(decision: SimpleNamespace) -> CaseRow:
+def _figures(decision: SimpleNamespace) -> dict[str, Any]:
     """The columns of a comparison that a decision fills."""
     low, high = (100 * math.expm1(bound) for bound in interval(decision))
     return {
