@@ -13,9 +13,9 @@ from functools import partial
 from peakgate.base import config
 from peakgate.base.emulated import find_compiler
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.formatting import counted
 from peakgate.base.options import VerbParser
 from peakgate.base.report import Report, clear_verdict, leave_verdict
-from peakgate.base.formatting import counted
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 from peakgate.inspect import mutation_run, workers
