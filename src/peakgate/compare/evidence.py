@@ -16,7 +16,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.text import counted, percent
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.compare.noise import Bools, Floats, Positions
-from peakgate.compare.result import BOTH_SIDES, LABELS, Difference, change_text, probability
+from peakgate.compare.result import BOTH_SIDES, LABELS, Difference, change_text, probability, shift_percent
 from peakgate.runfile.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records, require, run_facts
 from peakgate.runfile.saved import CASE_COLUMNS
 from peakgate.spec.contract import TERMS, Contract, summary
@@ -256,7 +256,7 @@ def _clock(base: Any, new: Any) -> list[str]:
     ratio = new.sm_clock_mhz / base.sm_clock_mhz
     if abs(ratio - 1) <= NOTABLE_CLOCK_CHANGE:
         return []
-    cycles = 100 * math.expm1(math.log(new.time_us / base.time_us * ratio))
+    cycles = shift_percent(math.log(new.time_us / base.time_us * ratio))
     return [f"SM clock {base.sm_clock_mhz:.0f} to {new.sm_clock_mhz:.0f} MHz, {cycles:+.1f} % in cycles"]
 
 

@@ -7,7 +7,6 @@ its duration, which is all there is where no others are known.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from peakgate.base.text import counted, percent
 from peakgate.compare import noise
 from peakgate.compare.evidence import last_of_its_run, places, repeat_group
 from peakgate.compare.noise import Floats
+from peakgate.compare.result import shift_percent
 from peakgate.runfile.frame import is_usable
 
 SHIFT_ERROR = 0.01
@@ -116,7 +116,7 @@ def known_gpus(cases: pd.Index[str], history: pd.DataFrame | None) -> tuple[Floa
 
 def _note(shift: Floats, known: int, *, sure: bool) -> str:
     """On sides of GPUs that are not (``sure``) or not known to be the same."""
-    typical, most = (percent(100 * math.expm1(each)) for each in (np.median(shift), shift.max()))
+    typical, most = (percent(shift_percent(each)) for each in (np.median(shift), shift.max()))
     source = f"by {counted(known, 'other GPU')} of saved runs" if known > 1 else "as H200s do: no saved runs of others"
     return (
         f"the runs are not {'' if sure else 'known to be '}of one and the same GPU: GPUs of one model may differ by"

@@ -39,7 +39,17 @@ import pandas as pd
 from peakgate.base.verdict import Verdict
 from peakgate.compare import evidence, gpus, noise, spread
 from peakgate.compare.noise import Bools, Floats
-from peakgate.compare.result import BOTH_SIDES, LABELS, SpreadFinding, SuiteShift, change_text, finished, in_percent
+from peakgate.compare.result import (
+    BOTH_SIDES,
+    LABELS,
+    SpreadFinding,
+    SuiteShift,
+    change_text,
+    direction,
+    finished,
+    in_percent,
+    shift_percent,
+)
 from peakgate.runfile.frame import FRAME_COLUMNS, records, require
 from peakgate.runfile.saved import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
 from peakgate.spec.case import EMULATOR_SLUG
@@ -320,10 +330,10 @@ def _suite(ratios: Floats, spread: noise.SessionNoise | None, rules: Rules, per_
     if not rules.same_gpu:
         least = noise.SINGLE_RUN_RESOLVABLE
     resolvable = max(least, error * float(noise.upper_quantile(SESSIONS_ALPHA, session_df)))
-    change_percent, resolvable_percent = 100 * math.expm1(median), 100 * math.expm1(resolvable)
+    change_percent, resolvable_percent = shift_percent(median), shift_percent(resolvable)
     verdict, reason = Verdict.SAME, evidence.unmoved(change_percent, resolvable_percent)
     if abs(median) > resolvable:
-        verdict = Verdict.SLOWER if median > 0 else Verdict.FASTER
+        verdict = direction(median)
         reason = f"{change_text(change_percent)} in the median of {len(ratios)} cases"
     return SuiteShift(verdict, reason, len(ratios), change_percent, resolvable_percent)
 
