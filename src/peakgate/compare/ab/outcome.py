@@ -22,7 +22,7 @@ from peakgate.compare.ab.means import Means, Phases, import_beside
 from peakgate.compare.ab.record import AbRecord, PairSettings, times
 from peakgate.compare.ab.schedule import Side
 from peakgate.compare.ab.verdicts import comparison
-from peakgate.compare.command import report as compared
+from peakgate.compare.report import report as compared
 from peakgate.compare.result import Comparison
 from peakgate.render import files
 from peakgate.runfile.find import Archive
