@@ -23,17 +23,17 @@ from peakgate.spec.contract import TERMS, Contract, summary
 
 FEWEST_HISTORY_SESSIONS = 3
 
+# Commit that pytest-benchmark writes outside a repository.
 NO_COMMIT = frozenset({"unknown", "unversioned", None})
-"""Commit that pytest-benchmark writes outside a repository."""
 
+# The terms of a contract that a run file has of a case by their names; ``facts`` compares its machine code.
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"
 RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
-"""The terms of a contract that a run file has of a case by their names; ``facts`` compares its machine code."""
 
+# Columns taken from the latest session that timed a case.
 CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("shared_bytes", "shared bytes"))
 REPORTED = (*LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupancy_limiter")
-"""Columns taken from the latest session that timed a case."""
 
 REASONS = ["verdict", "reason", "peak_fraction", "floor"]
 GROUPED_BY = tuple(f"gpu_{name}" for name in ("cublas", "cupy", "nvrtc", "uuid", "driver"))

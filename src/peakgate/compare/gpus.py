@@ -20,18 +20,18 @@ from peakgate.compare.noise import Floats
 from peakgate.compare.result import shift_percent
 from peakgate.runfile.frame import is_usable
 
+# Nominal probability that GPUs alone move any case by more than the limit, on either side.
 SHIFT_ERROR = 0.01
-"""Nominal probability that GPUs alone move any case by more than the limit, on either side."""
 
+# SD between GPUs in a case, and of the time that their hosts add to every sample; cases differ in it as variances with
+# so many degrees of freedom do. Without any two of 17 H200s, ten of whose hosts added about a microsecond, it is 0.80
+# to 0.91 % and 0.51 to 0.69 µs (lab/compared).
 CASE_SD = 0.0085
 HOST_SD_US = 0.55
 USUAL_DF = 6.0
-"""SD between GPUs in a case, and of the time that their hosts add to every sample; cases differ in it as variances with
-so many degrees of freedom do. Without any two of 17 H200s, ten of whose hosts added about a microsecond, it is 0.80 to
-0.91 % and 0.51 to 0.69 µs (lab/compared)."""
 
+# At most so many cases share SHIFT_ERROR: beyond it cases are kernels alike, which differ between GPUs alike.
 SHARING_CASES = 200
-"""At most so many cases share SHIFT_ERROR: beyond it cases are kernels alike, which differ between GPUs alike."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ WORST_FIRST = (
     *(Verdict.FASTER, Verdict.NEW, Verdict.SAME, Verdict.PASS),
 )
 
+# The columns of a comparison's frame, in order, with their dtypes; docs/reference/reports.md explains them.
 LABELS = ("family", "stage", "size", "block", "variant", "dtype")
 BOTH_SIDES = {
     **dict.fromkeys(("gbs", "tflops", "peak_fraction", "roof_fraction"), "float64"),
@@ -41,10 +42,9 @@ ROW_COLUMNS: Mapping[str, str] = {
     "floor": "float64",
     **{f"{side}_{name}": dtype for name, dtype in BOTH_SIDES.items() for side in ("base", "new")},
 }
-"""The columns of a comparison's frame, in order, with their dtypes; docs/reference/reports.md explains them."""
 
+# Below it a p-value is given as a bound: the far tail of no distribution is known well enough for a figure.
 LEAST_P = 1e-6
-"""Below it a p-value is given as a bound: the far tail of no distribution is known well enough for a figure."""
 
 
 def probability(p_value: float) -> str:

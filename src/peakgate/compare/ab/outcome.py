@@ -27,8 +27,8 @@ from peakgate.compare.result import Comparison
 from peakgate.render import files
 from peakgate.runfile.find import Archive
 
+# Imports matplotlib, which takes long and is needed only at the end: in the background while processes measure.
 PICTURES = "peakgate.render.pictures"
-"""Imports matplotlib, which takes long and is needed only at the end: in the background while processes measure."""
 
 
 def measured(

@@ -52,8 +52,8 @@ from peakgate.runfile import find
 from peakgate.runfile.frame import records, run_rows
 from peakgate.runfile.saved import Run
 
+# A case that could not even resolve this much is left open.
 WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
-"""A case that could not even resolve this much is left open."""
 
 
 def comparison(record: AbRecord) -> Comparison:
