@@ -14,7 +14,7 @@ from synthetic_runs import LADDER, document, save, slower
 
 from peakgate.base.verdict import Verdict
 from peakgate.cli import main
-from peakgate.compare.command import report
+from peakgate.compare.report import report
 from peakgate.pages import show
 from peakgate.render import files
 from peakgate.render.cases import rates_by_size, side

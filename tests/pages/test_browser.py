@@ -16,7 +16,7 @@ from synthetic_runs import LADDER, document, save, slower
 from test_fleet_analysis import rows as fleet_rows
 
 from peakgate.cli import main
-from peakgate.compare.command import report as compared
+from peakgate.compare.report import report as compared
 from peakgate.fleet import analysis, dataset
 from peakgate.fleet import report as fleet_report
 from peakgate.pages import show

@@ -20,7 +20,7 @@ from synthetic_runs import LADDER, document, save
 
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.safe_text import one_line
-from peakgate.compare.command import report
+from peakgate.compare.report import report
 from peakgate.render import files, terminal
 from peakgate.review.changes import NONE, ChangeKind, ProtectedChange
 from peakgate.run import table

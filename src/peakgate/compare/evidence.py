@@ -16,24 +16,24 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.compare.noise import Bools, Floats, Positions
-from peakgate.compare.result import BOTH_SIDES, LABELS, Difference, change_text, probability
+from peakgate.compare.result import BOTH_SIDES, LABELS, Difference, change_text, probability, shift_percent
 from peakgate.runfile.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records, require, run_facts
 from peakgate.runfile.saved import CASE_COLUMNS
 from peakgate.spec.contract import TERMS, Contract, summary
 
 FEWEST_HISTORY_SESSIONS = 3
 
+# Commit that pytest-benchmark writes outside a repository.
 NO_COMMIT = frozenset({"unknown", "unversioned", None})
-"""Commit that pytest-benchmark writes outside a repository."""
 
+# The terms of a contract that a run file has of a case by their names; ``facts`` compares its machine code.
 NOTABLE_CLOCK_CHANGE = 0.01
 SAME_CODE = "same code: environment"
 RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
-"""The terms of a contract that a run file has of a case by their names; ``facts`` compares its machine code."""
 
+# Columns taken from the latest session that timed a case.
 CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("shared_bytes", "shared bytes"))
 REPORTED = (*LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupancy_limiter")
-"""Columns taken from the latest session that timed a case."""
 
 REASONS = ["verdict", "reason", "peak_fraction", "floor"]
 GROUPED_BY = tuple(f"gpu_{name}" for name in ("cublas", "cupy", "nvrtc", "uuid", "driver"))
@@ -256,7 +256,7 @@ def _clock(base: Any, new: Any) -> list[str]:
     ratio = new.sm_clock_mhz / base.sm_clock_mhz
     if abs(ratio - 1) <= NOTABLE_CLOCK_CHANGE:
         return []
-    cycles = 100 * math.expm1(math.log(new.time_us / base.time_us * ratio))
+    cycles = shift_percent(math.log(new.time_us / base.time_us * ratio))
     return [f"SM clock {base.sm_clock_mhz:.0f} to {new.sm_clock_mhz:.0f} MHz, {cycles:+.1f} % in cycles"]
 
 

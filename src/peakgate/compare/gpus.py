@@ -7,7 +7,6 @@ its duration, which is all there is where no others are known.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,20 +17,21 @@ from peakgate.base.formatting import counted, percent
 from peakgate.compare import noise
 from peakgate.compare.evidence import last_of_its_run, places, repeat_group
 from peakgate.compare.noise import Floats
+from peakgate.compare.result import shift_percent
 from peakgate.runfile.frame import is_usable
 
+# Nominal probability that GPUs alone move any case by more than the limit, on either side.
 SHIFT_ERROR = 0.01
-"""Nominal probability that GPUs alone move any case by more than the limit, on either side."""
 
+# SD between GPUs in a case, and of the time that their hosts add to every sample; cases differ in it as variances with
+# so many degrees of freedom do. Without any two of 17 H200s, ten of whose hosts added about a microsecond, it is 0.80
+# to 0.91 % and 0.51 to 0.69 µs (lab/compared).
 CASE_SD = 0.0085
 HOST_SD_US = 0.55
 USUAL_DF = 6.0
-"""SD between GPUs in a case, and of the time that their hosts add to every sample; cases differ in it as variances with
-so many degrees of freedom do. Without any two of 17 H200s, ten of whose hosts added about a microsecond, it is 0.80 to
-0.91 % and 0.51 to 0.69 µs (lab/compared)."""
 
+# At most so many cases share SHIFT_ERROR: beyond it cases are kernels alike, which differ between GPUs alike.
 SHARING_CASES = 200
-"""At most so many cases share SHIFT_ERROR: beyond it cases are kernels alike, which differ between GPUs alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def known_gpus(cases: pd.Index[str], history: pd.DataFrame | None) -> tuple[Floa
 
 def _note(shift: Floats, known: int, *, sure: bool) -> str:
     """On sides of GPUs that are not (``sure``) or not known to be the same."""
-    typical, most = (percent(100 * math.expm1(each)) for each in (np.median(shift), shift.max()))
+    typical, most = (percent(shift_percent(each)) for each in (np.median(shift), shift.max()))
     source = f"by {counted(known, 'other GPU')} of saved runs" if known > 1 else "as H200s do: no saved runs of others"
     return (
         f"the runs are not {'' if sure else 'known to be '}of one and the same GPU: GPUs of one model may differ by"

@@ -39,36 +39,45 @@ import pandas as pd
 from peakgate.base.verdict import Verdict
 from peakgate.compare import evidence, gpus, noise, spread
 from peakgate.compare.noise import Bools, Floats
-from peakgate.compare.result import BOTH_SIDES, LABELS, SpreadFinding, SuiteShift, change_text, finished, in_percent
+from peakgate.compare.result import (
+    BOTH_SIDES,
+    LABELS,
+    SpreadFinding,
+    SuiteShift,
+    change_text,
+    direction,
+    finished,
+    in_percent,
+    shift_percent,
+)
 from peakgate.runfile.frame import FRAME_COLUMNS, records, require
 from peakgate.runfile.saved import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
 from peakgate.spec.case import EMULATOR_SLUG
 
+# Family-wise error rate in either direction: of comparisons of unchanged code at most this share flags any case.
 SESSIONS_ALPHA = 0.01
-"""Family-wise error rate in either direction: of comparisons of unchanged code at most this share flags any case."""
 
+# No smaller shift is flagged, however certain: half of the 1 % that is worth a look.
 SMALLEST_SHIFT = math.log1p(0.005)
-"""No smaller shift is flagged, however certain: half of the 1 % that is worth a look."""
 
+# A case that cannot resolve this much is not called the same: a policy, no statistic.
 WIDEST_RESOLVABLE = math.log1p(0.15)
-"""A case that cannot resolve this much is not called the same: a policy, no statistic."""
 
+# With fewer degrees of freedom a case, the spread between sessions alone gave false positives too often: in 8-15 % of
+# simulated gates with 1 degree, in up to 7 % with 2; where a side is a single session, which has no spread of its own,
+# in 2 % with 4 or 5.
 FEWEST_DF_ALONE = 4
 FEWEST_DF_OF_ONE = 7
-"""With fewer degrees of freedom a case, the spread between sessions alone gave false positives too often:
-in 8-15 % of simulated gates with 1 degree, in up to 7 % with 2; where a side is a single session, which has no
-spread of its own, in 2 % with 4 or 5."""
 
+# Smallest shift of the suite that one run against one resolves: three times what starts of a machine differ by
+# (``noise.COMMON_SD_PRIOR``).
 SUITE_SINGLE_RUN = math.log1p(0.01)
-"""Smallest shift of the suite that one run against one resolves: three times what starts of a machine differ by
-(``noise.COMMON_SD_PRIOR``)."""
 
-FEWEST_CASES_FOR_SUITE = 10
-"""As many as ``noise.FEWEST_CASES_FOR_COMMON``, for the same reason."""
+FEWEST_CASES_FOR_SUITE = 10  # as many as ``noise.FEWEST_CASES_FOR_COMMON``, for the same reason
 
 
+# For which cases it holds, the verdict and the reason; each a series by case or the same for all.
 CaseRuling = tuple[Any, Any, Any]
-"""For which cases it holds, the verdict and the reason; each a series by case or the same for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,10 +329,10 @@ def _suite(ratios: Floats, spread: noise.SessionNoise | None, rules: Rules, per_
     if not rules.same_gpu:
         least = noise.SINGLE_RUN_RESOLVABLE
     resolvable = max(least, error * float(noise.upper_quantile(SESSIONS_ALPHA, session_df)))
-    change_percent, resolvable_percent = 100 * math.expm1(median), 100 * math.expm1(resolvable)
+    change_percent, resolvable_percent = shift_percent(median), shift_percent(resolvable)
     verdict, reason = Verdict.SAME, evidence.unmoved(change_percent, resolvable_percent)
     if abs(median) > resolvable:
-        verdict = Verdict.SLOWER if median > 0 else Verdict.FASTER
+        verdict = direction(median)
         reason = f"{change_text(change_percent)} in the median of {len(ratios)} cases"
     return SuiteShift(verdict, reason, len(ratios), change_percent, resolvable_percent)
 

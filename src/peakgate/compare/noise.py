@@ -21,59 +21,58 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Positions = NDArray[np.intp]
 
+# Smallest shift that one run against another can resolve when the spread between sessions is unknown: of the ordered
+# pairs of 100 processes of one H200, 0.4 % differ by more in any case, 1.7 % by 3 % (lab/compared).
 SINGLE_RUN_RESOLVABLE = math.log1p(0.035)
-"""Smallest shift that one run against another can resolve when the spread between sessions is unknown: of the ordered
-pairs of 100 processes of one H200, 0.4 % differ by more in any case, 1.7 % by 3 % (lab/compared)."""
 
-ONE_AGAINST_ONE = 2.0
-"""The sum over the sides of one over their sessions, where each has one."""
+ONE_AGAINST_ONE = 2.0  # the sum over the sides of one over their sessions, where each has one
 
+# Time that a process may add to each of its samples, and the share of the shortest kernels' that it is at most. One of
+# 31 gate sessions of three H200s added 0.5 to 0.9 µs to the kernels under 60 µs (baselines/nvidia-h200/runs).
 PROCESS_OFFSET_US = 1.2
 SHORT_RESOLVABLE = math.log1p(0.13)
-"""Time that a process may add to each of its samples, and the share of the shortest kernels' that it is at most. One of
-31 gate sessions of three H200s added 0.5 to 0.9 µs to the kernels under 60 µs (baselines/nvidia-h200/runs)."""
 
+# How far off a single session may be in a case whose others repeat: of one case of 31 gate sessions of three H200s it
+# was 1.3 %, of several of 100 processes of one up to 1.1 %.
 ODD_SESSION = math.log1p(0.015)
-"""How far off a single session may be in a case whose others repeat: of one case of 31 gate sessions of three H200s it
-was 1.3 %, of several of 100 processes of one up to 1.1 %."""
 
+# The speed of a short library call depends on where the library's own memory was placed, for a whole process: sessions
+# of cuBLAS at 12 µs lay up to 13 % apart on one H200 (baselines/nvidia-h200/runs), SD 3.5 %.
 SHORT_IN_A_LIBRARY_US = 20.0
 LIBRARY_RESOLVABLE = math.log1p(0.15)
-"""The speed of a short library call depends on where the library's own memory was placed, for a whole process:
-sessions of cuBLAS at 12 µs lay up to 13 % apart on one H200 (baselines/nvidia-h200/runs), SD 3.5 %."""
 
+# A z value: resolvable shift in standard errors of the difference, from the samples within the two runs. Beyond it lie
+# 6e-5 of normal differences, which is 1 % of gates of 160 cases.
 SAMPLING_ERRORS = 4.0
-"""A z value: resolvable shift in standard errors of the difference, from the samples within the two runs. Beyond it lie
-6e-5 of normal differences, which is 1 % of gates of 160 cases."""
 
+# For normal noise: the SD in median absolute deviations, one over the upper quartile of a standard normal.
 MAD_TO_SD = 1.4826
-"""For normal noise: the SD in median absolute deviations, one over the upper quartile of a standard normal."""
 
+# Asymptotic efficiency of the median absolute deviation as an estimate of a normal SD (Hampel, 1974): it is as precise
+# as the SD of this share of the values.
 MAD_EFFICIENCY = 0.37
-"""Asymptotic efficiency of the median absolute deviation as an estimate of a normal SD (Hampel, 1974): it is as precise
-as the SD of this share of the values."""
 
+# No case repeats better than this between sessions; agreement beyond it is luck or the timer's steps.
 CASE_SD_FLOOR = 0.0005
-"""No case repeats better than this between sessions; agreement beyond it is luck or the timer's steps."""
 
+# Common shift of a whole session (temperature, another machine start): 0.03-0.3 % between two starts.
 COMMON_SD_PRIOR = 0.0015
 COMMON_DF_PRIOR = 4.0
-"""Common shift of a whole session (temperature, another machine start): 0.03-0.3 % between two starts."""
 
+# Sessions that agree to the timer's step have no variance, and no logarithm: the fit of the prior reads this share of
+# the median instead. It is low, because cutting more of the lower tail makes the cases look alike.
 LEAST_OF_TYPICAL = 1e-4
-"""Sessions that agree to the timer's step have no variance, and no logarithm: the fit of the prior reads this share
-of the median instead. It is low, because cutting more of the lower tail makes the cases look alike."""
 
+# Stands for infinitely many: cases whose variances differ by no more than chance share one.
 MOST_PRIOR_DF = 1000.0
-"""Stands for infinitely many: cases whose variances differ by no more than chance share one."""
 
+# Two variances of unknown mean say nothing of how far variances differ; limma's squeezeVar begins with three too.
 FEWEST_CASES_TO_SQUEEZE = 3
-"""Two variances of unknown mean say nothing of how far variances differ; limma's squeezeVar begins with three too."""
 
+# Fewer log variances fit a slope to their noise, and the median of fewer cases is a case's noise, not the session's:
+# its standard error is 0.4 of a case's SD from ten.
 FEWEST_CASES_FOR_TREND = 12
 FEWEST_CASES_FOR_COMMON = 10
-"""Fewer log variances fit a slope to their noise, and the median of fewer cases is a case's noise, not the session's:
-its standard error is 0.4 of a case's SD from ten."""
 
 
 @dataclass(frozen=True, slots=True)

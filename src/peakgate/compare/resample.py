@@ -25,16 +25,14 @@ from peakgate.judge.floors import Floors
 from peakgate.runfile.frame import is_library, to_frame, usable
 from peakgate.runfile.saved import Run
 
-FEWEST_SESSIONS = 5
-"""Two sides, and three more to estimate the spread between sessions."""
+FEWEST_SESSIONS = 5  # two sides, and three more to estimate the spread between sessions
 
-MOST_RESAMPLES = 45
-"""All pairs of ten sessions; of more sessions as many, resampled (seeded)."""
+MOST_RESAMPLES = 45  # all pairs of ten sessions; of more sessions as many, resampled (seeded)
 
 CONFIDENCE = 0.95
 
+# A limit this many SDs of a session away is crossed by chance in one session of several hundred.
 SDS = 3.0
-"""A limit this many SDs of a session away is crossed by chance in one session of several hundred."""
 
 
 class SessionLayout(StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ WORST_FIRST = (
     *(Verdict.FASTER, Verdict.NEW, Verdict.SAME, Verdict.PASS),
 )
 
+# The columns of a comparison's frame, in order, with their dtypes; docs/reference/reports.md explains them.
 LABELS = ("family", "stage", "size", "block", "variant", "dtype")
 BOTH_SIDES = {
     **dict.fromkeys(("gbs", "tflops", "peak_fraction", "roof_fraction"), "float64"),
@@ -40,10 +42,9 @@ ROW_COLUMNS: Mapping[str, str] = {
     "floor": "float64",
     **{f"{side}_{name}": dtype for name, dtype in BOTH_SIDES.items() for side in ("base", "new")},
 }
-"""The columns of a comparison's frame, in order, with their dtypes; docs/reference/reports.md explains them."""
 
+# Below it a p-value is given as a bound: the far tail of no distribution is known well enough for a figure.
 LEAST_P = 1e-6
-"""Below it a p-value is given as a bound: the far tail of no distribution is known well enough for a figure."""
 
 
 def probability(p_value: float) -> str:
@@ -101,6 +102,16 @@ class SpreadFinding:
         """``0.31 to 2.15 % between sessions, 7.0 times as wide, p = 2e-05``."""
         sds = f"{self.base_percent:.2f} to {self.new_percent:.2f} % {self.kind}"
         return f"{sds}, {self.growth:.1f} times as wide, {probability(self.p_value)}"
+
+
+def shift_percent(log_ratio: float) -> float:
+    """A shift of ln(time) as a change of the time in percent."""
+    return 100 * math.expm1(log_ratio)
+
+
+def direction(log_ratio: float) -> Verdict:
+    """SLOWER where the time grew, else FASTER: the verdict of a shift that counts as a change."""
+    return Verdict.SLOWER if log_ratio > 0 else Verdict.FASTER
 
 
 def in_percent(shifts: pd.DataFrame) -> pd.DataFrame:

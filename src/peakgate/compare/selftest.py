@@ -157,8 +157,8 @@ def check_alike(runs: Sequence[Run]) -> None:
                 )
 
 
+# A gate that flags unchanged code more often than this is soon switched off.
 MOST_FALSE_ALARMS = 0.05
-"""A gate that flags unchanged code more often than this is soon switched off."""
 
 
 def report(

@@ -29,18 +29,17 @@ from peakgate.compare.result import SpreadFinding
 from peakgate.runfile.frame import is_usable
 from peakgate.runfile.saved import MEDIAN_ERROR_IN_SDS
 
+# Smallest growth and relative SD that are reported, however certain.
 SPREAD_ALPHA = 0.01
 LEAST_GROWTH = 2.0
 SMALLEST_SPREAD = 0.005
-"""Smallest growth and relative SD that are reported, however certain."""
 
-FEWEST_OF_A_SIDE = 4
-"""Fewer sessions of a side say nothing of the variance between them."""
+FEWEST_OF_A_SIDE = 4  # fewer sessions of a side say nothing of the variance between them
 
+# Variance of the logarithm of an interquartile range of n normal values, times n (Kendall and Stuart, 10.12: the
+# quartiles' asymptotic variances). Samples of one batch share their arrays' places: n is the number of batches.
 BATCH = 6
 LOG_IQR_VARIANCE = 1.36
-"""Variance of the logarithm of an interquartile range of n normal values, times n (Kendall and Stuart, 10.12: the
-quartiles' asymptotic variances). Samples of one batch share their arrays' places: n is the number of batches."""
 
 NORMAL_KURTOSIS = 3.0
 BETWEEN_SESSIONS, WITHIN_SESSIONS = "between sessions", "of the samples of a session"

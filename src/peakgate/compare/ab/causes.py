@@ -22,11 +22,10 @@ from peakgate.compile.cubin import Resources
 from peakgate.compile.sass import SassInstruction, loops, mix
 from peakgate.run.ncu import STALLS, Counters
 
-NOTABLE = 0.1
-"""A change of less than this, relative, is not mentioned."""
+NOTABLE = 0.1  # a change of less than this, relative, is not mentioned
 
+# Extra cycles below this share of the lost ones do not explain the change; they are listed behind what may.
 NOTABLE_SHARE = 0.2
-"""Extra cycles below this share of the lost ones do not explain the change; they are listed behind what may."""
 
 SECTOR_CYCLES, INSTRUCTION_CYCLES = 0.5, 0.25
 

@@ -12,14 +12,14 @@ from peakgate.base.errors import PeakgateError
 from peakgate.base.git import top_of, tree_of
 from peakgate.compare.ab.folders import SideFolder, git
 
+# Of files that no function of a family reads.
 KERNEL_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".md")
-"""Of files that no function of a family reads."""
 
+# Of a folder's files: where more would have to be compared, every function is called.
 MOST_BYTES, MOST_FILES = 256 << 20, 20_000
-"""Of a folder's files: where more would have to be compared, every function is called."""
 
+# Folders of what commands leave in a project.
 LEFT_BEHIND = frozenset({".git", "__pycache__", ".cache", ".benchmarks", ".peakgate"})
-"""Folders of what commands leave in a project."""
 
 
 def changed_files(base: SideFolder, head: SideFolder) -> list[str] | None:

@@ -26,8 +26,8 @@ from peakgate.run.lock import add_lock_options, device_uuid, locked
 from peakgate.runfile.options import GATE_EXIT_CODES, add_verdict_options, verb_parser
 from peakgate.spec.selection import add_selection
 
+# Imports pandas and SciPy, which take long: in the background while git and the driver answer and the sides start.
 OUTCOME = "peakgate.compare.ab.outcome"
-"""Imports pandas and SciPy, which take long: in the background while git and the driver answer and the sides start."""
 
 GPU = re.compile(r"gpu(:\d+(,\d+)*)?")
 OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")

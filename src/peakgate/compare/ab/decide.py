@@ -27,39 +27,38 @@ from peakgate.compare.ab.schedule import PAIRS_ALPHA, Look
 from peakgate.compare.noise import Floats
 from peakgate.runfile.frame import records
 
+# One-sided level and smallest shift of the screening test. It makes no claim, so its error costs pairs alone: at most a
+# fifth of the unchanged cases of each direction are measured again: lab/injected, docs/results/starts.md.
 SCREEN_P = 0.2
 SCREEN_SHIFT = math.log1p(0.0015)
-"""One-sided level and smallest shift of the screening test. It makes no claim, so its error costs pairs alone: at
-most a fifth of the unchanged cases of each direction are measured again: lab/injected, docs/results/starts.md."""
 
+# The effect that is looked for: a suspect whose fresh pairs rule it out is dropped.
 TO_BE_FOUND = math.log1p(0.005)
-"""The effect that is looked for: a suspect whose fresh pairs rule it out is dropped."""
 
+# The chance, at each look, of giving up on a slowdown that is just as large as what is looked for.
 RULED_OUT_P = 0.001
-"""The chance, at each look, of giving up on a slowdown that is just as large as what is looked for."""
 
+# No smaller shift is flagged, however sure: half of what is looked for, since a floor at that itself would miss every
+# second one of its size.
 SMALLEST_PAIRS_SHIFT = math.log1p(0.0025)
-"""No smaller shift is flagged, however sure: half of what is looked for, since a floor at that itself would miss every
-second one of its size."""
 
+# Futility stop: a suspect is dropped when its unadjusted p-value exceeds this after so many fresh pairs.
 HOPELESS_P = 0.3
 HOPELESS_PAIRS = 10
-"""Futility stop: a suspect is dropped when its unadjusted p-value exceeds this after so many fresh pairs."""
 
+# A suspect beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is measured further; left open if that does not help.
 LEANING_P = 0.01
-"""A suspect beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is measured further; left open if that does not help."""
 
+# One-sided error of the 99 % confidence interval, over all looks together. An experiment that stops as soon as a shift
+# is plain stops on a large one by chance, so an interval for a fixed number of pairs would be too narrow. Each look's
+# interval leaves its share, as it has its share of PAIRS_ALPHA: the chance that the interval of any look misses the
+# true shift is 1 %, so it holds whichever look was the last.
 INTERVAL_TAIL = 0.005
-"""One-sided error of the 99 % confidence interval, over all looks together. An experiment that stops as
-soon as a shift is plain stops on a large one by chance, so an interval for a fixed number of pairs would be too narrow.
-Each look's interval leaves its share, as it has its share of PAIRS_ALPHA: the chance that the interval of any look
-misses the true shift is 1 %, so it holds whichever look was the last."""
 
-FEWEST_CASES_TOGETHER = 3
-"""The fewest whose median is no single case."""
+FEWEST_CASES_TOGETHER = 3  # the fewest whose median is no single case
 
+# A pair counts for the suite as a whole with this share of the cases that the fullest pair measured.
 MOST_CASES = 0.9
-"""A pair counts for the suite as a whole with this share of the cases that the fullest pair measured."""
 
 
 class CaseStatus(StrEnum):
@@ -257,19 +256,19 @@ def _resolvable(screened: pd.DataFrame, looks: Sequence[Look], suspected: int) -
     return found.clip(lower=SMALLEST_PAIRS_SHIFT)
 
 
+# After so many screening pairs the cases are looked at; even numbers, so that both orders count alike.
 SCREENING_LOOKS = (4, 6)
-"""After so many screening pairs the cases are looked at; even numbers, so that both orders count alike."""
 
+# Two pairs rule nothing out: what moves all cases of a process alike has the same sign twice in half of all runs. They
+# are enough where every changed case moved by GROSS_SHIFT and the sentinels, which that would move too, stayed.
 EARLY_LOOK = 2
-"""Two pairs rule nothing out: what moves all cases of a process alike has the same sign twice in half of all runs. They
-are enough where every changed case moved by GROSS_SHIFT and the sentinels, which that would move too, stayed."""
 
+# Six times TO_BE_FOUND, and more than any but a library's short calls scatter between two processes
+# (docs/results/starts.md).
 GROSS_SHIFT = math.log1p(0.03)
-"""Six times TO_BE_FOUND, and more than any but a library's short calls scatter between two processes
-(docs/results/starts.md)."""
 
+# A case beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is a suspect without further pairs.
 PLAIN_P = 1e-4
-"""A case beyond SMALLEST_PAIRS_SHIFT at this unadjusted p is a suspect without further pairs."""
 
 
 def next_look(done: int, planned: int, *, early: bool = False) -> int:

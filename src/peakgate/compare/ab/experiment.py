@@ -165,7 +165,8 @@ class _Experiment:
             self._screen()
         done = 0
         for look in looks(self._record.settings.confirm_pairs):
-            suspected = self._open()
+            decided = decisions(self._processes.so_far)
+            suspected = decided.loc[decided["status"] == CaseStatus.OPEN, "case"].to_list()
             if not suspected:
                 return
             watched = [case for case in self._timed if case in self._record.plan.sentinels]
@@ -200,11 +201,6 @@ class _Experiment:
         record = self._processes.so_far
         return log_ratios(record, Phase.SCREEN, cases), log_times(record, cases)
 
-    def _open(self) -> list[str]:
-        decided = decisions(self._processes.so_far)
-        found: list[str] = decided.loc[decided["status"] == CaseStatus.OPEN, "case"].to_list()
-        return found
-
     def _prove_alone(self, which: Side, cases: Sequence[str]) -> None:
         """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
         attempt, again = 1, True
@@ -215,15 +211,10 @@ class _Experiment:
 
     def _left_open(self, process: Process) -> tuple[list[str], bool]:
         """The cases that a process leaves open, and whether it met a wrong one, which may be why."""
-        reported = self._verdicts(process)
+        reported = {case: verdict for case, (verdict, _) in process.refused.items()}
+        if process.file:
+            reported |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}
         wrong = any(verdict in FAULTY for verdict in reported.values())
         unbuilt = {*self._record.plan.broken, *self._record.plan.lost}
         open_ones = [case for case, verdict in reported.items() if verdict is Verdict.INCONCLUSIVE]
         return [case for case in open_ones if case not in unbuilt], wrong
-
-    def _verdicts(self, process: Process) -> dict[str, Verdict]:
-        """Verdicts that a process reports for cases it could not time."""
-        reported = {case: verdict for case, (verdict, _) in process.refused.items()}
-        if process.file:
-            reported |= {case: said.verdict for case, said in self._record.runs[process.file].unmeasured.items()}
-        return reported

@@ -28,11 +28,11 @@ from peakgate.compile import sass
 from peakgate.compile.cubin import Resources
 from peakgate.run import ncu
 
+# Data of both sides of each case: enough to rank the findings again.
 MOST_CASES, LIMIT_S = 12, 300.0
 SIDE_NAMES = ("base", "head")
 SHOWN = 3
 SIDES_FILE = "sides.json"
-"""Data of both sides of each case: enough to rank the findings again."""
 
 NO_DISASSEMBLER = (
     "no nvdisasm or cuobjdump is installed: registers and spills are compared, instructions are not; "

@@ -26,20 +26,20 @@ from peakgate.base.processes import end_of, run_in_group
 
 WORKING_TREE = "."
 
+# Of what the installer printed, as many as an error has.
 INSTALL_LIMIT_S = 1800
 LAST_LINES = 4
-"""Of what the installer printed, as many as an error has."""
 
+# The entries of a folder of packages that are Peakgate's.
 _OURS = re.compile(r"peakgate(_emulator|-\d.*)?|__editable__.*peakgate.*")
-"""The entries of a folder of packages that are Peakgate's."""
 
+# Names the folders that links lead to, so that a sandbox shows them too.
 _SITE = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
 _PACKAGES = (
     "import importlib.metadata as m, json; found = [(d.name, d.version) for d in m.distributions()]; "
     "print(json.dumps(dict(reversed(found))))"  # the first of a name is the one that is imported
 )
 _ORIGINS = "peakgate-origins.pth"
-"""Names the folders that links lead to, so that a sandbox shows them too."""
 
 _FORMS = "expected an environment, a folder of wheels, or a file of requirements or pylock.toml"
 _SAME_PYTHON = f"expected an environment of Python {sys.version_info.major}.{sys.version_info.minor}, as Peakgate's"

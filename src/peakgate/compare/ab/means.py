@@ -17,9 +17,9 @@ from peakgate.base.processes import seconds_since_start_of
 from peakgate.base.progress import Progress
 from peakgate.base.report import Table
 
+# Of an experiment's output folder: its runs, and the record of them.
 MANIFEST = "manifest.json"
 AB_FOLDER = "ab"
-"""Of an experiment's output folder: its runs, and the record of them."""
 
 START, SIDES, CASES, REPORT = (
     "start and imports",
@@ -28,14 +28,13 @@ START, SIDES, CASES, REPORT = (
     "decision and report",
 )
 
+# Steps of a measuring process by the names that it gives them.
 SAMPLE = "sample"
 OPEN = frozenset({"start", "build", "warm up", "prepare", "close"})
 CHECKS = frozenset({"check", "check again"})
-"""Steps of a measuring process by the names that it gives them."""
 
 
-Span = tuple[float, float]
-"""Begin and end, in seconds by ``time.monotonic``."""
+Span = tuple[float, float]  # begin and end, in seconds by ``time.monotonic``
 
 
 @dataclass

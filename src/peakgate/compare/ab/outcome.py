@@ -23,13 +23,13 @@ from peakgate.compare.ab.means import Means, Phases, import_beside
 from peakgate.compare.ab.record import AbRecord, PairSettings, times
 from peakgate.compare.ab.schedule import Side
 from peakgate.compare.ab.verdicts import comparison
-from peakgate.compare.command import report as compared
+from peakgate.compare.report import report as compared
 from peakgate.compare.result import Comparison
 from peakgate.render import files
 from peakgate.runfile.find import Archive
 
+# Imports matplotlib, which takes long and is needed only at the end: in the background while processes measure.
 PICTURES = "peakgate.render.pictures"
-"""Imports matplotlib, which takes long and is needed only at the end: in the background while processes measure."""
 
 
 def measured(

@@ -31,17 +31,15 @@ from peakgate.run.places import OTHER_BUILDS_FILE
 from peakgate.runfile.saved import Run, load_run
 from peakgate.runfile.schema import BenchVerdict, Unmeasured
 
+# So many pairs a process samples, over all its cases, some half a minute, until a budget is looked at.
 PAIRS_OF_ALL_CASES = 1024
-"""So many pairs a process samples, over all its cases, some half a minute, until a budget is looked at."""
 
-ENERGY_PAIRS = 3
-"""So many of the first pairs measure energy, where that is asked for."""
+ENERGY_PAIRS = 3  # so many of the first pairs measure energy, where that is asked for
 
 MEASURED_CODES = frozenset({ExitCode.OK, ExitCode.REGRESSION, ExitCode.UNDECIDED})
 
 
-Refused = tuple[Verdict, str]
-"""Why a process did not time a case."""
+Refused = tuple[Verdict, str]  # why a process did not time a case
 
 
 @dataclass(frozen=True, slots=True)

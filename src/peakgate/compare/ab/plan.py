@@ -24,8 +24,8 @@ from peakgate.compare.ab.schedule import Side
 from peakgate.spec.contract import EVALUATED, Contract, changes, named
 from peakgate.spec.selection import selector
 
+# Prefix of identity's message without a GPU: a fault of the machine, not of the side.
 NO_GPU = "no GPU answers"
-"""Prefix of identity's message without a GPU: a fault of the machine, not of the side."""
 
 NO_GPU_HERE = (
     "no GPU answers on this machine, and measuring needs one: see `nvidia-smi`; without one, `--plan --capability 9.0` "
@@ -33,11 +33,9 @@ NO_GPU_HERE = (
 )
 
 
-CODES_LIMIT_S = 900.0
-"""For listing and compiling a side's cases, as for a run of it."""
+CODES_LIMIT_S = 900.0  # for listing and compiling a side's cases, as for a run of it
 
-Contracts = Mapping[str, Contract]
-"""Every case of a side by its id."""
+Contracts = Mapping[str, Contract]  # every case of a side by its id
 
 
 def read_codes(

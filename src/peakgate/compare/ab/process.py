@@ -26,25 +26,22 @@ from peakgate.compare.ab.means import Span
 from peakgate.run import ab_process
 from peakgate.run.lock import inherited
 
+# The package that measures both sides: this one, whatever a side holds.
 WARM = Path(__file__).with_name("warm.py")
 HARNESS = "peakgate"
-"""The package that measures both sides: this one, whatever a side holds."""
 
+# Modules that a run imports; none of them calls the driver.
 PRELOAD = (
     *("pytest", "pytest_benchmark.plugin", "numpy.random", "cupy", "cuda.bindings.nvrtc"),
     *("peakgate.cli", "peakgate.run.bench", "peakgate.run.benchmark_tests", "peakgate.run.kernel_run"),
     *("peakgate.run.plugin", "peakgate.session.pairs", "peakgate.device.gpu", "peakgate.spec.catalogue"),
 )
-"""Modules that a run imports; none of them calls the driver."""
 
-AHEAD = 2
-"""Processes a side keeps warm: in turns that alternate, a side runs twice in a row."""
+AHEAD = 2  # processes a side keeps warm: in turns that alternate, a side runs twice in a row
 
-SCRATCH = ".peakgate/tmp"
-"""Where a build's temporary files go: inside its side."""
+SCRATCH = ".peakgate/tmp"  # where a build's temporary files go: inside its side
 
-LONGEST_RUN_S = 900.0
-"""A run that takes longer for what it is asked for hangs."""
+LONGEST_RUN_S = 900.0  # a run that takes longer for what it is asked for hangs
 
 
 class SideBroken(Exception):

@@ -32,8 +32,7 @@ from peakgate.compare.ab.schedule import Phase, Side, looks
 from peakgate.compare.noise import Floats
 from peakgate.runfile.saved import UNUSABLE, CaseResult, Run, load_run
 
-INTERRUPTED = "interrupted"
-"""Why an experiment ended that someone stopped."""
+INTERRUPTED = "interrupted"  # why an experiment ended that someone stopped
 
 
 FileName = Annotated[str, Meta(pattern=r"^(?!\.\.?\Z)[^/\0]+\Z", description="a file of the manifest's folder")]

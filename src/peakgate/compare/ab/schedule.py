@@ -6,18 +6,16 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+# Family-wise error rate: the chance that any case at all is flagged when nothing changed; the suite's own shift has as
+# much, both ways.
 PAIRS_ALPHA = 0.01
-"""Family-wise error rate: the chance that any case at all is flagged when nothing changed; the suite's own shift has as
-much, both ways."""
 
+# Error spending (Lan and DeMets, 1983): (share of the confirming pairs, share of PAIRS_ALPHA). What doubled is plain
+# after a fifth of them; what the last pair leaves open is measured again. The shares of PAIRS_ALPHA add up to one:
+# interim looks add no false positives.
 CONFIRMING_LOOKS = ((0.2, 0.1), (0.5, 0.2), (1.0, 0.5), (2.0, 0.2))
-"""Error spending (Lan and DeMets, 1983): (share of the confirming pairs, share of PAIRS_ALPHA). What doubled is plain
-after a fifth of them; what the last pair leaves open is measured again. The shares of PAIRS_ALPHA add up to one:
-interim looks add no false positives.
-"""
 
-FEWEST_PAIRS = 4
-"""Of the first look: three degrees of freedom of a case's own."""
+FEWEST_PAIRS = 4  # of the first look: three degrees of freedom of a case's own
 
 
 class Side(StrEnum):

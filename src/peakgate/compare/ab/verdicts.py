@@ -42,16 +42,18 @@ from peakgate.compare.result import (
     SpreadFinding,
     SuiteShift,
     change_text,
+    direction,
     finished,
     probability,
+    shift_percent,
 )
 from peakgate.compare.spread import SideSpread
 from peakgate.runfile import find
 from peakgate.runfile.frame import records, run_rows
 from peakgate.runfile.saved import Run
 
+# A case that could not even resolve this much is left open.
 WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
-"""A case that could not even resolve this much is left open."""
 
 
 def comparison(record: AbRecord) -> Comparison:
@@ -130,9 +132,10 @@ def _row(
         if side is not None and side.results:
             known = side.typical
             row |= {label: getattr(known, label) for label in LABELS}
-            row |= {f"{name}_{column}": getattr(known, column) for column in BOTH_SIDES}
-            row |= {f"{name}_time_us": known.time_us, f"{name}_sessions": len(side.results)}
-            row |= {"floor": known.floor, "measured_as": known.verdict} if name == "new" else {}
+            row |= {f"{name}_{column}": getattr(known, column) for column in ("time_us", *BOTH_SIDES)}
+            row[f"{name}_sessions"] = len(side.results)
+            if name == "new":
+                row |= {"floor": known.floor, "measured_as": known.verdict}
     return row
 
 
@@ -198,17 +201,16 @@ def _decided(record: AbRecord, decision: SimpleNamespace, base: Times, head: Tim
         also = causes(base.typical, head.typical)
         assert decision.p_value is not None, "a case is flagged at a look, and a look gives it one"
         certain = f"{change_text(figures['change_percent'])}, {found}, {probability(decision.p_value)}"
-        return Judgement(Verdict.SLOWER if decision.direction > 0 else Verdict.FASTER, "; ".join([certain, *also]))
+        return Judgement(direction(decision.direction), "; ".join([certain, *also]))
     if decision.status == CaseStatus.OPEN:
         why = record.stopped or "more pairs would decide: raise --confirm-pairs"
-        return Judgement(
-            Verdict.INCONCLUSIVE, f"suspected {'slower' if decision.direction > 0 else 'faster'}, {found}; {why}"
-        )
+        suspected = direction(decision.direction).lower()
+        return Judgement(Verdict.INCONCLUSIVE, f"suspected {suspected}, {found}; {why}")
     if decision.resolvable > WIDEST_PAIRS_RESOLVABLE:
         unseen = percent(figures["smallest_detectable_change_percent"])
         return Judgement(Verdict.INCONCLUSIVE, f"{found}: too noisy, {unseen} would go unseen")
-    suspected = "was suspected; measured again " if decision.direction else ""
-    return Judgement(Verdict.SAME, f"{suspected}{found}")
+    again = "was suspected; measured again " if decision.direction else ""
+    return Judgement(Verdict.SAME, f"{again}{found}")
 
 
 def _head_alone(record: AbRecord, case: str, why: str) -> dict[str, Any]:
@@ -234,20 +236,20 @@ def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> dict[str, Any
 
 def _figures(decision: SimpleNamespace) -> dict[str, Any]:
     """The columns of a comparison that a decision fills."""
-    low, high = (100 * math.expm1(bound) for bound in interval(decision))
+    low, high = map(shift_percent, interval(decision))
     return {
-        "change_percent": 100 * math.expm1(decision.log_ratio),
+        "change_percent": shift_percent(decision.log_ratio),
         "low_percent": low,
         "high_percent": high,
-        "smallest_detectable_change_percent": 100 * math.expm1(decision.resolvable),
+        "smallest_detectable_change_percent": shift_percent(decision.resolvable),
         "p_value": decision.p_value,
     }
 
 
 def reported(estimate: SimpleNamespace) -> str:
     """``+1.02 % over 14 pairs (99 % interval +0.91 to +1.13)``, of a row of ``estimates``."""
-    low, high = (100 * math.expm1(bound) for bound in interval(estimate))
-    shift = 100 * math.expm1(estimate.log_ratio)
+    low, high = map(shift_percent, interval(estimate))
+    shift = shift_percent(estimate.log_ratio)
     return f"{shift:+.2f} % over {counted(estimate.pairs, 'pair')} (99 % interval {low:+.2f} to {high:+.2f})"
 
 
@@ -257,10 +259,9 @@ def _suite(record: AbRecord) -> SuiteShift | None:
     together = moved_together(log_ratios(record, Phase.SCREEN, measured)) if measured else None
     if together is None or together.cases < FEWEST_CASES_FOR_SUITE:
         return None
-    slower = together.estimate.log_ratio > 0
-    verdict = (Verdict.SLOWER if slower else Verdict.FASTER) if together.moved else Verdict.SAME
+    verdict = direction(together.estimate.log_ratio) if together.moved else Verdict.SAME
     reason = f"the median of {together.cases} cases {reported(together.estimate)}"
-    figures = (100 * math.expm1(each) for each in (together.estimate.log_ratio, together.resolvable))
+    figures = map(shift_percent, (together.estimate.log_ratio, together.resolvable))
     return SuiteShift(verdict, reason, together.cases, *figures)
 
 
@@ -277,7 +278,9 @@ def _notes(record: AbRecord) -> list[str]:
         notes.append(f"{same} unchanged (machine code, launch, inputs, reference) and not measured")
     watched = _sentinels(record)
     if watched is not None:
-        notes.append(_environment(watched))
+        found = f"{counted(watched.cases, 'unchanged sentinel')}, {reported(watched.estimate)}"
+        moved = f"environment not steady, sentinels moved together: {found}; measure again on a quiet machine"
+        notes.append(moved if watched.moved else f"environment steady: {found}")
     return notes
 
 
@@ -286,13 +289,6 @@ def _sentinels(record: AbRecord) -> Together | None:
         return None
     pairs = [log_ratios(record, stage, record.plan.sentinels) for stage in (Phase.SCREEN, Phase.CONFIRM)]
     return moved_together(np.concatenate(pairs, axis=1))
-
-
-def _environment(watched: Together) -> str:
-    found = f"{counted(watched.cases, 'unchanged sentinel')}, {reported(watched.estimate)}"
-    if not watched.moved:
-        return f"environment steady: {found}"
-    return f"environment not steady, sentinels moved together: {found}; measure again on a quiet machine"
 
 
 def _side(record: AbRecord, which: Side) -> find.RunSide:

@@ -1,0 +1,162 @@
+"""The report of a comparison of two sides, saved runs or the sides of an A/B: rows, tables, pictures and fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from peakgate.base.report import Picture, Report, Row, Table
+from peakgate.base.formatting import counted, percent
+from peakgate.base.verdict import REGRESSIONS, Verdict
+from peakgate.compare.result import ROW_COLUMNS, Comparison, SuiteShift, change_text, probability
+from peakgate.render import cases
+from peakgate.runfile.find import RunSide
+from peakgate.runfile.saved import UNUSABLE, Run
+from peakgate.spec.case import ID_PATTERN
+
+CHANGED = ("change_percent", "smallest_detectable_change_percent", "p_value")
+INTERVAL = ("low_percent", "high_percent")
+
+
+def report(
+    found: Comparison, history: Iterable[Run] = (), *, command: str = "compare", strict: bool = False, page: bool = True
+) -> Report:
+    """NEW against BASE, worst first; with ``page`` pictures and what stood in ``history``, other runs of the GPU."""
+    run = max(found.new.runs, key=lambda run: (len(run.cases), run.taken))
+    past = cases.past((*history, *found.base.runs), found.new.runs) if page else {}
+    floors = _floors(found)
+    overall = [Row("suite-wide", suite.verdict, suite.reason)] if (suite := found.suite) else []
+    if strict and floors:
+        overall.append(Row("floors", Verdict.NO_FLOOR, floors))
+    differences = [(each.name, each.base, each.new) for each in found.differences]
+    return Report(
+        command=command,
+        exit_code=found.exit_code(strict=strict),
+        verdict=found.verdict(strict=strict),
+        about=(("base", cases.side(found.base)), ("new", cases.side(found.new))),
+        notes=found.notes,
+        overall=overall,
+        rows=[_row(record, past.get(record.case)) for record in found.records],
+        columns=cases.COMPARED_COLUMNS,
+        sentences=[
+            text for text in (_spread(found), _detectable(found), "" if strict else floors, _rerun(found)) if text
+        ],
+        tables=[
+            *([_spread_table(found)] if found.spread else []),
+            *([Table("What else differs", ("fact", "base", "new"), differences)] if differences else []),
+            *cases.rates_by_size(run),
+            cases.machine(run),
+        ],
+        pictures=_pictures(found, run) if page else (),
+        fields=_fields(found, strict=strict),
+        taken=found.new.runs[-1].taken,
+    )
+
+
+def _row(record: Any, past: str | None) -> Row:
+    return Row(
+        name=record.case,
+        verdict=record.verdict,
+        reason=record.reason,
+        change="" if record.change_percent is None else change_text(record.change_percent),
+        details=() if past is None else (past,),
+        cells={name: getattr(record, name) for name in ROW_COLUMNS},
+        group=record.family or record.case.partition(".")[0],
+    )
+
+
+def _pictures(found: Comparison, run: Run) -> Sequence[Picture]:
+    from peakgate.render.pictures import Move, pictures  # noqa: PLC0415  # matplotlib
+
+    moved = (each for each in found.records if each.change_percent is not None)
+    return pictures(
+        [each for each in run.cases.values() if each.verdict not in UNUSABLE],
+        run.gpu,
+        moves=[Move(each.case, each.change_percent, each.smallest_detectable_change_percent) for each in moved],
+        before={each.case: each.base_peak_fraction for each in found.records},
+    )
+
+
+def _detectable(found: Comparison) -> str:
+    """The smallest detectable change, typical and worst; empty when no case was timed on both sides."""
+    if found.detectable_percent is None:
+        return ""
+    typical, worst = found.detectable_percent
+    return f"smallest detectable change {percent(typical)} in the median case, {percent(worst)} in the worst"
+
+
+def _spread(found: Comparison) -> str:
+    """How many cases became less steady and the first of them; empty without one."""
+    if not found.spread:
+        return ""
+    first = found.spread[0]
+    cases = counted(len({each.case for each in found.spread}), "case")
+    return f"spread grew in {cases}, whatever the mean did: {first.case} {first.text}"
+
+
+def _spread_table(found: Comparison) -> Table:
+    """The cases whose spread grew, the surest first."""
+    headings = ("case", "spread", "before (%)", "now (%)", "times as wide", "p")
+    rows = []
+    for each in found.spread:
+        before, now, growth = (float(f"{value:.3g}") for value in (each.base_percent, each.new_percent, each.growth))
+        rows.append((each.case, each.kind, before, now, growth, probability(each.p_value)))
+    return Table("Spread that grew", headings, rows)
+
+
+def _rerun(found: Comparison) -> str:
+    """The command that measures the regressions again, at most five of them; empty when there is none."""
+    regressed = [row.case for row in found.records if row.verdict in REGRESSIONS - {Verdict.MISSING}]
+    named = [case for case in regressed if ID_PATTERN.fullmatch(case)][:5]
+    return f'measure again: `peakgate bench --tier full -k "{" or ".join(named)}"`' if named else ""
+
+
+def _floors(found: Comparison) -> str:
+    """How many cases have no floor; empty when all have one."""
+    if not (count := found.without_floor):
+        return ""
+    return f"{counted(count, 'case')} had no floor when they were measured; undecided under --strict-gate"
+
+
+def _fields(found: Comparison, *, strict: bool) -> Mapping[str, Any]:
+    """Counts, sides, differences and every row, worst first."""
+    detectable = found.detectable_percent
+    return {
+        "strict": strict,
+        "counts": dict(found.counts),
+        "without_floor": found.without_floor,
+        "smallest_detectable_change_percent": {"median": detectable[0], "worst": detectable[1]} if detectable else None,
+        "suite_wide": None if found.suite is None else _suite(found.suite),
+        "base": _side(found.base),
+        "new": _side(found.new),
+        "spread": [asdict(each) | {"growth": each.growth} for each in found.spread],
+        "differences": [asdict(difference) for difference in found.differences],
+        "notes": list(found.notes),
+        "rows": [_row_fields(row) for row in found.records],
+    }
+
+
+def _side(side: RunSide) -> dict[str, Any]:
+    names = ("commit", "dirty", "slug", "uuid", "driver", "tier")
+    runs = [
+        {"path": str(run.path), "datetime": run.taken.isoformat()} | {name: getattr(run, name) for name in names}
+        for run in side.runs
+    ]
+    return {"label": side.label, "runs": runs}
+
+
+def _row_fields(row: Any) -> dict[str, Any]:
+    names = ("case", "verdict", "reason", "base_time_us", "new_time_us", "base_sessions", "new_sessions")
+    interval = {} if row.change_percent is None else {name: getattr(row, name) for name in INTERVAL}
+    return {name: getattr(row, name) for name in names} | _changed(row) | interval
+
+
+def _changed(row: Any) -> dict[str, Any]:
+    if row.change_percent is None:
+        return {}
+    return {"change": change_text(row.change_percent)} | {name: getattr(row, name) for name in CHANGED}
+
+
+def _suite(suite: SuiteShift) -> dict[str, Any]:
+    return {"verdict": suite.verdict, "reason": suite.reason, "cases": suite.cases} | _changed(suite)
