@@ -34,7 +34,7 @@ from peakgate.inspect.resources.baseline import (
     incomparable,
     varying,
 )
-from peakgate.inspect.resources.survey import ARCHITECTURES, KernelBuild, build_keys, builds, survey, usage_anew
+from peakgate.inspect.resources.survey import ARCHITECTURES, SurveyedBuild, build_keys, builds, survey, usage_anew
 from peakgate.render import terminal
 from peakgate.spec import catalogue
 from peakgate.spec.case import Scale, Tier
@@ -118,7 +118,9 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return leave_verdict(found, chosen.out / RESOURCES_FILE)
 
 
-def as_before(before: Survey, current: Survey, wanted: Sequence[KernelBuild]) -> dict[BuildTarget, tuple[Usage, Usage]]:
+def as_before(
+    before: Survey, current: Survey, wanted: Sequence[SurveyedBuild]
+) -> dict[BuildTarget, tuple[Usage, Usage]]:
     """Differences from the baseline that are compiler nondeterminism: the baseline's usage, and the other one.
 
     What differs is compiled again until it comes out as the baseline has it, COMPILATIONS times at most. Where more

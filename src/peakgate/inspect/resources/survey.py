@@ -17,7 +17,7 @@ ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
 
 @dataclass(frozen=True, slots=True)
-class KernelBuild:
+class SurveyedBuild:
     """One compilation: a stage with its defines, and the launches its occupancy is worked out for."""
 
     kernel: str
@@ -26,7 +26,7 @@ class KernelBuild:
     launches: tuple[Launch, ...]
 
 
-def builds(cases: Iterable[Case]) -> list[KernelBuild]:
+def builds(cases: Iterable[Case]) -> list[SurveyedBuild]:
     """The distinct builds behind the cases, in order of name; operations of the device have none.
 
     Of several launches with the same block, the one with the least dynamic shared memory represents all.
@@ -45,7 +45,7 @@ def builds(cases: Iterable[Case]) -> list[KernelBuild]:
             if known is None or each.launch.shared_bytes < known.shared_bytes:
                 of_block[block_label(each.launch)] = each.launch
     return [
-        KernelBuild(kernel, stage, defines, tuple(launch for _, launch in sorted(launches[kernel].items())))
+        SurveyedBuild(kernel, stage, defines, tuple(launch for _, launch in sorted(launches[kernel].items())))
         for kernel, (stage, defines) in sorted(stages.items())
     ]
 
@@ -73,7 +73,7 @@ def capability(sm: int) -> tuple[int, int]:
 
 
 def survey(
-    wanted: Sequence[KernelBuild], architectures: Sequence[int] = ARCHITECTURES, jobs: int | None = None
+    wanted: Sequence[SurveyedBuild], architectures: Sequence[int] = ARCHITECTURES, jobs: int | None = None
 ) -> Survey:
     """Compile each build for each architecture that has its instructions, ``jobs`` at a time (default: every core).
 
@@ -82,7 +82,7 @@ def survey(
     """
     nvrtc = cubin.installed_nvrtc()
 
-    def compiled(made: KernelBuild, sm: int) -> Usage | str:
+    def compiled(made: SurveyedBuild, sm: int) -> Usage | str:
         try:
             return _usage(made, sm, cubin.cubin(made.stage, made.defines, capability(sm)).resources)
         except BuildError as error:
@@ -100,12 +100,12 @@ def survey(
     )
 
 
-def usage_anew(made: KernelBuild, sm: int) -> Usage:
+def usage_anew(made: SurveyedBuild, sm: int) -> Usage:
     """Resource usage of the build when recompiled, bypassing the cache. BuildError when it does not compile."""
     return _usage(made, sm, cubin.compiled_anew(made.stage, made.defines, capability(sm)))
 
 
-def _usage(made: KernelBuild, sm: int, resources: Resources) -> Usage:
+def _usage(made: SurveyedBuild, sm: int, resources: Resources) -> Usage:
     by_block: dict[str, TheoreticalOccupancy] = {}
     for launch in made.launches:
         filled = resources.occupancy(capability(sm), launch)
