@@ -86,7 +86,7 @@ def test_nvrtcs_processes_begin_ahead_only_where_no_kernel_is_in_the_cache(tmp_p
     nvrtc = pytest.importorskip("peakgate.compile.nvrtc", reason="NVRTC is not installed")
     monkeypatch.setenv("PEAKGATE_CACHE", str(tmp_path))
     monkeypatch.setattr(nvrtc, "_idle", [])
-    monkeypatch.setattr(nvrtc, "_Worker", lambda: "process")
+    monkeypatch.setattr(nvrtc, "_CompilerProcess", lambda: "process")
     nvrtc.begin()
     assert nvrtc._idle == ["process"] * min(nvrtc.MOST_BEGUN, nvrtc.MOST_IDLE)
     nvrtc._idle.clear()
@@ -99,6 +99,6 @@ def test_nvrtcs_process_ends_with_the_one_that_started_it():
     pytest.importorskip("cuda.bindings", reason="NVRTC is not installed: the extra nvrtc, cuda12 or cuda13")
     from peakgate.compile import nvrtc  # noqa: PLC0415
 
-    worker = nvrtc._Worker()
+    worker = nvrtc._CompilerProcess()
     worker._connection.close()  # as the end of this process would
     assert worker._process.wait(60) == 0

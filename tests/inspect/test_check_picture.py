@@ -9,7 +9,7 @@ from emulating import CUDA, loaded
 from peakgate import cli
 from peakgate.base.errors import Code
 from peakgate.inspect import check
-from peakgate.inspect.picture import MOST_ROWS, PICTURE_COLUMNS, picture_of
+from peakgate.inspect.picture import MOST_PICTURE_ROWS, PICTURE_COLUMNS, picture_of
 from peakgate_emulator import DefectKind, EmulatorDefect, KernelDefect
 from peakgate_emulator.defects import SharedAccess, Trace
 
@@ -85,7 +85,7 @@ def test_accesses_of_other_phases_are_no_pair_and_many_rows_are_cut_to_those_aro
     many = [access(0, 0, line, writes=True) for line in range(100)]
     picture = picture_of("f.k-1", race(1, 0, 120, 50), [*many, access(1, 0, 120)], (4, 1, 1))
     assert {"k.cu:50", "k.cu:120"} <= {row.line for row in picture.rows}
-    assert picture.left_out == 101 - len(picture.rows) >= 101 - MOST_ROWS
+    assert picture.left_out == 101 - len(picture.rows) >= 101 - MOST_PICTURE_ROWS
 
 
 FAMILY = """

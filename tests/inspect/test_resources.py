@@ -29,7 +29,7 @@ from peakgate.inspect.resources.baseline import (
     varying,
     write,
 )
-from peakgate.inspect.resources.command import ARCHITECTURES, builds, capability
+from peakgate.inspect.resources.survey import ARCHITECTURES, builds, capability
 from peakgate.spec.case import Launch, Stage
 
 names = st.builds(

@@ -12,7 +12,7 @@ from peakgate.base.errors import Code
 from peakgate.base.verdict import ExitCode
 from peakgate.inspect.resources import baseline, command
 from peakgate.inspect.resources.baseline import BuildTarget
-from peakgate.inspect.resources.command import builds, survey
+from peakgate.inspect.resources.survey import builds, survey
 from peakgate.spec import catalogue
 from peakgate.spec.case import Launch, Stage, Tier
 

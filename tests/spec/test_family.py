@@ -12,7 +12,7 @@ from peakgate.cli import main
 from peakgate.device.cpu import CpuLaunchable
 from peakgate.device.expected import expected
 from peakgate.family import In, Out, Value, kernel
-from peakgate.inspect.resources import command
+from peakgate.inspect.resources.survey import builds
 from peakgate.measure.patterns import PATTERNS
 from peakgate.run.identity import identities
 from peakgate.run.listing import Listed
@@ -173,7 +173,7 @@ def test_each_kernel_of_a_case_has_its_resources_and_its_part_in_the_fingerprint
     folder = tmp_path / "kernels" / "sum"
     check("sum", SUM, SUM_FAMILY)
     (case,) = catalogue.cases(Scale.BENCH)
-    assert [build.kernel for build in command.builds([case])] == ["sum.sum:final_sum", "sum.sum:partial_sums"]
+    assert [build.kernel for build in builds([case])] == ["sum.sum:final_sum", "sum.sum:partial_sums"]
     before = identities([Listed(case, ())], (9, 0))[case.id]
     (folder / "sum.cu").write_text(SUM.replace("*out = sum;", "*out = sum + 1;", 1))
     changed = identities([Listed(case, ())], (9, 0))[case.id]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from peakgate.base.report import Picture, Report, Row, Table
 from peakgate.base.formatting import counted, percent
+from peakgate.base.report import Picture, Report, Row, Table
 from peakgate.base.verdict import REGRESSIONS, Verdict
 from peakgate.compare.result import ROW_COLUMNS, Comparison, SuiteShift, change_text, probability
 from peakgate.render import cases

@@ -38,11 +38,10 @@ from peakgate_emulator.sources import (
 
 Defines = tuple[tuple[str, str], ...]
 
+# NVRTC's own cache answers without the log that holds the resources, so ours is the only one.
 OPTIONS = ("--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space", "--no-cache")
-"""NVRTC's own cache answers without the log that holds the resources, so ours is the only one."""
 
-_NOTES = 3
-"""The form of what is noted beside a cached cubin."""
+_NOTES = 3  # the form of what is noted beside a cached cubin
 
 _USAGE = re.compile(
     r"Compiling entry function '(?P<kernel>[^']+)'.*?"
@@ -118,9 +117,8 @@ def cubin(stage: Stage, defines: Defines, capability: tuple[int, int]) -> Cubin:
     code, notes = stem.with_suffix(".cubin"), stem.with_suffix(".json")
     if (saved := _saved(code, notes, stage.name, unit.file_name)) is not None:
         return saved
-    with alone(
-        stem.with_name(f".lock-{key[:2]}")
-    ):  # the other side of an `ab` compiles the same kernels at the same time
+    # The other side of an `ab` compiles the same kernels at the same time.
+    with alone(stem.with_name(f".lock-{key[:2]}")):
         return _saved(code, notes, stage.name, unit.file_name) or _built(unit, code, notes)
 
 
@@ -238,15 +236,12 @@ class _Unit:
         for file in self.files:
             digest.update(file.text.encode() + b"\0")
         # Stand-ins and CUDA's own headers matter to those that include any.
-        foreign = (compilers.nvrtc_headers(), cuda_version(_major())) if self._includes_foreign else ""
+        includes_foreign = any(file.foreign for file in self.files)
+        foreign = (compilers.nvrtc_headers(), cuda_version(_major())) if includes_foreign else ""
         prelude = compilers.nvrtc_headers()[PRELUDE]
         built = (self.file_name, self.names, self.stage.constants, self.options)
         digest.update(repr((_NOTES, built, nvrtc.version(), prelude, foreign)).encode())
         return digest.hexdigest()[:20]
-
-    @property
-    def _includes_foreign(self) -> bool:
-        return any(file.foreign for file in self.files)
 
     def compiled(self) -> tuple[bytes, list[Resources], tuple[str, ...], tuple[int | None, ...]]:
         """Machine code, the resources of each kernel, the lowered names, and each kernel's bound of threads."""
@@ -349,18 +344,13 @@ def _first_error(log: str, compiled_as: str, files: Sequence[SourceFile], entrie
     return f"{source.parent.name}/{source.name}: {' '.join(log.split())[:300] or 'NVRTC failed without a message'}"
 
 
-def _where_headers_are() -> str:
-    """The remedy for a header of CUDA that NVRTC does not find."""
-    if cuda_folders(_major()):
-        return " that its wheels do not have: set CUDA_HOME to a toolkit"
-    return f": {INSTALL}"
-
-
 def advice(files: Sequence[SourceFile], name: str, line: int, message: str) -> str:
     """The remedy for a compiler's error as "; do this"; empty if none is known."""
     if header := missing_header(message):
         if wheel := next((wheel for start, wheel in FURTHER_WHEELS.items() if header.startswith(start)), None):
             return f"; a header of CUDA: install {wheel}, or set CUDA_HOME to a toolkit"
         if "/std/" in header or header.startswith(("cuda", "cooperative", "cub/", "thrust/", "nv/", "mma")):
-            return f"; a header of CUDA{_where_headers_are()}"
+            if cuda_folders(_major()):
+                return "; a header of CUDA that its wheels do not have: set CUDA_HOME to a toolkit"
+            return f"; a header of CUDA: {INSTALL}"
     return remedy(files, name, line, message)

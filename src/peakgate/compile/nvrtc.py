@@ -33,15 +33,11 @@ from peakgate.base.processes import limit_to
 from peakgate.compile import compilers
 from peakgate_emulator.bounded import MEMORY_BYTES, wall_limit_s, why
 
-MOST_IDLE = os.cpu_count() or 1
-"""As many as compile at once; ``end_all`` ends them when nothing is left to compile."""
-MOST_BEGUN = 8
-"""As many start before the process that measures has imported; more would take the processors from it."""
+MOST_IDLE = os.cpu_count() or 1  # as many as compile at once; `end_all` ends them when nothing is left to compile
+MOST_BEGUN = 8  # while the process that measures imports; more would take the processors from it
+NICE = 19  # the process that measures, and what is compiled because it is wanted now, come first
 
-NICE = 19
-"""The process that measures, and what is compiled because it is wanted now, come first."""
-
-_idle: list[_Worker] = []
+_idle: list[_CompilerProcess] = []
 _exceeded: set[str] = set()
 _lock = threading.Lock()
 
@@ -141,7 +137,7 @@ def compile_to_cubin(
         raise CompilationFailed(why(compilers.processor_limit_s()))
     with _lock:
         worker = _idle.pop() if _idle else None
-    worker = worker or _Worker()
+    worker = worker or _CompilerProcess()
     answer = worker.ask(request.encode())
     if answer is None:
         _exceeded.add(request)
@@ -157,7 +153,7 @@ def compile_to_cubin(
     return Compiled(answer["machine_code"], answer["log"], answer["lowered"], answer["bounds"])
 
 
-class _Worker:
+class _CompilerProcess:
     """A process that compiles, and the connection to it."""
 
     def __init__(self) -> None:
@@ -200,7 +196,7 @@ def begin() -> None:
     """Start some before it is known what to compile, where no kernel is in the cache yet."""
     if not (cache_folder() / "cubin").exists():
         with _lock:
-            _idle.extend(_Worker() for _ in range(min(MOST_BEGUN, MOST_IDLE) - len(_idle)))
+            _idle.extend(_CompilerProcess() for _ in range(min(MOST_BEGUN, MOST_IDLE) - len(_idle)))
 
 
 @atexit.register

@@ -39,8 +39,7 @@ WRONG_RESULT = "wrong result"
 DIED = "died"
 NOT_ENDED = "not ended"
 
-CHOSEN_LIMIT_S = 10.0
-"""Of processor time, for the chosen sizes of one build; what is left out then is reported."""
+CHOSEN_LIMIT_S = 10.0  # of processor time, for the chosen sizes of one build; what is left out is reported
 
 _ASCENDING, _FIRST_SEED = 0, 2  # the emulator's numbers: 0 ascending, 1 descending, from 2 on seeds of a shuffle
 
@@ -99,7 +98,7 @@ class BuildReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Build:
+class _Problems:
     """The problems that a family gives, how to make others, and those that were chosen."""
 
     given: tuple[Case, ...]
@@ -132,15 +131,15 @@ def _builds(
     text: str,
     family_file: Path | None,
     root: Path,  # noqa: ARG001  (a key)
-) -> tuple[dict[BuildKey, _Build], list[RefusedCase]]:
+) -> tuple[dict[BuildKey, _Problems], list[RefusedCase]]:
     found = catalogue.described_problems(text, family_file)
     grouped: dict[BuildKey, list[Case]] = {}
     for case in found.cases:
         grouped.setdefault(BuildKey(case.family, case.stage.name, case.defines), []).append(case)
-    made: dict[BuildKey, _Build] = {}
+    made: dict[BuildKey, _Problems] = {}
     not_described = list(found.refused)
     for key, cases in grouped.items():
-        made[key] = _Build(tuple(cases))
+        made[key] = _Problems(tuple(cases))
         try:
             with exit_raises():
                 made[key] = _with_chosen(tuple(cases), catalogue.sized(cases[0], found.families))
@@ -160,12 +159,12 @@ def _of_family(case: Case, error: BaseException) -> str:
     return f"{where}: {described(error)}" if where else described(error)
 
 
-def _with_chosen(given: tuple[Case, ...], sized: Sized | None) -> _Build:
+def _with_chosen(given: tuple[Case, ...], sized: Sized | None) -> _Problems:
     if sized is None or not_emulated(given[0]):
-        return _Build(given)
+        return _Problems(given)
     more, known = chosen(sized), {case.size for case in given}
     new = {numbers: case for numbers, case in more.cases.items() if case.size not in known}
-    return _Build(given, sized, replace(more, cases=new))
+    return _Problems(given, sized, replace(more, cases=new))
 
 
 def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport]:

@@ -21,11 +21,8 @@ from peakgate.spec.case import Case, Scale, Stage, Tier
 from peakgate.spec.catalogue import kernel_name
 from peakgate.spec.selection import selector
 
-LAUNCH_REFUSED = "launch refused"
-"""The kind of a finding: a launch that CUDA does not take."""
-
-LEAST_CAPABILITY = (9, 0)
-"""Architectures compiled for by default, where a stage requires no newer one."""
+LAUNCH_REFUSED = "launch refused"  # the kind of a finding: a launch that CUDA does not take
+LEAST_CAPABILITY = (9, 0)  # compiled for where a stage requires no newer one
 
 Building = Mapping[tuple[Stage, Defines], Future[Cubin]]
 

@@ -22,17 +22,15 @@ from peakgate.base.sandbox import Isolation
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
 
-CHECK_LIMIT_S = 900.0
-"""Of a whole check."""
-MOST_BYTES = 16 << 20
-"""Of the verdict's file: a larger one is not read."""
+CHECK_LIMIT_S = 900.0  # of a whole check
+MOST_VERDICT_BYTES = 16 << 20  # a larger one is not read
 
 
 def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) -> int:
     """Run ``peakgate check`` with these arguments on what is in ``folder``; its exit code.
 
     The verdict goes to ``out``. PeakgateError for a folder that holds more than what is checked. CannotDecide where the
-    machine does not permit namespaces, or after LIMIT_S seconds.
+    machine does not permit namespaces, or after CHECK_LIMIT_S seconds.
     """
     if any(place.is_relative_to(folder) for place in (Path.home().resolve(), Path(tempfile.gettempdir()).resolve())):
         raise PeakgateError(
@@ -63,6 +61,6 @@ def run(arguments: Sequence[str], folder: Path, out: Path, verdict_file: str) ->
                 Code.PROCESS,
             )
         with suppress(UnreadableFile):
-            write_whole(out / verdict_file, read_limited(scratch / verdict_file, MOST_BYTES, inside=scratch))
+            write_whole(out / verdict_file, read_limited(scratch / verdict_file, MOST_VERDICT_BYTES, inside=scratch))
             say(f"verdict: {out / verdict_file}")
         return code

@@ -23,9 +23,9 @@ from peakgate.judge.waivers import SurvivorKey
 from peakgate.spec.case import Case, Stage
 from peakgate_emulator.sources import device_texts
 
+# Memory accesses of a launch before a mutant counts as endless: the largest small problem needs 30 to 100 million of
+# them with g++ and 100 to 200 with clang, which keeps more in memory.
 MUTANT_ACCESS_BUDGET = 500_000_000
-"""Memory accesses of a launch before a mutant counts as endless: the largest small problem needs 30 to 100 million of
-them with g++ and 100 to 200 with clang, which keeps more in memory."""
 
 
 @dataclass(frozen=True, slots=True)

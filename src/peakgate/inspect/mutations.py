@@ -26,25 +26,14 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<word>\w+)(?P<rest>(?:\\\n|[^\n])*)",
 _HEADER = re.compile(r"\b(?:for|while|static_assert)\s*\(")
 _CONSTANT = re.compile(r"\bconstexpr\b[^;{]*;")
 _BARRIER = re.compile(r"\b(?:__syncthreads|__syncwarp|__threadfence(?:_block|_system)?)\s*\(")
+# A statement that is nothing but a call.
 _CALL = re.compile(r"(?:\A|(?<=[;{})])|(?<=\belse))\s*(?P<call>(?:\w+(?:\.|->|::))*(?P<name>\w+)(?:<[^<>;]*>)?\s*\()")
-"""Of a statement that is nothing but a call."""
+# Words in the names of functions that order threads or copies.
 _ORDERING = {
-    *(
-        "acquire",
-        "arrive",
-        "barrier",
-        "commit",
-        "expect",
-        "fence",
-        "release",
-        "sync",
-        "syncthreads",
-        "threadfence",
-        "wait",
-    )
+    *("acquire", "arrive", "barrier", "commit", "expect", "fence", "release", "sync", "syncthreads"),
+    *("threadfence", "wait"),
 }
-"""Words in the names of functions that order threads or copies."""
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _PTX = re.compile(r"\basm\b(?:\s+volatile\b)?\s*\(")
 _ORDERING_PTX = re.compile(
     r"\b(?:bar|barrier|fence|membar|mbarrier|griddepcontrol|wgmma\.(?:fence|commit_group|wait_group)"
@@ -120,7 +109,7 @@ def _without_barriers(code: str) -> Iterator[_Change]:
         stop = closing(code, match.end() - 1) + 1
         yield match.start(), stop, "", f"without {_words(code[match.start() : stop])}"
     for match in _CALL.finditer(code):
-        if _ORDERING & {word.lower() for word in _WORD.findall(match["name"])}:
+        if _ORDERING & {word.lower() for word in _NAME_PART.findall(match["name"])}:
             stop = closing(code, match.end() - 1) + 1
             if code[stop:].lstrip().startswith(";"):
                 yield match.start("call"), stop, "", f"without {_words(code[match.start('call') : stop])}"
@@ -150,9 +139,10 @@ def _without_guards(code: str) -> Iterator[_Change]:
     for match in _COMPARISON.finditer(code):
         start, before = _left_end(code, match.start())
         stop, after = _right_end(code, match.end())
-        decided = "true"
-        if "||" in (before, after) or (before == "(" and after == ")" and _leaves_by(code, start, stop)):
-            decided = "false"
+        # False where it is one side of an `||`, or all of an `if` that leaves the function or the loop.
+        whole = before == "(" and after == ")" and re.search(r"\bif\s*\(\s*$", code[:start])
+        leaves = whole and _LEAVES.match(code[stop:].lstrip()[1:])
+        decided = "false" if leaves or "||" in (before, after) else "true"
         yield start, stop, decided, f"{_words(code[start:stop])} -> {decided}"
 
 
@@ -228,12 +218,6 @@ def _trimmed(code: str, at: int) -> int:
 
 def _blanks(code: str, at: int) -> int:
     return len(code[at:]) - len(code[at:].lstrip())
-
-
-def _leaves_by(code: str, start: int, stop: int) -> bool:
-    """Whether the condition from ``start`` to ``stop`` is all of an ``if`` that leaves the function or the loop."""
-    header = re.search(r"\bif\s*\(\s*$", code[:start])
-    return header is not None and _LEAVES.match(code[stop:].lstrip()[1:]) is not None
 
 
 def _words(code: str) -> str:

@@ -21,16 +21,13 @@ from peakgate.spec.case import Case
 from peakgate_emulator import DefectKind, EmulatorDefect, KernelDefect
 from peakgate_emulator.defects import SharedAccess, Trace, Triple
 
-PICTURE_COLUMNS = 32
-"""Elements in a picture, around the one that is raced for."""
+PICTURE_COLUMNS = 32  # elements, around the one that is raced for
 PHASES_BESIDE = 1
-MOST_ROWS = 24
+MOST_PICTURE_ROWS = 24
 _SHARED_RACES = (DefectKind.SHARED_RACE, DefectKind.SAME_VALUE_RACE)
-KINDS = tuple(kind.words for kind in _SHARED_RACES)
-"""Of which findings there may be a picture, as they name their kind."""
+KINDS = tuple(kind.words for kind in _SHARED_RACES)  # of the findings that there may be a picture of
 
-Drawing = dict[str, Any]
-"""The input of ``templates/check.html``."""
+Drawing = dict[str, Any]  # the input of templates/check.html
 
 
 @dataclass(slots=True)
@@ -189,11 +186,11 @@ def _key(access: SharedAccess) -> tuple[int, str, str]:
 def _shown(rows: Sequence[PictureRow], pair: Sequence[SharedAccess]) -> tuple[list[PictureRow], int]:
     """The rows in order of time, as many as there is room for: those between and around the two accesses."""
     ordered = sorted(rows, key=lambda row: row.phase)  # stable: in a phase as they came first
-    if len(ordered) <= MOST_ROWS:
+    if len(ordered) <= MOST_PICTURE_ROWS:
         return ordered, 0
     at = [[(row.phase, row.line, row.how) for row in ordered].index(_key(each)) for each in pair]
     middle = sum(at) // 2
-    chosen = set(at) | {*sorted(range(len(ordered)), key=lambda place: abs(place - middle))[: MOST_ROWS - 2]}
+    chosen = set(at) | {*sorted(range(len(ordered)), key=lambda place: abs(place - middle))[: MOST_PICTURE_ROWS - 2]}
     return [row for place, row in enumerate(ordered) if place in chosen], len(ordered) - len(chosen)
 
 

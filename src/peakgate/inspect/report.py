@@ -16,8 +16,7 @@ from peakgate.judge.correctness import WrongElement
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 
 COMMAND = "check"
-SOME = 6
-"""Sizes that a line names."""
+MOST_SIZES = 6  # that a line names
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +216,9 @@ def _sizes(builds: Sequence[BuildReport], shown_by: Set[str]) -> str:
 def _some(sizes: Iterable[str]) -> str:
     """The smallest few."""
     ordered = sorted(sizes, key=_numbers)
-    return ", ".join(ordered[:SOME]) + (f" and {len(ordered) - SOME} more" if len(ordered) > SOME else "")
+    return ", ".join(ordered[:MOST_SIZES]) + (
+        f" and {len(ordered) - MOST_SIZES} more" if len(ordered) > MOST_SIZES else ""
+    )
 
 
 def _numbers(size: str) -> list[int]:

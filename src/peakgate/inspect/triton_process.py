@@ -35,8 +35,7 @@ from peakgate.inspect.triton_tests import ProgramAccess, ProgramStep, TritonFind
 from peakgate.run.collection import prepend, pytest_arguments
 from peakgate.spec.selection import selector
 
-MOST_ACCESSES = 1 << 22
-"""Of a launch; a larger one is checked for bounds alone."""
+MOST_ACCESSES = 1 << 22  # of a launch; a larger one is checked for bounds alone
 
 
 class OutOfBounds(Exception):

@@ -29,9 +29,7 @@ from peakgate_emulator.defects import RaceStep
 TESTS_LIMIT_S = 600.0
 MISSING = "Triton kernels of benchmark tests are not checked: pip install 'peakgate[triton]'"
 MOST_NOTES = 6
-
-MOST_LOOKED_AT = 10_000
-"""Addresses at which programs clash, the lowest ones: the same lines clash at the others."""
+MOST_LOOKED_AT = 10_000  # lowest addresses at which programs clash; at the others the same lines clash
 
 Addresses = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -79,7 +77,9 @@ class TritonCheck:
 def begun(text: str) -> Iterator[TritonCheck]:
     """Run the tests that ``-k text`` selects beside the block; the check is filled when it ends."""
     found = TritonCheck()
-    if not _uses_triton():
+    folders = config.current().benchmarks
+    files = [path for each in folders for path in (each.rglob("*.py") if each.is_dir() else [each])]
+    if not any(b"triton" in path.read_bytes() for path in files if path.is_file()):
         yield found
         return
     if importlib.util.find_spec("triton_viz") is None:
@@ -99,12 +99,6 @@ def begun(text: str) -> Iterator[TritonCheck]:
             found.reports.append(BuildReport("triton", 0, broken=done.problem or "no answer of triton-viz"))
 
 
-def _uses_triton() -> bool:
-    project = config.current()
-    files = [path for folder in project.benchmarks for path in (folder.rglob("*.py") if folder.is_dir() else [folder])]
-    return any(b"triton" in path.read_bytes() for path in files if path.is_file())
-
-
 def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
     """Report each kernel of the tests, and what was not looked at; pure but for ``found``."""
     from peakgate.callables.naming import case_of  # noqa: PLC0415  (pytest takes long to import)
@@ -114,12 +108,15 @@ def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
         case = case_of(nodeid)
         by_kernel: dict[str, list[LaunchFinding]] = {name: [] for name in test.launches}
         for each in test.findings:
-            steps = tuple(RaceStep(step.location, None, _three(step.program)) for step in each.order)
+            steps = []
+            for step in each.order:
+                x, y, z = (*step.program, 0, 0, 0)[:3]
+                steps.append(RaceStep(step.location, None, (x, y, z)))
             what = (
                 f"{each.where}: {each.kind}: {each.what}" if each.kind != WRONG_RESULT else f"{each.kind}: {each.what}"
             )
             where = None if each.kind == WRONG_RESULT else each.where
-            finding = LaunchFinding(case.id, 0, each.kind, where, what, steps)
+            finding = LaunchFinding(case.id, 0, each.kind, where, what, tuple(steps))
             by_kernel.setdefault(each.kernel, []).append(finding)
             found.texts[f"{case.family}.{each.kernel}", each.where] = each.text
         for name, findings in by_kernel.items():
@@ -136,11 +133,6 @@ def filled(found: TritonCheck, tests: Mapping[str, WatchedTest]) -> None:
         ]
     if skipped:
         found.notes.append(f"{counted(len(skipped), 'benchmark test')} not looked at, first {skipped[0]}")
-
-
-def _three(program: tuple[int, ...]) -> tuple[int, int, int]:
-    x, y, z = (*program, 0, 0, 0)[:3]
-    return x, y, z
 
 
 @dataclass(frozen=True, slots=True)

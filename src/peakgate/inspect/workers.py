@@ -35,21 +35,17 @@ from peakgate_emulator.bounded import WALL_PER_PROCESSOR_S
 
 Answer = TypeVar("Answer")
 
+# Limits of what is copied from a worker's output, in total and per line.
 MOST_PRINTED_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 1 << 16
-"""Limits of what is copied from a worker's output, in total and per line."""
-_LAST_OUTPUT_S = 1.0
-"""How long to wait for what a worker printed before its end: another process may have its output open."""
+_LAST_OUTPUT_S = 1.0  # for what a worker printed before its end: another process may have its output open
 
-_LOOK_EVERY_S, _SAY_EVERY_S = 1.0, 30.0
-"""How often limits are looked at, and after how much processor time it is said what a task is at."""
+_CHECK_LIMITS_EVERY_S = 1.0
+_SAY_EVERY_S = 30.0  # of processor time, what a task is at
 
-_AT, _RETURNED, _RAISED = "at", "returned", "raised"
-"""A worker's message: its task's progress or end, with the text, result or error."""
+_AT, _RETURNED, _RAISED = "at", "returned", "raised"  # messages of a worker, with the text, result or error
 
-TaskProgress = Callable[[str], None]
-"""By which a task says what it is at, for the case that it does not come back."""
-Task = Callable[[TaskProgress], Answer]
-"""Picklable, as is its result: a ``functools.partial`` of a module's function."""
+TaskProgress = Callable[[str], None]  # by which a task says what it is at, for the case that it does not come back
+Task = Callable[[TaskProgress], Answer]  # picklable, as is its result: a functools.partial of a module's function
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +138,7 @@ def _answers(
                 worker: _Worker[Answer] = idle.pop() if idle else _started(1, get_context("spawn"))[0]
                 worker.give(*waiting.pop())
                 busy[worker.connection] = worker
-            ready = wait(list(busy), min(_LOOK_EVERY_S, limit_s))
+            ready = wait(list(busy), min(_CHECK_LIMITS_EVERY_S, limit_s))
             for worker in list(busy.values()):
                 answer = worker.answer() if worker.connection in ready else worker.overdue(limit_s)
                 if answer is None:

@@ -10,29 +10,24 @@ nothing can be blamed on the kernels. ``--update`` rewrites the baseline of all 
 from __future__ import annotations
 
 import argparse
-import os
 import time
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from peakgate.base import config
-from peakgate.base.errors import BuildError, Code, PeakgateError
+from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.base.options import VerbParser
 from peakgate.base.report import Report, clear_verdict, leave_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
-from peakgate.compile import cubin as build
-from peakgate.compile.cubin import Defines
 from peakgate.inspect.resources import baseline
 from peakgate.inspect.resources.baseline import (
     RESOURCE_REGRESSIONS,
     BuildTarget,
     ResourceFinding,
     Survey,
-    TheoreticalOccupancy,
     Usage,
     compare,
     differing,
@@ -40,17 +35,16 @@ from peakgate.inspect.resources.baseline import (
     incomparable,
     varying,
 )
+from peakgate.inspect.resources.survey import ARCHITECTURES, SurveyedBuild, build_keys, builds, survey, usage_anew
 from peakgate.render import terminal
 from peakgate.spec import catalogue
-from peakgate.spec.case import Case, Launch, Scale, Stage, Tier
+from peakgate.spec.case import Scale, Tier
 from peakgate.spec.selection import add_selection, selector
 
 BASELINE = "resources.json"
 RESOURCES_FILE = "resources.json"
-COMPILATIONS = 5
-MOST_BY_LUCK = 12
-
-ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+COMPILATIONS = 5  # at most, of a build that differs from the baseline
+MOST_BY_LUCK = 12  # builds that differ; of more, the compiler's luck is no explanation
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:
@@ -68,7 +62,15 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         )
     if not chosen.update and Tier(chosen.tier) is Tier.GATE:
         cases = catalogue.cases(Scale.BENCH, Tier.GATE)
-    wanted = _run_by(cases, chosen.text, every)
+    selects = selector(chosen.text)
+    selected = [case for case in cases if case.stage.source is not None and selects(case.id)]
+    if chosen.text and not selected:
+        raise PeakgateError(
+            f"-k {chosen.text!r}: no case with a kernel has such an id; try a family's name, or --tier full",
+            Code.SELECTION,
+        )
+    compared = {kernel for case in selected for kernel in build_keys(case)}
+    wanted = [made for made in every if made.kernel in compared]  # with all of their launches
     part = bool(chosen.text or chosen.architectures)
     known = _baseline(chosen.baseline, update=chosen.update, part=part)
     covered = (known and known.architectures) or ARCHITECTURES
@@ -77,7 +79,6 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     current = survey(wanted, architectures, jobs=chosen.jobs)
     wall_s = time.perf_counter() - start
     known = known or Survey(current.nvrtc, current.options, {}, {}, tuple(chosen.architectures or ARCHITECTURES))
-    compared = {made.kernel for made in wanted}
     elsewhere = {made.kernel for made in every}
     if chosen.text:  # the cases of a removed build are unknown
         elsewhere |= {target.kernel for target in known.usage}
@@ -90,7 +91,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         code, advice = _update(chosen.baseline, known, current, reason, part=part)
     else:
         code = exit_code(before, current, findings)
-        advice = _advice(code, chosen.baseline)
+        advice = {
+            ExitCode.OK: f"nothing got worse than {chosen.baseline}",
+            ExitCode.UNDECIDED: "could not decide: compare under the baseline's compiler and options, or rewrite "
+            f"{chosen.baseline}: --update",
+            ExitCode.REGRESSION: f"worse than {chosen.baseline}: mend the kernels, or accept it with --update and have "
+            "the diff reviewed",
+        }[code]
     found = Report(
         command=verb,
         exit_code=code,
@@ -112,11 +119,13 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     return leave_verdict(found, chosen.out / RESOURCES_FILE)
 
 
-def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[BuildTarget, tuple[Usage, Usage]]:
+def as_before(
+    before: Survey, current: Survey, wanted: Sequence[SurveyedBuild]
+) -> dict[BuildTarget, tuple[Usage, Usage]]:
     """Differences from the baseline that are compiler nondeterminism: the baseline's usage, and the other one.
 
-    What differs is compiled again until it comes out as the baseline has it, ATTEMPTS times at most. Where very much
-    differs it is no luck, and nothing is compiled again.
+    What differs is compiled again until it comes out as the baseline has it, COMPILATIONS times at most. Where more
+    than MOST_BY_LUCK builds differ it is no luck, and nothing is compiled again.
     """
     differ = differing(before, current)
     if len(differ) > MOST_BY_LUCK:
@@ -127,18 +136,6 @@ def as_before(before: Survey, current: Survey, wanted: Sequence[Build]) -> dict[
         for target in differ
         if any(usage_anew(made[target.kernel], target.sm) == before.usage[target] for _ in range(COMPILATIONS))
     }
-
-
-def _run_by(cases: Sequence[Case], text: str, every: Sequence[Build]) -> list[Build]:
-    """The builds that those of the cases run that ``-k text`` selects, with all of their launches."""
-    selects = selector(text)
-    chosen = [case for case in cases if case.stage.source is not None and selects(case.id)]
-    if text and not chosen:
-        raise PeakgateError(
-            f"-k {text!r}: no case with a kernel has such an id; try a family's name, or --tier full", Code.SELECTION
-        )
-    kernels = {kernel for case in chosen for kernel in build_keys(case)}
-    return [made for made in every if made.kernel in kernels]
 
 
 def summary(current: Survey, findings: Sequence[ResourceFinding], wall_s: float) -> str:
@@ -219,107 +216,3 @@ def _update(path: Path, known: Survey, current: Survey, reason: str | None, *, p
     if current.broken:
         return ExitCode.REGRESSION, f"wrote {path} without the builds that do not compile; what it had of them stays"
     return ExitCode.OK, f"wrote {path}"
-
-
-def _advice(code: ExitCode, path: Path) -> str:
-    if code is ExitCode.OK:
-        return f"nothing got worse than {path}"
-    if code is ExitCode.UNDECIDED:
-        return f"could not decide: compare under the baseline's compiler and options, or rewrite {path}: --update"
-    return f"worse than {path}: mend the kernels, or accept it with --update and have the diff reviewed"
-
-
-@dataclass(frozen=True, slots=True)
-class Build:
-    """One compilation: a stage with its defines, and the launches its occupancy is worked out for."""
-
-    kernel: str
-    stage: Stage
-    defines: Defines
-    launches: tuple[Launch, ...]
-
-
-def builds(cases: Iterable[Case]) -> list[Build]:
-    """The distinct builds behind the cases, in order of name; operations of the device have none.
-
-    Of several launches with the same block, the one with the least dynamic shared memory represents all.
-    Each kernel of a stage that launches several is a build of its own.
-    """
-    stages: dict[str, tuple[Stage, Defines]] = {}
-    launches: dict[str, dict[str, Launch]] = {}
-    for case in cases:
-        if case.stage.source is None:
-            continue
-        for kernel, each in zip(build_keys(case), case.launches, strict=True):
-            alone = case.stage if not case.stage.more else replace(case.stage, entry=each.kernel, more=())
-            stages.setdefault(kernel, (alone, case.defines))
-            of_block = launches.setdefault(kernel, {})
-            known = of_block.get(block_label(each.launch))
-            if known is None or each.launch.shared_bytes < known.shared_bytes:
-                of_block[block_label(each.launch)] = each.launch
-    return [
-        Build(kernel, stage, defines, tuple(launch for _, launch in sorted(launches[kernel].items())))
-        for kernel, (stage, defines) in sorted(stages.items())
-    ]
-
-
-def build_keys(case: Case) -> list[str]:
-    """Of each launch: ``family.stage``, ``:kernel`` where the stage has several, then ``+NAME=VALUE`` per define."""
-    defines = "".join(f"+{name}={value}" for name, value in case.defines)
-    return [
-        f"{case.family}.{case.stage.name}{f':{each.kernel}' if case.stage.more else ''}{defines}"
-        for each in case.launches
-    ]
-
-
-def block_label(launch: Launch) -> str:
-    """A block's extents, trailing ones left out: ``256``, ``32x8``."""
-    extents = list(launch.block)
-    while len(extents) > 1 and extents[-1] == 1:
-        extents.pop()
-    return "x".join(map(str, extents))
-
-
-def capability(sm: int) -> tuple[int, int]:
-    """90 is compute capability (9, 0), 120 is (12, 0)."""
-    return sm // 10, sm % 10
-
-
-def survey(wanted: Sequence[Build], architectures: Sequence[int] = ARCHITECTURES, jobs: int | None = None) -> Survey:
-    """Compile each build for each architecture that has its instructions, ``jobs`` at a time (default: every core).
-
-    NVRTC compiles outside the interpreter's lock, so threads use all cores. A build that does not compile is part of
-    the survey; PeakgateError where NVRTC is not installed.
-    """
-    nvrtc = build.installed_nvrtc()
-    todo = [(made, sm) for made in wanted for sm in sorted(architectures) if made.stage.runs_on(capability(sm))]
-    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
-        found = list(pool.map(lambda item: _compile(*item), todo))
-    results = {BuildTarget(made.kernel, sm): result for (made, sm), result in zip(todo, found, strict=True)}
-    return Survey(
-        nvrtc=nvrtc.version(),
-        options=build.OPTIONS,
-        usage={target: result for target, result in results.items() if isinstance(result, Usage)},
-        broken={target: result for target, result in results.items() if isinstance(result, str)},
-    )
-
-
-def usage_anew(made: Build, sm: int) -> Usage:
-    """Resource usage of the build when recompiled, bypassing the cache. BuildError when it does not compile."""
-    return _usage(made, sm, build.compiled_anew(made.stage, made.defines, capability(sm)))
-
-
-def _compile(made: Build, sm: int) -> Usage | str:
-    """Resource usage of the build, or the compiler's message when it does not compile."""
-    try:
-        return _usage(made, sm, build.cubin(made.stage, made.defines, capability(sm)).resources)
-    except BuildError as error:
-        return str(error)
-
-
-def _usage(made: Build, sm: int, resources: build.Resources) -> Usage:
-    by_block: dict[str, TheoreticalOccupancy] = {}
-    for launch in made.launches:
-        filled = resources.occupancy(capability(sm), launch)
-        by_block[block_label(launch)] = TheoreticalOccupancy(round(filled.fraction, 4), "+".join(filled.limiters))
-    return Usage(resources, by_block)

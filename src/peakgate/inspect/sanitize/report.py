@@ -19,9 +19,7 @@ from peakgate.base.report import Report
 from peakgate.base.verdict import ExitCode
 from peakgate.judge.waivers import Defect, DefectKey, DefectRuling
 
-NO_KERNEL = "no kernel"
-"""Where a record names no kernel: an error of a copy or another call of the host."""
-
+NO_KERNEL = "no kernel"  # where a record names none: an error of a copy or another call of the host
 MACHINE_FIELDS = ("name", "slug", "uuid", "compute_capability", "driver", "cuda_driver", "nvrtc", "cupy")
 
 _UNPRINTED = re.compile(r"(\d+) (?:errors?|hazards?) (?:was|were) not (?:printed|displayed)")
@@ -153,14 +151,14 @@ def _described(tool: ToolReport, ruling: DefectRuling) -> dict[str, Any]:
     }
 
 
-def read_report(tool: str, records: Path, log: Path, journal: Path) -> ToolReport:
+def read_report(tool: str, xml: Path, log: Path, journal: Path) -> ToolReport:
     """Put together what one tool's run left; missing or broken files make the report unfinished, never clean."""
     reported = read_journal(journal)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     unfinished = None if reported.done else _why_stopped(reported, text)
     defects: list[SanitizerDefect] = []
     try:
-        defects += read_records(records.read_bytes(), reported.functions)
+        defects += read_records(xml.read_bytes(), reported.functions)
     except FileNotFoundError:
         unfinished = unfinished or f"{tool} wrote no records: {_last_words(text)}"
     except ET.ParseError as error:

@@ -1,0 +1,113 @@
+"""Compile kernels for architectures, and what the compiler gives them: registers, spills, occupancy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from peakgate.base.errors import BuildError
+from peakgate.compile import cubin
+from peakgate.compile.cubin import Defines, Resources
+from peakgate.inspect.resources.baseline import BuildTarget, Survey, TheoreticalOccupancy, Usage
+from peakgate.spec.case import Case, Launch, Stage
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedBuild:
+    """One compilation: a stage with its defines, and the launches its occupancy is worked out for."""
+
+    kernel: str
+    stage: Stage
+    defines: Defines
+    launches: tuple[Launch, ...]
+
+
+def builds(cases: Iterable[Case]) -> list[SurveyedBuild]:
+    """The distinct builds behind the cases, in order of name; operations of the device have none.
+
+    Of several launches with the same block, the one with the least dynamic shared memory represents all.
+    Each kernel of a stage that launches several is a build of its own.
+    """
+    stages: dict[str, tuple[Stage, Defines]] = {}
+    launches: dict[str, dict[str, Launch]] = {}
+    for case in cases:
+        if case.stage.source is None:
+            continue
+        for kernel, each in zip(build_keys(case), case.launches, strict=True):
+            alone = case.stage if not case.stage.more else replace(case.stage, entry=each.kernel, more=())
+            stages.setdefault(kernel, (alone, case.defines))
+            of_block = launches.setdefault(kernel, {})
+            known = of_block.get(block_label(each.launch))
+            if known is None or each.launch.shared_bytes < known.shared_bytes:
+                of_block[block_label(each.launch)] = each.launch
+    return [
+        SurveyedBuild(kernel, stage, defines, tuple(launch for _, launch in sorted(launches[kernel].items())))
+        for kernel, (stage, defines) in sorted(stages.items())
+    ]
+
+
+def build_keys(case: Case) -> list[str]:
+    """Of each launch: ``family.stage``, ``:kernel`` where the stage has several, then ``+NAME=VALUE`` per define."""
+    defines = "".join(f"+{name}={value}" for name, value in case.defines)
+    return [
+        f"{case.family}.{case.stage.name}{f':{each.kernel}' if case.stage.more else ''}{defines}"
+        for each in case.launches
+    ]
+
+
+def block_label(launch: Launch) -> str:
+    """A block's extents, trailing ones left out: ``256``, ``32x8``."""
+    extents = list(launch.block)
+    while len(extents) > 1 and extents[-1] == 1:
+        extents.pop()
+    return "x".join(map(str, extents))
+
+
+def capability(sm: int) -> tuple[int, int]:
+    """90 is compute capability (9, 0), 120 is (12, 0)."""
+    return sm // 10, sm % 10
+
+
+def survey(
+    wanted: Sequence[SurveyedBuild], architectures: Sequence[int] = ARCHITECTURES, jobs: int | None = None
+) -> Survey:
+    """Compile each build for each architecture that has its instructions, ``jobs`` at a time (default: every core).
+
+    NVRTC compiles outside the interpreter's lock, so threads use all cores. A build that does not compile is part of
+    the survey; PeakgateError where NVRTC is not installed.
+    """
+    nvrtc = cubin.installed_nvrtc()
+
+    def compiled(made: SurveyedBuild, sm: int) -> Usage | str:
+        try:
+            return _usage(made, sm, cubin.cubin(made.stage, made.defines, capability(sm)).resources)
+        except BuildError as error:
+            return str(error)
+
+    todo = [(made, sm) for made in wanted for sm in sorted(architectures) if made.stage.runs_on(capability(sm))]
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
+        found = list(pool.map(lambda item: compiled(*item), todo))
+    results = {BuildTarget(made.kernel, sm): result for (made, sm), result in zip(todo, found, strict=True)}
+    return Survey(
+        nvrtc=nvrtc.version(),
+        options=cubin.OPTIONS,
+        usage={target: result for target, result in results.items() if isinstance(result, Usage)},
+        broken={target: result for target, result in results.items() if isinstance(result, str)},
+    )
+
+
+def usage_anew(made: SurveyedBuild, sm: int) -> Usage:
+    """Resource usage of the build when recompiled, bypassing the cache. BuildError when it does not compile."""
+    return _usage(made, sm, cubin.compiled_anew(made.stage, made.defines, capability(sm)))
+
+
+def _usage(made: SurveyedBuild, sm: int, resources: Resources) -> Usage:
+    by_block: dict[str, TheoreticalOccupancy] = {}
+    for launch in made.launches:
+        filled = resources.occupancy(capability(sm), launch)
+        by_block[block_label(launch)] = TheoreticalOccupancy(round(filled.fraction, 4), "+".join(filled.limiters))
+    return Usage(resources, by_block)
