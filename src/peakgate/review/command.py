@@ -27,7 +27,8 @@ from peakgate.base.config import ProjectSettings
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import file_digest, write_whole
 from peakgate.base.formatting import short
-from peakgate.base.processes import BYTECODE, import_path, print_output, sigterm_interrupts
+from peakgate.base.packages import import_path
+from peakgate.base.processes import BYTECODE, print_output, sigterm_interrupts
 from peakgate.base.report import Report, Row, write_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
