@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from peakgate.base import records
+from peakgate.base.formatting import short
 
 FIRST_IN_THREADS = """
 import sys
@@ -35,4 +35,4 @@ def test_a_kind_that_threads_are_the_first_to_read_takes_no_process_with_it() ->
 
 
 def test_a_number_that_python_does_not_write_is_named_without_its_digits() -> None:
-    assert records.short(1 << 100_000) == "a number of thousands of digits"
+    assert short(1 << 100_000) == "a number of thousands of digits"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from peakgate.base.config import PACKAGE, version
+from peakgate.base.config import version
+from peakgate.base.packages import PACKAGE
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())

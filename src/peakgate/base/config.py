@@ -34,12 +34,9 @@ from msgspec import Meta, Struct, field
 from peakgate.base import git, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import CACHE_VARIABLE, CUPY_VARIABLE, cache_folder, cupy_cache
+from peakgate.base.packages import PACKAGE
 
 Of = TypeVar("Of")
-
-PACKAGE = Path(__file__).resolve().parents[1]
-PACKAGES = (PACKAGE, PACKAGE.with_name("peakgate_emulator"))
-"""The folders of this package and of the emulator beside it: what this tool is, whatever a project has."""
 
 PYPROJECT, OWN_FILE = "pyproject.toml", "peakgate.toml"
 RUNS, CACHE = ".benchmarks", ".cache"

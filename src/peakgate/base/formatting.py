@@ -25,6 +25,17 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def short(value: object) -> str:
+    """A value as an error message quotes it, cut to 60 characters."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a nested {type(value).__name__}"
+    except ValueError:  # Python writes no number of thousands of digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def percent(value: float | None, form: str = "", missing: str = "") -> str:
     """``0.58 %``, ``1.3 %``, ``240 %``: two significant digits and no exponent, or by ``form``.
 

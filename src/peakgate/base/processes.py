@@ -13,7 +13,6 @@ import os
 import resource
 import runpy
 import signal
-import site
 import subprocess
 import sys
 import tempfile
@@ -253,24 +252,6 @@ def limit_to(kind: int, most: int) -> None:
     """Limit a resource of this process, one of ``resource.RLIMIT_*``, for good; a lower limit that is set stays."""
     limits = [limit for limit in (most, resource.getrlimit(kind)[1]) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(kind, (min(limits), min(limits)))
-
-
-def import_path(*apart_from: Path) -> list[str]:
-    """The folders, besides those of Python itself, from which this process imports: of PYTHONPATH, of the user.
-
-    A process that gets no environment needs them as its PYTHONPATH to import this tool. Neither relative ones, nor
-    those in or around ``apart_from``, the tree of a change.
-    """
-    named = [] if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    named += [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    there = (path for path in map(Path, dict.fromkeys(named)) if path.is_absolute() and path.exists())
-    return [str(path) for path in there if not any(overlap(path, tree) for tree in apart_from)]
-
-
-def overlap(one: Path, other: Path) -> bool:
-    """Whether one of two folders is the other or in it, links followed."""
-    one, other = one.resolve(), other.resolve()
-    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 PR_SET_PDEATHSIG = 1

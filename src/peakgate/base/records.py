@@ -15,14 +15,18 @@ from codecs import BOM_UTF8
 from collections.abc import Hashable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import (
+    Annotated,
+    Any,
+    TypeVar,
+    cast,
+)
 
 import msgspec
-from msgspec import Meta, inspect
+from msgspec import Meta
 
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, UnreadableFile, read_limited, read_text
-from peakgate.base.formatting import nearest
 
 Decoded = TypeVar("Decoded")
 
@@ -49,16 +53,8 @@ Number = (
 Whole = Annotated[int, Meta(ge=0, le=2**63 - 1, description="a whole number from 0 up")]
 Finite = Annotated[float, Meta(ge=-LARGEST_FLOAT, le=LARGEST_FLOAT, description="a finite number")]
 
-SCHEMAS = ("schema", "peakgate_schema", "peakgate_digests")
-"""Keys of a file's schema version: another version is reported before all else."""
-
-_MESSAGE = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$(?P<place>[^`]*)`)?", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
-_FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
 _PART = r"""[ \t]*(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')[ \t]*\."""
 _LONG_KEY = re.compile(rf"^[ \t]*\[{{0,2}}(?:{_PART}){{{MOST_PARTS}}}", re.MULTILINE)
-_LABELS = ("case", "kernel", "run", "name")
-"""Keys that identify an entry of a list; errors name it."""
 
 
 class RecordError(PeakgateError):
@@ -138,17 +134,6 @@ def place(path: Path, *keys: str | int) -> str:
     return f"{path}:{start}" if start else str(path)
 
 
-def short(value: object) -> str:
-    """A value as an error message quotes it, cut to 60 characters."""
-    try:
-        text = repr(value)
-    except RecursionError:
-        text = f"a nested {type(value).__name__}"
-    except ValueError:  # Python writes no number of thousands of digits
-        text = "a number of thousands of digits"
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 @cache
 def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
     with _one_type:
@@ -182,87 +167,14 @@ def _converted(document: Any, kind: type[Decoded], path: Path, remedy: str) -> D
     try:
         with _one_type:
             return msgspec.convert(document, kind)
-    except (ValueError, RecursionError) as error:
-        keys, problem = _problem(document, kind, str(error))
+    except (ValueError, RecursionError):
+        from peakgate.base.misfit import misfit  # noqa: PLC0415  (few commands meet a wrong file)
+
+        with _one_type:
+            keys, problem = misfit(document, kind)
         where = place(path, *keys) if path.suffix == ".toml" else str(path)
         field = _dotted(keys)
         raise RecordError(f"{where}: {field}{problem}; {remedy}", document, field) from None
-
-
-def _problem(document: Any, kind: type[Decoded], message: str) -> tuple[list[str | int], str]:
-    """The keys of the value that msgspec's ``message`` is about, and what is wrong with it."""
-    at, known, label, keys = document, inspect.type_info(kind), "", list[str | int]()
-    for name in SCHEMAS if isinstance(document, dict) else ():
-        values: Any = getattr(_below(known, name), "values", ())
-        if values and (type(given := document.get(name)) is not int or given not in values):
-            return [name], f" is {short(given)}, this version reads {values[0]}"
-    found = _MESSAGE.fullmatch(message)
-    problem, steps = (found["problem"], _STEP.findall(found["place"] or "")) if found else (message, [])
-    for name, number in steps:
-        keys.append(int(number) if number.isdigit() else name or _culprit(document, at, kind, message))
-        at, known = at[keys[-1]], _below(known, keys[-1])
-        label = next((f" ({short(at[key])})" for key in _LABELS if isinstance(at, dict) and key in at), label)
-    if field := _FIELD.fullmatch(problem):
-        if field["what"] == "contains unknown":
-            names = [each.encode_name for each in _plain(known).fields]
-            listed = f"{nearest(field['name'], names)}; expected one of {', '.join(names)}"
-            return [*keys, field["name"]], f"{label} is an unknown key{listed}"
-        expected = _expected(_below(known, field["name"]))
-        return [*keys, field["name"]], f"{label} is missing{expected and ', expected '}{expected}"
-    if " - at `key` in " in message:
-        return keys, f"{label} has an invalid key: {problem}"
-    expected = _expected(known) or problem.removeprefix("Expected ").partition(", got ")[0].replace("`", "")
-    return keys, f"{label} is {short(at)}, expected {expected}"
-
-
-def _culprit(document: Any, members: dict[str, Any], kind: type[Decoded], message: str) -> str:
-    """The key that msgspec abbreviates as ``[...]``: the first that gives the same message without the others."""
-    whole = list(members.items())
-    low, high = 0, len(whole)
-    while high - low > 1:
-        middle = (low + high) // 2
-        members.clear()
-        members.update(whole[low:middle])
-        try:
-            msgspec.convert(document, kind)
-        except ValueError as error:
-            low, high = (low, middle) if str(error) == message else (middle, high)
-        else:
-            low = middle
-    members.clear()
-    members.update(whole[low:high])
-    return whole[low][0]
-
-
-def _plain(known: Any) -> Any:
-    """A type without its constraints, the first of several that has members."""
-    if isinstance(known, inspect.Metadata):
-        return _plain(known.type)
-    if isinstance(known, inspect.UnionType):
-        kinds = [_plain(each) for each in known.types]
-        return next((each for each in kinds if hasattr(each, "fields") or hasattr(each, "value_type")), kinds[0])
-    return known
-
-
-def _below(known: Any, key: str | int) -> Any:
-    """The type of a member, as msgspec describes types; None where it is not known."""
-    plain = _plain(known)
-    if isinstance(plain, inspect.TupleType):
-        return plain.item_types[int(key)]
-    fields = {each.encode_name: each.type for each in getattr(plain, "fields", ())}
-    return fields.get(key) or getattr(plain, "item_type", None) or getattr(plain, "value_type", None)
-
-
-def _expected(known: Any) -> str:
-    """Expected values: the type's own description, or its members; empty if it has neither."""
-    if isinstance(known, inspect.Metadata):
-        return str((known.extra_json_schema or {}).get("description") or _expected(known.type))
-    if isinstance(known, inspect.UnionType):
-        return next(filter(None, map(_expected, known.types)), "")
-    if isinstance(known, inspect.LiteralType | inspect.EnumType):
-        values = known.values if isinstance(known, inspect.LiteralType) else [each.value for each in known.cls]
-        return f"one of {', '.join(map(str, values))}"
-    return ""
 
 
 def _dotted(keys: Sequence[str | int]) -> str:

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from peakgate.base import seccomp
-from peakgate.base.processes import BYTECODE, end_with_parent, import_path, limit_to, overlap
+from peakgate.base.packages import PACKAGES, import_path, overlap
+from peakgate.base.processes import BYTECODE, end_with_parent, limit_to
 from peakgate.base.safe_text import one_line
 
 NAMESPACE_TOOLS = ("unshare", "mount", "umount", "pivot_root", "setpriv", "env", "sh")
@@ -171,10 +172,8 @@ def _visible(folder: Path, *named: Path) -> list[Path]:
     Packages are wherever this process imports from, which PYTHONPATH and ``.pth`` files choose; never what is around
     ``folder``.
     """
-    beside = Path(__file__).resolve().parents[2]  # where Python finds this package and the emulator
-    ours = (beside / "peakgate", beside / "peakgate_emulator")
     packages = [path for path in map(Path, sys.path) if path.is_absolute() and not overlap(path, folder)]
-    wanted = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), *ours, *packages, folder, *named]
+    wanted = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), *PACKAGES, *packages, folder, *named]
     there = [path for path in wanted if path.exists()]
     whole = [path for path in there if path.is_dir() and not path.is_symlink()]
     return [

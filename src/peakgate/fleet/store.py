@@ -25,6 +25,7 @@ from msgspec import Struct, to_builtins
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import open_output, output_folder, unwritable, write_whole
+from peakgate.base.formatting import short
 from peakgate.base.processes import seconds_since_start_of
 from peakgate.base.records import Finite
 from peakgate.fleet.place import GpuPlace
@@ -173,7 +174,7 @@ def _gate(path: Path) -> dict[str, Any]:
     remedy = "delete it: its gate runs again"
     named = records.read(path, GateNames, remedy)
     if path.stem != f"{named.uuid}-{named.mode}":
-        raise PeakgateError(f"{path}: is the gate of {records.short(named.uuid)}, {named.mode}; {remedy}", Code.NO_RUN)
+        raise PeakgateError(f"{path}: is the gate of {short(named.uuid)}, {named.mode}; {remedy}", Code.NO_RUN)
     return records.read(path, dict[str, Any], remedy)
 
 

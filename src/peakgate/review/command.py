@@ -26,7 +26,9 @@ from peakgate.base import config, git, records, sandbox, seccomp
 from peakgate.base.config import ProjectSettings
 from peakgate.base.errors import CannotDecide, Code, PeakgateError
 from peakgate.base.files import file_digest, write_whole
-from peakgate.base.processes import BYTECODE, import_path, print_output, sigterm_interrupts
+from peakgate.base.formatting import short
+from peakgate.base.packages import import_path
+from peakgate.base.processes import BYTECODE, print_output, sigterm_interrupts
 from peakgate.base.report import Report, Row, write_verdict
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode
@@ -281,7 +283,7 @@ class _Gate:
         if failed:
             return GateStep(ExitCode.REGRESSION, "the change does not build")
         if changed := trees.changed(committed):
-            name = records.short(str(changed.relative_to(tree)))
+            name = short(str(changed.relative_to(tree)))
             return GateStep(ExitCode.REGRESSION, f"its build changes {name}, a file of the commit")
         return GateStep(ExitCode.OK)
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from peakgate.base import config, git, records
+from peakgate.base import config, git
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import each_below, file_digest, remove_tree, scratch_folder
+from peakgate.base.formatting import short
 from peakgate.compare.ab.folders import worktree
 from peakgate.review.branch import Refs
 from peakgate.review.links import Links
@@ -45,7 +46,7 @@ def refuse_deep(head: str, repository: Path) -> None:
     deepest = max(paths, key=lambda path: path.count(b"/"))
     if deepest.count(b"/") > DEEPEST:
         raise PeakgateError(
-            f"{head[:12]}: {records.short(os.fsdecode(deepest))} is in {deepest.count(b'/')} folders, expected at most "
+            f"{head[:12]}: {short(os.fsdecode(deepest))} is in {deepest.count(b'/')} folders, expected at most "
             f"{DEEPEST}; move it up",
             Code.PROTECTED,
         )
@@ -127,7 +128,7 @@ def cleaned(tree: Path, before: Mapping[Path, bytes]) -> str | None:
     for path in {*before, *(Path(each.path) for each in each_below(tree) if each.name == ".git")}:
         remove_tree(path)
         if os.path.lexists(path):
-            return f"its build makes {records.short(str(path.relative_to(tree)))}, which cannot be removed"
+            return f"its build makes {short(str(path.relative_to(tree)))}, which cannot be removed"
     for path, content in before.items():
         with suppress(FileExistsError, NotADirectoryError):  # a file in place of the folder, which is a change of it
             path.parent.mkdir(parents=True, exist_ok=True)

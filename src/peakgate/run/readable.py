@@ -14,9 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from peakgate.base.config import PACKAGES, near
+from peakgate.base.config import near
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import cache_folder
+from peakgate.base.packages import PACKAGES
 from peakgate.spec.case import Family
 
 

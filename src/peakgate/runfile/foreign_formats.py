@@ -21,6 +21,7 @@ from msgspec import Struct
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, read_limited
+from peakgate.base.formatting import short
 from peakgate.base.records import Finite, Number, Whole
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -269,9 +270,7 @@ def _finite(text: str, name: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise PeakgateError(
-            f"{name} is {records.short(text)}, expected a finite number; write the file again", Code.RECORD
-        )
+        raise PeakgateError(f"{name} is {short(text)}, expected a finite number; write the file again", Code.RECORD)
     return number
 
 
@@ -287,9 +286,7 @@ def _samples(values: Mapping[str, str], folder: Path) -> tuple[float, ...]:
     except ValueError:  # a name that no file can have
         path = None
     if path is None:
-        raise PeakgateError(
-            f"its samples are in {records.short(name)}, which is not beside it; copy that too", Code.UNREADABLE
-        )
+        raise PeakgateError(f"its samples are in {short(name)}, which is not beside it; copy that too", Code.UNREADABLE)
     content = read_limited(path, LARGEST_FILE_BYTES, inside=folder.parent)
     read = array.array("f", content[: len(content) // 4 * 4])
     if sys.byteorder == "big":

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
+from peakgate.base.formatting import short
 from peakgate.base.records import Number
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.runfile.figures import UNTIMED, contradictions
@@ -136,16 +137,16 @@ def load_run(path: Path) -> Run:
     gpu = document.machine_info.gpu
     for number, benchmark in enumerate(document.benchmarks):
         for found in contradictions(benchmark, gpu):
-            where = f"benchmarks[{number}].{found.field} ({records.short(benchmark.extra_info.case)})"
+            where = f"benchmarks[{number}].{found.field} ({short(benchmark.extra_info.case)})"
             raise PeakgateError(
-                f"{path}: {where} is {records.short(found.given)}, expected {found.expected}; restore the file, or "
+                f"{path}: {where} is {short(found.given)}, expected {found.expected}; restore the file, or "
                 "measure again",
                 Code.NO_RUN,
             )
     try:
         taken = datetime.fromisoformat(document.datetime)
     except ValueError:
-        given = records.short(document.datetime)
+        given = short(document.datetime)
         raise PeakgateError(
             f"{path}: datetime is {given}, expected an ISO date and time; {REMEDY}", Code.RECORD
         ) from None
@@ -186,12 +187,12 @@ def _contradiction(run: Run, document: RunDocument) -> str | None:
     if kept and folder.parent.name != run.slug:
         return f"a run of {run.slug} among those of {folder.parent.name}: keep it under baselines/{run.slug}/runs"
     if run.whole and document.peakgate is not None and document.peakgate.partial is not None:
-        return f"marked whole, but partial: {records.short(document.peakgate.partial)}"
+        return f"marked whole, but partial: {short(document.peakgate.partial)}"
     if len(run.cases) < len(document.benchmarks):
         counts = Counter(each.extra_info.case for each in document.benchmarks)
-        return f"case {records.short(counts.most_common(1)[0][0])} is in it twice"
+        return f"case {short(counts.most_common(1)[0][0])} is in it twice"
     for left in run.unmeasured.values():
         if left.verdict not in UNTIMED:
             expected = ", ".join(sorted(UNTIMED))
-            return f"peakgate.not_measured has {records.short(left.case)} as {left.verdict}, expected one of {expected}"
+            return f"peakgate.not_measured has {short(left.case)} as {left.verdict}, expected one of {expected}"
     return None

@@ -23,6 +23,7 @@ from msgspec import Meta, Struct, structs
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import write_whole
+from peakgate.base.formatting import short
 from peakgate.base.verdict import Verdict
 from peakgate.compare.ab.decide import decide
 from peakgate.compare.ab.folders import SideFolder
@@ -149,7 +150,7 @@ def _refuse_contradictions(path: Path, record: AbRecord) -> None:
     ran |= {case for process in record.processes for case in process.refused}
     if lost := sorted(ran - planned):
         raise PeakgateError(
-            f"{path}: {records.short(lost[0])} was run, but is not in its plan; restore it or measure again",
+            f"{path}: {short(lost[0])} was run, but is not in its plan; restore it or measure again",
             Code.NO_RUN,
         )
 
