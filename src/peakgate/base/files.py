@@ -1,8 +1,4 @@
-"""Files: untrusted ones read within limits, ours written whole or not at all; the folder of all that can be remade.
-
-Temporary folders do not outlive what uses them: those that a killed process left go when the next one is made. Each is
-locked by its process for as long as that runs, however it ends, in a container that shares the place too.
-"""
+"""Files: untrusted ones read within limits, ours written whole or not at all; the folder of all that can be remade."""
 
 from __future__ import annotations
 
@@ -14,8 +10,6 @@ import os
 import secrets
 import shutil
 import stat
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -60,7 +54,8 @@ def read_limited(path: Path, limit_bytes: int, *, inside: Path | None = None) ->
         while max(size_bytes, len(content)) <= limit_bytes and (chunk := stream.read(size_bytes + 1)):
             content += chunk  # a file may grow, and those of /proc have no size
         if max(size_bytes, len(content)) > limit_bytes:
-            raise UnreadableFile(path, f"more than {_size(limit_bytes)}")
+            mebibytes = limit_bytes >> 20
+            raise UnreadableFile(path, f"more than {f'{mebibytes} MiB' if mebibytes else f'{limit_bytes} bytes'}")
     return bytes(content)
 
 
@@ -94,10 +89,6 @@ def _below(path: Path, folder: Path) -> Path:
     if not resolved.is_relative_to(folder.resolve()):
         raise UnreadableFile(path, f"a link leads out of {folder}")
     return resolved
-
-
-def _size(limit_bytes: int) -> str:
-    return f"{limit_bytes >> 20} MiB" if limit_bytes >= 1 << 20 else f"{limit_bytes} bytes"
 
 
 def a_line_each(head: Mapping[str, Any], name: str, members: Mapping[str, Any] | Sequence[Any]) -> str:
@@ -343,53 +334,3 @@ def each_below(folder: str | Path, seen: set[str] | None = None) -> Iterator[os.
                 if each.is_dir(follow_symlinks=False):
                     waiting.append(each.path)
                 yield each
-
-
-PREFIX = "peakgate."
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a folder with all in it, however deep; what cannot be removed stays."""
-    subprocess.run(["rm", "-rf", "--", str(path)], stderr=subprocess.DEVNULL, check=False)
-
-
-@contextmanager
-def scratch_folder(purpose: str, place: Path | None = None) -> Iterator[Path]:
-    """A new folder in ``place``, or where temporary ones are, for the length of the block.
-
-    Folders there of processes that are gone are removed first.
-    """
-    place = (place or Path(tempfile.gettempdir())).resolve()
-    for each in place.glob(f"{PREFIX}*"):
-        _remove_abandoned(each)
-    path, lock = _locked(purpose, place)
-    try:
-        yield path
-    finally:
-        remove_tree(path)
-        os.close(lock)
-
-
-def _locked(purpose: str, place: Path) -> tuple[Path, int]:
-    """A folder and what holds its lock, by whose end it is free."""
-    while True:
-        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}.", dir=place))
-        with suppress(FileNotFoundError):  # another process, or thread, came before the lock, and removed it
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            with suppress(OSError):  # NFS without locks: no folder is removed there either
-                fcntl.flock(lock, fcntl.LOCK_SH)
-            if path.exists():
-                return path, lock
-            os.close(lock)
-
-
-def _remove_abandoned(path: Path) -> None:
-    """Remove a folder of ours that no process holds."""
-    with suppress(OSError):
-        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            if os.fstat(lock).st_uid == os.getuid():
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(path)
-        finally:
-            os.close(lock)

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError, defined_at, described, raised_at
-from peakgate.base.files import scratch_folder
 from peakgate.base.formatting import shown
+from peakgate.base.scratch import scratch_folder
 from peakgate.callables.arrays import (
     arrays_in,
     comparable,

@@ -20,9 +20,9 @@ import numpy as np
 from msgspec import Struct
 
 from peakgate.base import config, records
-from peakgate.base.files import scratch_folder
 from peakgate.base.formatting import counted
 from peakgate.base.processes import Asked, own_module
+from peakgate.base.scratch import scratch_folder
 from peakgate.inspect.emulate import WRONG_RESULT, BuildReport, LaunchFinding
 from peakgate_emulator.defects import RaceStep
 

@@ -228,7 +228,7 @@ def main(arguments: list[str]) -> int:
         found = _all_terms() if options.terms else _asked_for(options)
     except PeakgateError as error:
         return refused(error)
-    print(json.dumps(to_builtins(found, enc_hook=_number), indent=1))
+    print(json.dumps(to_builtins(found, enc_hook=np.generic.item), indent=1))
     return ExitCode.OK
 
 
@@ -256,11 +256,6 @@ def _changed(names: Path | None) -> list[Path] | None:
         return None
     tree = tree_of(config.current().root)
     return [tree / name for name in names.read_text(encoding="utf-8", errors="surrogateescape").split("\0") if name]
-
-
-def _number(value: Any) -> Any:
-    """A number of NumPy's as Python's."""
-    return value.item()
 
 
 def _benchmark_tests(kernels: Collection[str]) -> dict[str, Contract]:

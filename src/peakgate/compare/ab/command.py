@@ -10,11 +10,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import make_folder, refuse_links, remove_output, scratch_folder
+from peakgate.base.files import make_folder, refuse_links, remove_output
 from peakgate.base.formatting import counted
 from peakgate.base.options import at_least, compute_capability, seconds_above_0
 from peakgate.base.progress import Progress
 from peakgate.base.report import Report, add_json_option, write_json
+from peakgate.base.scratch import scratch_folder
 from peakgate.base.streams import say, warn
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.ab.folders import SideEnvironment, Wanted, folders, in_environments, made, resolve, usual

@@ -13,9 +13,9 @@ from msgspec import Struct, structs
 
 from peakgate.base import records
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.files import scratch_folder
 from peakgate.base.formatting import counted
 from peakgate.base.processes import Asked, last_words, own_module
+from peakgate.base.scratch import scratch_folder
 from peakgate.compare.ab import process
 from peakgate.compare.ab.changed import changed_files
 from peakgate.compare.ab.folders import SideFolder, differing
