@@ -72,7 +72,7 @@ def test_settings_are_the_keys_that_the_reader_knows(capsys):
 def test_messages_name_topics_that_exist_and_no_file_of_a_checkout():
     text = {path: path.read_text(encoding="utf-8") for path in SOURCES}
     named = {topic for each in text.values() for topic in re.findall(r"`peakgate help ([^`{]+)`", each)}
-    assert {"settings", "floors", "comments"} <= named
+    assert {"settings", "floors"} <= named
     for topic in named - {"TOPIC"}:
         assert help_verb.text_of(topic)
     messages = [line for each in text.values() for line in each.splitlines() if re.search(r'"[^"]*\.md[";,]', line)]

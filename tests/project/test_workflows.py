@@ -341,7 +341,7 @@ SHARES = (
     "tests/emulator tests/inspect tests/kernels",
     "tests/compare tests/project",
     "tests/run tests/review tests/callables tests/base",
-    "tests/lab tests/spec tests/compile tests/measure tests/judge tests/device tests/runfile tests/render tests/fleet tests/pages",  # noqa: E501
+    "tests/lab tests/spec tests/compile tests/measure tests/judge tests/device tests/runfile tests/session tests/render tests/fleet tests/pages",  # noqa: E501
 )
 HOSTED = [
     "bench -- --device cpu",
