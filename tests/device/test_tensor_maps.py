@@ -120,7 +120,7 @@ def test_a_map_that_cuda_does_not_have_is_refused_in_one_line(mistake, tmp_path)
         return make_case(stage=stage, arguments=(buffer, kind(of, **described), Scalar(1)))
 
     assert made(**usual).arguments[1].box == BOX
-    with pytest.raises(ValueError, match=r"argument 2 of 4 is a tensor map .*; expected") as refused:
+    with pytest.raises(ValueError, match=r"argument 2 of 3 is a tensor map .*; expected") as refused:
         made(**usual | MISTAKES[mistake])
     assert "\n" not in str(refused.value)
 
