@@ -1,7 +1,7 @@
 """What one run is asked for: one record, whose options `peakgate bench` and pytest both have.
 
 `peakgate bench` spells ``device`` as ``--device``, pytest as ``--peakgate-device``. Fields without a help text are
-passed between our own processes.
+passed between our own processes, and are no options of `peakgate bench`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _seconds(text: str) -> float:
 
 
 def _option(say: str | None = None, **how: Any) -> dict[str, Any]:
-    """The option of a field: ``say`` is its help, ``how`` what argparse is told besides."""
+    """The option of a field: ``say`` is its help text, ``how`` the other arguments of ``add_argument``."""
     return {"help": say, "how": how}
 
 
@@ -108,7 +108,7 @@ class Request:
     )
     mode: Mode = field(default=Mode.WHOLE, metadata=_option(type=Mode))
     """Of a process of `peakgate ab`."""
-    other_builds: Path | None = field(default=None, metadata=_option(type=Path))
+    other_builds: Path | None = field(default=None, metadata=_option(argparse.SUPPRESS, type=Path))
     """Of a process of `peakgate ab`: a file of builds to sample interleaved with the cases."""
     link: int | None = field(default=None, metadata=_option(type=int))
     """The supervisor's: the pipe for events."""
@@ -130,12 +130,12 @@ def add_options(add: Callable[..., Any], prefix: str) -> None:
     """
     for each in fields(Request):
         how, say = dict(each.metadata["how"]), each.metadata["help"]
+        if say is None and prefix != OPTION_PREFIX:
+            continue
         if each.default is False:
             how["action"] = "store_true"
         elif prefix == OPTION_PREFIX:
             how["default"] = each.default
-        if say is None and prefix != OPTION_PREFIX:
-            say = argparse.SUPPRESS
         add(f"{prefix}{each.name.replace('_', '-')}", help=say, **how)
 
 
@@ -143,7 +143,7 @@ def as_arguments(given: argparse.Namespace) -> list[str]:
     """Our options under the names that the plug-in gives them; what was not given is left out."""
     found = []
     for each in fields(Request):
-        value = getattr(given, each.name)
+        value = getattr(given, each.name, None)
         if value is not None and value is not False:
             option = f"{OPTION_PREFIX}{each.name.replace('_', '-')}"
             found.append(option if value is True else f"{option}={value}")
