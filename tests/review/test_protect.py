@@ -21,8 +21,8 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES
 from peakgate.cli import main
 from peakgate.judge import acknowledged
-from peakgate.review import places as project_places
 from peakgate.review import protect
+from peakgate.review import sides as project_sides
 from peakgate.review.changes import ChangeKind, FileChange
 from peakgate.spec.contract import Contract
 
@@ -475,12 +475,12 @@ def test_a_project_around_the_repository_is_not_the_repositorys(
     monkeypatch.setattr(protect, "contracts", lambda tree, name: pytest.fail("listed"))
     (repository.parent / "peakgate.toml").write_text("")
     (repository.parent / "kernels").mkdir()
-    assert project_places.side_at(repository, repository).project is None
+    assert project_sides.side_at(repository, repository).project is None
     assert main(["protect", "--base", "base", "--baselines", "baselines"]) == 0
 
 
 def places(project: Path, **settings: Any) -> tuple[set[str], set[str]]:
-    tests, imported = project_places.places(project, [(project, ProjectSettings(**settings))])
+    tests, imported = project_sides.places(project, [(project, ProjectSettings(**settings))])
     return set(tests), set(imported)
 
 
@@ -580,7 +580,7 @@ def test_of_places_that_are_links_each_folder_is_listed_once_and_none_elsewhere(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", noted)
-    words = project_places.words(project_places.places(project, [(project, ProjectSettings())])[1], project)
+    words = project_sides.words(project_sides.places(project, [(project, ProjectSettings())])[1], project)
     assert "inside" in words
     assert "outside" not in words
     assert max(map(listed.count, listed)) == 2  # once for links, once for words

@@ -10,8 +10,6 @@ autotuners say of their last launch, and from PyTorch's profiler. No framework i
 
 from __future__ import annotations
 
-import gc
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +20,6 @@ import numpy as np
 
 from peakgate.base.errors import Code, PeakgateError, defined_at, described, raised_at
 from peakgate.base.formatting import shown
-from peakgate.base.scratch import scratch_folder
 from peakgate.callables.arrays import (
     arrays_in,
     comparable,
@@ -46,15 +43,11 @@ from peakgate.callables.arrays import (
 )
 from peakgate.callables.unchanged import unchanged
 from peakgate.spec import dtypes
-from peakgate.spec.case import Array, TunedChoice
+from peakgate.spec.case import Array
 from peakgate.spec.dtypes import BITS
 
 ALIGNMENT_BYTES = 64
 """Where the host's memory is not aligned so, XLA copies it."""
-
-
-NOT_TUNED = "not tuned here"
-CODE_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,63 +369,3 @@ def _incomparable(value: Any) -> str | None:
 
 def _names(keys: Iterable[object]) -> str:
     return ", ".join(f"{key!r:.40}" for key in keys) or "none"
-
-
-def choices(run: Callable[[], None]) -> tuple[TunedChoice, ...]:
-    """The choices of the tuners in one more call; none where no tuner is loaded that is known here."""
-    tuned = _of_triton(run) if "triton" in sys.modules else []
-    if "torch._inductor.compile_fx" in sys.modules:  # torch.compile was used, not necessarily by this call
-        known = {each.kernel for each in tuned}
-        tuned += [each for each in _of_torch(run) if each.kernel not in known]
-    return tuple(sorted(set(tuned), key=lambda each: (each.kernel, each.configuration, each.code or "")))
-
-
-def _of_triton(run: Callable[[], None]) -> list[TunedChoice]:
-    """The kernels with an autotuner that the call launches, each with its last configuration.
-
-    An autotuner sets its ``best_config`` with every launch, so those that the call launches are those that have one
-    after it, if none has one before it. What they compiled is in no public attribute: the code is not reported.
-    """
-    kind = sys.modules["triton"].runtime.Autotuner
-    tuners: list[Any] = [each for each in gc.get_objects() if issubclass(type(each), kind)]
-    before = [(tuner, vars(tuner).pop("best_config", None)) for tuner in tuners]
-    try:
-        run()
-        launched = [tuner for tuner in tuners if hasattr(tuner, "best_config")]
-    finally:
-        for tuner, config in before:
-            if config is not None:
-                vars(tuner).setdefault("best_config", config)
-    return [TunedChoice(tuner.base_fn.__name__, str(tuner.best_config)) for tuner in launched]
-
-
-def _of_torch(run: Callable[[], None]) -> list[TunedChoice]:
-    """The Triton kernels of torch.compile that the call launches, and the names of all others, a library's say."""
-    torch: Any = sys.modules["torch"]
-    kinds = torch.profiler.ProfilerActivity
-    wanted = [kinds.CPU, *([kinds.CUDA] if torch.cuda.is_available() else [])]
-    with torch.profiler.profile(activities=wanted, record_shapes=True) as profile:
-        run()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-    with scratch_folder("trace") as folder:
-        trace = folder / "trace.json"
-        profile.export_chrome_trace(str(trace))
-        return list(of_trace(json.loads(trace.read_text(encoding="utf-8"))))
-
-
-def of_trace(trace: Mapping[str, Any]) -> Iterable[TunedChoice]:
-    """The choices that a trace of PyTorch's profiler shows."""
-    generated = set()
-    for event in trace.get("traceEvents", ()):
-        facts = event.get("args", {})
-        if facts.get("kernel_backend") == "triton":
-            generated.add(str(event["name"]))
-            sizes = [str(facts[name]) for name in ("kernel_kwargs",) if facts.get(name)]
-            sizes += [f"{name}={facts[name]}" for name in ("num_warps", "num_stages") if name in facts]
-            yield TunedChoice(
-                str(event["name"]), ", ".join(sizes), str(facts.get("kernel_hash", ""))[:CODE_DIGITS] or None
-            )
-    for event in trace.get("traceEvents", ()):
-        if event.get("cat") == "kernel" and str(event["name"]) not in generated:
-            yield TunedChoice(str(event["name"])[:120], NOT_TUNED, None)

@@ -16,12 +16,13 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import shown
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.callables.arrays import dtype_name, wait_for
-from peakgate.callables.call import Call, NotAnArray, choices, out_of_memory
+from peakgate.callables.call import Call, NotAnArray, out_of_memory
 from peakgate.callables.cpu_call import CpuCall
 from peakgate.callables.frameworks import of_framework
 from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import given_by, too_few
+from peakgate.callables.tuners import choices
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable
 from peakgate.judge.correctness import Check

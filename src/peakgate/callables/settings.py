@@ -32,8 +32,8 @@ class Given:
     ``outputs`` names the arrays that the callable writes, ``stream`` the stream it works on. ``fresh`` False keeps the
     inputs as they are: they are not checked again with other elements. ``state`` is what a timed call finds, one of
     ``peakgate.spec.case.STATES``; several states are as many tests (``variants_of``). ``tuned`` is what a tuner that is
-    not known here chose, by kernel: ``{"kernel": configuration}``. ``gpus`` is on how many GPUs it works, 0 where none
-    is given; several numbers are as many tests.
+    not known here chose, by kernel: ``{"kernel": configuration}``. ``gpus`` is the number of GPUs that it needs, 0
+    by default; several numbers are as many tests.
     """
 
     bytes: object = None

@@ -25,7 +25,7 @@ from peakgate.base.verdict import ExitCode
 from peakgate.review.comment import FILES, GATE, MEANINGS, Verdicts, check_run, overall, render
 
 JOB = re.compile(r".+ / judge \(([^()]+)\)")
-"""Name of the judge's job in judge.yml, whoever calls it."""
+"""Name of the judge's job in judge.yml, which other workflows call."""
 LABELS = {"self-hosted", "gpu"}
 """Of that job, beside its runner's own."""
 DIGEST_TITLE = "Peakgate: SHA-256 of gate.json"

@@ -28,7 +28,7 @@ from peakgate.judge.floors import load_floors
 from peakgate.render import terminal
 from peakgate.review import changes
 from peakgate.review.changes import NONE, FileChange, ProtectedChange
-from peakgate.review.places import Side, project_changes, side_at
+from peakgate.review.sides import Side, project_changes, side_at
 from peakgate.runfile.options import add_baselines, verb_parser
 from peakgate.runfile.saved import load_run
 from peakgate.spec.contract import Contract, advice_on
