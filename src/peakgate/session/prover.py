@@ -66,12 +66,13 @@ class Prover:
         case = launchable.case
         with self._steps.timed("check"):
             probes = self.prove_build(case)
-            result = Check(0.0, 0.0, None)
             self._launch(launchable, case)
+            error = ratio = 0.0
             if not compared_when_timed(case):
                 result = self._compare(launchable, self._expected(launchable))
-            if result.mismatch is not None:
-                raise WrongResult(result.mismatch)
+                if result.mismatch is not None:
+                    raise WrongResult(result.mismatch)
+                error, ratio = result.error, result.ratio
             varying = None
             if self._determinism and case.stage.source:
                 first = [output.copy() for output in launchable.outputs]
@@ -80,7 +81,7 @@ class Prover:
                 varying = sum(
                     int((_bytes(one) != _bytes(other)).any(axis=-1).sum()) for one, other in pairs if one.size
                 )
-        return Proof(result.error, probes, result.ratio, varying)
+        return Proof(error, probes, ratio, varying)
 
     def prove_early(self, case: Case) -> None:
         """Run the edge cases of a case's build; what is wrong with it is reported where the case is proven.
