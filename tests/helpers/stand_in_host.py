@@ -75,7 +75,7 @@ class GitHub:
     asked: list[str] = field(default_factory=list)
     """Method and path of each request, in order."""
     refuses: str = ""
-    """The method whose requests it refuses, whoever asks."""
+    """The HTTP method that it refuses, from every client."""
     artifacts: dict[str, bytes] = field(default_factory=dict)
     earlier: dict[str, bytes] = field(default_factory=dict)
     """Artifacts of an attempt before."""
@@ -188,7 +188,7 @@ class GitLab:
 
     asked: list[str] = field(default_factory=list)
     refuses: str = ""
-    """The method whose requests it refuses, whoever asks."""
+    """The HTTP method that it refuses, from every client."""
     pipelines: dict[int, dict[str, Any] | None] = field(default_factory=dict)
     jobs: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     artifacts: dict[int, bytes] = field(default_factory=dict)

@@ -64,7 +64,7 @@ class OtherBuilds(Struct, frozen=True):
 
 
 def mode_of_environment() -> Mode:
-    """The mode that the A/B names, WHOLE where none does; to be read once, where a process begins."""
+    """The mode in the environment variable that `peakgate ab` sets, else WHOLE; read once, at a process's start."""
     named = os.environ.get(MODE_VARIABLE)
     if named is None:
         return Mode.WHOLE

@@ -23,7 +23,8 @@ OTHER_BUILDS_FILE = "other_builds.json"
 class Places:
     """Where a run's files go: its verdict's folder, the JSON that was asked for by name, pytest-benchmark's storage.
 
-    ``storage`` is None for the default, a folder of the project per GPU model; ``json`` None where none is asked for.
+    Without ``storage`` runs are saved in the project, in a folder per GPU model. ``json`` is None without
+    ``--benchmark-json``.
     """
 
     out: Path

@@ -107,7 +107,7 @@ def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]],
             state.ends = _worst(compared.rows(points[0], points[-1], options.case))
         ends, outcome = state.ends, Outcome(ExitCode.OK)
         if ends.step is Step.SKIP:
-            outcome = Outcome(ExitCode.UNDECIDED, points[1:], "GOOD and BAD were not told apart")
+            outcome = Outcome(ExitCode.UNDECIDED, points[1:], "no difference between GOOD and BAD could be resolved")
         elif ends.step is Step.BAD:
             keep(state.log)
             narrowed = partial(halved, points) if options.package else partial(bisected, points, state.log, keep)
