@@ -58,6 +58,25 @@ def test_a_kernel_of_ones_own_that_is_right_exits_0(check, mine):
     assert verdict["schedules"] == [0, 2]
 
 
+def test_a_folder_is_checked_by_its_family(check, mine, tmp_path):
+    mine("in[i]")
+    code, _, verdict = check(str(tmp_path))
+    assert (code, [kernel["kernel"] for kernel in verdict["kernels"]]) == (0, ["own.mine"])
+
+
+def test_a_file_that_no_family_names_is_reported(check, tmp_path, monkeypatch):
+    folder = tmp_path / "kernels" / "own"
+    folder.mkdir(parents=True)
+    (tmp_path / "peakgate.toml").touch()
+    (folder / "mine.cu").write_text(KERNEL % "in[i]")
+    (folder / "other.cu").write_text(KERNEL % "in[i]")
+    (folder / "family.py").write_text(FAMILY)
+    monkeypatch.chdir(tmp_path)
+    code, _, verdict = check("kernels")
+    assert code == 0
+    assert [note for note in verdict["notes"] if note.startswith("kernels/own/other.cu")]
+
+
 def test_an_access_out_of_bounds_exits_1_and_names_line_thread_and_block(check, mine, golden):
     code, said, verdict = check(mine("in[i + 1]"))
     assert code == 1

@@ -31,6 +31,7 @@ from peakgate.judge import waivers
 from peakgate.judge.waivers import Defect, DefectKey
 from peakgate.measure.limits import processor_limit_s
 from peakgate.render import terminal
+from peakgate.spec.importer import FAMILY_FILE
 
 CHECK_FILE = "check.json"
 BUILD_LIMIT_S = 300.0  # of processor time beside its launches, after which the check of a build is ended
@@ -73,7 +74,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         if not triton.reports:
             raise no_nvrtc
         no_nvrtc = None
-    notes = (*([no_nvrtc] if no_nvrtc else []), *triton.notes)
+    unnamed = emulate.unnamed() if chosen.family is None and not chosen.text else []
+    notes = (*([no_nvrtc] if no_nvrtc else []), *triton.notes, *unnamed)
 
     def text_at(kernel: str, place: str) -> str:
         known = triton.texts.get((kernel, place))
@@ -115,7 +117,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         description="Run every kernel in the checked emulator, without a GPU. Compiles and runs native code of the "
         "project with your rights.",
     )
-    parser.add_argument("family", nargs="?", type=Path, help="a family.py to check, instead of the project's families")
+    parser.add_argument(
+        "family", nargs="?", type=Path, help="a family.py, or its folder, to check instead of the project's"
+    )
     add_emulator_options(parser)
     parser.add_argument(
         "--search",
@@ -137,6 +141,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         if chosen.isolate:
             parser.error("--html goes with a plain `check`")
         importlib.import_module("jinja2")  # before the check, where it is not installed
+    if chosen.family is not None and chosen.family.is_dir():
+        every = chosen.family.resolve() == config.current().kernels.resolve()
+        chosen.family = None if every else chosen.family / FAMILY_FILE
     if not 0 <= chosen.search < float("inf"):
         parser.error("--search is a number of seconds from 0 on")
     return chosen

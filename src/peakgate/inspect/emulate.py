@@ -181,6 +181,17 @@ def not_run(text: str = "", family_file: Path | None = None) -> list[BuildReport
     return [*reports.values(), *(BuildReport(name, 0, skipped=reason) for name in without)]
 
 
+def unnamed() -> list[str]:
+    """A note for each .cu file among the project's kernels that no family compiles, so that nothing checks it."""
+    kernels, sources = config.current().kernels, set[Path]()
+    for family in catalogue.described(Scale.SMALL).families:
+        for stage in family.stages:
+            if stage.source is not None:
+                sources |= {file.path.resolve() for file in read_sources(stage.source, stage.include)}
+    left = sorted(path for path in kernels.rglob("*.cu") if path.resolve() not in sources)
+    return [f"{config.near(path)}: no family names it, it is not checked" for path in left]
+
+
 def text_at(text: str, family_file: Path | None, kernel: str, place: str) -> str:
     """The text of ``file.cu:12`` among a kernel's sources, or its reference kernel's; empty where it has no such."""
     name, _, number = place.rpartition(":")
