@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Where nobody asked for a run there are no cases: say how to ask for one."""
-    of_suite = metafunc.definition.path.parent.name == "suite" and "case_id" in metafunc.fixturenames
-    if of_suite and not metafunc.config.option.peakgate:
-        skipped = pytest.mark.skip(reason="measured by `pytest suite --peakgate`, or by `peakgate bench`")
-        metafunc.parametrize("case_id", [pytest.param("", marks=skipped, id="not-measured")])
+@pytest.fixture
+def matrix(gpu_benchmark: Any) -> Any:
+    """A square matrix of distinct float32, on the GPU; a small one for the emulator."""
+    side = 4096 if gpu_benchmark.gpus else 128
+    return gpu_benchmark.xp.arange(side * side, dtype="float32").reshape(side, side)

@@ -18,7 +18,7 @@ from peakgate.base.verdict import ExitCode
 
 PROJECT_TEMPLATES = Path(__file__).with_name("templates")
 KERNEL = ("scale/family.py", "scale/scale.cu")
-BENCHMARK = "bench_scale.py"
+BENCHMARKS = ("test_scale.py", "bench_scale.py")
 SETTINGS_TEXT = """[tool.peakgate]
 kernels = "kernels"            # a folder per family
 benchmarks = ["{benchmarks}"]    # pytest files that use the fixture gpu_benchmark
@@ -49,7 +49,8 @@ def main(verb: str, arguments: Sequence[str]) -> int:  # noqa: ARG001  (one verb
     parser = VerbParser(
         prog="peakgate init",
         description="Make the working directory a project: [tool.peakgate] in its pyproject.toml, and as examples "
-        "one kernel with its family.py and one benchmark test, where there are none yet. Nothing is overwritten.",
+        "one kernel with its family.py and benchmark tests of it and of a callable, where there are none yet. Nothing "
+        "is overwritten.",
     )
     for name, files in WORKFLOWS.items():
         parser.add_argument(
@@ -102,9 +103,10 @@ def _ignored(root: Path) -> list[str]:
 
 def _examples(root: Path) -> list[str]:
     project = config.current()
-    wanted = {} if project.kernels.exists() else {project.kernels / name: name for name in KERNEL}
+    with_kernels = not project.kernels.exists()
+    wanted = {project.kernels / name: name for name in KERNEL if with_kernels}
     if project.benchmarks and not project.benchmarks[0].exists():
-        wanted[project.benchmarks[0] / BENCHMARK] = BENCHMARK
+        wanted |= {project.benchmarks[0] / name: name for name in BENCHMARKS[0 if with_kernels else 1 :]}
     for path, name in wanted.items():
         write_whole(path, (PROJECT_TEMPLATES / Path(name).name).read_text(encoding="utf-8"))
     return [str(path.relative_to(root)) for path in wanted]

@@ -455,10 +455,8 @@ def test_cases_are_selected_by_id_from_a_file_and_by_k(benchmarks, bench):
             "import pytest\n@pytest.mark.parametrize('n', ['a/b', 'a_b'])\ndef test_x(gpu_benchmark, n): ...\n",
             "benchmarks-bench_ops.test_x-a_b",
         ),
-        ("import nothing_of_that_name\n", "'nothing_of_that_name'"),
-        ("import pytest\n@pytest.mark.peakgate(byts=3)\ndef test_x(gpu_benchmark): ...\n", "'bytes'"),
     ],
-    ids=["two ids alike", "an import that fails", "a misspelt keyword"],
+    ids=["two ids alike"],
 )
 def test_bad_input_is_exit_2_in_one_line(benchmarks, text, said, bench):
     done = bench(benchmarks(text), SAVED)
@@ -466,6 +464,28 @@ def test_bad_input_is_exit_2_in_one_line(benchmarks, text, said, bench):
     assert said in done.stdout + done.stderr
     assert f"[{Code.BENCHMARK_TEST}]" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "case", "said"),
+    [
+        ("import nothing_of_that_name\n", "benchmarks-bench_bad.bench_bad.py", "'nothing_of_that_name'"),
+        (
+            "import pytest\n@pytest.mark.peakgate(byts=3)\ndef test_x(gpu_benchmark): ...\n",
+            "benchmarks-bench_bad.test_x",
+            "'bytes'",
+        ),
+    ],
+    ids=["an import that fails", "a misspelt keyword"],
+)
+def test_a_bad_file_costs_its_own_cases(benchmarks, text, case, said, bench):
+    folder = benchmarks("def test_fine(gpu_benchmark):\n    gpu_benchmark(lambda: 1)\n")
+    (folder / "benchmarks" / "bench_bad.py").write_text(text)
+    done = bench(folder)
+    found = json.loads((folder / ".peakgate" / "out" / "bench.json").read_text())
+    verdicts = {each["case"]: each["verdict"] for each in found["cases"]}
+    assert verdicts == {"benchmarks-bench_ops.test_fine": "NO_FLOOR", case: "INCONCLUSIVE"}
+    assert (done.returncode, said in done.stdout) == (3, True)
 
 
 ENDINGS = {
@@ -499,7 +519,8 @@ def ended_by(benchmarks, bench):
 def test_a_file_that_does_not_import_is_bad_input_whose_line_is_named(ended_by, name, ending):
     done = ended_by(name, ENDINGS[ending])
     reported = [line for line in (done.stdout + done.stderr).splitlines() if f"[{Code.BENCHMARK_TEST}]" in line]
-    assert (done.returncode, len(reported)) == (2, 1), done.stdout + done.stderr
+    code = 3 if name == "bench_ops.py" else 2  # a conftest.py costs every test
+    assert (done.returncode, len(reported)) == (code, 1), done.stdout + done.stderr
     assert "INTERNALERROR" not in done.stdout + done.stderr
     assert f"benchmarks/{name}:2: " in reported[0]
 
@@ -589,8 +610,8 @@ def test_in_a_strangers_run_a_callable_runs_once_and_is_checked(benchmarks):
     folder = benchmarks(TESTS)
     for more in ([], ["--benchmark-disable"]):
         done = plain_pytest(folder, *STRANGER, *more)
-        assert "benchmarks-bench_ops.test_wrong: WRONG" in done.stdout
-        assert "3 failed" in done.stdout
+        assert "benchmarks-bench_ops.test_wrong on cpu-emulator: WRONG" in done.stdout
+        assert "4 failed" in done.stdout  # one never calls the fixture
 
 
 def test_a_test_that_a_gpu_framework_stops_is_skipped_with_what_it_said(benchmarks):

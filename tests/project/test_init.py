@@ -43,7 +43,7 @@ def test_plain_pytest_collects_the_example_and_no_helper_of_other_files(tmp_path
     (tmp_path / "test_other.py").write_text("def bench_helper(): raise OSError\n\n\ndef test_other(): pass\n")
     (tmp_path / "bench_tool.py").write_text("raise SystemExit('a script, no test')\n")
     done = plain_pytest(tmp_path)
-    assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert (done.returncode, "3 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("option", [(), ("-o", "python_files=bench_*.py")])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from peakgate.base import config
 from peakgate.device import driver, nvml, references
 from peakgate.device.interface import Load, Preflight
 from peakgate.run import process
@@ -53,11 +54,14 @@ def test_where_nothing_was_begun_the_gpu_is_read_when_it_is_asked_for(monkeypatc
     assert warmup.before(3) == warmup.Before(STATE, Load())
 
 
-@pytest.mark.parametrize(("settings", "left_out"), [("", True), ('benchmarks = ["benchmarks"]', False)])
-def test_a_run_of_families_alone_loads_no_conftest_of_whoever_installed_the_tool(
-    tmp_path, monkeypatch, settings, left_out
-):
+@pytest.mark.parametrize(
+    ("settings", "given", "left_out"),
+    [("", [], True), ('benchmarks = ["benchmarks"]', [], False), ("", ["benchmarks"], False)],
+)
+def test_a_run_of_families_alone_loads_no_conftest(tmp_path, monkeypatch, settings, given, left_out):
     (tmp_path / "peakgate.toml").write_text(settings)
     (tmp_path / "benchmarks").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert ("--noconftest" in process.fixed_arguments(tmp_path)) is left_out
+    assert ("--noconftest" in process.fixed_arguments(tmp_path, given)) is left_out
+    monkeypatch.setenv(config.BASE_VARIABLE, str(tmp_path))
+    assert ("--noconftest" in process.fixed_arguments(tmp_path, given)) is (not settings)

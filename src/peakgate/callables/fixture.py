@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -19,6 +17,7 @@ from peakgate.callables.arrays import dtype_name, wait_for
 from peakgate.callables.call import Call, NotAnArray, out_of_memory
 from peakgate.callables.cpu_call import CpuCall
 from peakgate.callables.frameworks import of_framework
+from peakgate.callables.loaded import as_call
 from peakgate.callables.naming import case_of
 from peakgate.callables.output_check import OutputCheck
 from peakgate.callables.settings import given_by, too_few
@@ -30,9 +29,9 @@ from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples
 from peakgate.session.entry import extra_info
-from peakgate.session.outcome import Outcome, Proof, WrongResult, verdict_of
+from peakgate.session.outcome import Outcome, Proof, WrongResult
 from peakgate.session.replay import ReplayTimer, raise_for, replay
-from peakgate.session.session import Session
+from peakgate.session.session import NOT_TIMED, Session
 from peakgate.spec import dtypes
 from peakgate.spec.case import Buffer, Case, Role
 from peakgate.spec.work import MATH_OF_INPUTS, default_roof
@@ -44,20 +43,18 @@ if TYPE_CHECKING:  # few runs measure it
 class GpuBenchmark:
     """The fixture: call it as pytest-benchmark's ``benchmark``.
 
-    ``group``, ``extra_info``, ``name`` and ``stats`` are pytest-benchmark's own. ``session`` is None where no GPU
-    answers and no run of ``peakgate bench`` is under way. ``gpus`` are the CUDA indices of the test's GPUs; where the
-    run has fewer than it needs it is skipped.
+    ``group``, ``extra_info``, ``name`` and ``stats`` are pytest-benchmark's own. ``gpus`` are the CUDA indices of the
+    test's GPUs; where the run has fewer than it needs it is skipped.
     """
 
-    def __init__(
-        self, node: pytest.Item, session: Session | None, benchmark: BenchmarkFixture, timer: ReplayTimer
-    ) -> None:
+    def __init__(self, node: pytest.Item, session: Session, benchmark: BenchmarkFixture, timer: ReplayTimer) -> None:
         self._node, self._session, self._benchmark, self._timer = node, session, benchmark, timer
         self._given = given_by(node)
         self._listed = case_of(node.nodeid, self._given.state, max(1, self._given.gpus))
-        has = ((0,) if gpu_count() else ()) if session is None else session.device.gpus
+        has = session.device.gpus
         if (lacking := too_few(self._given.gpus, len(has), gpu_count())) is not None:
-            pytest.skip(lacking)
+            pytest.skip(f"{self._listed.id}: {lacking}")
+        benchmark.fullname = f"peakgate::{self._listed.id}"  # by which runs are compared
         self.gpus = has[: max(1, self._given.gpus)]
         self.outcome: Outcome | None = None
         self.called = False
@@ -66,9 +63,7 @@ class GpuBenchmark:
     @property
     def xp(self) -> Any:
         """The array module of the device at hand: CuPy, or NumPy where no GPU answers."""
-        if self._session is not None:
-            return self._session.device.xp
-        return importlib.import_module("cupy") if gpu_count() else np
+        return self._session.device.xp
 
     @property
     def raised(self) -> BaseException | None:
@@ -141,7 +136,10 @@ class GpuBenchmark:
         return self
 
     def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Prove, time and judge one callable; its result. The test fails where the verdict does."""
+        """Prove, time and judge one callable; its result. The test fails where the verdict does.
+
+        A kernel, of ``load_kernel`` or CuPy, is given with its launch: ``(kernel, grid, block, arguments)``.
+        """
         if self.called:
             self._benchmark.has_error = True  # what it measured before is kept nowhere
             self._refuse("gpu_benchmark measures one callable per test, and is called twice; parametrize")
@@ -149,14 +147,14 @@ class GpuBenchmark:
         if not callable(function):
             self._refuse(f"gpu_benchmark is given {shown(function)}; expected a function and its arguments")
         try:
-            self._call = call = Call(function, args, kwargs)
+            self._call = call = Call(*as_call(function, args, kwargs))
             wait_for(call.arrays)  # their copies are made on the current stream, which may not be the callable's
         except Exception as error:
             if (full := _no_room(error)) is not None:
                 self._fail(self._listed, full)
             raise
         session = self._session
-        if session is None or session.device.kind == "cpu" or self._benchmark.disabled:
+        if session.device.kind == "cpu" or not session.timed:
             return self._once(call)
         return self._measured(call, session)
 
@@ -170,25 +168,22 @@ class GpuBenchmark:
             launchable.run()
             proof = output_check.first() if output_check else None
             tuned = self._given.choices(call)
-        except (WrongResult, NotAnArray, PeakgateError, MemoryError) as error:
+        except (WrongResult, KernelFault, NotAnArray, PeakgateError, MemoryError) as error:
             if isinstance(error.__cause__, Exception) and not gpu_count() and of_framework(error.__cause__):
                 raise error.__cause__ from None  # a reference that needs a GPU: the test is skipped
             self._fail(case, _wrong(error))
-        session, disabled = self._session, self._benchmark.disabled
+        session = self._session
         right = "right" if proof is not None else "not checked, no reference is given"
-        if session is not None and session.device.kind == "cpu":
+        if session.device.kind == "cpu":
             samples, _ = session.sampler.sample(launchable, None, 0.0, None)
             if output_check:
                 launchable.case = replace(case, tolerance=output_check.tolerance)
             outcome = session.judged(launchable, proof, samples)
             judgement = Judgement(Verdict.NO_FLOOR, f"{right}; ran once on the CPU, speed not judged")
             self._keep(replace(outcome, judgement=judgement, tuned=tuned), samples)
-        elif session is not None:
-            judgement = Judgement(Verdict.INCONCLUSIVE, f"{right}; not timed: --benchmark-disable")
-            self._keep(session.unmeasured(case, judgement), Samples((), (), 0, ""))
         else:
-            replay(self._benchmark, self._timer, [launchable.wall_us])
-            self._benchmark.has_error = not disabled  # one call on the CPU is no measurement
+            judgement = Judgement(Verdict.INCONCLUSIVE, f"{right}; {NOT_TIMED}")
+            self._keep(session.unmeasured(case, judgement), Samples((), (), 0, ""))
         return call.result
 
     def _measured(self, call: Call, session: Session) -> Any:
@@ -282,7 +277,6 @@ class GpuBenchmark:
 
     def _keep(self, outcome: Outcome, samples: Samples) -> None:
         """Show what came of the case in its benchmark; fail the test where the verdict does."""
-        assert self._session is not None
         self.outcome = outcome
         if self._benchmark.group is None:
             self._benchmark.group = outcome.case.family
@@ -293,7 +287,6 @@ class GpuBenchmark:
 
     def take_over(self, entry: Mapping[str, Any], times_us: Sequence[float]) -> None:
         """Show what an earlier process of the run measured; fail the test where its verdict does."""
-        assert self._session is not None
         self._benchmark.group = entry["family"]
         replay(self._benchmark, self._timer, times_us, entry)
         raise_for(entry, self._session)
@@ -302,10 +295,9 @@ class GpuBenchmark:
         self._fail(self._listed, PeakgateError(problem, Code.BENCHMARK_TEST))
 
     def _fail(self, case: Case, error: Exception) -> NoReturn:
-        if self._session is not None:
-            self.outcome = self._session.failed(case, error)
-            raise_for(extra_info(self.outcome), self._session)
-        raise pytest.fail.Exception(f"{case.id}: {verdict_of(error)}, {error}", pytrace=False) from None
+        self.outcome = self._session.failed(case, error)
+        raise_for(extra_info(self.outcome), self._session)
+        raise AssertionError(self.outcome.judgement) from error  # each error fails
 
 
 def sized_input(array: Any, nbytes: int) -> Buffer:

@@ -141,6 +141,11 @@ _FAILURES: dict[DefectKind, type[KernelFault]] = {
 }
 
 
+def fault_of(defect: emulator.KernelDefect) -> KernelFault:
+    """The fault of a launch in which the emulator saw this defect; to be raised from it."""
+    return _FAILURES.get(defect.kind, KernelFault)(str(defect))
+
+
 @cache
 def _noise(dtype: str) -> Array:
     return refill.noise(np, dtype, secrets.randbelow(refill.SEEDS))
@@ -260,7 +265,7 @@ class CpuLaunchable:
                     outputs=[place for place, at in arrays.items() if at in outputs],
                 )
         except emulator.KernelDefect as defect:
-            raise _FAILURES.get(defect.kind, KernelFault)(str(defect)) from defect
+            raise fault_of(defect) from defect
 
     def _array(self, position: int) -> int:
         """The argument whose array this one is, or is a tensor map of."""

@@ -99,7 +99,7 @@ def _unsupervised(ours: argparse.Namespace, theirs: Sequence[str], project: Proj
 
     named = {"--benchmark-json": ours.benchmark_json, "--benchmark-storage": ours.benchmark_storage}
     saving = [f"{option}={value}" for option, value in named.items() if value is not None]
-    return process.measure([*process.fixed_arguments(project.root), *as_arguments(ours), *saving, *theirs])
+    return process.measure([*process.fixed_arguments(project.root, theirs), *as_arguments(ours), *saving, *theirs])
 
 
 def _supervised(ours: argparse.Namespace, arguments: Sequence[str], project: Project) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,15 +17,17 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, nearest
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
+from peakgate.callables.frameworks import of_framework
 from peakgate.callables.naming import FIXTURE, case_of
+from peakgate.device.driver import gpu_count
 from peakgate.judge.floors import load_floors
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run.collection import Collecting, case_ids
-from peakgate.run.kernel_run import of_kernels
+from peakgate.run.kernel_run import family_case, is_other_build, of_kernels
 from peakgate.run.loop import BenchRun
 from peakgate.session.outcome import Outcome, WrongResult
 from peakgate.session.replay import ReplayTimer
-from peakgate.spec.case import Tier
+from peakgate.spec.case import RefusedCase, Tier
 
 if TYPE_CHECKING:
     from peakgate.callables.fixture import GpuBenchmark
@@ -37,15 +39,14 @@ SKIPPING = (pytest.skip.Exception, pytest.xfail.Exception)
 """With which a test ends itself without having failed."""
 
 
-class BenchmarkTests(Collecting):
-    """The plug-in of a run of ``peakgate bench`` that collects benchmark tests.
+class BenchmarkTests:
+    """The plug-in of a run that collects benchmark tests; one of ``peakgate bench`` leaves every other test out.
 
-    ``ids`` are the case ids of the tests that were collected, by node id.
+    ``ids`` are the case ids of the tests that were collected, by node id. ``collecting`` is that run's alone.
     """
 
-    def __init__(self, run: BenchRun) -> None:
-        self._run, self._listed = run, run.listed
-        self._kernels = {case.id for case in run.known.listed(Tier.FULL)}
+    def __init__(self, run: BenchRun, collecting: Collecting | None) -> None:
+        self._run, self._collecting = run, collecting
         self._used: dict[str, GpuBenchmark] = {}
         self._done: set[str] = set()
         self.ids: dict[str, str] = run.tests
@@ -68,11 +69,16 @@ class BenchmarkTests(Collecting):
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave kernels and benchmark tests, those listed where there is a list; -k knows them by case id."""
+        bench, listed = self._collecting, self._run.listed if self._run.request.cases else None
+        kernels = {case.id for case in self._run.known.listed(Tier.FULL)} if bench else set()
         try:
-            self.ids.update(case_ids(items, self._kernels))
-            self._check_names()
+            self.ids.update(case_ids(items, kernels, bench.refused if bench else None))
+            if bench:
+                self._check_names(kernels, some_unknown=bench.some_skipped or bool(bench.refused))
         except PeakgateError as error:
             raise pytest.UsageError(one_line(str(error))) from None
+        # What tests of a suite name, ours measures, unless they alone were asked for.
+        ours = {case.id for item in items if of_kernels(item) and (case := family_case(item)) is not None}
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
         foreign = 0
@@ -80,12 +86,16 @@ class BenchmarkTests(Collecting):
             case_id = self.ids.get(item.nodeid)
             if case_id is not None:
                 item.extra_keyword_matches.add(case_id)
-            elif not _is_kernel(item):
-                foreign += not of_kernels(item)
-                dropped.append(item)
-                continue
-            wanted = case_id is None or self._listed is None or case_id in self._listed
+            elif bench and not is_other_build(item):
+                case = family_case(item)
+                foreign += case is None and not of_kernels(item)
+                if case is None or (case.id in ours and not of_kernels(item)):
+                    dropped.append(item)
+                    continue
+            wanted = case_id is None or listed is None or case_id in listed
             (kept if wanted else dropped).append(item)
+        if bench:
+            self._refuse(bench.refused, config)
         if foreign:
             self._run.session.notes.append(f"{counted(foreign, 'test')} without {FIXTURE} not run")
         if dropped:
@@ -199,13 +209,23 @@ class BenchmarkTests(Collecting):
         if nodeid in self._used:
             self._run.session.steps.expect("the end of a case", HOST_LIMIT_S, None)
 
-    def _check_names(self) -> None:
+    def _refuse(self, refused: Mapping[str, str], config: pytest.Config) -> None:
+        """Let the run have an undecided case for each test or file that is none; only a note where some are chosen."""
+        run, chosen = self._run, config.option.keyword or config.option.markexpr or self._run.request.cases
+        for case_id, reason in refused.items():
+            if chosen:
+                run.session.notes.append(f"not selected, {reason}")
+            else:
+                family, _, name = case_id.partition(".")
+                run.refused_tests.append(RefusedCase(family, name, reason))
+
+    def _check_names(self, kernels: Collection[str], *, some_unknown: bool) -> None:
         """A floor under a misspelt name protects nothing; names of a skipped module or refused family are unknown."""
-        known = {*self._kernels, *self.ids.values()}
-        unknown = self.some_skipped or any(each.whole for each in self._run.known.refused)
+        known = {*kernels, *self.ids.values()}
+        unknown = some_unknown or any(each.whole for each in self._run.known.refused)
         if not unknown and self._run.session.floors.present:
             load_floors(self._run.session.floors.path, known_cases=known)
-        for case_id in self._listed or ():
+        for case_id in self._run.listed or ():
             if case_id not in known and self._run.known.of_refused_family(case_id) is None:
                 raise PeakgateError(f"--cases: no case is named {case_id!r}{nearest(case_id, known)}", Code.SELECTION)
 
@@ -232,11 +252,6 @@ def _unmeasured(item: pytest.Item, outcome: Outcome, judgement: Judgement) -> Ou
     return replace(outcome, judgement=judgement, metrics=None, samples=None)
 
 
-def _is_kernel(item: pytest.Item) -> bool:
-    spec = getattr(item, "callspec", None)
-    return spec is not None and isinstance(spec.params.get("case_id"), str) and of_kernels(item)
-
-
 def _is_async(item: pytest.Item) -> bool:
     """Whether pytest alone does not run it."""
     function = getattr(item, "obj", None)
@@ -244,5 +259,24 @@ def _is_async(item: pytest.Item) -> bool:
 
 
 def begin(pytest_config: pytest.Config, run: BenchRun) -> None:
-    """Let benchmark tests take part in a run."""
-    pytest_config.pluginmanager.register(BenchmarkTests(run), TESTS_PLUGIN_NAME)
+    """Let benchmark tests take part in a run; one of ``peakgate bench`` ends at what cannot be collected."""
+    collecting = None if run.plain else Collecting(ends=False)
+    if collecting is not None:
+        pytest_config.pluginmanager.register(collecting)
+    pytest_config.pluginmanager.register(BenchmarkTests(run, collecting), TESTS_PLUGIN_NAME)
+    if not gpu_count():
+        pytest_config.pluginmanager.register(SkippedWithoutGpu())
+
+
+class SkippedWithoutGpu:
+    """Without a GPU, skip a test that a GPU framework stops, with that framework's message."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        try:
+            return (yield)
+        except Exception as error:
+            if FIXTURE in pyfuncitem.fixturenames and of_framework(error):
+                reason = f"no GPU answers: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                pytest.skip(f"{pyfuncitem.nodeid}: {reason}")
+            raise

@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Collection, Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,21 +16,21 @@ from peakgate.base import config
 from peakgate.base.config import Project
 from peakgate.base.errors import Code, PeakgateError, described, raised_at
 from peakgate.base.safe_text import one_line
-from peakgate.callables.naming import FIXTURE, case_of
+from peakgate.callables.naming import FIXTURE, case_of, case_parts
 
 if TYPE_CHECKING:
     pass
 
+CASES_MARKER = "peakgate_cases"
+"""What ``peakgate.suite.cases`` marks a test with."""
 CONFTEST = "conftest.py"
 
 
 def pytest_arguments(project: Project) -> list[str]:
-    """The arguments with which pytest collects the project's benchmark tests; empty if there are none.
+    """The arguments with which pytest collects the project's benchmark tests, and those that a user names.
 
     The project's conftest files, ``pythonpath`` and ``plugins`` apply; the rest of its pytest settings does not.
     """
-    if not project.benchmarks:
-        return []
     ignored = ("Benchmark fixture was not used at all", "Not saving anything")
     filters = "\n".join(f"ignore:{message}:pytest_benchmark.logger.PytestBenchmarkWarning" for message in ignored)
     arguments = [*map(str, project.benchmarks), f"--confcutdir={project.root}"]
@@ -46,17 +46,28 @@ def prepend(project: Project) -> None:
             sys.path.insert(0, str(folder))
 
 
-def case_ids(items: Sequence[pytest.Item], taken: Collection[str] = ()) -> dict[str, str]:
-    """Node id to case id of the tests that use the fixture; PeakgateError where two ids are spelled alike."""
+def case_ids(
+    items: Sequence[pytest.Item], taken: Collection[str] = (), refused: dict[str, str] | None = None
+) -> dict[str, str]:
+    """Node id to case id of the tests of callables; PeakgateError where two ids are spelled alike.
+
+    A test whose settings are wrong is left out and goes to ``refused``, case id to reason; without, it is an error too.
+    """
     found: dict[str, str] = {}
     owners = dict.fromkeys(taken, "a kernel family")
     for item in items:
-        if FIXTURE not in getattr(item, "fixturenames", ()):
+        if FIXTURE not in getattr(item, "fixturenames", ()) or item.get_closest_marker(CASES_MARKER) is not None:
             continue
         from peakgate.callables.settings import given_by  # noqa: PLC0415  (families alone do without)
 
-        given_by(item)
         case_id = case_of(item.nodeid).id
+        try:
+            given_by(item)
+        except PeakgateError as error:
+            if refused is None:
+                raise
+            refused[case_id] = str(error)
+            continue
         if case_id in owners:
             raise PeakgateError(
                 f"{item.nodeid}: its case id {case_id} is that of {owners[case_id]} too; rename the test or give its "
@@ -75,7 +86,7 @@ def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
     if not project.benchmarks:
         return []
     prepend(project)
-    gathered = _Gathered(kernels)
+    gathered = Listing(kernels)
     settings = str(Path(__file__).with_name("bench.toml"))
     arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", f"--rootdir={project.root}", "-c", settings]
     plugins = ["--disable-plugin-autoload", "-p", "peakgate.run.plugin", "-p", "benchmark"]
@@ -87,10 +98,17 @@ def collected(project: Project, kernels: Collection[str] = ()) -> list[str]:
 
 
 class Collecting:
-    """A plug-in that ends the collection at what cannot be collected: ``problem``, one line about it."""
+    """A plug-in that ends the collection at what cannot be collected: ``problem``, one line about it.
+
+    With ``ends`` False a test file costs itself alone: ``refused`` has its case id, and that line.
+    """
 
     problem: str | None = None
     some_skipped = False
+
+    def __init__(self, *, ends: bool = True) -> None:
+        self._ends = ends
+        self.refused: dict[str, str] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -100,22 +118,28 @@ class Collecting:
             with contextlib.chdir(config.here()):  # not where the base's families work
                 report = yield
         except SystemExit as exited:
-            self._end(collector, exited, _described(exited))
+            self._refuse(collector, exited, _described(exited))
+            return pytest.CollectReport(collector.nodeid, "passed", None, [])
         if report.failed:  # before pytest keeps the report, whose traceback it would print
             call: pytest.CallInfo[object] | None = vars(report).get("call")
             error = call.excinfo.value if call is not None and call.excinfo is not None else None
-            self._end(collector, error, _last_line(str(report.longrepr)))
+            self._refuse(collector, error, _last_line(str(report.longrepr)))
+            return pytest.CollectReport(collector.nodeid, "passed", None, [])
         self.some_skipped |= report.skipped
         return report
 
-    def _end(self, collector: pytest.Collector, error: BaseException | None, reported: str) -> NoReturn:
+    def _refuse(self, collector: pytest.Collector, error: BaseException | None, reported: str) -> None:
         where, folder = collector.nodeid, collector.path.parent if collector.path.is_file() else collector.path
         if error is not None:
             cause = _cause(error)
             reported = _described(cause) if _of_conftest(error) else reported
             if line := raised_at(cause, folder):
                 where = str(config.near(Path(line)))
-        self.problem = str(PeakgateError(f"{where}: cannot be collected: {reported}", Code.BENCHMARK_TEST))
+        problem = str(PeakgateError(f"{where}: cannot be collected: {reported}", Code.BENCHMARK_TEST))
+        if not self._ends and isinstance(collector, pytest.Module):
+            self.refused[f"{case_parts(collector.nodeid)[0]}.{collector.path.name}"] = problem
+            return
+        self.problem = problem
         raise pytest.UsageError(one_line(self.problem)) from None
 
 
@@ -166,10 +190,11 @@ def _advised(reported: str) -> str:
     return f"{reported}; install it{extra}, add its folder to pythonpath, or pytest.importorskip({missing[1]!r})"
 
 
-class _Gathered(Collecting):
-    """A plug-in that keeps the ids of the tests that were collected."""
+class Listing(Collecting):
+    """A plug-in that keeps the ids of the tests that were collected; no run begins."""
 
     def __init__(self, kernels: Collection[str]) -> None:
+        super().__init__()
         self._kernels = kernels
         self.ids: dict[str, str] = {}
 

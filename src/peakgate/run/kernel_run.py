@@ -24,12 +24,14 @@ from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.run import run_file
 from peakgate.run.ab_process import report_foreign_modules
 from peakgate.run.cases import RunCase
+from peakgate.run.collection import CASES_MARKER
 from peakgate.run.journal import AGAIN, Link
 from peakgate.run.loop import BenchRun
 from peakgate.run.places import OTHER_BUILDS_FILE, VERDICT_FILE, verdict_report
+from peakgate.run.process import KERNELS
 from peakgate.run.request import Mode
 from peakgate.session.entry import Entry
-from peakgate.spec.case import CASE_SCHEMA
+from peakgate.spec.case import CASE_SCHEMA, Case, RefusedCase
 
 KERNEL_TESTS = "peakgate.run.bench_kernels"
 """The module of the tests of kernels; a project's suite may import them."""
@@ -37,18 +39,27 @@ KERNEL_TEST, OTHER_TEST = "test_kernel", "test_other_build"
 PLUGIN_NAME = "peakgate-run"
 """Under which pytest knows a run."""
 
+WITHOUT_EFFECT = {
+    f"--benchmark-{name}"
+    for name in (
+        *("min-rounds", "min-time", "max-time", "warmup", "warmup-iterations", "calibration-precision", "disable-gc"),
+        *("timer", "precision", "confidence", "cprofile", "cprofile-loops", "cprofile-top", "cprofile-dump"),
+    )
+}
+"""Options of pytest-benchmark that say how it samples."""
+
 DEFAULT_STORAGE = "file://./.benchmarks"
 
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
 """How pytest's session ends where its verdicts count."""
 
 
-def begin(pytest_config: pytest.Config) -> BenchRun:
-    """Begin a run and register its plug-ins; a user's mistake becomes pytest's usage error."""
+def begin_bench(pytest_config: pytest.Config) -> BenchRun:
+    """Begin a run of ``peakgate bench``; a user's mistake becomes pytest's usage error."""
     options = pytest_config.option
     link = Link(options.peakgate_link)
     try:
-        run = BenchRun(pytest_config)
+        run = begin(pytest_config, BenchHooks, _named_kernels(pytest_config))
         if options.benchmark_storage == DEFAULT_STORAGE:
             options.benchmark_storage = f"file://{config.current().runs / run.session.device.slug}"
     except CannotDecide as error:
@@ -57,11 +68,39 @@ def begin(pytest_config: pytest.Config) -> BenchRun:
         if link.supervised:
             _stop(link, ExitCode.BAD_INPUT, str(error))
         raise pytest.UsageError(one_line(str(error))) from None
-    plugins = pytest_config.pluginmanager
-    plugins.register(RunHooks(run), PLUGIN_NAME)
-    plugins.register(run.machine)
     if run.request.mode is Mode.WHOLE:
-        plugins.register(run.status)
+        pytest_config.pluginmanager.register(run.status)
+    return run
+
+
+def _named_kernels(pytest_config: pytest.Config) -> list[Path]:
+    """The files and folders of kernels that a user names; pytest is left with what else is named.
+
+    Where nothing is named it collects every kernel and the project's benchmark tests.
+    """
+    project = config.current()
+    ours = {str(KERNELS), *map(str, project.benchmarks)}
+    named = {each: Path(each.partition("::")[0]).absolute() for each in pytest_config.args if each not in ours}
+    if not named:
+        return []
+    kernels = {each: path for each, path in named.items() if path.exists() and path.is_relative_to(project.kernels)}
+    tests = [each for each in named if each not in kernels]
+    pytest_config.args[:] = [*([str(KERNELS)] if kernels else []), *tests]
+    return list(kernels.values())
+
+
+def begin(pytest_config: pytest.Config, hooks: type[RunHooks], kernels: Sequence[Path] = ()) -> BenchRun:
+    """Begin a run and register its plug-ins; PeakgateError where it cannot begin. ``kernels`` are those named."""
+    run = BenchRun(pytest_config, kernels)
+    given = {
+        each.partition("=")[0] for each in (*pytest_config.invocation_params.args, *pytest_config.getini("addopts"))
+    }
+    for option in sorted(given & WITHOUT_EFFECT):
+        run.session.notes.append(
+            f"{option} has no effect on gpu_benchmark: how often it samples follows from the spread"
+        )
+    pytest_config.pluginmanager.register(hooks(run), PLUGIN_NAME)
+    pytest_config.pluginmanager.register(run.machine)
     return run
 
 
@@ -76,28 +115,30 @@ class RunHooks:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Begin with the cases that were selected: everything built, the device warm, the roofs measured."""
-        run, functions = self.run, [item for item in session.items if isinstance(item, pytest.Function)]
-        kernels = [str(item.callspec.params["case_id"]) for item in functions if _is_test(item, KERNEL_TEST)]
-        tests = [case_of(item.nodeid) for item in functions if item.nodeid in run.tests]
-        self._selected = [*(run.cases[case_id] for case_id in kernels), *tests]
+        run = self.run
+        kernels = [case for item in session.items if (case := family_case(item)) is not None]
+        tests = [case_of(item.nodeid) for item in session.items if item.nodeid in run.tests]
+        self._selected = [*kernels, *tests, *run.refused_tests]
         if session.config.option.collectonly:
             return
         try:
             run.begin(self._selected, session.config)
         except PeakgateError as error:
             _stop(run.link, error.exit_code, str(error))
+        for case in run.refused_tests:
+            if run.store.take_over(case) is None:
+                run.store.keep(run.session.unmeasured(case, case.judgement))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Give the kernel test every case of the device's scale and the chosen tier, that of other builds theirs."""
-        if metafunc.function.__module__ == KERNEL_TESTS and "case_id" in metafunc.fixturenames:
-            others = metafunc.definition.name == OTHER_TEST
-            metafunc.parametrize("case_id", list(self.run.others.fingerprints if others else self.run.cases))
+        """Give the test of other builds theirs."""
+        if of_kernels(metafunc.definition) and metafunc.definition.name == OTHER_TEST:
+            metafunc.parametrize("case_id", list(self.run.others.fingerprints))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave the test of other builds out where there are none: without cases it would be one that is skipped."""
         if not self.run.others.fingerprints:
-            items[:] = [item for item in items if not _is_test(item, OTHER_TEST)]
+            items[:] = [item for item in items if not is_other_build(item)]
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         """Add the device to pytest-benchmark's ``machine_info``."""
@@ -113,15 +154,13 @@ class RunHooks:
             commit_info |= {"id": self.run.request.commit, "dirty": False, "error": None}
 
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
-        """Add the schema number and the run's own section; name benchmarks by their case, wherever we are installed."""
+        """Add the schema number and the run's own section; other builds have a file of their own."""
         output_json["peakgate_schema"] = CASE_SCHEMA
         others = [each for each in output_json["benchmarks"] if each["name"].startswith(f"{OTHER_TEST}[")]
         for benchmark in others:
             output_json["benchmarks"].remove(benchmark)
             benchmark["name"] = benchmark["name"].replace(OTHER_TEST, KERNEL_TEST, 1)
-        for benchmark in (*output_json["benchmarks"], *others):
-            own = benchmark["name"].startswith(f"{KERNEL_TEST}[")
-            benchmark["fullname"] = f"peakgate::{benchmark['name'] if own else benchmark['extra_info']['case']}"
+            benchmark["fullname"] = f"peakgate::{benchmark['name']}"
         if self.run.others.fingerprints:
             built = {"commit_info": git.commit_info(Path(self.run.others.folder))}
             run = output_json | built | {"benchmarks": others, "peakgate": self._about(self.run.store.other_entries)}
@@ -133,65 +172,11 @@ class RunHooks:
         run, partial = self.run, self.run.store.partial(self._selected)
         return run_file.run_info(run.session, entries, run.store.skipped, partial, run.before.restarts)
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
-        """Save the run; turn the verdicts into the exit code, and hand both over where a caller can read them.
-
-        Not where cases are below their floor: fresh processes measure them again, and the last one saves the run.
-        """
-        if self._again_first(session.exitstatus):
-            self.run.status.pytest_sessionfinish()
-            sys.stdout.flush()
-            os._exit(AGAIN)  # one process's figures are not the run's; the journal has them
-        self.run.link.expect("saving the run", HOST_LIMIT_S)
-        try:
-            if self.run.request.mode is not Mode.WHOLE and config.BASE_VARIABLE not in os.environ:
-                report_foreign_modules(config.required(), self.run.out)
-            yield
-        except OSError as error:
-            _stop(self.run.link, ExitCode.BAD_INPUT, str(unwritable(Path(error.filename or "the run file"), error)))
-        status = session.exitstatus
-        if not self._selected or session.config.option.collectonly or status not in _ENDED:
-            return
-        partial = self.run.store.partial(self._selected)
-        if not self.run.store.entries and not partial:
-            if status == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # 2 would be pytest's word for interrupted
-            return
-        verdicts = [Verdict(entry["verdict"]) for entry in self.run.store.entries]
-        code = exit_code(verdicts, strict=self.run.request.strict_gate)
-        if partial and code == ExitCode.OK:  # pytest.exit, say, ends a run with whatever code it likes
-            code = ExitCode.UNDECIDED
-        if status == pytest.ExitCode.INTERRUPTED:
-            code = ExitCode.INTERRUPTED
-        elif code != ExitCode.OK:
-            session.exitstatus = int(code)
-        self._exit_code = int(code or session.exitstatus)
-        verdict = {
-            "code": self._exit_code,
-            "device": self.run.session.device.slug,
-            "seed": self.run.session.seed,
-            "partial": partial,
-            "restarts": list(self.run.before.restarts),
-            "verdicts": dict(Counter(verdicts)),
-            "cases": [run_file.summarised(entry) for entry in self.run.store.entries],
-        }
-        if self.run.others.fingerprints:
-            verdict["other_builds"] = [run_file.judged(entry) for entry in self.run.store.other_entries]
-        if self.run.link.supervised:
-            self.run.link.send(finished=verdict)
-        else:
-            write_json(verdict_report(verdict), self.run.out / VERDICT_FILE)
-
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Have pytest show what a kernel or a benchmark test printed, and its error, as harmless lines."""
-        _make_harmless(report)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """The same of what a file of tests printed while it was imported."""
-        _make_harmless(report)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None] | None:
+        """Note how pytest's session ends."""
+        self._exit_code = int(session.exitstatus)
+        return None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
@@ -216,7 +201,83 @@ class RunHooks:
         terminalreporter.ensure_newline()
         closing = run_file.closing_lines(session, self.run.store.entries, partial)
         terminalreporter.write_line(table.render(self.run.store.entries, closing, width=width, colour=colour))
-        terminalreporter.write_line(f"verdicts: {config.near(self.run.out) / VERDICT_FILE}")
+
+
+class BenchHooks(RunHooks):
+    """Those of a run of ``peakgate bench``: the verdict at the end, and output that is safe to show."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """What a test printed, and its error."""
+        _make_harmless(report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """The same of what a file of tests printed while it was imported."""
+        _make_harmless(report)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """Save the run; turn the verdicts into the exit code, and hand both over where a caller can read them.
+
+        Not where cases are below their floor: fresh processes measure them again, and the last one saves the run.
+        """
+        if self._again_first(session.exitstatus):
+            self.run.status.pytest_sessionfinish()
+            sys.stdout.flush()
+            os._exit(AGAIN)  # one process's figures are not the run's; the journal has them
+        self.run.link.expect("saving the run", HOST_LIMIT_S)
+        try:
+            if self.run.request.mode is not Mode.WHOLE and config.BASE_VARIABLE not in os.environ:
+                report_foreign_modules(config.required(), self.run.out)
+            yield
+        except OSError as error:
+            _stop(self.run.link, ExitCode.BAD_INPUT, str(unwritable(Path(error.filename or "the run file"), error)))
+        status = session.exitstatus
+        if status == pytest.ExitCode.NO_TESTS_COLLECTED and self.run.refused_tests:
+            status = pytest.ExitCode.OK
+        if not self._selected or session.config.option.collectonly or status not in _ENDED:
+            return
+        partial = self.run.store.partial(self._selected)
+        if not self.run.store.entries and not partial:
+            if status == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED  # 2 would be pytest's word for interrupted
+            return
+        verdicts = [Verdict(entry["verdict"]) for entry in self.run.store.entries]
+        code = exit_code(verdicts, strict=self.run.request.strict_gate)
+        if partial and code == ExitCode.OK:  # pytest.exit, say, ends a run with whatever code it likes
+            code = ExitCode.UNDECIDED
+        if status == pytest.ExitCode.INTERRUPTED:
+            code = ExitCode.INTERRUPTED
+        elif code != ExitCode.OK:
+            session.exitstatus = int(code)
+        self._exit_code = int(code or session.exitstatus)
+        verdict = self._verdict(verdicts, partial)
+        if self.run.link.supervised:
+            self.run.link.send(finished=verdict)
+        else:
+            write_json(verdict_report(verdict), self.run.out / VERDICT_FILE)
+
+    def _verdict(self, verdicts: Sequence[Verdict], partial: str | None) -> dict[str, Any]:
+        """What the supervisor, or the verdict file, is given of the run."""
+        verdict = {
+            "code": self._exit_code,
+            "device": self.run.session.device.slug,
+            "seed": self.run.session.seed,
+            "partial": partial,
+            "restarts": list(self.run.before.restarts),
+            "verdicts": dict(Counter(verdicts)),
+            "cases": [run_file.summarised(entry) for entry in self.run.store.entries],
+        }
+        if self.run.others.fingerprints:
+            verdict["other_builds"] = [run_file.judged(entry) for entry in self.run.store.other_entries]
+        return verdict
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The same, and where the verdict is."""
+        super().pytest_terminal_summary(terminalreporter)
+        if self.run.store.entries:
+            terminalreporter.write_line(f"verdicts: {config.near(self.run.out) / VERDICT_FILE}")
 
     def _again_first(self, status: int) -> bool:
         """Whether this run is not to be saved yet, because cases below their floor were or will be measured again."""
@@ -227,14 +288,22 @@ class RunHooks:
         return self.run.store.below_floor or self.run.store.measured_again
 
 
+def family_case(item: pytest.Item) -> RunCase | None:
+    """The case of a kernel family that a test is given by ``cases``; None for any other test."""
+    if not isinstance(item, pytest.Function) or item.get_closest_marker(CASES_MARKER) is None:
+        return None
+    given = item.callspec.params.get("case") if hasattr(item, "callspec") else None
+    return given if isinstance(given, Case | RefusedCase) else None
+
+
 def of_kernels(item: object) -> bool:
-    """Whether an item of pytest's is a test of ours, of kernels."""
+    """Whether an item of pytest's is a test of our own file."""
     return getattr(getattr(item, "function", None), "__module__", None) == KERNEL_TESTS
 
 
-def _is_test(item: pytest.Item, name: str) -> bool:
-    """Whether it is the function of that name of our own file."""
-    return isinstance(item, pytest.Function) and of_kernels(item) and item.originalname == name
+def is_other_build(item: pytest.Item) -> bool:
+    """Whether it is the test of other builds."""
+    return isinstance(item, pytest.Function) and of_kernels(item) and item.originalname == OTHER_TEST
 
 
 def _make_harmless(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -32,30 +33,42 @@ from peakgate.session.entry import Entry
 from peakgate.session.outcome import Outcome
 from peakgate.session.prover import LostEarly
 from peakgate.session.session import no_room
-from peakgate.spec.case import Case
+from peakgate.spec.case import Case, RefusedCase
 
 
 class BenchRun:
     """A run: what it is asked for, its session, its cases, and what came of them.
 
-    ``known`` are the cases of the project, ``cases`` those asked for by id; ``listed`` what ``--cases`` lists, None
-    where all are wanted; ``tests`` the case ids of benchmark tests by node id. ``others`` are builds that are sampled
-    interleaved with the cases.
+    ``known`` are the cases of the project, ``tests`` the case ids of benchmark tests by node id, ``refused_tests`` what
+    stands for those that are none. ``others`` are builds
+    that are sampled interleaved with the cases. ``plain``: pytest was started by a person, not by ``peakgate bench``.
     """
 
-    def __init__(self, pytest_config: pytest.Config) -> None:
-        """Open device and floors, so that a mistake is reported before anything runs."""
+    def __init__(self, pytest_config: pytest.Config, kernels: Sequence[Path] = ()) -> None:
+        """Open device and floors, so that a mistake is reported before anything runs.
+
+        ``kernels`` are files and folders: of families the cases whose sources are within are run, without any all.
+        """
         self._began = time.monotonic()
         options = pytest_config.option
         if os.environ.get(config.BASE_VARIABLE):  # this process will work in the base's tree
             _make_absolute(options)
         self.request = request = Request.of(options)
+        self.plain = not options.peakgate
+        self._kernels = kernels
         self.token = GpuToken.of_environment()
         self.link = Link(request.link)
         self.before = finished(request.journal) if request.journal else Finished()
-        self.session, self.known = open_session(request, self.before.again, self.link.expect, later=self.token.needed)
-        self.cases, self.listed = wanted_cases(self.known, self.session.tier, request.cases)
+        self.session, self.known = open_session(
+            request,
+            self.before.again,
+            self.link.expect,
+            later=self.token.needed,
+            plain=self.plain,
+            timed=not options.benchmark_disable,
+        )
         self.tests: dict[str, str] = {}
+        self.refused_tests: list[RefusedCase] = []
         self.others = _other_builds(request.other_builds)
         self.store = Store(self.session, self.link, self.before)
         self.out: Path = request.out or config.current().out
@@ -67,22 +80,33 @@ class BenchRun:
         self._others: dict[str, Outcome] = {}
         self._shares: CaseShares | None = None
 
+    @cached_property
+    def _wanted(self) -> tuple[dict[str, RunCase], list[str] | None]:
+        return wanted_cases(self.known, self.session.tier, self.request.cases, self._kernels)
+
+    @property
+    def cases(self) -> dict[str, RunCase]:
+        """The cases of families that are asked for, by id."""
+        return self._wanted[0]
+
+    @property
+    def listed(self) -> list[str] | None:
+        """What ``--cases`` lists; None where all are wanted."""
+        return self._wanted[1]
+
     def begin(self, selected: Sequence[RunCase], pytest_config: pytest.Config) -> None:
         """Have everything built, the device warm, the roofs measured.
 
         CannotDecide where nothing can be measured as it is asked for, PeakgateError for a mistake.
         """
-        session, known, before = self.session, self.known, self.before
-        unknown = [each for each in known.refused if each.whole]
+        session, before = self.session, self.before
+        if self.plain:
+            session.whole = False  # what else there is, nobody asked
+        else:
+            self._compare_with_known(selected)
         if not selected:
-            if unknown:
-                raise CannotDecide.repeated(f"no case was selected that is described: {unknown[0].reason}")
             return
         built = self._take_turn(selected)
-        chosen = {case.id for case in selected}
-        tier = {case.id for case in known.listed(session.tier)}
-        session.whole = chosen >= tier | set(self.tests.values()) and not unknown
-        session.notes += [f"not selected, {each.reason}" for each in known.refused if each.id not in chosen]
         session.steps.wall_s["start"] = self.wall_s()
         if self.token.needed:
             self._doubts = session.look()
@@ -103,6 +127,17 @@ class BenchRun:
             self._shares.begin()
         if self.token.needed and not self.tests:  # benchmark tests may want the GPU to the end
             self._measure_in_turn(selected)
+
+    def _compare_with_known(self, selected: Sequence[RunCase]) -> None:
+        """Note what the project has beside the selected cases; CannotDecide where nothing described was selected."""
+        session, known = self.session, self.known
+        unknown = [each for each in known.refused if each.whole]
+        if not selected and unknown:
+            raise CannotDecide.repeated(f"no case was selected that is described: {unknown[0].reason}")
+        chosen = {case.id for case in selected}
+        tier = {case.id for case in known.listed(session.tier)}
+        session.whole = chosen >= tier | set(self.tests.values()) and not unknown
+        session.notes += [f"not selected, {each.reason}" for each in known.refused if each.id not in chosen]
 
     def _take_turn(self, selected: Sequence[RunCase]) -> bool:
         """Wait for this process's turn, where turns are given, and only then open the device.

@@ -6,6 +6,8 @@ other name carries ``peakgate``; ``peakgate bench`` translates its own short opt
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from peakgate.callables.fixture import GpuBenchmark
+    from peakgate.run.case_benchmark import CaseBenchmark
     from peakgate.session.replay import ReplayTimer
 
 MARKER_LINE = (
@@ -29,19 +32,22 @@ MARKER_LINE = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that ``peakgate bench`` passes on."""
     group = parser.getgroup("peakgate")
-    group.addoption("--peakgate", action="store_true", help="measure the project's kernels; see `peakgate bench`")
+    group.addoption("--peakgate", action="store_true", help=argparse.SUPPRESS)  # a process of `peakgate bench`
     add_options(group.addoption, OPTION_PREFIX)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Take part in the run where ``peakgate bench`` asks for it."""
+    """Begin the run where ``peakgate bench`` asks for it."""
     config.addinivalue_line("markers", MARKER_LINE)
+    config.addinivalue_line("markers", CASES_LINE)
     if config.option.peakgate:
         from peakgate.run import benchmark_tests, kernel_run  # noqa: PLC0415  (a stranger's tests must not pay for it)
 
-        benchmark_tests.begin(config, kernel_run.begin(config))
+        benchmark_tests.begin(config, kernel_run.begin_bench(config))
 
+
+CASES_LINE = "peakgate_cases(*families): the cases of kernel families, given by peakgate.suite.cases"
 
 OWN_FUNCTIONS = pytest.StashKey[list[str]]()
 """Names of functions that the user's settings collect, noted before ``bench_`` is added to them."""
@@ -82,11 +88,24 @@ def _of_benchmarks(path: Path) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make a benchmark test of several states, or numbers of GPUs, one for each."""
+    """Give a test the cases of its families; make one of several states, or numbers of GPUs, one for each."""
+    if (families := metafunc.definition.get_closest_marker("peakgate_cases")) is not None:
+        from peakgate.run.plain_pytest import parametrize  # noqa: PLC0415  (as above)
+
+        parametrize(metafunc, families.args)
     if metafunc.definition.get_closest_marker("peakgate") is not None:
         from peakgate.callables.settings import in_variants  # noqa: PLC0415  (as above)
 
         in_variants(metafunc)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin a run where there are tests of our fixtures and none has begun."""
+    if any({"gpu_benchmark", "load_kernel"} & {*getattr(item, "fixturenames", ())} for item in items):
+        from peakgate.run.plain_pytest import begin  # noqa: PLC0415  (as above)
+
+        begin(config, items)
 
 
 @pytest.fixture
@@ -107,11 +126,30 @@ def peakgate_timer(request: pytest.FixtureRequest) -> ReplayTimer:
 @pytest.fixture
 def gpu_benchmark(
     request: pytest.FixtureRequest, peakgate_timer: ReplayTimer, benchmark: BenchmarkFixture
-) -> GpuBenchmark:
+) -> GpuBenchmark | CaseBenchmark:
     """Prove, time and judge a callable on the GPU: ``gpu_benchmark(function, *args, **kwargs)`` gives its result.
 
-    ``pytest.mark.peakgate`` or its methods ``work`` and ``expect`` say what it must do and what must come out.
+    ``pytest.mark.peakgate`` or its methods ``work`` and ``expect`` say what it must do and what must come out. In a
+    test of ``peakgate.suite.cases`` it measures that test's case: ``gpu_benchmark(case)``.
     """
     from peakgate.run.plain_pytest import fixture  # noqa: PLC0415  (as above)
 
     return fixture(request, peakgate_timer, benchmark)
+
+
+@pytest.fixture
+def load_kernel(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Load a kernel of a .cu file: ``load_kernel(path, entry, **macros)`` gives what ``cupy.RawKernel`` is.
+
+    ``kernel(grid, block, arguments, shared_mem=0)`` launches it: on a GPU by CuPy, without one in the emulator, on
+    NumPy's arrays. The path is relative to the project's root.
+    """
+    from peakgate.callables.loaded import load_kernel  # noqa: PLC0415  (as above)
+    from peakgate.run.plain_pytest import run_of  # noqa: PLC0415  (as above)
+
+    device = run_of(request.config).session.device
+
+    def load(path: str | Path, entry: str, **macros: object) -> Any:
+        return load_kernel(device, path, entry, macros)
+
+    return load

@@ -7,6 +7,7 @@ bench`` does so in its own process.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Generator, Sequence
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     from peakgate.run.journal import Link
 
-DEVICE, LINK = "--peakgate-device=", "--peakgate-link="
 KERNELS = Path(__file__).with_name("bench_kernels.py")
+DEVICE, LINK = "--peakgate-device=", "--peakgate-link="
 BENCH_SETTINGS = Path(__file__).with_name("bench.toml")
 """pytest's settings for our own tests: a stranger's addopts are none of ours, those of the environment included."""
 
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     if not end_with_parent(int(supervisor)):
         return ExitCode.INTERRUPTED
     begin_on_gpu(given)
-    return measure([*fixed_arguments(Path(root)), *given])
+    return measure([*fixed_arguments(Path(root), given), *given])
 
 
 def begin_on_gpu(given: Sequence[str]) -> None:
@@ -119,9 +120,8 @@ class _Watch:
 
 
 def _is_case(item: pytest.Item) -> bool:
-    """Whether it is the test of a kernel's case, or uses our fixture."""
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    return isinstance(parameters.get("case_id"), str) or "gpu_benchmark" in getattr(item, "fixturenames", ())
+    """Whether it uses our fixture."""
+    return "gpu_benchmark" in getattr(item, "fixturenames", ())
 
 
 def _option_refused(reported: str) -> PeakgateError:
@@ -153,15 +153,16 @@ def _refused(error: PeakgateError, arguments: Sequence[str]) -> ExitCode:
     return error.exit_code
 
 
-def fixed_arguments(root: Path) -> list[str]:
-    """The arguments of pytest in every run of a project."""
+def fixed_arguments(root: Path, given: Sequence[str]) -> list[str]:
+    """The arguments of pytest in a run of a project, before those that a user gave."""
     from peakgate.base import config  # noqa: PLC0415  (the GPU is begun on before)
 
     fixed = [str(KERNELS), "-c", str(BENCH_SETTINGS), f"--rootdir={root}", "--disable-plugin-autoload"]
     fixed += ["-p", "peakgate.run.plugin", "-p", "benchmark", "-p", "no:cacheprovider"]
     fixed += ["-p", "no:faulthandler", "--peakgate"]
     project = config.find(root)
-    if project is None or not project.benchmarks:
+    of_tests = any(not each.startswith("-") and Path(each.partition("::")[0]).exists() for each in given)
+    if project is None or (not project.benchmarks and (not of_tests or config.BASE_VARIABLE in os.environ)):
         fixed.append("--noconftest")  # an editable install would bring the one above this package
     else:
         from peakgate.run import collection  # noqa: PLC0415  (families alone do without)

@@ -55,10 +55,11 @@ class Request:
             "auto (a GPU if one answers, else cpu; the default), cpu, gpu or gpu:N; gpu:0,1 for cases on several GPUs"
         ),
     )
-    tier: str = field(
-        default="gate",
+    tier: str | None = field(
+        default=None,
         metadata=_option(
-            "gate: every stage, few shapes (the default); full: all sizes and blocks", choices=("gate", "full")
+            "gate: every stage, few shapes (the default of bench); full: all sizes and blocks (that of plain pytest)",
+            choices=("gate", "full"),
         ),
     )
     strict_gate: bool = field(

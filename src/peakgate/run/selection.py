@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from peakgate.base import config
@@ -20,19 +20,29 @@ from peakgate.run.cases import Cases, RunCase
 from peakgate.run.request import Mode, Request
 from peakgate.session.session import Session
 from peakgate.session.steps import Expect
-from peakgate.spec.case import Tier
+from peakgate.spec.case import Case, Tier
 
 PLANS = {Mode.WHOLE: SamplingPlan(), Mode.PROOF: ONE_BATCH, Mode.PAIR: REPEATED}
 
 
 def open_session(
-    request: Request, attempts: Mapping[str, int], expect: Expect, *, later: bool
+    request: Request,
+    attempts: Mapping[str, int],
+    expect: Expect,
+    *,
+    later: bool = False,
+    plain: bool = False,
+    timed: bool = True,
 ) -> tuple[Session, Cases]:
     """The session of this process and the cases of its project; with ``later`` the device is opened when it is free.
 
+    ``plain``: a person started pytest, where no project is needed, floors of tests that were not collected are none of
+    ours, and every tier is wanted. Without ``timed`` cases are proven alone.
+
     Where a base judges the run, this process works in the base's tree from here on.
     """
-    project, mode = config.required(), request.mode
+    project, mode = config.current() if plain else config.required(), request.mode
+    tier = request.tier or (Tier.FULL if plain else Tier.GATE)
     device, note = open_device(request.device, later=later)
     baselines = request.baselines or config.near(project.baselines)
     cases = Cases(device.scale)
@@ -46,7 +56,7 @@ def open_session(
     if ref:
         floors = inputs.floors_at(ref, baselines, device.slug)
     else:
-        unknown = project.benchmarks or any(each.whole for each in cases.refused)
+        unknown = plain or project.benchmarks or any(each.whole for each in cases.refused)
         known_cases = None if unknown else {case.id for case in cases.listed(Tier.FULL)}
         floors = load_floors(baselines / device.slug / "floors.toml", known_cases, gpu=device.slug)
     notes = [*([note] if note else []), *cases.notes]
@@ -62,8 +72,9 @@ def open_session(
     session = Session(
         device,
         floors,
-        Tier(request.tier),
+        Tier(tier),
         checks=mode is not Mode.PAIR,
+        timed=timed,
         alone=mode is not Mode.PROOF,
         wants_roofs=mode is Mode.WHOLE,
         probes=cases.probes,
@@ -81,13 +92,23 @@ def open_session(
     return session, cases
 
 
-def wanted_cases(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[str, RunCase], list[str] | None]:
+def _is_within(case: RunCase, paths: Sequence[Path]) -> bool:
+    """Whether a case's source, or the folder of its family where it has none, is one of these or within one."""
+    source = case.stage.source if isinstance(case, Case) else None
+    place = config.current().kernels / case.family if source is None else source.absolute()
+    return any(place.is_relative_to(path) or path.is_relative_to(place) for path in paths)
+
+
+def wanted_cases(
+    cases: Cases, tier: Tier, listed: Path | None, within: Sequence[Path] = ()
+) -> tuple[dict[str, RunCase], list[str] | None]:
     """The tier's cases by id, or those a file lists, in the file's order; and what it lists, None without a file.
 
+    With files or folders ``within``: of the tier's cases those whose sources are there.
     Where the project has benchmark tests, an id that no family has may be one of theirs.
     """
     if listed is None:
-        return {case.id: case for case in cases.listed(tier)}, None
+        return {case.id: case for case in cases.listed(tier) if not within or _is_within(case, within)}, None
     every = {case.id: case for case in cases.listed(Tier.FULL)}
     try:
         wanted = list(dict.fromkeys(read_text(listed).split()))
@@ -101,7 +122,7 @@ def wanted_cases(cases: Cases, tier: Tier, listed: Path | None) -> tuple[dict[st
         if case_id not in every and (case := cases.of_refused_family(case_id)) is not None
     }
     for case_id in wanted:
-        if case_id not in every and not config.required().benchmarks:
+        if case_id not in every and not config.current().benchmarks:
             raise PeakgateError(
                 f"--cases {config.near(listed)}: no case is named {case_id!r}{nearest(case_id, every)}", Code.SELECTION
             )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # few runs measure it
     from peakgate.measure.energy import Energy
 
 WARM_UP_LIMIT_S = 60.0
+NOT_TIMED = "not timed: --benchmark-disable"
 
 
 @dataclass
@@ -38,8 +39,9 @@ class Session:
     ``whole`` is False when only some cases of the tier were asked for. ``new`` are cases that the base does not have:
     they need no floor. ``alone`` is False where another process of ours is on the device: then no time counts, and none
     is doubted for it. Without ``checks`` the run repeats one that proved its kernels: only what is timed is compared.
-    Without ``wants_roofs`` none are measured. ``energy_loops`` of each case measure its energy, none where that is 0.
-    The other settings are those of ``Steps``, ``Prover`` and ``Sampler``.
+    Without ``timed`` cases are proven and not sampled. Without ``wants_roofs`` none are measured. ``energy_loops`` of
+    each case measure its energy, none where that is 0. The other settings are those of ``Steps``, ``Prover`` and
+    ``Sampler``.
     """
 
     device: Device
@@ -47,6 +49,7 @@ class Session:
     tier: Tier
     whole: bool = True
     checks: bool = True
+    timed: bool = True
     alone: bool = True
     wants_roofs: bool = True
     probes: Callable[[Case], Sequence[Case]] = catalogue.probes
@@ -123,6 +126,10 @@ class Session:
         try:
             launchable = self.prepare(case)
             proof = self.prover.prove(launchable) if self.checks else None
+            if not self.timed:
+                undecided = Verdict.NO_FLOOR if self.device.kind == "cpu" else Verdict.INCONCLUSIVE
+                judgement = Judgement(undecided, f"right; {NOT_TIMED}")
+                return replace(self.unmeasured(case, judgement), proof=proof)
             compare = self.prover.compare_timed if compared_when_timed(case) else None
             samples, proof = self.sampler.sample(launchable, proof, self.prover.launch_s, compare)
             energy = self.energy_of(launchable, samples)

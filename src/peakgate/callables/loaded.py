@@ -1,0 +1,121 @@
+"""One kernel of a .cu file, by itself: ``cupy.RawKernel`` on a GPU, an object of the same form in the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peakgate.base import config
+from peakgate.base.emulated import translated
+from peakgate.compile.cubin import Cubin, Defines, cubin
+from peakgate.device import cpu
+from peakgate.device.interface import Device
+from peakgate.spec.case import Stage
+from peakgate_emulator import DEFAULT_CAPABILITY, KernelDefect
+
+
+def load_kernel(device: Device, path: str | Path, entry: str, defines: Mapping[str, object]) -> Any:
+    """The kernel ``entry`` of a file, whose name is relative to the project's root, built with the project's options.
+
+    ``entry`` may have template arguments, ``softmax<float, 256>``; ``defines`` are macros. BuildError where it does not
+    compile.
+    """
+    project = config.current()
+    source = project.root / path
+    stage = Stage(
+        source.stem, "a kernel by itself", source, entry=entry, options=project.options, include=project.include
+    )
+    defined = tuple((name, str(int(value) if isinstance(value, bool) else value)) for name, value in defines.items())
+    if device.kind == "cpu":
+        return EmulatedRawKernel(stage, defined)
+    import cupy  # noqa: PLC0415  (a machine without a GPU has none)
+
+    assert device.capability is not None
+    built = cubin(stage, defined, device.capability)
+    return cupy.RawModule(path=str(built.path)).get_function(built.entry)
+
+
+class EmulatedRawKernel:
+    """A kernel that the emulator runs on NumPy's arrays, with the names of ``cupy.RawKernel``.
+
+    Its resources are those of the machine code for compute capability 9.0, which NVRTC must be there to make.
+    """
+
+    def __init__(self, stage: Stage, defines: Defines) -> None:
+        self.name, self.backend, self.options = stage.entry, "emulator", stage.options
+        self._stage, self._defines = stage, defines
+        assert stage.source is not None
+        self._kernel = cpu.load(stage.source, stage.entry, defines, include=stage.include, options=stage.options)
+
+    @translated()
+    def __call__(
+        self,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[Any],
+        *,
+        shared_mem: int = 0,
+    ) -> None:
+        """Launch it on arrays, which are changed in place, and numbers: Python's are int64, float64 and bool as CuPy's.
+
+        KernelFault for what the emulator sees it do wrong.
+        """
+        given = [each if isinstance(each, np.ndarray) else np.asarray(each)[()] for each in arguments]
+        try:
+            self._kernel.launch(_triple(grid), _triple(block), given, shared_bytes=shared_mem)
+        except KernelDefect as defect:
+            raise cpu.fault_of(defect) from defect
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """The resources by the names of CUDA's function attributes."""
+        names = ("max_threads_per_block", "shared_size_bytes", "local_size_bytes", "num_regs")
+        return {name: int(getattr(self, name)) for name in names}
+
+    @property
+    def num_regs(self) -> int:
+        """Registers of a thread."""
+        return self._built.resources.registers
+
+    @property
+    def shared_size_bytes(self) -> int:
+        """Static shared memory of a block."""
+        return self._built.resources.static_shared_bytes
+
+    @property
+    def local_size_bytes(self) -> int:
+        """Local memory of a thread: its stack."""
+        return self._built.resources.stack_bytes
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """As ``__launch_bounds__`` allows, else CUDA's 1024."""
+        return (self._built.bounds or (None,))[0] or 1024
+
+    @cached_property
+    def _built(self) -> Cubin:
+        return cubin(self._stage, self._defines, DEFAULT_CAPABILITY)
+
+
+def as_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A launch as a function of the kernel's arguments, with these; whatever else is called as it is.
+
+    So ``bytes``, ``reference`` and ``outputs`` see the kernel's arguments, and neither grid nor block.
+    """
+    if not hasattr(type(function), "shared_size_bytes") or len(args) != 3:  # neither CuPy's kernel nor the emulator's
+        return function, args, kwargs
+    grid, block, arguments = args
+
+    def launch(*arguments: Any) -> None:
+        function(grid, block, arguments, **kwargs)
+
+    return launch, tuple(arguments), {}
+
+
+def _triple(extents: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = (*map(int, extents), *(1,) * (3 - len(extents)))
+    return x, y, z

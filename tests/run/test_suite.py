@@ -1,0 +1,140 @@
+"""The tests of a suite under plain pytest: parametrized by families, measured, and everything pytest offers works."""
+
+import json
+
+import pytest
+from runs import plain_pytest
+
+SETTINGS = "[tool.peakgate]\n[tool.pytest.ini_options]\naddopts = ['--strict-markers']\n"
+KERNEL = """
+#ifndef ADDED
+#define ADDED 0
+#endif
+extern "C" __global__ void twice(float* out, const float* in, int n) {
+    const int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) { out[at] = 2.0f * in[at] + ADDED; }
+}
+"""
+FAMILY = """
+from peakgate.family import In, Out, Value, kernel
+
+FAMILY = kernel(
+    "twice.cu",
+    arguments=lambda n: [Out(n), In(n), Value(n)],
+    axes={"block": [32, 64]},
+    grid=lambda n, block: -(-n // block),
+    bytes=lambda n: 8 * n,
+    reference=lambda xp, x: 2 * x,
+    sizes=[1 << 20],
+    small_sizes=[100],
+    edges=[1],
+)
+"""
+SUITE = """
+from peakgate.suite import cases
+
+@cases("twice")
+def test_twice(case, gpu_benchmark):
+    gpu_benchmark(case)
+"""
+BY_ITSELF = """
+import numpy as np
+import pytest
+
+@pytest.mark.parametrize("added", [0, 1])
+def test_loaded(added, load_kernel, gpu_benchmark):
+    kernel = load_kernel("kernels/twice/twice.cu", "twice", ADDED=added)
+    x, out = np.arange(64, dtype="float32"), np.zeros(64, "float32")
+    gpu_benchmark.expect(lambda out, x, n: 2 * x)
+    gpu_benchmark(kernel, (2,), (32,), (out, x, np.int32(64)))
+
+def test_out_of_bounds(load_kernel, gpu_benchmark):
+    x, out = np.arange(64, dtype="float32"), np.zeros(64, "float32")
+    gpu_benchmark(load_kernel("kernels/twice/twice.cu", "twice"), (3,), (32,), (out, x, np.int32(65)))
+
+def test_resources(load_kernel):
+    kernel = load_kernel("kernels/twice/twice.cu", "twice")
+    assert kernel.attributes["num_regs"] > 0
+    assert kernel.max_threads_per_block == 1024
+"""
+IDS = ["twice.twice-100-32", "twice.twice-100-64"]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    root = tmp_path_factory.mktemp("project")
+    for name, text in {
+        "pyproject.toml": SETTINGS,
+        "kernels/twice/twice.cu": KERNEL,
+        "kernels/twice/family.py": FAMILY,
+        "suite/test_twice.py": SUITE,
+        "own/test_by_itself.py": BY_ITSELF,
+        "wrong/test_name.py": SUITE.replace('"twice"', '"twise"'),
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture(scope="module")
+def saved(project):
+    """The file of a run of the suite."""
+    done = plain_pytest(project, "suite", "-m", "gate", "--benchmark-json=saved.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+    return project / "saved.json"
+
+
+def test_cases_are_tests_by_their_ids_and_axes(saved):
+    run = json.loads(saved.read_text())
+    assert [each["param"] for each in run["benchmarks"]] == IDS
+    assert [each["fullname"] for each in run["benchmarks"]] == [f"peakgate::test_kernel[{case}]" for case in IDS]
+    assert run["benchmarks"][0]["params"] == {"stage": "twice", "size": "100", "block": "32", "variant": ""}
+    assert run["peakgate"]["verdicts"] == {"NO_FLOOR": 2}
+    assert run["peakgate"]["whole"] is False
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1e-3, 1), (1e3, 0)])
+def test_a_saved_run_is_compared_and_a_slower_one_fails(project, saved, factor, code):
+    run = json.loads(saved.read_text())
+    for benchmark in run["benchmarks"]:
+        benchmark["name"] = f"test_kernel[{benchmark['param']}]"  # as in runs of `peakgate bench`
+        benchmark["stats"]["median"] *= factor
+    (project / "changed.json").write_text(json.dumps(run))
+    by = ("--benchmark-compare=changed.json", "--benchmark-compare-fail=median:1%", "--benchmark-group-by=param:block")
+    done = plain_pytest(project, "suite", *by)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "benchmark 'block=32'" in done.stdout
+
+
+def test_disabled_benchmarks_are_proven_alone(project):
+    done = plain_pytest(
+        project, "suite", "own", "--benchmark-disable", "-k", "twice or loaded", "--benchmark-max-time=9"
+    )
+    assert (done.returncode, "1 failed, 3 passed" in done.stdout) == (1, True), done.stdout
+    assert "WRONG" in done.stdout
+    assert "--benchmark-max-time has no effect" in done.stdout
+
+
+def test_skipped_benchmarks_are_skipped(project):
+    assert "2 skipped" in plain_pytest(project, "suite", "--benchmark-skip").stdout
+
+
+def test_tests_side_by_side_are_refused_in_one_line(project):
+    done = plain_pytest(project, "suite", "-n", "1")
+    assert done.returncode == 1
+    assert "pytest-xdist" in done.stdout
+
+
+def test_a_family_that_is_not_there_costs_its_file(project):
+    done = plain_pytest(project, "suite", "wrong", "--continue-on-collection-errors")
+    assert done.returncode == 1
+    assert "did you mean 'twice'" in done.stdout
+    assert "2 passed, 1 error" in done.stdout
+
+
+def test_a_kernel_by_itself_is_proven_in_the_emulator(project):
+    done = plain_pytest(project, "own")
+    assert (done.returncode, "2 failed, 2 passed" in done.stdout) == (1, True), done.stdout
+    assert "WRONG" in done.stdout
+    assert "twice.cu:7" in done.stdout  # where it reads out of bounds
