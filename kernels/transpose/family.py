@@ -91,7 +91,8 @@ def _stage(
     """A stage with each padding and block shape, ``first`` those of the gate; small matrices take the first in turn.
 
     ``span(x, y)`` is the part of the input that one block covers, as (columns, rows). ``pads`` are the paddings that a
-    tile stage is built with, in floats per tile row; such a stage is built for each block shape. Unless ``gated`` it is in the full tier alone.
+    tile stage is built with, in floats per tile row; such a stage is built for each block shape. Unless ``gated`` it is
+    in the full tier alone.
     """
     ranked = (*first, *(block for block in blocks if block not in first))
     small = list(zip(SMALL_SHAPES, cycle(ranked), strict=False))
@@ -121,7 +122,7 @@ def _stage(
 
 _THREADS_256: dict[str, Any] = {"span": _tile64, "blocks": ((256, 1),)}
 _UNPADDED, _PADDED = {"": 0}, {"": 1, "pad2": 2}
-_EACH_PAD = {f"pad{pad}": pad for pad in (0, 1, 2, 4)}
+EACH_PAD = {f"pad{pad}": pad for pad in (0, 1, 2, 4)}
 
 FAMILY = family(
     _stage(1, "copy_row", "The bound of the naive stages: rows to rows.", _wide, (32, 8), (16, 16), copies=True),
@@ -146,7 +147,7 @@ FAMILY = family(
         "A tile of the block's own shape: indices remapped, padding to suit.",
         _wide,
         blocks=RECTANGULAR_BLOCKS,
-        pads=_EACH_PAD,
+        pads=EACH_PAD,
         gated=False,
     ),
     _stage(
