@@ -148,7 +148,7 @@ FAMILY = family(
         _wide,
         blocks=RECTANGULAR_BLOCKS,
         pads=EACH_PAD,
-        gated=False,
+        gated=False,  # a table of paddings, for the record: the gate has smem_pad, which does the same work
     ),
     _stage(
         12, "smem_unroll2", "Two tiles per block, with bank conflicts.", two_tiles, (32, 8), (16, 16), pads=_UNPADDED
