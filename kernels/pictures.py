@@ -14,7 +14,7 @@ from peakgate.runfile.saved import CaseResult, Run
 from peakgate.spec.case import Case
 from peakgate.spec.catalogue import module_at
 
-from . import charts
+from . import charts, lessons
 from .charts import Bar, Bars, Chart, Curve, Curves, Groups
 
 access = module_at(Path(__file__).parent / "access" / "family.py")
@@ -310,5 +310,6 @@ TABLES = {
     "hgemm-layers": HGEMM_LAYERS.table,
     "hgemm-fp8": HGEMM_FP8.table,
     "hgemm-clocks": hgemm_clocks,
+    **lessons.TABLES,
 }
 """Blocks of the documents besides one per family: tables of stages and sizes."""

@@ -1,6 +1,6 @@
 // stride_smem: stride_column through a tile in shared memory.
 //
-// The block fetches its tile along rows, as memory likes it, walks down columns inside shared memory, which has no
+// The block fetches its tile along rows, with coalesced loads, walks down columns inside shared memory, which has no
 // sectors, and writes back along rows. One unused element per tile row (PAD) puts the elements of a column into
 // different banks. Both barriers stand outside the bounds tests, so a block at the edge meets them too. Expect more
 // than one_per_thread: the tile also gives each thread TILE / TILE_STEP independent loads.

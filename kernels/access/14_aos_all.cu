@@ -1,8 +1,8 @@
 // aos_all: all four fields, in an array of structures.
 //
 // Each of the four loads of a warp is strided and touches all sectors of its 32 records, but together they use every
-// byte, and three of four find the sector in L1. Device memory moves no unused byte; the price is four requests' worth
-// of sectors for each one, and stores that reach L2 in pieces. Expect somewhat less than soa_all, not a quarter.
+// byte, and three of four find the sector in L1. Device memory moves no unused byte; the cost is four times as many
+// sector requests, and stores that reach L2 in pieces. Expect somewhat less than soa_all, not a quarter.
 
 #ifndef REAL
 #define REAL float

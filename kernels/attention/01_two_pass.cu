@@ -1,4 +1,4 @@
-// two_pass: a warp a query; the largest score must be known before the first weight is.
+// two_pass: one warp per query; the largest score has to be known before the first weight can be computed.
 //
 // One pass over the keys finds the largest score of the query, a second one computes every score again, and adds up the
 // weights and the weighted values. Scores are never stored: a matrix of them grows with the square of the length.

@@ -1,4 +1,4 @@
-// online: one pass; what was added up is scaled down whenever a larger score is found.
+// online: one pass; the running sums are rescaled whenever a larger score is found.
 //
 // Against two_pass a score is computed once. A new largest score makes all weights before it too large by the same
 // factor, so the sums need one multiplication and nothing is read again (Milakov and Gimelshein, arXiv:1805.02867).

@@ -3,7 +3,7 @@
 // A warp has 16 queries, a block 64, and all of its warps share 64 keys and values at a time. The sums of the first
 // product lie in a lane just as the second one wants its left operand, once they are rounded to bfloat16. The largest
 // score of a row is exchanged between four lanes per 64 keys, not for every key. Expect many times online; loads and
-// products still take turns, and so do products and powers.
+// products still alternate, and so do products and exponentials.
 //
 // Launch: 128 threads, grid (ceil(n / 64), heads).
 

@@ -1,4 +1,4 @@
-// overlapped: a group's powers are computed while its own product with the values is under way.
+// overlapped: a group's exponentials are computed while its own product with the values is under way.
 //
 // Against ping_pong: the next scores are started first, then the product of the weights there are with their values.
 // Scores come back first, and become weights while the tensor cores are still busy. It takes registers for the scores of

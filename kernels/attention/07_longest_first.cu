@@ -1,4 +1,4 @@
-// longest_first: of causal attention, the blocks with the most keys begin.
+// longest_first: in causal attention, the blocks with the most keys start first.
 //
 // Against overlapped: the last queries of a head see all keys, the first ones a tile, and blocks begin in the order of
 // their numbers. With the longest ones last, some SMs work on while others have run out of blocks. Here HEADS_TOGETHER heads

@@ -165,7 +165,7 @@ _BY_TILING: dict[str, Any] = {
 }
 
 FAMILY = family(
-    _stage(stage(1, "two_pass", "A warp a query, scores twice."), *SHORT, **_FLOAT),
+    _stage(stage(1, "two_pass", "One warp per query, each score computed twice."), *SHORT, **_FLOAT),
     _stage(stage(2, "online", "One pass, sums scaled as it goes."), *SHORT, **_FLOAT),
     _stage(
         stage(3, "mma_sync", "Both products on tensor cores, weights in registers."),
@@ -173,10 +173,10 @@ FAMILY = family(
         **_by_blocks(rows=64, block=128),
     ),
     _stage(stage(4, "wgmma", "Groups of warps multiply what the copy engine brings."), *SOME_LENGTHS, **_BY_TILING),
-    _stage(stage(5, "ping_pong", "Groups take turns with the tensor cores."), *SOME_LENGTHS, **_BY_TILING),
-    _stage(stage(6, "overlapped", "Powers while the group's own product is under way."), *LENGTHS, **_BY_TILING),
+    _stage(stage(5, "ping_pong", "Groups alternate on the tensor cores."), *SOME_LENGTHS, **_BY_TILING),
+    _stage(stage(6, "overlapped", "Exponentials while the group's own product is under way."), *LENGTHS, **_BY_TILING),
     _stage(
-        stage(7, "longest_first", "Causal: the blocks with the most keys begin."),
+        stage(7, "longest_first", "Causal: the blocks with the most keys start first."),
         *LENGTHS,
         causal={"causal": True},
         **_BY_TILING,

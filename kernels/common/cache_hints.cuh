@@ -1,5 +1,5 @@
-// Loads that tell the caches what to keep. The only place with inline PTX for it; the emulator gets a plain twin,
-// because a hint never changes a result. Compute capability 8.0 or later.
+// Loads with cache hints, in inline PTX. The emulator gets plain loads, because a hint never changes a result. Compute
+// capability 8.0 or later.
 #pragma once
 
 // Four floats from a 16-byte aligned address of memory that nobody writes meanwhile: not kept in L1, last to leave L2.

@@ -1,8 +1,8 @@
 // copy_stages: a ring of slices filled by asynchronous copies (cp.async), 128 x 256 elements of C per block.
 //
 // Against mma_sync: copies go to shared memory by themselves, two slices ahead, and take no registers, which go into
-// larger tiles: a warp makes 64 x 64 elements and reads a third less per product. One barrier per slice is left. This
-// is as far as mma.sync carries on this GPU: its tensor cores reach their peak with wgmma alone, so expect six tenths.
+// larger tiles: a warp makes 64 x 64 elements and reads a third less per product. One barrier per slice is left. More
+// is not to be had with mma.sync on this GPU, whose tensor cores reach their peak with wgmma alone: expect 60 % of it.
 //
 // Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory SLOTS * 384 * 128 bytes.
 

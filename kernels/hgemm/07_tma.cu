@@ -1,9 +1,9 @@
-// tma: one thread tells the copy engine which tile it wants; nobody else copies.
+// tma: one thread requests tiles from the copy engine; no other thread copies.
 //
 // Against wgmma: a tensor map knows the matrix, its rows and its edges, so a copy of 16 KiB is one instruction without
 // addresses, bounds or registers, swizzled on the way and zero outside. Its bytes are counted by the barrier of the
 // slot (mbarrier), which the groups wait for instead of for each other. What is left is one __syncthreads() per slice:
-// the thread that orders the next slice must know that both groups are done with the slot.
+// the thread that requests the next slice must know that both groups are done with the slot.
 //
 // Launch: 256 threads, grid (ceil(N / 256), ceil(M / 128)), dynamic shared memory SLOTS * (384 * 128 + 8) bytes. Maps of
 // A with boxes of 128 x 64 elements and of B with 256 x 64, both in the 128-byte swizzle.

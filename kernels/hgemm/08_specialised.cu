@@ -1,10 +1,10 @@
 // specialised: warps that only bring slices, and groups of warps that only multiply (specialised.cuh).
 //
-// Against tma: no __syncthreads() is left in the loop. A producer waits until a slot is empty and orders the next slice;
-// the groups wait until a slot is full, multiply, and say that it is empty. setmaxnreg moves registers from the
+// Against tma: no __syncthreads() is left in the loop. A producer waits until a slot is empty and requests the next
+// slice; the groups wait until a slot is full, multiply, and mark it empty. setmaxnreg moves registers from the
 // producer, which needs 40, to the groups, which need 128 for sums alone. C leaves through shared memory and the copy
-// engine. Expect about the vendor's library; what is left is the start and the end of each block, when the tensor
-// cores have nothing to do: one block fills an SM.
+// engine. Expect about the vendor's library; what is left is the start and the end of each block, when the tensor cores
+// have nothing to do: one block fills an SM.
 //
 // Launch: THREADS threads, grid (ceil(N / COLS), ceil(M / ROWS)), dynamic shared memory BYTES. Maps of C with boxes of
 // 64 x STORE_COLS, of A with ROWS x 64 and of B with COLS x 64, in the 128-byte swizzle.

@@ -2,8 +2,8 @@
 //
 // Against clusters: a layer on 16 or 64 rows has 64 tiles of 64 x 64 and sums of thousands of products, and half of the
 // SMs would have nothing to do while the others read all the weights. Here SPLIT blocks take a part of the slices each.
-// When they are through, every block sends its sums to the blocks that add them up, by stores into their shared memory:
-// block r gets its SHARE of the rows from all, adds them in the order of the blocks, so that results repeat bit by bit,
+// At the end every block sends its sums to the blocks that add them up, by stores into their shared memory: block r
+// gets its SHARE of the rows from all, adds them in the order of the blocks, so that results are bitwise repeatable,
 // and writes them. No memory of the device, no flags, no second launch. Expect the time that the bytes of B take.
 //
 // Launch: THREADS threads, grid (ceil(N / COLS), ceil(M / ROWS), SPLIT), dynamic shared memory for SLOTS slices, the

@@ -292,13 +292,13 @@ FAMILY = family(
         min_capability="9.0a",
     ),
     _stage(
-        stage(7, "tma", "One thread tells the copy engine what to bring."),
+        stage(7, "tma", "One thread requests tiles from the copy engine."),
         arguments=lambda m, n, k: [matrices(m, n, k)[0], *_USUAL.maps(m, n, k)[1:]],
         shared_bytes=4 * (384 * SLICE_BYTES + 8),
         min_capability="9.0a",
     ),
     _tiled(
-        stage(8, "specialised", "Warps that bring slices, and warps that multiply."), _SPECIALISED, gate=MORE_GATE[:2]
+        stage(8, "specialised", "Producer warps load slices, the others multiply."), _SPECIALISED, gate=MORE_GATE[:2]
     ),
     _tiled(
         stage(9, "clusters", "A persistent grid, and pairs of blocks that share slices of B."),

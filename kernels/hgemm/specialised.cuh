@@ -2,9 +2,9 @@
 // multiply. All stages from specialised on share it.
 //
 // Slices of k, 128 bytes of each row, go round a ring of slots. Each slot has two barriers: `full`, on which the copy
-// engine reports the bytes of the slice, and `empty`, at which each group arrives when it is done with it. Nobody waits
-// for anybody but through these, so the groups may drift apart by as many slices as there are slots: while one stores
-// its sums, the other has the tensor cores for itself.
+// engine reports the bytes of the slice, and `empty`, at which each group arrives when it is done with it. Warps
+// synchronize by these barriers alone, so the groups may drift apart by as many slices as there are slots: while one
+// stores its sums, the other has the tensor cores for itself.
 #pragma once
 
 #include "group_sums.cuh"

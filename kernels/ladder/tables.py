@@ -92,24 +92,30 @@ def _entry(stage: Stage, family: Family, cases: Sequence[Case], run: Run) -> Sta
     return StageEntry(stage, (headline, run.cases[headline.id]), fellows)
 
 
-STAGE_HEADINGS = ("stage", "what it changes", "case", "rate", "of peak", "of roof", "slowest to fastest of its size")
+STAGE_HEADINGS = (
+    *("stage", "what it changes", "case", "rate", "of peak", "of roof", "occupancy"),
+    "slowest to fastest of its size",
+)
 
 
 def stages(entries: Iterable[StageEntry], folder: Path) -> Iterator[str]:
-    """A family's stages: lesson, the case that stands for each and its figures; files linked as from that folder."""
+    """A family's stages: lesson, the case that stands for each and its figures; files linked as from that folder.
+
+    Its occupancy is theoretical: warps that its registers and shared memory let a SM hold, of those it could hold.
+    """
     yield table_line(STAGE_HEADINGS)
-    yield table_line(("---", "---", "---", "--:", "--:", "--:", "---"))
+    yield table_line(("---", "---", "---", "--:", "--:", "--:", "--:", "---"))
     for entry in entries:
         stage = entry.stage
         name = stage.name
         if stage.source:
             name = f"[{name}]({link(config.near(stage.source), folder)})"
         if entry.headline is None:
-            yield table_line((name, _prose(stage.lesson), entry.note, "", "", "", ""))
+            yield table_line((name, _prose(stage.lesson), entry.note, "", "", "", "", ""))
             continue
         case, result = entry.headline
         measured = f"{figure(rate(entry.headline))} {'TFLOP/s' if case.arithmetic_roof else 'GB/s'}"
-        fractions = _share(result.peak_fraction), _share(result.roof_fraction)
+        fractions = _share(result.peak_fraction), _share(result.roof_fraction), _share(result.occupancy)
         yield table_line((name, _prose(stage.lesson), f"`{case.id}`", measured, *fractions, _range(entry.fellows)))
 
 

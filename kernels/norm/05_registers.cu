@@ -1,4 +1,4 @@
-// registers: a row waits in registers, so that each element is read once and written once.
+// registers: a row is kept in registers, so that each element is read once and written once.
 //
 // Against vectors THREADS threads hold a whole row, VECTORS vectors each, all loaded before the first is used. Short
 // rows take a warp or a part of one, and a block has several; the tile follows the length, so that a thread has 16 to 64

@@ -1,4 +1,4 @@
-// clusters: the blocks of a cluster share a row, and tell each other their statistics through shared memory.
+// clusters: the blocks of a cluster share a row, and exchange their statistics through shared memory.
 //
 // Against registers a row of 65536 elements needs no block that fills an SM and that nothing overlaps with: CLUSTER
 // blocks hold a part each, and several fit an SM. A warp sends its statistics to every block of the cluster, one barrier

@@ -1,11 +1,12 @@
-// rings: the blocks of a cluster stay and share row after row; rows come, and statistics go round, ahead of their use.
+// rings: persistent clusters whose blocks share row after row; rows are fetched, and statistics exchanged, ahead of
+// their use.
 //
-// Against clusters nobody waits for a start, a slow neighbour or a trip. A block has the same columns of every row, so that
-// their weights and biases stay in its shared memory. The copy engine brings its parts of rows into a ring of STAGES. A warp
-// sends the statistics of its share of a row to every block before it normalises the row AHEAD of it: a store that counts
-// its bytes at the receiver's barrier, without a fence or a barrier of the cluster. A warp of its own merges what came,
-// always in the order of the warps. Rows are drawn by tickets, since not all clusters need run at once, nor be equally
-// fast. Expect the roof for long rows.
+// Against clusters no block waits for a start, for a slower block of its cluster or for the latency of an exchange. A
+// block has the same columns of every row, so that their weights and biases stay in its shared memory. The copy engine
+// brings its parts of rows into a ring of STAGES. A warp sends the statistics of its share of a row to every block
+// before it normalises the row AHEAD of it: a store that counts its bytes at the receiver's barrier, without a fence or
+// a barrier of the cluster. A warp of its own merges what came, always in the order of the warps. Rows are drawn by
+// tickets, since not all clusters need run at once, nor be equally fast. Expect the roof for long rows.
 //
 // Launch: THREADS threads, dynamic shared memory for STAGES parts of a row and as many more as the norm has parameters.
 

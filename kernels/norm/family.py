@@ -290,9 +290,9 @@ FAMILY = family(
         grid=lambda rows: rows,
         defines=lambda **_: {"BLOCK": BLOCK},
     ),
-    _held(stage(5, "registers", "A row waits in registers: one read."), REGISTERS, USUAL, min_capability=(8, 0)),
+    _held(stage(5, "registers", "A row is kept in registers: one read."), REGISTERS, USUAL, min_capability=(8, 0)),
     _held(stage(6, "clusters", "Blocks of a cluster share a row."), CLUSTERS, LONG, min_capability=(9, 0)),
-    _rings(stage(7, "rings", "Blocks stay; rows and statistics come ahead."), LONG),
+    _rings(stage(7, "rings", "Persistent blocks; rows and statistics arrive ahead."), LONG),
     summary="softmax, RMS norm and layer norm",
     headlines={
         **dict.fromkeys(("naive", "warp_per_row", "online", "vectors", "registers"), "32768x4096-softmax-bf16"),

@@ -38,7 +38,8 @@ GPU with less skips the case."""
 GATE_SHARED_KIB, SMALL_SHARED_KIB = (4, 32, 64, 96, 227), (4, 64)
 
 PROPOSED_FOR = (9, 0)
-"""Compute capability for which a block size is proposed; the proposal is timed on every GPU."""
+"""Compute capability for which a block size is proposed. The proposal is calculated here, where no GPU is needed, so
+that a case has one id everywhere; on a GPU a test asks the driver for the same."""
 PROPOSED_REGISTERS = 32
 """At least as many as `square` (8) and `staged` (27 to 32) use per thread. An SM has 32 for each of 2048 threads, so
 proposals do not depend on the exact figure, which changes with the compiler."""
@@ -105,7 +106,14 @@ def proposed(**uses: Any) -> int:
 PROPOSED = proposed()
 FEW, MANY = 4, 32
 """Floats of a thread of direct and staged."""
-PROPOSED_STAGED = proposed(dynamic_shared=lambda block: block * MANY * FLOAT_BYTES)
+
+
+def staged_shared_bytes(block: int) -> int:
+    """Dynamic shared memory of a block of staged whose threads take MANY floats each."""
+    return block * MANY * FLOAT_BYTES
+
+
+PROPOSED_STAGED = proposed(dynamic_shared=staged_shared_bytes)
 """For shared memory that grows with the block."""
 
 _BLOCKS: dict[str, Any] = {

@@ -1,4 +1,4 @@
-// registers: the row waits in registers while its largest magnitude is found: one read, 16 bytes per load.
+// registers: the row is kept in registers while its largest magnitude is found: one read, 16 bytes per load.
 //
 // Against naive THREADS threads hold a whole row, VECTORS vectors of eight elements each, all loaded before the first is
 // used, and a thread stores the codes of a vector as 8 bytes. A row of up to a warp takes no barrier. Expect the

@@ -1,8 +1,9 @@
 // blocks: a scale for each 128 elements of a row, found by a few lanes.
 //
-// Against registers an outlier spoils 128 elements, not a row, and nobody waits for anybody outside its part of a warp:
-// no barrier, no limit to the length of a row. The scales are 4 bytes for 128 elements more. A thread has VECTORS vectors
-// of a group, so that its place, the scale and its inverse are computed once for all of them. Expect the roof again.
+// Against registers an outlier coarsens the scale of 128 elements, not of a row, and lanes synchronize within their
+// part of a warp only: no barrier, no limit to the length of a row. The scales are 4 bytes for 128 elements more. A
+// thread has VECTORS vectors of a group, so that its place, the scale and its inverse are computed once for all of
+// them. Expect the roof again.
 
 #include "codes.cuh"
 

@@ -174,13 +174,13 @@ _OF_ROW, _OF_BLOCK = {"row": 0}, {"block": GROUP}
 
 FAMILY = family(
     _quantize(
-        stage(1, "naive", "A scale a row: an element at a time, two reads."),
+        stage(1, "naive", "A scale per row: one element at a time, two reads."),
         _OF_ROW,
         defines=lambda kind: {"KIND": kind.name, "BLOCK": BLOCK},
         grid=lambda rows: rows,
     ),
     _quantize(
-        stage(2, "registers", "A scale a row: the row waits in registers."),
+        stage(2, "registers", "A scale per row, which is kept in registers."),
         _OF_ROW,
         axes={"kind": KINDS, "group": _OF_ROW, "longest": ROWS},
         where=lambda rows, n, longest: n == longest or (rows, n) == {min(ROWS): SMALL, USUAL: SMALL_LONG}.get(longest),

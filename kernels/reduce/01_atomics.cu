@@ -1,7 +1,7 @@
 // atomics: one atomic operation for each element, all on the same word.
 //
-// Nothing is lost or added twice, and nothing else is good about it: the word lives in one slice of L2, which takes one
-// update after the other. Expect a rate that has nothing to do with the bandwidth of the memory.
+// It is correct, and slow: the word lives in one slice of L2, which takes one update after the other. Expect a rate
+// that has nothing to do with the bandwidth of the memory.
 //
 // `result` is updated: it holds what came before. The sum is not repeatable to the last bits, for atomics come in any
 // order; the maximum is.

@@ -1,8 +1,8 @@
 // shuffles: a fixed grid walks the array with four loads of 16 bytes under way, and warps end by shuffles.
 //
-// Against shared_tree a thread combines many elements in a register before anybody waits; then five shuffles, one barrier
-// and five shuffles more make one number of a block's. There are as many atomic operations as blocks, a thousand or two,
-// instead of one for 256 elements. Expect the roof but for the start and the end of the grid.
+// Against shared_tree a thread combines many elements in a register before any synchronization; then five shuffles, one
+// barrier and five shuffles more make one number of a block's. There are as many atomic operations as blocks, a
+// thousand or two, instead of one for 256 elements. Expect the roof but for the start and the end of the grid.
 //
 // The sum is not repeatable to the last bits: blocks come in any order.
 

@@ -2,7 +2,8 @@
 //
 // Against shuffles the result repeats bit by bit, and it need not be set before the launch. A block stores its part,
 // fences, and counts itself; who counts last knows that all parts are there, tells its block at a barrier, and all read
-// them. The counter starts the next launch at zero again. Expect the time of shuffles and about a microsecond more, for a second trip to memory.
+// them. The counter starts the next launch at zero again. Expect the time of shuffles and about a microsecond more, for
+// a second access to memory.
 
 #include "block_reduction.cuh"
 

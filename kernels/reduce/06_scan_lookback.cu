@@ -1,9 +1,9 @@
 // scan_lookback: a tile publishes its own sum first, and looks back over as many tiles as it must.
 //
-// Against scan_chained nobody waits for a chain: a tile that has not heard of the sum before it adds up what its
-// predecessors have published, their own sums or, from the first one that has it, the sum up to there. A warp looks at 32
-// of them at once. This is decoupled look-back (D. Merrill, M. Garland, "Single-pass parallel prefix scan with decoupled
-// look-back", NVIDIA NVR-2016-002). Expect the speed of a copy.
+// Against scan_chained no tile waits for a chain: one that does not know the sum before it adds up what its
+// predecessors have published, their own sums or, from the first one that has it, the sum up to there. A warp looks at
+// 32 of them at once. This is decoupled look-back (D. Merrill, M. Garland, "Single-pass parallel prefix scan with
+// decoupled look-back", NVIDIA NVR-2016-002). Expect the speed of a copy.
 //
 // Sums are of 32-bit integers and wrap around; they are the same in every run, whatever tiles looked back to.
 

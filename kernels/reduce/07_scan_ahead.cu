@@ -1,10 +1,10 @@
 // scan_ahead: a block takes tile after tile, publishes their sums as they come, and stores them once all before are known.
 //
-// Against scan_lookback nothing waits for what need not be waited for. A producer draws tickets and has the copy engine
-// bring tiles, up to STAGES ahead. One warp adds up each tile as soon as it is there and publishes the sum; another finds
-// the sum before each: that of the block's tile before, which it knows, and the sums of the tiles since then, all
-// published long ago. So tiles wait in shared memory for what other blocks tell, while the other warps scan and store
-// those before. Expect the speed of a copy.
+// Against scan_lookback tiles are loaded and added up before the sums of the tiles before them are known. A producer
+// draws tickets and has the copy engine bring tiles, up to STAGES ahead. One warp adds up each tile as soon as it is
+// there and publishes the sum; another finds the sum before each: that of the block's tile before, which it knows, and
+// the sums of the tiles since then, all published long ago. So tiles wait in shared memory for what other blocks tell,
+// while the other warps scan and store those before. Expect the speed of a copy.
 //
 // Sums are of 32-bit integers and wrap around; they are the same in every run.
 //

@@ -1,10 +1,10 @@
 // histogram_lanes: a block has a histogram for each lane, in the bank of that lane.
 //
-// Against histogram_shared two lanes of a warp never meet, neither in a bin nor in a bank: bin b of lane l is word
-// 32 b + l. So the rate no longer depends on the values. It takes 32 KiB for each block, which is why a block has so many
-// threads, and four loads are under way before the first value is counted. At the end a warp adds up the 32 counts of a
-// bin; then neighbouring threads add the sums of neighbouring bins to memory, one request for 32 of them. Expect the roof,
-// whatever the values are.
+// Against histogram_shared two lanes of a warp never conflict, neither in a bin nor in a bank: bin b of lane l is word
+// 32 b + l. So the rate no longer depends on the values. It takes 32 KiB for each block, which is why a block has so
+// many threads, and four loads are under way before the first value is counted. At the end a warp adds up the 32 counts
+// of a bin; then neighbouring threads add the sums of neighbouring bins to memory, one request for 32 of them. Expect
+// the roof, whatever the values are.
 //
 // Launch: up to 1024 threads; two such blocks fill an SM that holds 2048.
 

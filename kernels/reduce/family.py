@@ -211,7 +211,7 @@ FAMILY = family(
     ),
     _reduction(stage(3, "shuffles", "A fixed grid, 16 bytes per load, shuffles."), grid=grid_stride),
     _reduction(
-        stage(4, "last_block", "The last block combines what all left: repeatable."),
+        stage(4, "last_block", "The last block combines all parts in order: repeatable."),
         sets=True,
         block=LAST_BLOCK,
         grid=blocks_that_leave_parts,
@@ -219,7 +219,7 @@ FAMILY = family(
     _scan(stage(5, "scan_chained", "Running sums: each tile waits for the one before."), sizes=SIZES),
     _scan(stage(6, "scan_lookback", "Running sums: a tile looks back over as many as it must.")),
     _scan(
-        stage(7, "scan_ahead", "Running sums: blocks stay; tiles come, and sums go out, ahead."),
+        stage(7, "scan_ahead", "Running sums: persistent blocks; tiles and sums go ahead."),
         AHEAD_TILE,
         defines={"BLOCK": AHEAD_BLOCK, "VECTORS": AHEAD_VECTORS, "STAGES": AHEAD_STAGES},
         grid=blocks_that_stay,

@@ -1,4 +1,4 @@
-// copy_float: one float per thread, the copy everyone writes first.
+// copy_float: one float per thread, the usual first version of a copy.
 //
 // Coalesced, so every byte moved is used, and still far from the roof on a modern GPU: a full SM has 2048 threads with
 // one 4-byte load each, 8 KiB in flight, where the product of bandwidth and latency asks for 32 KiB and more. Expect

@@ -1,8 +1,8 @@
 // write_float4: writes the array once and reads nothing.
 //
-// Stores need no answer, so bytes in flight are no concern; whole sectors are written, so nothing is fetched first.
-// Expect about what reads reach, more than the copy in bytes a second. Every element gets its own index
-// (modulo 2^24, exact in a float), so a store to the wrong place shows.
+// No thread waits for the result of a store, so bytes in flight do not matter; whole sectors are written, so nothing is
+// fetched first. Expect about what reads reach, more than the copy in bytes per second. Every element gets its own
+// index (modulo 2^24, exact in a float), so a store to the wrong place shows.
 
 #include "../common/quads.cuh"
 

@@ -1,7 +1,8 @@
 // wgmma_tf32: products in tf32 by a warpgroup, the roof of tensor cores on Hopper.
 //
 // Against mma_tf32 one instruction of four warps multiplies 64 x 8 by 8 x 256, B comes from shared memory by a
-// descriptor, and the tensor cores work on while the warps go on. Only so do they reach their full rate.
+// descriptor, and the product is asynchronous: tensor cores and warps work at the same time. Only this instruction
+// reaches their full rate.
 
 #include "../common/wgmma_tiles.cuh"
 

@@ -1,10 +1,12 @@
 // moved_sync: the barrier that ended an iteration now stands at the head of the next one, behind the loads.
 //
-// Against vectorized: only the writes to shared memory must wait until every warp has finished with the last tile;
-// the loads from device memory need not. So a tile is first fetched into registers, then comes the barrier, then the
-// writes. A warp that is done early starts its loads at once, and their latency passes while the slower warps still
-// multiply. The work is the same, and so is the number of barriers; expect a small gain, because within one warp the
-// loads are still followed at once by a wait for them.
+// Against vectorized two things change, the second of which allows the first. The barrier after the multiply-adds moves
+// to the head of the next iteration; and a tile is fetched into registers before that barrier and written to shared
+// memory after it, where vectorized has both in one statement. Only the writes to shared memory must wait until every
+// warp has finished with the last tile; the loads from device memory need not. A warp that is done early starts its
+// loads at once, and their latency passes while the slower warps still multiply. The work is the same, and so is the
+// number of barriers; expect a small gain, because within one warp the loads are still followed at once by a wait for
+// them.
 //
 // Launch: 256 threads, grid (ceil(N / 128), ceil(M / 128)).
 

@@ -1,11 +1,11 @@
 // split_k: for small problems, small tiles whose k is shared out among the warps of a block.
 //
 // Against the tiles of 128 and more: at 512 x 512 they give 16 blocks for over a hundred SMs. Here a block makes a
-// small tile, and it makes it with eight warps that each hold sums for the whole tile but take only every eighth
-// slice of k. So there are enough blocks for the GPU and enough warps for the latency. A warp stages its slices in a
-// corner of shared memory of its own: in the loop it waits for its lanes only, never for another warp. At the end the
-// eight partial tiles meet in shared memory and are added in a fixed order, so results repeat bit by bit. Expect the
-// best times of the ladder up to 768 and a loss beyond it: a small tile loads more for each multiply-add. Which tile is
+// small tile, and it makes it with eight warps that each hold sums for the whole tile but take only every eighth slice
+// of k. So there are enough blocks for the GPU and enough warps for the latency. A warp stages its slices in its own
+// part of shared memory: in the loop it synchronizes its lanes only, never with another warp. At the end the eight
+// partial tiles are added in shared memory, in a fixed order, so that results are bitwise repeatable. Expect the best
+// times of the ladder up to 768 and a loss beyond it: a small tile loads more for each multiply-add. Which tile is
 // right is a question of how many there are: a few fewer than the GPU has SMs.
 //
 // THREAD_ROWS x THREAD_COLS elements per thread (multiples of 4) give a tile of 4 THREAD_ROWS x 8 THREAD_COLS.

@@ -1,9 +1,9 @@
 // barrier_ring: slices of k pass through a ring of slots, and no warp waits at a barrier.
 //
 // Against warp_tiled:
-// - A barrier in two halves for each slot of the ring (ring_tile.cuh): a warp says that it has written its part and
-//   goes on. At __syncthreads() the slowest warp sets the pace of every slice; with two warps per scheduler there is
-//   nobody to fill the gap.
+// - A barrier in two halves for each slot of the ring (ring_tile.cuh): a warp arrives when it has written its part, and
+//   goes on. At __syncthreads() every warp waits for the slowest one at every slice; with two warps per scheduler no
+//   other warp can issue meanwhile.
 // - A loop with next to nothing in it but multiply-adds, 92 of 100 instructions (ring_loop.cuh), whose addresses and
 //   loads are spelled for the two banks of the register file (offset_slices.cuh).
 // - Sums are detached from the registers that a float4 store needs, so that they can lie in the bank that suits the

@@ -1,11 +1,11 @@
-// group_split: a big tile for a middling problem; groups of warps share out every slice of k.
+// group_split: a large tile for a medium-sized problem; groups of warps divide every slice of k.
 //
 // Against barrier_ring: at 1024 x 1024 its tile of 128 x 256 leaves 100 of 132 SMs idle, and a small tile with one
 // block of few warps on each SM cannot hide its latencies. Here K_GROUPS groups of warps hold sums for the same tile
 // and each multiplies its own share of every slice, so that a tile of 64 x 128 still keeps 8 x 8 elements per thread
-// and eight warps per SM busy. At the end the groups' sums meet in shared memory and are added in a fixed order.
-// Against split_k, where each warp fetches slices of its own, a group loads k for all its warps: fewer bytes from L2
-// for each multiply-add, which is what a tile of this size runs out of first.
+// and eight warps per SM busy. At the end the groups' sums are added in shared memory, in a fixed order. Against
+// split_k, where each warp fetches slices of its own, a group loads k for all its warps: fewer bytes from L2 for each
+// multiply-add, which is what a tile of this size runs out of first.
 //
 // Launch: THREADS threads, grid (ceil(N / TILE_COLS), ceil(M / TILE_ROWS)), dynamic shared memory SLOTS *
 // FLOATS_OF_SLOT * 4 bytes.

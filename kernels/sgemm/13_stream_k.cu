@@ -1,15 +1,15 @@
 // stream_k: every block gets the same amount of work, to within one slice of k, whatever the shape of C.
 //
-// Against barrier_ring: 1536 x 1536 is 72 tiles of 128 x 256 for 132 SMs, 3072 x 3072 is 288: two waves and a fifth,
-// paid as three. Here the grid is as many blocks as SMs, and each takes tiles until none is left. The first tiles, one
+// Against barrier_ring: 1536 x 1536 is 72 tiles of 128 x 256 for 132 SMs, 3072 x 3072 is 288: 2.2 waves, which take as
+// long as three. Here the grid is as many blocks as SMs, and each takes tiles until none is left. The first tiles, one
 // to two for each block, are laid end to end along k and cut into equal ranges; a block multiplies the range that is
-// its own, which may end inside one tile and begin inside another. The remaining tiles are assigned whole.
-// A tile that was cut is put together by the block that holds its last slice. The others leave their sums in device
-// memory and raise a flag. A block goes through its range backwards: the piece that others need is made first, the
-// piece that needs others last, so that hardly anybody waits.
-// A block waits only for blocks with a lower number, and takes its number when it starts: those it waits for are
-// running or done, so the wait ends however few blocks the GPU runs at once. Sums are added in the order of the
-// numbers: results repeat bit by bit. Flags and counter are back at zero at the end, ready for the next launch.
+// its own, which may end inside one tile and begin inside another. The remaining tiles are assigned whole. A tile that
+// was cut is put together by the block that holds its last slice. The others leave their sums in device memory and
+// raise a flag. A block goes through its range backwards: the piece that others need is made first, the piece that
+// needs others last, so that blocks hardly ever wait. A block waits only for blocks with a lower number, and takes its
+// number when it starts: those it waits for are running or done, so the wait ends however few blocks the GPU runs at
+// once. Sums are added in the order of the numbers: results repeat bit by bit. Flags and counter are back at zero at
+// the end, ready for the next launch.
 //
 // Launch: THREADS threads, any number of blocks in x, dynamic shared memory SLOTS * FLOATS_OF_SLOT * 4 bytes.
 // `partial` has room for TILE_ROWS * TILE_COLS floats per block, `flags` for one unsigned per block and one more; both

@@ -12,9 +12,13 @@ from typing import Any
 
 from peakgate.family import Array, Buffer, Family, In, Out, Scratch, Value, by_side, family, kernel, stage
 
+Size = tuple[int, int, int]
+"""Rows of C, columns of C, and the length of the sums."""
 BENCH_SIDES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 GATE_SIDES = (256, 1024, 4096)
 """One side where latency rules, one where the number of blocks does, one where the FMA units do."""
+OBLONG: Size = (768, 768, 1024)
+"""Rows and columns of C and the length of its sums where they differ: that of the published lesson."""
 BLOCKS_OF_A_FULL_GPU = 132
 """About one block for each SM of a large GPU."""
 BEST = {
@@ -37,8 +41,6 @@ BEST = {
 """The stage to take for a square problem of that side on a GPU of 132 SMs, and the tiles that decide it."""
 
 
-Size = tuple[int, int, int]
-"""Rows of C, columns of C, and the length of the sums."""
 SMALL_SIZES: tuple[Size, ...] = ((128, 128, 128), (65, 97, 40))
 PROBE_SIZES: tuple[Size, ...] = (
     (1, 1, 1),
@@ -68,12 +70,15 @@ FEW_BLOCKS = 4
 class Tiling:
     """The part of C a block makes, its threads, its dynamic shared memory, and the macros that build it so.
 
+    ``thread`` is the part of C that a thread sums, rows and columns, over all of k or its share of it.
+
     ``persistent``: a grid of as many blocks as a full GPU takes, whatever the size, few on BANDS_SIZE; they hand each
     other parts of tiles through scratch memory.
     """
 
     rows: int
     cols: int
+    thread: tuple[int, int] = (8, 8)
     block: int | tuple[int, int] = 256
     shared_bytes: int = 0
     defines: Mapping[str, int] = field(default_factory=dict)
@@ -95,6 +100,14 @@ class Tiling:
         scratch = [Scratch(blocks, self.rows * self.cols), Scratch(blocks + 1, dtype="uint32")]
         return [*matrices(m, n, k), *(scratch if self.persistent else []), Value(m), Value(n), Value(k)]
 
+    def block_loads(self) -> float:
+        """Elements of A and B that a block brings in for each multiply-add: one of A serves a row of its tile."""
+        return 1 / self.rows + 1 / self.cols
+
+    def thread_loads(self) -> float:
+        """Elements of A and B that a thread reads for each of its multiply-adds."""
+        return sum(1 / side for side in self.thread)
+
 
 def matrices(m: int, n: int, k: int) -> list[Buffer]:
     """C, A and B."""
@@ -113,7 +126,7 @@ def magnitude(xp: Any, a: Array, b: Array) -> Array:
     return xp.sqrt(rows * columns)
 
 
-SQUARES: tuple[Size, ...] = tuple((side, side, side) for side in BENCH_SIDES)
+BENCH_SIZES: tuple[Size, ...] = (*((side, side, side) for side in BENCH_SIDES), OBLONG)
 PRODUCT: dict[str, Any] = {
     # Each of the m.n elements of C is a sum of k products: a multiplication and an addition each. A and B are read
     # at least once and C is written once, 4 bytes per element.
@@ -131,17 +144,18 @@ def _tiled(
     number: int,
     name: str,
     lesson: str,
-    *tilings: Tiling,
+    *,
     largest: int = BENCH_SIDES[-1],
     largest_in_gate: int = GATE_SIDES[-1],
     in_bands: bool = False,
     **more: Any,
 ) -> Family:
-    """A stage, built with each of its tilings, smallest first, on the sizes that take it.
+    """A stage, built with each of its tilings on the sizes that take it.
 
     A size takes the smallest tiling that does not give more blocks than a full GPU takes at once, or else the largest.
     Beyond the largest side a stage would only take time. ``in_bands``: it takes its tiles in the order of raster.cuh.
     """
+    tilings = TILINGS[name]
 
     def takes(m: int, n: int, _: int, tiling: Tiling) -> bool:
         fitting = (each for each in tilings[:-1] if prod(each.tiles(m, n)) <= BLOCKS_OF_A_FULL_GPU)
@@ -159,7 +173,7 @@ def _tiled(
         block=lambda tiling: tiling.block,
         shared_bytes=lambda tiling: tiling.shared_bytes,
         defines=lambda tiling: tiling.defines,
-        sizes=by_side(size for size in SQUARES if size[0] <= largest),
+        sizes=by_side(size for size in BENCH_SIZES if size[0] <= largest),
         gate=lambda m: m in GATE_SIDES and m <= largest_in_gate,
         small_sizes=by_side(SMALL_SIZES),
         edges=by_side([*PROBE_SIZES, BANDS_SIZE] if in_bands else PROBE_SIZES),
@@ -180,42 +194,57 @@ def barrier_ring_bytes(rows: int, cols: int, depth: int) -> int:
 
 def _split_k(thread_rows: int, thread_cols: int, slice_depth: int) -> Tiling:
     macros = {"THREAD_ROWS": thread_rows, "THREAD_COLS": thread_cols, "SLICE_DEPTH": slice_depth}
-    return Tiling(rows=4 * thread_rows, cols=8 * thread_cols, defines=macros)
+    return Tiling(rows=4 * thread_rows, cols=8 * thread_cols, thread=(thread_rows, thread_cols), defines=macros)
 
 
 def _stream_k(thread_cols: int) -> Tiling:
     cols = 16 * thread_cols
     shared = barrier_ring_bytes(rows=128, cols=cols, depth=8)
-    return Tiling(128, cols, shared_bytes=shared, defines={"THREAD_COLS": thread_cols}, persistent=True)
+    macros = {"THREAD_COLS": thread_cols}
+    return Tiling(128, cols, thread=(8, thread_cols), shared_bytes=shared, defines=macros, persistent=True)
 
 
-_TILE_128 = Tiling(rows=128, cols=128)
-_COPY_RING = Tiling(rows=128, cols=256, shared_bytes=copy_ring_bytes(slots=4, rows=128, cols=256, depth=8))
-_BARRIER_RING = Tiling(rows=128, cols=256, shared_bytes=barrier_ring_bytes(rows=128, cols=256, depth=8))
-_GROUP_SPLIT = Tiling(rows=64, cols=128, shared_bytes=barrier_ring_bytes(rows=64, cols=128, depth=16))
-_SPLIT_K = (_split_k(4, 4, 16), _split_k(12, 4, 16), _split_k(8, 8, 8), _split_k(12, 12, 8))
+_TILE_128 = (Tiling(rows=128, cols=128),)
+_WIDE: dict[str, Any] = {"rows": 128, "cols": 256, "thread": (8, 16)}
+TILINGS: dict[str, tuple[Tiling, ...]] = {
+    "naive": (Tiling(rows=32, cols=32, thread=(1, 1), block=(32, 32)),),
+    "tiled": _TILE_128,
+    "vectorized": _TILE_128,
+    "moved_sync": _TILE_128,
+    "conflict_free": _TILE_128,
+    "fake_double_buffer": _TILE_128,
+    "double_buffer": _TILE_128,
+    "warp_tiled": (Tiling(**_WIDE),),
+    "async_copy": (Tiling(**_WIDE, shared_bytes=copy_ring_bytes(slots=4, rows=128, cols=256, depth=8)),),
+    "split_k": (_split_k(4, 4, 16), _split_k(12, 4, 16), _split_k(8, 8, 8), _split_k(12, 12, 8)),
+    "barrier_ring": (Tiling(**_WIDE, shared_bytes=barrier_ring_bytes(rows=128, cols=256, depth=8)),),
+    "group_split": (Tiling(rows=64, cols=128, shared_bytes=barrier_ring_bytes(rows=64, cols=128, depth=16)),),
+    "stream_k": tuple(map(_stream_k, (8, 16))),
+}
+"""Those of each stage, smallest first."""
+
 _NEWER: dict[str, Any] = {"in_bands": True, "min_capability": (8, 0)}
 
 FAMILY = family(
-    _tiled(1, "naive", "One thread per element.", Tiling(32, 32, block=(32, 32)), largest=8192, largest_in_gate=1024),
-    _tiled(2, "tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread.", _TILE_128),
-    _tiled(3, "vectorized", "float4 loads and stores.", _TILE_128),
-    _tiled(4, "moved_sync", "The barrier at the head of the loop, behind the loads.", _TILE_128),
-    _tiled(5, "conflict_free", "A transposed in shared memory, fragments split 4 + 4.", _TILE_128),
-    _tiled(6, "fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap.", _TILE_128),
-    _tiled(7, "double_buffer", "Written after the multiply-adds: loads overlap them.", _TILE_128),
-    _tiled(8, "warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused.", Tiling(128, 256)),
-    _tiled(9, "async_copy", "A ring of tiles filled by asynchronous copies.", _COPY_RING, min_capability=(8, 0)),
-    _tiled(10, "split_k", "Small tiles; a block's warps share out k.", *_SPLIT_K, largest=1024),
-    _tiled(11, "barrier_ring", "Arrive early, wait late: no block-wide barrier.", _BARRIER_RING, **_NEWER),
-    _tiled(12, "group_split", "Groups of warps share out every slice of k.", _GROUP_SPLIT, largest=2048, **_NEWER),
-    _tiled(13, "stream_k", "Equal work for every block: tiles cut along k.", *map(_stream_k, (8, 16)), **_NEWER),
+    _tiled(1, "naive", "One thread per element.", largest_in_gate=1024),
+    _tiled(2, "tiled", "128 x 128 tiles in shared memory, 8 x 8 elements per thread."),
+    _tiled(3, "vectorized", "float4 loads and stores."),
+    _tiled(4, "moved_sync", "The barrier at the head of the loop, behind the loads."),
+    _tiled(5, "conflict_free", "A transposed in shared memory, fragments split 4 + 4."),
+    _tiled(6, "fake_double_buffer", "Two buffers, written before the multiply-adds: no overlap."),
+    _tiled(7, "double_buffer", "Written after the multiply-adds: loads overlap them."),
+    _tiled(8, "warp_tiled", "A sub-tile per warp, 8 x 16 elements per thread, operands reused."),
+    _tiled(9, "async_copy", "A ring of tiles filled by asynchronous copies.", min_capability=(8, 0)),
+    _tiled(10, "split_k", "Small tiles; a block's warps share out k.", largest=1024),
+    _tiled(11, "barrier_ring", "Arrive early, wait late: no block-wide barrier.", **_NEWER),
+    _tiled(12, "group_split", "Groups of warps share out every slice of k.", largest=2048, **_NEWER),
+    _tiled(13, "stream_k", "Equal work for every block: tiles cut along k.", **_NEWER),
     kernel(
         operation="cublas_sgemm",
         name="cublas",
         lesson="The vendor library in pedantic float32.",
         arguments=matrices,
-        sizes=by_side(SQUARES),
+        sizes=by_side(BENCH_SIZES),
         gate=lambda m: m in GATE_SIDES,
         small_sizes=by_side(SMALL_SIZES),
         edges=by_side(PROBE_SIZES),

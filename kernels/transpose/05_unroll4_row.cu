@@ -1,9 +1,9 @@
 // unroll4_row: naive_row with four elements per thread, a block's width apart.
 //
 // Four independent loads are in flight before the first store, and a quarter of the blocks are launched. The stores are
-// as scattered as before, and they are what naive_row waits for. On an H200 it even loses to naive_row: a block now
-// writes four times as many columns, so more half-written sectors wait in the caches for their neighbours. Each element
-// has its own guard, so a tail narrower than four blocks is not lost.
+// as scattered as before, and they limit naive_row. On an H200 it even loses to naive_row: a block now writes four
+// times as many columns, so more half-written sectors wait in the caches for their neighbours. Each element has its own
+// guard, so a tail narrower than four blocks is not lost.
 
 #ifndef UNROLL
 #define UNROLL 4

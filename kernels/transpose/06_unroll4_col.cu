@@ -1,8 +1,8 @@
 // unroll4_col: naive_col with four elements per thread, a block's width apart.
 //
 // Here the scattered side is the loads, and loads are what a thread waits for: four in flight hide more of their
-// latency. With narrow blocks it passes smem_pad on an H200 without touching shared memory: 8 threads along the output
-// use a sector whole, and L1 keeps what they share. Blocks of 32 along x gain little, their sectors leave L1 half used.
+// latency. With narrow blocks it is faster than smem_pad on an H200, without shared memory: 8 threads along the output
+// use whole sectors, and L1 keeps what they share. Blocks of 32 along x gain little: their sectors leave L1 half used.
 
 #ifndef UNROLL
 #define UNROLL 4

@@ -1,7 +1,8 @@
 // diagonal_col: naive_col with the blocks ordered along diagonals of the grid.
 //
-// As diagonal_row, for the variant that reads columns. It loses more: the sectors a block reads in part are wanted by
-// its neighbour in the grid row, and the diagonal sends that neighbour elsewhere.
+// As diagonal_row, for the variant that reads columns. It loses at every size: the sectors that a block reads in part
+// are needed by its neighbour in the grid row, which no longer runs at the same time. Expect 7 to 10 % less than
+// naive_col with 16x16 threads.
 
 #include "../common/diagonal.cuh"
 

@@ -1,10 +1,10 @@
 // smem: a square tile goes through shared memory, so global memory is read by rows and written by rows.
 //
 // Both sides are coalesced. The tile's side is the longer side of the block; a block that is shorter in one direction
-// walks the tile in steps (32x8 threads move a 32 x 32 tile, four elements each). The transposed read walks a column
-// of the tile, and a row of 32 floats is exactly 32 banks: every lane of a warp hits the same bank, a 32-way conflict
-// per load. So it is bound by shared memory. A block of 8x32 threads has four columns of the tile in a warp and a
-// quarter of the conflicts, and is much faster for it.
+// walks the tile in steps (32x8 threads move a 32 x 32 tile, four elements each). The transposed read walks a column of
+// the tile, and a row of 32 floats is exactly 32 banks: every lane of a warp hits the same bank, a 32-way conflict per
+// load. So shared memory limits it. A block of 8x32 threads has four columns of the tile in a warp and a quarter of the
+// conflicts, and is much faster for it.
 
 #include "../common/tile.cuh"
 

@@ -1,9 +1,10 @@
 // smem_pad: smem with PAD unused floats at the end of each tile row.
 //
 // Rows of 33 floats put the elements of a column into 32 different banks: the transposed read is conflict-free, not
-// 32-way conflicted, and the kernel is twice as fast. One float of padding is right for 4-byte banks; two leave a
-// two-way conflict and suit GPUs with 8-byte banks. With 32x8 threads it is faster than copy_row, because a thread has
-// four loads in flight.
+// 32-way conflicted, and the kernel is twice as fast. How much padding is right depends on the block: one float where a
+// warp reads one column of the tile (32 threads along x), two for 16x16 threads, whose warps read two columns: 8-way
+// conflicts without padding, 2-way with one float, none with two. README.md has all shapes. With 32x8 threads it is
+// faster than copy_row, because a thread has four loads in flight.
 
 #include "../common/tile.cuh"
 

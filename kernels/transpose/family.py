@@ -17,6 +17,8 @@ Shape = tuple[int, int]
 """Threads of a block along x and y, or rows and columns of a matrix."""
 
 BLOCKS: tuple[Shape, ...] = ((32, 8), (16, 16), (8, 32), (32, 32), (32, 16), (16, 32), (8, 8))
+RECTANGULAR_BLOCKS: tuple[Shape, ...] = ((32, 16), (16, 32), (32, 8), (8, 32))
+"""Of the stage whose tile has the block's own shape; in a square one it is ``smem_pad``."""
 BENCH_SIDES = (2048, 4096, 8192, 16384)
 SMALL_SHAPES = ((192, 256), (128, 128))
 PROBE_SHAPES = ((1, 1), (31, 33), (127, 129), (128, 127), (3, 1030), (1030, 3), (132, 196), (515, 260))
@@ -83,12 +85,14 @@ def _stage(
     down: bool = False,
     pads: Mapping[str, int] = MappingProxyType({}),
     copies: bool = False,
+    gated: bool = True,
     **more: Any,
 ) -> Family:
     """A stage with each padding and block shape, ``first`` those of the gate; small matrices take the first in turn.
 
     ``span(x, y)`` is the part of the input that one block covers, as (columns, rows). ``pads`` are the paddings that a
-    tile stage is built with, in floats per tile row; such a stage is built for each block shape.
+    tile stage is built with, in floats per tile row; such a stage is built for each block shape. Unless ``gated`` it is
+    in the full tier alone.
     """
     ranked = (*first, *(block for block in blocks if block not in first))
     small = list(zip(SMALL_SHAPES, cycle(ranked), strict=False))
@@ -109,7 +113,7 @@ def _stage(
         reference=copied if copies else transposed,
         tolerance=0.0,
         sizes=by_side((side, side) for side in BENCH_SIDES),
-        gate=lambda rows, block: rows in GATE_SIDES and block in ranked[:GATE_BLOCKS],
+        gate=lambda rows, block: gated and rows in GATE_SIDES and block in ranked[:GATE_BLOCKS],
         small_sizes=lambda block: by_side(shape for shape, own in small if own == block) or None,
         edges=by_side(PROBE_SHAPES),
         **more,
@@ -118,6 +122,7 @@ def _stage(
 
 _THREADS_256: dict[str, Any] = {"span": _tile64, "blocks": ((256, 1),)}
 _UNPADDED, _PADDED = {"": 0}, {"": 1, "pad2": 2}
+EACH_PAD = {f"pad{pad}": pad for pad in (0, 1, 2, 4)}
 
 FAMILY = family(
     _stage(1, "copy_row", "The bound of the naive stages: rows to rows.", _wide, (32, 8), (16, 16), copies=True),
@@ -137,12 +142,22 @@ FAMILY = family(
     ),
     _stage(10, "smem_pad", "A padded tile: no bank conflicts.", tile, (32, 8), (16, 16), pads=_PADDED),
     _stage(
-        11, "smem_unroll2", "Two tiles per block, with bank conflicts.", two_tiles, (32, 8), (16, 16), pads=_UNPADDED
+        11,
+        "smem_rectangular",
+        "A tile of the block's own shape: indices remapped, padding to suit.",
+        _wide,
+        blocks=RECTANGULAR_BLOCKS,
+        pads=EACH_PAD,
+        gated=False,  # a table of paddings, for the record: the gate has smem_pad, which does the same work
     ),
-    _stage(12, "smem_unroll2_pad", "Two padded tiles per block.", two_tiles, (32, 8), (16, 16), pads=_PADDED),
-    _stage(13, "vectorized", "A 64 x 64 tile, float4 on both sides.", **_THREADS_256),
-    _stage(14, "swizzled", "float4 in shared memory too, swizzled.", **_THREADS_256),
-    _stage(15, "ordered", "Blocks walk along the output's rows.", **_THREADS_256, down=True),
-    _stage(16, "hinted", "Cache hints on the loads.", **_THREADS_256, down=True, min_capability=(8, 0)),
+    _stage(
+        12, "smem_unroll2", "Two tiles per block, with bank conflicts.", two_tiles, (32, 8), (16, 16), pads=_UNPADDED
+    ),
+    _stage(13, "smem_unroll2_pad", "Two padded tiles per block.", two_tiles, (32, 8), (16, 16), pads=_PADDED),
+    _stage(14, "vectorized", "A 64 x 64 tile, float4 on both sides.", **_THREADS_256),
+    _stage(15, "swizzled", "float4 in shared memory too, swizzled.", **_THREADS_256),
+    _stage(16, "ordered", "Blocks walk along the output's rows.", **_THREADS_256, down=True),
+    _stage(17, "hinted", "Cache hints on the loads.", **_THREADS_256, down=True, min_capability=(8, 0)),
     summary="out-of-place transpose of a float32 matrix",
+    headlines={"smem_rectangular": "16384-32x16-pad2"},
 )

@@ -43,6 +43,7 @@ def test_a_row_tells_lesson_case_rate_fractions_and_range(repository: Path) -> N
         "3516 GB/s",
         "73.0 %",
         "82.8 %",
+        "50.0 %",
         "2000 (32x8-pad2) to 3516 (32x8)",
     ]
 
@@ -74,8 +75,8 @@ def test_a_wrong_stage_and_one_that_was_not_run_have_no_figures(repository: Path
     wrong = {"verdict": "WRONG", "reason": "off"}
     content["peakgate"]["not_measured"] = [wrong | {"case": "transpose.smem-16384-32x8"}]
     table = block(shown(content, repository), OVERVIEW.parent, "transpose")
-    assert row(table, "smem")[2:] == ["transpose.smem-16384-32x8: WRONG", "", "", "", ""]
-    assert row(table, "hinted")[3:] == ["", "", "", ""]
+    assert row(table, "smem")[2:] == ["transpose.smem-16384-32x8: WRONG", "", "", "", "", ""]
+    assert row(table, "hinted")[3:] == ["", "", "", "", ""]
 
 
 def test_the_best_of_a_size_is_bold_and_ours_are_held_against_cublas(repository: Path) -> None:

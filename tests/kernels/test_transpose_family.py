@@ -12,6 +12,7 @@ BLOCKS = transpose.BLOCKS
 FAMILY = transpose.FAMILY
 BENCH = list(FAMILY.cases(Scale.BENCH))
 SMALL = list(FAMILY.cases(Scale.SMALL))
+RECTANGULAR = "smem_rectangular"
 STATIC_SHARED_LIMIT_BYTES = 48 * 1024
 sides = st.integers(1, 20_000)
 
@@ -73,16 +74,22 @@ def test_shared_tiles_fit_what_a_block_gets_without_opting_in() -> None:
 
 def test_a_tile_stage_is_built_for_the_block_it_is_launched_with() -> None:
     tiled = [case for case in BENCH if case.defines]
-    assert {case.stage.name for case in tiled} == {"smem", "smem_pad", "smem_unroll2", "smem_unroll2_pad"}
+    assert {case.stage.name for case in tiled} == {"smem", "smem_pad", RECTANGULAR, "smem_unroll2", "smem_unroll2_pad"}
     for case in tiled:
         defined = dict(case.defines)
         assert (int(defined["BLOCK_X"]), int(defined["BLOCK_Y"]), 1) == case.launch.block, case.id
 
 
 def test_padding_other_than_the_usual_one_is_a_variant_of_the_id() -> None:
-    ids = {case.id for case in BENCH}
+    ids = {case.id for case in BENCH if case.stage.name != RECTANGULAR}
     assert {"transpose.smem_pad-8192-32x8", "transpose.smem_pad-8192-32x8-pad2"} <= ids
     assert not any(name.endswith(("pad0", "pad1")) for name in ids)
+
+
+def test_a_rectangular_tile_is_built_with_each_padding() -> None:
+    paddings = {(case.block, case.variant) for case in BENCH if case.stage.name == RECTANGULAR}
+    blocks = {f"{x}x{y}" for x, y in transpose.RECTANGULAR_BLOCKS}
+    assert paddings == {(block, f"pad{pad}") for block in blocks for pad in (0, 1, 2, 4)}
 
 
 def test_every_stage_is_benched_with_all_of_its_blocks_on_all_sizes() -> None:
@@ -90,14 +97,15 @@ def test_every_stage_is_benched_with_all_of_its_blocks_on_all_sizes() -> None:
     for stage in FAMILY.stages:
         benched = {(case.size, case.launch.block[:2]) for case in BENCH if case.stage == stage}
         blocks = {block for _, block in benched}
-        assert blocks in (set(BLOCKS), {(256, 1)}), stage.name
+        assert blocks in (set(BLOCKS), set(transpose.RECTANGULAR_BLOCKS), {(256, 1)}), stage.name
         assert benched == {(side, block) for side in sides for block in blocks}
 
 
 def test_the_gate_judges_each_stage_at_both_gate_sizes_with_its_first_blocks() -> None:
     gate = [case for case in BENCH if case.tier is Tier.GATE]
     sizes = {str(side) for side in transpose.GATE_SIDES}
-    for stage in FAMILY.stages:
+    assert RECTANGULAR not in {case.stage.name for case in gate}
+    for stage in (stage for stage in FAMILY.stages if stage.name != RECTANGULAR):
         mine = [case for case in gate if case.stage == stage]
         assert {case.size for case in mine} == sizes
         assert len({case.block for case in mine}) <= transpose.GATE_BLOCKS, stage.name
