@@ -84,7 +84,7 @@ def test_what_several_kernels_leave_in_memory_is_not_noted() -> None:
 @pytest.mark.parametrize(("declared", "is_noted"), [(0.4e9, True), (0.5e9, False), (2e9, False), (2.1e9, True)])
 def test_flops_are_compared_where_they_were_counted(declared: float, is_noted: bool) -> None:
     found = noted(None, counted(executed_flops=1e9), flops=declared)
-    assert found == ([WorkNote("a.b", "flops", declared, 1e9, "instructions")] if is_noted else [])
+    assert found == ([WorkNote("a.b", "flops", declared, 1e9, "the kernels")] if is_noted else [])
     assert noted(None, counted(executed_flops=None), flops=declared) == []
 
 

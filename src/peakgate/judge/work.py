@@ -51,7 +51,7 @@ class CountedWork(Protocol):
 class WorkNote:
     """Work of a case that is declared otherwise than it was counted: ``work`` is ``bytes`` or ``flops``.
 
-    ``counter`` says what counted: ``DRAM``, ``DRAM and stores in the L2``, ``the L2`` or ``instructions``.
+    ``counter`` says what counted: ``DRAM``, ``DRAM and stores in the L2``, ``the L2`` or ``the kernels``.
     """
 
     case: str
@@ -98,9 +98,9 @@ def work_notes(
     if declared_flops and counted.executed_flops is not None and counted.half_flops is not None:
         executed, most = counted.executed_flops, counted.executed_flops + counted.half_flops
         if declared_flops > FACTOR * most:
-            yield WorkNote(case, "flops", declared_flops, most, "instructions")
+            yield WorkNote(case, "flops", declared_flops, most, "the kernels")
         elif declared_flops < executed / FACTOR:
-            yield WorkNote(case, "flops", declared_flops, executed, "instructions")
+            yield WorkNote(case, "flops", declared_flops, executed, "the kernels")
 
 
 def _amount(value: float, unit: str) -> str:
