@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from peakgate.compare.ab.causes import ExplainedSide, FindingCause, MachineCode, findings
 from peakgate.compare.ab.explain import KnownSide, compared
 from peakgate.compile import sass
 from peakgate.compile.cubin import Resources
-from peakgate.run import ncu
 
 PLAIN = Resources(registers=32, stack_bytes=0, spill_bytes=0, static_shared_bytes=0)
 GLOBAL_LOADS = "l1tex__t_{}_pipe_lsu_mem_global_op_ld.sum"
@@ -60,51 +56,6 @@ def test_a_diff_of_opcodes_is_short_and_counts_repeats() -> None:
     before, after = ["LDG.E"] * 4 + ["FFMA"], ["LDG.E.128", "FFMA", *("STL",) * 3]
     assert sass.diff(before, after) == ["-4 LDG.E", "+LDG.E.128", "+3 STL"]
     assert sass.diff(list("abcdef"), [], most=2) == ["-a", "-b", "and 4 more"]
-
-
-RAW = """==PROF== Connected to process 5
-"ID","Kernel Name","sm__cycles_active.sum","dram__bytes_read.sum","launch__func_cache_config"
-"","","cycle","byte",""
-"0","axpy","1,234,567","12.5","CachePreferNone"
-"1","scale","8","n/a",""
-==WARNING== something
-"""
-
-
-def test_what_ncu_prints_is_read_launch_by_launch() -> None:
-    assert ncu.parse(RAW) == [
-        {"sm__cycles_active.sum": 1234567.0, "dram__bytes_read.sum": 12.5},
-        {"sm__cycles_active.sum": 8.0},
-    ]
-    assert ncu.parse("==ERROR== no permission") == []
-
-
-def program(folder: Path, text: str) -> str:
-    """An ncu that writes the journal of what it profiled and prints ``text``; fails when it is asked for sections."""
-    path = folder / "ncu"
-    path.write_text(
-        f"#!{sys.executable}\nimport shutil, sys\nat = sys.argv.index('peakgate.run.ncu')\n"
-        "if '--section' in sys.argv:\n    sys.exit('unknown section')\n"
-        f"shutil.copy(sys.argv[at + 2], sys.argv[at + 1])\nprint({text!r})\n"
-    )
-    path.chmod(0o755)
-    return str(path)
-
-
-def test_an_ncu_that_does_not_know_a_section_is_asked_for_less(tmp_path: Path) -> None:
-    found, problem = ncu.profile(
-        program(tmp_path, RAW), ["a", "b"], tmp_path, {}, tmp_path / "out", device="gpu:0", limit_s=60
-    )
-    assert problem is None
-    assert found["b"] == {"sm__cycles_active.sum": 8.0}
-
-
-def test_counters_that_are_not_all_there_are_not_used(tmp_path: Path) -> None:
-    said = "==ERROR== ERR_NVGPUCTRPERM"
-    found, problem = ncu.profile(
-        program(tmp_path, said), ["a"], tmp_path, {}, tmp_path / "out", device="gpu:0", limit_s=60
-    )
-    assert (found, problem) == ({}, "ncu: ERR_NVGPUCTRPERM")
 
 
 def side(

@@ -242,6 +242,13 @@ class _Supervisor:
 
     def _finish(self, verdict: dict[str, Any], not_printed: str) -> int:
         """Publish the run file and the verdict; nothing is published of a run that did not come to its end."""
+        if self._ours.counters and verdict["code"] != ExitCode.INTERRUPTED:
+            from peakgate.run import counters, ncu  # noqa: PLC0415  (a run without them does without)
+
+            device = (self._ours.device or "auto") if self.uuid else None
+            verdict["counters"] = counters.add(self._places, self._project.root, device)
+            if verdict["counters"]["problem"] == ncu.STOPPED:
+                verdict["code"] = ExitCode.INTERRUPTED
         slug = str(verdict["device"])
         measured = any(case["time_us"] is not None for case in verdict["cases"])
         saved = self._places.publish(self._project.runs / slug, measured=measured)

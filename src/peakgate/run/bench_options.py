@@ -38,6 +38,11 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="continue an interrupted run of the same tree, harness, GPU and driver (never under --strict-gate)",
     )
+    made.add_argument(
+        "--counters",
+        action="store_true",
+        help="after the run profile each kernel case once by ncu; its hardware counters are in the run file",
+    )
     add_json_option(made)
     add_lock_options(made)
     return made

@@ -1,25 +1,33 @@
 """Hardware counters of cases by NVIDIA Nsight Compute: its command line, what it prints, and what runs under it.
 
 ``python -m peakgate.run.ncu JOURNAL CASES`` runs under ncu and launches each case once to be profiled. CASES is a
-file of case ids, one per line. The journal has a line per case that was profiled, in order: its id. A case that this
-GPU cannot run, or that faults, has none. Only the launch between start and stop of the profiler counts; the launch
-before it loads the code.
+file of case ids, one per line. Each case is a range of NVTX of its name, by which ncu names what it profiled; only the
+launch between start and stop of the profiler counts, the launch before it loads the code. The journal has a line in
+JSON when a case begins, when it ends, with the reason where it was not profiled, and one at the end. A fault ends the
+process, for the GPU's context may be gone; so does a case that takes too long.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import faulthandler
 import io
+import json
+import os
+import re
 import shutil
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from peakgate.base.errors import PeakgateError, refused
 from peakgate.base.files import open_output, remove_output, write_whole
-from peakgate.base.processes import run_in_group
-from peakgate.base.streams import warn
+from peakgate.base.processes import end_group, last_words_in
 from peakgate.base.verdict import ExitCode
 
 NCU = "ncu"
@@ -52,8 +60,46 @@ METRICS = (
 )
 """The counters that the ranking reads, on compute capability 7.0 and later."""
 
+EXPLAINING = ((NCU_SECTIONS, METRICS), (NCU_SECTIONS, ()), ((), METRICS))
+"""Sections and metrics to ask for; the later ones where ncu does not know all of the earlier ones."""
+
 Counters = Mapping[str, float]
-"""Metric to value of one launch, in base units: bytes, ns, percent, counts."""
+"""Metric to value of one kernel, in base units: bytes, ns, percent, counts."""
+
+DURATION = "gpu__time_duration.sum"
+
+CASE_LIMIT_S = 60.0
+"""For a case to be prepared and profiled, whose kernels ncu launches some ten times."""
+
+START_LIMIT_S, MEAN_LIMIT_S = 120.0, 15.0
+"""For a process of many cases to start, and for each of them on average."""
+
+PRINTING_LIMIT_S = 10.0
+"""After its limit, or Ctrl-C, ncu has so long to print what it has."""
+
+MOST_BARREN = 3
+"""So many processes in a row without counters of any case are enough."""
+
+NO_NCU = "no hardware counters: ncu is not on PATH; install NVIDIA Nsight Compute, a part of the CUDA toolkit"
+STOPPED = "interrupted"
+WITHOUT_KERNEL = "it launches no kernel"
+NO_PERMISSION = "ERR_NVGPUCTRPERM"
+PERMISSION = (
+    "run as root, or have the driver loaded with NVreg_RestrictProfilingToAdminUsers=0 (a line `options nvidia ...` in "
+    "/etc/modprobe.d)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """What ncu counted: by case the kernels of a launch in their order, or why there are none.
+
+    ``problem`` says why the other cases were not tried; None where all were.
+    """
+
+    kernels: dict[str, list[Counters]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    problem: str | None = None
 
 
 def find() -> str | None:
@@ -61,10 +107,16 @@ def find() -> str | None:
     return shutil.which(NCU)
 
 
-def command(program: str, target: Sequence[str], sections: Sequence[str], metrics: Sequence[str]) -> list[str]:
-    """The command line that profiles what ``target`` launches between start and stop of the profiler."""
-    line = [program, "--csv", "--page", "raw", "--print-units", "base", "--profile-from-start", "off"]
+def command(
+    program: str, target: Sequence[str], sections: Sequence[str], metrics: Sequence[str], *, flush: bool = True
+) -> list[str]:
+    """The command line that profiles what ``target`` launches between start and stop of the profiler.
+
+    With ``flush`` ncu empties the caches before each kernel.
+    """
+    line = [program, "--csv", "--page", "raw", "--print-units", "base", "--nvtx", "--profile-from-start", "off"]
     line += ["--target-processes", "application-only", "--clock-control", "none"]
+    line += ["--cache-control", "all" if flush else "none"]
     line += [word for section in sections for word in ("--section", section)]
     return [*line, *(("--metrics", ",".join(metrics)) if metrics else ()), *target]
 
@@ -81,59 +133,118 @@ def profile(
     environment: Mapping[str, str],
     out: Path,
     *,
+    asked: Sequence[tuple[Sequence[str], Sequence[str]]],
     device: str,
-    limit_s: float,
-) -> tuple[dict[str, Counters], str | None]:
-    """The counters of each case of the project in ``folder``, and why they are not all there; None where they are.
+    flush: bool = True,
+) -> Profiled:
+    """The counters of each case of the project in ``folder``; a case that is no family's is passed over.
 
-    Sections and metrics that this ncu does not know are left out. Its output is kept in ``out``, an absolute
-    path: ``ncu.csv``, ``ncu.log``.
+    ``asked`` are sections and metrics, the first of which this ncu knows. A case that faults, or takes too long, costs
+    itself alone. What ncu printed last is kept in ``out``, an absolute path: ``ncu.csv``, ``ncu.log``.
     """
-    journal, listed = out / "profiled.txt", out / "cases.txt"
-    write_whole(listed, "\n".join(cases) + "\n")
+    journal, listed = out / "profiled.jsonl", out / "cases.txt"
     target = launches(journal, listed, device)
-    problem = None
-    for sections, metrics in ((NCU_SECTIONS, METRICS), (NCU_SECTIONS, ()), ((), METRICS)):
+    found, to_ask, left, barren = Profiled(), list(asked), list(cases), 0
+    while left:
+        write_whole(listed, "\n".join(left) + "\n")
         remove_output(journal)
-        problem = _run(command(program, target, sections, metrics), folder, environment, out, limit_s)
-        rows = parse((out / "ncu.csv").read_text(encoding="utf-8", errors="replace"))
-        profiled = journal.read_text(encoding="utf-8").split() if journal.is_file() else []
-        if rows and len(rows) == len(profiled):
-            missing = [case for case in cases if case not in profiled]
-            return dict(zip(profiled, rows, strict=True)), f"not profiled: {', '.join(missing)}" if missing else None
-    return {}, problem or f"ncu profiled {len(rows)} of {len(profiled)} launches, see ncu.csv and ncu.log in {out}"
+        limit_s = START_LIMIT_S + MEAN_LIMIT_S * len(left)
+        problem, stopped = _run(command(program, target, *to_ask[0], flush=flush), folder, environment, out, limit_s)
+        records = _journaled(journal)
+        ended = {record["case"]: record["problem"] for record in records if "case" in record}
+        lost = next((record["begun"] for record in records if "begun" in record and record["begun"] not in ended), None)
+        launched = [case for case, reason in ended.items() if reason is None]
+        kernels = parse((out / "ncu.csv").read_text(encoding="utf-8", errors="replace"), launched)
+        found.kernels.update(kernels)
+        found.failed.update({case: reason for case, reason in ended.items() if reason is not None})
+        if stopped:
+            return replace(found, problem=problem)
+        if lost is not None:
+            found.failed[lost] = problem or f"its process ended; see {out / 'ncu.log'}"
+        elif not kernels and (not records or (launched and problem)):
+            if len(to_ask) == 1 or NO_PERMISSION in (problem or ""):
+                return replace(found, problem=problem or f"no case was launched; see {out / 'ncu.log'}")
+            del to_ask[0]
+            continue
+        elif {"end": True} in records:
+            found.failed.update({case: WITHOUT_KERNEL for case in launched if case not in kernels})
+            break
+        left = [case for case in left if case not in found.kernels and case not in found.failed]
+        barren = 0 if kernels else barren + 1
+        if barren == MOST_BARREN:
+            return replace(found, problem=f"{barren} processes in a row had no counters; see {out / 'ncu.log'}")
+    return found
 
 
-def _run(line: Sequence[str], folder: Path, environment: Mapping[str, str], out: Path, limit_s: float) -> str | None:
-    """Run ncu; what went wrong in its own words, None where it reports no error."""
-    with open_output(out / "ncu.csv", "wb") as printed, open_output(out / "ncu.log", "wb") as log:
-        ended = run_in_group(line, limit_s, cwd=folder, env=dict(environment), stdout=printed, stderr=log)
-    if ended is None:
-        return f"ncu did not end within {limit_s:g} s"
-    said = "".join((out / name).read_text(encoding="utf-8", errors="replace") for name in ("ncu.csv", "ncu.log"))
+def _run(
+    line: Sequence[str], folder: Path, environment: Mapping[str, str], out: Path, limit_s: float
+) -> tuple[str | None, bool]:
+    """Run ncu, which prints what it has when it is stopped; what went wrong, and whether it was stopped."""
+    log_file = out / "ncu.log"
+    with open_output(out / "ncu.csv", "wb") as printed, open_output(log_file, "wb") as log:
+        process = subprocess.Popen(
+            line, cwd=folder, env=dict(environment), stdout=printed, stderr=log, start_new_session=True
+        )
+        try:
+            code = process.wait(limit_s)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt) as stopped:
+            process.terminate()
+            interrupted = isinstance(stopped, KeyboardInterrupt)
+            return STOPPED if interrupted else f"ncu did not end within {limit_s:g} s", True
+        finally:
+            end_group(process, PRINTING_LIMIT_S)
+    said = "".join(path.read_text(encoding="utf-8", errors="replace") for path in (out / "ncu.csv", log_file))
     errors = [text.removeprefix("==ERROR==").strip() for text in said.splitlines() if text.startswith("==ERROR==")]
-    return f"ncu: {errors[0][:200]}" if errors else None
+    if errors:
+        return f"ncu: {errors[0][:200]}; {PERMISSION if NO_PERMISSION in errors[0] else f'see {log_file}'}", False
+    return f"ncu: {last_words_in(log_file)} (exit {code})" if code else None, False
 
 
-def parse(text: str) -> list[dict[str, float]]:
-    """The launches in what ``ncu --csv --page raw`` prints, in order; metrics without a number are left out."""
+def _journaled(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a journal, none where there is no file."""
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        with suppress(ValueError):
+            records.append(json.loads(line))
+    return records
+
+
+def parse(text: str, cases: Collection[str]) -> dict[str, list[Counters]]:
+    """The kernels of each case in what ``ncu --csv --page raw --nvtx`` prints, in order.
+
+    What is in no case's range is left out, and so are metrics without a number.
+    """
     lines = text.splitlines()
     start = next((at for at, line in enumerate(lines) if line.startswith('"ID"')), None)
-    if start is None:
-        return []
-    found = []
-    for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
-        if not (row.get("ID") or "").isdecimal():
+    found: dict[str, list[Counters]] = {}
+    for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))) if start is not None else ():
+        ranges = " ".join(str(value) for name, value in row.items() if "Push/Pop_Range" in str(name))
+        case = next((word for word in re.findall(r"[\w.-]+", ranges) if word in cases), None)
+        if case is None:
             continue  # the units, or a message after the table
         values = {}
         for name, value in row.items():
             if isinstance(name, str) and isinstance(value, str) and "__" in name:
-                try:
+                with suppress(ValueError):
                     values[name] = float(value.replace(",", ""))
-                except ValueError:
-                    continue
-        found.append(values)
+        found.setdefault(case, []).append(values)
     return found
+
+
+def of_launch(kernels: Sequence[Counters]) -> Counters:
+    """The counters of a launch of several kernels: sums, and of what is none the mean by the kernels' times."""
+    if len(kernels) == 1:
+        return kernels[0]
+    together = {}
+    for name in set.intersection(*(set(each) for each in kernels)):
+        values = [each[name] for each in kernels]
+        if name.endswith(".sum"):
+            together[name] = sum(values)
+        else:
+            weights = [each.get(DURATION, 0.0) for each in kernels]
+            weighted = sum(value * weight for value, weight in zip(values, weights, strict=True))
+            together[name] = weighted / sum(weights) if sum(weights) else sum(values) / len(values)
+    return together
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -156,23 +267,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         device = GpuDevice(named_gpus(options.device)[0], guarded=False)
         with open_output(options.journal) as journal:
-            for case in listed_in(options.cases):
-                if device.refusal(case) is not None or device.lost:
-                    continue
-                try:
-                    launchable = device.prepare(case)
-                    launchable.run()
-                    with cupyx.profiler.profile():
-                        launchable.launch()
-                        cupy.cuda.get_current_stream().synchronize()
-                except FAULTS as fault:
-                    warn(f"{case.id}: {device.faulted(case, fault)}")
-                    continue
-                except (BuildError, KernelFault, MemoryError) as error:
-                    warn(f"{case.id}: {error}")
-                    continue
-                journal.write(f"{case.id}\n")
+
+            def write(**record: Any) -> None:
+                journal.write(f"{json.dumps(record)}\n")
                 journal.flush()
+
+            for case in listed_in(options.cases):
+                write(begun=case.id)
+                faulthandler.dump_traceback_later(CASE_LIMIT_S, exit=True)
+                refusal = f"needs {case.gpus} GPUs" if case.gpus > 1 else device.refusal(case)
+                try:
+                    if refusal is None:
+                        launchable = device.prepare(case)
+                        launchable.run()
+                        with cupyx.profiler.time_range(case.id), cupyx.profiler.profile():
+                            launchable.launch()
+                            cupy.cuda.get_current_stream().synchronize()
+                except FAULTS as fault:
+                    refusal = str(device.faulted(case, fault))
+                except (BuildError, KernelFault, MemoryError) as error:
+                    refusal = str(error)
+                faulthandler.cancel_dump_traceback_later()
+                write(case=case.id, problem=refusal)
+                if device.lost:
+                    os._exit(ExitCode.OK)  # clean-up would meet the lost context again; the journal says the rest
+            write(end=True)
     except PeakgateError as error:
         return refused(error)
     return ExitCode.OK

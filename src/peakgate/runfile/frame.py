@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.safe_text import encodable
 from peakgate.runfile.saved import CASE_COLUMNS, UNUSABLE, CaseResult, Run, commit_label
-from peakgate.runfile.schema import ENVIRONMENT, FLAG, GPU_COLUMNS, TEXT, Column, Unmeasured
+from peakgate.runfile.schema import COUNTER_COLUMNS, ENVIRONMENT, FLAG, GPU_COLUMNS, TEXT, Column, Unmeasured
 
 Objects = NDArray[np.object_]
 
@@ -40,11 +40,12 @@ COLUMNS: Mapping[str, Column] = {
     **{name: column for name, (column, _) in OF_RUN.items()},
     **{f"gpu_{name}": column for name, column in GPU_COLUMNS.items()},
     **CASE_COLUMNS,
+    **COUNTER_COLUMNS,
 }
 FRAME_COLUMNS: Mapping[str, str] = {name: column.dtype for name, column in COLUMNS.items()}
 """Every column of a frame of runs, in order, with its dtype."""
 
-RUN_COLUMNS = {name: dtype for name, dtype in FRAME_COLUMNS.items() if name not in CASE_COLUMNS}
+RUN_COLUMNS = {name: FRAME_COLUMNS[name] for name in (*OF_RUN, *(f"gpu_{name}" for name in GPU_COLUMNS))}
 
 HISTORY_COLUMNS = (
     *("gpu_slug", "run", "taken", "commit", "dirty", "whole", "gpu_uuid", "run_tier"),
@@ -61,7 +62,7 @@ def to_frame(runs: Iterable[Run], wanted: Collection[str] = FRAME_COLUMNS.keys()
     """
     facts: list[dict[str, Any]] = []
     counts: list[int] = []
-    columns: dict[str, list[Any]] = {name: [] for name in CASE_COLUMNS if name in wanted}
+    columns: dict[str, list[Any]] = {name: [] for name in (*CASE_COLUMNS, *COUNTER_COLUMNS) if name in wanted}
     for run in runs:
         recorded: dict[str, CaseResult | Unmeasured] = {**run.cases, **run.unmeasured}
         for case in run.cases.keys() & run.unmeasured.keys():
@@ -71,8 +72,10 @@ def to_frame(runs: Iterable[Run], wanted: Collection[str] = FRAME_COLUMNS.keys()
             )
         facts.append(_facts(run))
         counts.append(len(recorded))
+        counted = [getattr(each, "counters", None) for each in recorded.values()]
         for name, values in columns.items():
-            values += [getattr(each, name, None) for each in recorded.values()]
+            records_of = counted if name in COUNTER_COLUMNS else recorded.values()
+            values += [getattr(each, name, None) for each in records_of]
     columns["verdict"] = [verdict.value for verdict in columns["verdict"]]
     columns["host_bound"] = [bool(flag) for flag in columns["host_bound"]]
     of_runs = tidy(facts, {name: dtype for name, dtype in RUN_COLUMNS.items() if name in wanted})

@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from peakgate.base.records import Finite, Name, Number, Text
 from peakgate.base.verdict import Verdict
+from peakgate.judge.work import WorkNote
 from peakgate.measure.energy import Energy
 from peakgate.spec.case import Tier, TunedChoice
 
@@ -42,6 +43,44 @@ class Unmeasured(Struct, frozen=True):
     case: Annotated[Name, means("the case id")]
     verdict: Annotated[Verdict, means("what it is judged, without a time")]
     reason: Annotated[str, means("why")] = ""
+
+
+class CaseCounters(Struct, frozen=True, kw_only=True):
+    """What hardware counters saw of one launch of a case, by ``bench --counters``; null where there is no such counter.
+
+    Of a launch of several kernels it is their sum, of a share the mean by their times.
+    """
+
+    launched_kernels: Annotated[Number, means("kernels that a launch of the case starts", 39)]
+    load_sectors_per_request: Annotated[
+        Number | None,
+        means("sectors of 32 bytes per request of global loads; 4 where a warp reads 128 bytes in a row", 40),
+    ] = None
+    store_sectors_per_request: Annotated[Number | None, means("the same of global stores", 41)] = None
+    shared_load_conflicts: Annotated[Number | None, means("bank conflicts of loads from shared memory", 42)] = None
+    shared_store_conflicts: Annotated[Number | None, means("bank conflicts of stores to shared memory", 43)] = None
+    achieved_occupancy: Annotated[
+        Number | None, means("active warps of an SM over the most it can hold, from 0 to 1", 44)
+    ] = None
+    tensor_fraction: Annotated[
+        Number | None, means("active cycles in which the tensor pipe of an SM worked, from 0 to 1", 45)
+    ] = None
+    l2_hit_fraction: Annotated[
+        Number | None, means("sectors asked for by the SMs that the L2 had, from 0 to 1", 46)
+    ] = None
+    l2_read_bytes: Annotated[Number | None, means("bytes that the SMs read from the L2", 47)] = None
+    l2_written_bytes: Annotated[Number | None, means("bytes that the SMs wrote to the L2", 48)] = None
+    dram_read_bytes: Annotated[Number | None, means("bytes read from device memory", 49)] = None
+    dram_written_bytes: Annotated[
+        Number | None, means("bytes written to device memory, without those that the L2 still holds", 50)
+    ] = None
+    executed_flops: Annotated[
+        Number | None,
+        means("operations executed on single and double precision, an FMA as two, and by tensor cores", 51),
+    ] = None
+    half_flops: Annotated[
+        Number | None, means("the same on pairs of halves at most: moves and conversions are such instructions too", 52)
+    ] = None
 
 
 class CaseRecord(Struct, frozen=True, kw_only=True):
@@ -129,6 +168,9 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     probes: Annotated[Number | None, means("edge-size problems that its build solved")] = None
     timed_launches_checked: Annotated[Number | None, means("timed launches whose output was compared")] = None
     predicted: Annotated[dict[str, Finite] | None, means("what a model of the family expects, by its names")] = None
+
+    # What it did, in a launch of its own after the run.
+    counters: Annotated[CaseCounters | None, means("what hardware counters saw of a launch")] = None
 
 
 class Stats(Struct):
@@ -219,6 +261,16 @@ class Imported(Struct):
     datetime_from: Annotated[Text, means("what the date is taken from")]
 
 
+class CountersReport(Struct, kw_only=True):
+    """What came of ``bench --counters``, beside the counters of each case."""
+
+    problem: Annotated[Text | None, means("why counters are missing, and what to do; null where all could be read")] = (
+        None
+    )
+    not_counted: Annotated[dict[str, str], means("cases without counters, and why")] = {}
+    notes: Annotated[list[WorkNote], means("work that is declared otherwise than it was counted")] = []
+
+
 class About(Struct, kw_only=True):
     """The section ``peakgate``: what was asked for, what came of it, and where the time went."""
 
@@ -234,6 +286,9 @@ class About(Struct, kw_only=True):
     wall_s: Annotated[dict[str, Number] | None, means("wall time by phase")] = None
     restarts: Annotated[tuple[str, ...], means("why further processes were started")] = ()
     imported: Annotated[Imported | UnsetType, means("of a run of another tool: where it is from")] = UNSET
+    counters: Annotated[CountersReport | UnsetType, means("what came of reading counters, where that was asked")] = (
+        UNSET
+    )
 
 
 class RunDocument(Struct):
@@ -262,7 +317,7 @@ class Column(NamedTuple):
     meaning: str
 
 
-DTYPES = {str: TEXT, Text | None: TEXT, Verdict: TEXT, Number | None: NUMBER, bool: FLAG, Fact: ANY}
+DTYPES = {str: TEXT, Text | None: TEXT, Verdict: TEXT, Number: NUMBER, Number | None: NUMBER, bool: FLAG, Fact: ANY}
 
 
 def columns(*records: type) -> dict[str, Column]:
@@ -275,5 +330,7 @@ def columns(*records: type) -> dict[str, Column]:
                 placed.append((meta.extra["column"], name, Column(DTYPES[hint.__origin__], meta.title)))
     return {name: column for _, name, column in sorted(placed)}
 
+
+COUNTER_COLUMNS = columns(CaseCounters)
 
 GPU_COLUMNS = {name: column._replace(dtype=ANY) for name, column in columns(Gpu).items()}

@@ -30,7 +30,7 @@ from peakgate.compile.cubin import Resources
 from peakgate.run import ncu
 
 # Data of both sides of each case: enough to rank the findings again.
-MOST_CASES, LIMIT_S = 12, 300.0
+MOST_CASES = 12
 SIDE_NAMES = ("base", "head")
 SHOWN = 3
 SIDES_FILE = "sides.json"
@@ -39,7 +39,6 @@ NO_DISASSEMBLER = (
     "no nvdisasm or cuobjdump is installed: registers and spills are compared, instructions are not; "
     "pip install nvidia-cuda-nvdisasm"
 )
-NO_NCU = "no ncu on PATH: no hardware counters"
 
 _COMMENT = re.compile(r"\s*(//|/\*|\*|$)")
 _FACTS = (
@@ -130,7 +129,7 @@ def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: P
     notes = [f"not explained: {counted(len(cases) - len(chosen), 'more case')}"] if len(cases) > len(chosen) else []
     program = ncu.find()
     if program is None:
-        notes.append(NO_NCU)
+        notes.append(ncu.NO_NCU)
     if sass.tool() is None:
         notes.append(NO_DISASSEMBLER)
     sides = []
@@ -139,10 +138,14 @@ def explain(folders: tuple[SideFolder, SideFolder], cases: Sequence[str], out: P
         facts = _described(folder.path, environment, chosen)
         counters: dict[str, ncu.Counters] = {}
         if program is not None and chosen:
-            counters, problem = ncu.profile(
-                program, chosen, folder.path, environment, out / which, device=device, limit_s=LIMIT_S
+            profiled = ncu.profile(
+                program, chosen, folder.path, environment, out / which, asked=ncu.EXPLAINING, device=device
             )
-            notes += [f"{which}: {problem}"] if problem else []
+            if profiled.problem == ncu.STOPPED:
+                raise KeyboardInterrupt
+            counters = {case: ncu.of_launch(kernels) for case, kernels in profiled.kernels.items()}
+            notes += [f"{which}: {profiled.problem}"] if profiled.problem else []
+            notes += [f"{which}: {case}: not profiled: {reason}" for case, reason in profiled.failed.items()]
         sides.append((facts, counters))
     known = {case: [_known(facts.get(case), counters.get(case, {})) for facts, counters in sides] for case in chosen}
     write_whole(
