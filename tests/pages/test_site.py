@@ -57,8 +57,8 @@ def test_every_page_is_reached_from_the_index_and_no_link_leaves_the_folder(site
         assert named <= written.keys()
         waiting += named - reached
     assert reached == written.keys()
-    models, lists, runs, commits = 2, 3, 2, 1
-    assert len(reached) == 1 + models * (lists + len(TIMES) + runs + commits)
+    models, lists, families, runs, commits = 2, 4, 1, 2, 1
+    assert len(reached) == 1 + models * (lists + families + len(TIMES) + runs + commits)
 
 
 def test_names_are_escaped_and_no_path_of_this_machine_is_published(site: Site, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from peakgate.base.verdict import Verdict
 from peakgate.render.pictures import (
     ABOVE_COLOUR,
     BAR_COLOUR,
-    MOST_CHANGES,
+    MOST_ROWS,
     Move,
     StageShare,
     blocks,
@@ -145,9 +145,9 @@ def test_a_bar_above_its_roof_is_marked_and_does_not_stretch_the_axis() -> None:
 def test_the_first_of_very_many_stages_are_drawn_and_all_counted() -> None:
     found = stages("a", [StageShare(f"s{at}", 0.5) for at in range(120)])
     assert found
-    assert re.findall(r"\d+", found.text)[:2] == ["100", "120"]
-    assert "s99" in texts(found.svg)
-    assert "s100" not in texts(found.svg)
+    assert re.findall(r"\d+", found.text)[:2] == ["40", "120"]
+    assert "s39" in texts(found.svg)
+    assert "s40" not in texts(found.svg)
 
 
 def test_all_families_are_in_one_picture_each_with_its_best() -> None:
@@ -172,5 +172,5 @@ def test_the_fastest_block_is_the_darkest_and_gaps_are_empty() -> None:
 def test_only_the_first_changes_are_drawn_and_the_others_counted() -> None:
     found = changes([Move(f"a.b-{n}", 1.0, 2.0) for n in range(90)])
     assert found
-    assert f"The first {MOST_CHANGES} of 90 cases." in found.text
+    assert f"The first {MOST_ROWS} of 90 cases." in found.text
     assert changes([]) is None

@@ -79,8 +79,9 @@ def _parts(report: Report) -> list[PageLink]:
 
 
 def rows_title(report: Report) -> str:
-    """``Cases``, ``GPUs``."""
-    return f"{report.unit[0].upper()}{report.unit[1:]}s"
+    """``Cases``, ``GPUs``, ``Families``."""
+    plural = f"{report.unit[:-1]}ies" if report.unit.endswith("y") else f"{report.unit}s"
+    return plural[0].upper() + plural[1:]
 
 
 def number(value: object) -> bool:

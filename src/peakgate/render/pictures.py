@@ -43,6 +43,7 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "peakgate",
     "text.parse_math": False,
     "font.size": 9,
+    "font.family": ["DejaVu Sans"],  # the page puts its own in place; a list of ten would stand at every text
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), TEXT_COLOUR),
     **dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), "none"),
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
@@ -53,7 +54,8 @@ WIDTH_INCHES = 9.0
 """Of a picture."""
 
 LONGEST_LABEL = 36
-MOST_CHANGES, MOST_STAGES, MOST_BLOCKS = 40, 100, 20
+MOST_ROWS, MOST_BLOCKS = 40, 20
+"""Of a picture: changes, families or stages, and blocks."""
 
 NARROW_INCHES = 4.2
 """Width of a picture that fits a column of a phone, unless its labels need more."""
@@ -98,7 +100,7 @@ class StageShare(NamedTuple):
 @mpl.rc_context(STYLE)
 def changes(moves: Sequence[Move]) -> Picture | None:
     """The first of these changes, each with what cannot be separated from no change as a band."""
-    shown = moves[:MOST_CHANGES]
+    shown = moves[:MOST_ROWS]
     if not shown:
         return None
     figure, axes = _plot(0.9 + 0.2 * len(shown), [label(each.case) for each in shown])
@@ -178,7 +180,7 @@ def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, Any], memory_gbs: fl
 @mpl.rc_context(STYLE)
 def families(found: Mapping[str, Sequence[StageShare]]) -> Picture | None:
     """A row per family, in it a dot per stage: the share that its best case reaches."""
-    shown = dict([(name, stages) for name, stages in found.items() if stages][:MOST_STAGES])
+    shown = dict([(name, stages) for name, stages in found.items() if stages][:MOST_ROWS])
     if not shown:
         return None
     figure, axes = _shares([label(name) for name in shown])
@@ -186,9 +188,9 @@ def families(found: Mapping[str, Sequence[StageShare]]) -> Picture | None:
         percents = [100 * each.share for each in stages]
         best = max(percents)
         axes.plot([0, min(best, MOST_PERCENT)], [place, place], color="#80808066", linewidth=6, solid_capstyle="butt")
-        drawn = [min(each, MOST_PERCENT) for each in percents]
-        colours = [_colour(each) for each in percents]
-        axes.scatter(drawn, [place] * len(drawn), c=colours, s=20, alpha=0.8, zorder=3)
+        for colour in (BAR_COLOUR, ABOVE_COLOUR):
+            drawn = [min(each, MOST_PERCENT) for each in percents if _colour(each) == colour]
+            axes.plot(drawn, [place] * len(drawn), "o", color=colour, markersize=4.5, alpha=0.8)
         axes.text(MOST_PERCENT + 3, place, f"{best:.1f} %", va="center")
     text = "A dot is the best case of a stage; the figure is the family's best. " + AGAINST
     return Picture("Families", text, svg(figure), narrow=True)
@@ -199,7 +201,7 @@ def stages(name: str, shares: Sequence[StageShare]) -> Picture | None:
     """A bar per stage of a family, in the order of the lesson: the share that its best case reaches."""
     if not shares:
         return None
-    shown = shares[:MOST_STAGES]
+    shown = shares[:MOST_ROWS]
     figure, axes = _shares([label(each.stage or name) for each in shown])
     for place, each in enumerate(shown):
         percent = 100 * each.share
@@ -222,7 +224,7 @@ def blocks(name: str, unit: str, rates: pd.DataFrame, size: str) -> Picture | No
 
     None where it would have a single column, or no row.
     """
-    rates = rates.iloc[:MOST_STAGES, :MOST_BLOCKS]
+    rates = rates.iloc[:MOST_ROWS, :MOST_BLOCKS]
     if len(rates.columns) < 2 or not rates.notna().any(axis=None):
         return None
     rows, cells = [label(each) for each in rates.index], rates.to_numpy(float)
@@ -260,7 +262,9 @@ def svg(figure: Figure) -> str:
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)  # type: ignore[no-untyped-call]
     text = stream.getvalue()
-    return re.sub(TEXT_COLOUR, "currentColor", text[text.index("<svg") :])
+    text = re.sub(r"\n +", "\n", text[text.index("<svg") :])
+    text = re.sub(r' transform="rotate\(-0 [\d. -]+\)"', "", text)
+    return text.replace(TEXT_COLOUR, "currentColor")
 
 
 def label(text: str) -> str:
@@ -289,6 +293,7 @@ def _plot(
     if rows:
         axes.set_yticks(range(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.tick_params(axis="y", left=False)
     return figure, axes
 
 
