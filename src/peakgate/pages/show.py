@@ -12,21 +12,10 @@ from peakgate.base.verdict import EMULATED_PASS, REGRESSIONS, UNDECIDED, ExitCod
 from peakgate.compare.result import WORST_FIRST
 from peakgate.render import cases, files, terminal
 from peakgate.runfile.find import FORMS, Archive, RunSide, find_history, find_side
-from peakgate.runfile.frame import PREDICTED
 from peakgate.runfile.options import add_out, add_runs, verb_parser
 from peakgate.runfile.saved import CaseResult, Run
 
-CELLS = (
-    "case",
-    "family",
-    "stage",
-    "size",
-    "block",
-    "variant",
-    "dtype",
-    *(each.name for each in cases.MEASURED_COLUMNS),
-)
-
+ABOUT_CASE = ("family", "stage", "size", "block", "variant", "dtype")
 
 ANSWERS = {
     Verdict.NO_FLOOR: "without a floor",
@@ -72,15 +61,13 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
 
 
 def _row(case: str, verdict: Verdict | None, reason: str, now: CaseResult | None, past: Mapping[str, str]) -> Row:
-    cells: dict[str, CellValue] = {name: getattr(now, name, None) for name in CELLS}
-    cells["bound"] = cases.bound(now) if now else None
-    cells |= {encodable(PREDICTED + name): value for name, value in ((now and now.predicted) or {}).items()}
+    cells: dict[str, CellValue] = {"case": encodable(case)} | {name: getattr(now, name, None) for name in ABOUT_CASE}
     return Row(
         name=encodable(case),
         verdict="" if verdict is None else verdict,
         reason=encodable(reason),
         details=(past[case],) if case in past else (),
-        cells=cells | {"case": encodable(case)},
+        cells=cells | (cases.measured_cells(now) if now else {}),
         group=cases.family(now) if now else case.partition(".")[0],
     )
 

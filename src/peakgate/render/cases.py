@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from peakgate.base.formatting import counted, figure, percent, share, sparkline
-from peakgate.base.report import Column, Row, Table
-from peakgate.base.safe_text import one_line
+from peakgate.base.report import CellValue, Column, Row, Table
+from peakgate.base.safe_text import encodable, one_line
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.frame import PREDICTED, run_facts, run_rows
 from peakgate.runfile.saved import CaseResult, Run
@@ -70,6 +70,13 @@ MEASURED_COLUMNS = (
     Column("shared_bytes", "shared (bytes)", _whole),
 )
 """Of a single run's: the fields of a ``CaseResult``. What a family predicts of its cases follows them."""
+
+
+def measured_cells(result: CaseResult) -> dict[str, CellValue]:
+    """The cells of a measured case: those of the columns, and what its family predicts of it."""
+    cells: dict[str, CellValue] = {column.name: getattr(result, column.name) for column in MEASURED_COLUMNS}
+    predicted = {encodable(PREDICTED + name): value for name, value in (result.predicted or {}).items()}
+    return cells | {"bound": bound(result)} | predicted
 
 
 def measured_columns(rows: Sequence[Row]) -> list[Column]:

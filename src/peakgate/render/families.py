@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,7 +54,7 @@ def sections(
         drawn = [pictures.stages(family, best)]
         tables: list[Table] = []
         for each in rated(runs, family):
-            tables += tables_of(each)
+            tables += pivot_tables(each)
             if each.blocks is not None:
                 rate, unit = next(iter(each.figures.items()))
                 pivot = each.blocks[[rate]].droplevel(0, axis=1)
@@ -67,9 +68,9 @@ def sections(
 
 
 def command(family: str) -> str:
-    """The sentence that ends a family's page: how to measure it and see this page of it."""
+    """The sentence that ends a family's page: how to measure it, and how to see it."""
     chosen = f" -k {family}." if ID_PATTERN.fullmatch(family) else ""
-    return f"Measured by `peakgate bench --tier full{chosen}`, shown by `peakgate show latest`."
+    return f"`peakgate bench --tier full{chosen}` measures these cases, `peakgate show latest` makes these tables."
 
 
 def shares(runs: pd.DataFrame, family: str, before: Mapping[str, float]) -> list[StageShare]:
@@ -98,7 +99,7 @@ def rated(runs: pd.DataFrame, family: str) -> Iterator[Rated]:
             )
 
 
-def tables_of(found: Rated) -> Iterator[Table]:
+def pivot_tables(found: Rated) -> Iterator[Table]:
     """A table per figure by stage and block, then by stage and size."""
     for pivot, kind in ((found.blocks, "block"), (found.sizes, "size")):
         if pivot is not None:
@@ -113,9 +114,15 @@ def _table(title: str, pivot: pd.DataFrame, figure: str) -> Table:
     pivot = pivot.dropna(axis=1, how="all")
     rows: list[Sequence[CellValue]] = []
     for index, values in zip(pivot.index, pivot.to_numpy().tolist(), strict=True):
-        cells = (f"{100 * each:.3g}" if figure == "roof_fraction" else f"{each:.4g}" for each in values)
-        rows.append([_name(index), *(None if cell == "nan" else float(cell) for cell in cells)])
+        rows.append([_name(index), *(_cell(100 * each if figure == "roof_fraction" else each) for each in values)])
     return Table(title, ["stage", *(column or "–" for column in pivot.columns)], rows)
+
+
+def _cell(value: float) -> float | None:
+    """Four significant digits, all before the point; None for NaN."""
+    if math.isnan(value):
+        return None
+    return round(value) if value >= 1000 else float(f"{value:.4g}")
 
 
 def _name(index: str | tuple[str, str]) -> str:
