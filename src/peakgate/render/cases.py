@@ -65,16 +65,27 @@ MEASURED_COLUMNS = (
     Column("roof_fraction", "of roof", share),
     Column("floor", "floor", share, brief=True),
     Column("occupancy", "occupancy", share),
+    Column("achieved_occupancy", "achieved", share),
     Column("registers", "registers", _whole),
     Column("spill_bytes", "spilled (bytes)", _whole),
     Column("shared_bytes", "shared (bytes)", _whole),
+    Column("load_sectors_per_request", "sectors per load", figure),
+    Column("store_sectors_per_request", "sectors per store", figure),
+    Column("shared_load_conflicts", "bank conflicts of loads", _whole),
+    Column("shared_store_conflicts", "bank conflicts of stores", _whole),
 )
-"""Of a single run's: the fields of a ``CaseResult``. What a family predicts of its cases follows them."""
+"""Of a single run's: the fields of a ``CaseResult`` and of its hardware counters, where the run read them.
+
+What a family predicts of its cases follows them.
+"""
 
 
 def measured_cells(result: CaseResult) -> dict[str, CellValue]:
     """The cells of a measured case: those of the columns, and what its family predicts of it."""
-    cells: dict[str, CellValue] = {column.name: getattr(result, column.name) for column in MEASURED_COLUMNS}
+    counters = getattr(result, "counters", None)
+    cells: dict[str, CellValue] = {
+        column.name: getattr(result, column.name, getattr(counters, column.name, None)) for column in MEASURED_COLUMNS
+    }
     predicted = {encodable(PREDICTED + name): value for name, value in (result.predicted or {}).items()}
     return cells | {"bound": bound(result)} | predicted
 
