@@ -15,6 +15,7 @@ from peakgate.render import cases, families
 from peakgate.render.page import page
 from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import Run, load_run
+from peakgate.spec.case import EMULATOR_SLUG
 
 MEASURED = {
     "transpose.naive-8192-8x8": {"gbs": 600.0, "roof": "copy_1GiB", "roof_fraction": 0.15},
@@ -77,7 +78,7 @@ def test_each_family_with_something_to_compare_has_a_section_that_ends_with_its_
 
 
 def test_an_emulated_run_has_no_sections(tmp_path: Path) -> None:
-    emulated = load_run(save(tmp_path, "run", document(slug="emulator")))
+    emulated = load_run(save(tmp_path, "run", document(slug=EMULATOR_SLUG)))
     assert families.sections(emulated) == ((), ())
 
 
