@@ -149,7 +149,7 @@ def test_a_case_has_its_extremes_resources_and_predictions_and_no_empty_column()
     found = show.report(load_run(save(Path(), "run", run)), pictures=False)
     row = next(row for row in found.rows if row.name == PAD)
     shown = {column.heading: column.text(row) for column in found.columns}
-    assert [shown[each] for each in ("least (µs)", "median (µs)", "mean (µs)", "most (µs)")] == [
+    assert [shown[each] for each in ("min (µs)", "median (µs)", "mean (µs)", "max (µs)")] == [
         *("158.4", "160.0", "160.0", "168.0")
     ]
     assert (shown["registers"], shown["shared (bytes)"], shown["occupancy"]) == ("32", "4224", "100.0 %")

@@ -78,7 +78,7 @@ def test_a_familys_further_tables_are_folded_and_end_with_their_command(reposito
 
 
 def test_bank_conflicts_and_useful_fractions_are_columns_where_they_are_predicted(repository: Path) -> None:
-    tile = {"access.shared_tile_row_col-f32-32x32-pad0": {"predicted": {"shared_read_turns": 32.0}}}
+    tile: dict[str, Any] = {"access.shared_tile_row_col-f32-32x32-pad0": {"predicted": {"shared_read_turns": 32.0}}}
     text = block(shown(whole_run(tile), repository), OVERVIEW.parent, "access-tables")
     headings, _, *rows = text.split("<details>")[1].splitlines()[2:]
     assert headings.endswith("| shared read turns (predicted) |")

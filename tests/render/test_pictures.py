@@ -73,7 +73,7 @@ def all_pictures(name: str = "sgemm") -> list[Picture]:
 def test_each_picture_is_an_svg_in_the_colour_of_its_page() -> None:
     found = all_pictures()
     assert [each.title.rpartition(": ")[2] for each in found] == [
-        *("Changes", "Roofline", "Families", "stages", "block shapes")
+        *("Changes", "Roofline", "Families", "stages", "block shapes, GB/s")
     ]
     for each in found:
         ElementTree.fromstring(each.svg)
@@ -112,6 +112,13 @@ def test_a_roofline_has_the_roofs_of_the_types_that_its_cases_compute_in() -> No
 @pytest.mark.parametrize("value", [None, True, "4814", -1.0, 0, float("inf"), [1]])
 def test_what_is_no_peak_is_not_drawn(value: object) -> None:
     assert number(value) is None
+
+
+def test_pictures_of_one_shape_do_not_refer_to_each_other() -> None:
+    one, other = (stages(name, [StageShare("a", 0.5)]) for name in ("one", "other"))
+    assert one
+    assert other
+    assert not set(re.findall(r"url\(#(\w+)\)", one.svg)) & set(re.findall(r"url\(#(\w+)\)", other.svg))
 
 
 def bars(svg: str) -> list[tuple[str, float]]:

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_frame_of_runs_has_the_documented_columns_and_dtypes() -> None:
     found = to_frame([load_run(path) for path in sorted(KEPT.glob("*.json.gz"))[:3]])
-    dtypes = {name: str(dtype) for name, dtype in found.dtypes.items()}
+    dtypes = {str(name): str(dtype) for name, dtype in found.dtypes.items()}
     predicted = {name: dtypes.pop(name) for name in list(dtypes) if name.startswith(frame.PREDICTED)}
     assert dtypes == dict(frame.FRAME_COLUMNS)
     assert set(predicted.values()) == {"float64"}

@@ -54,10 +54,10 @@ COMPARED_COLUMNS = (
 """Of the cells of a comparison's rows."""
 
 MEASURED_COLUMNS = (
-    Column("min_us", "least (µs)", figure),
+    Column("min_us", "min (µs)", figure),
     Column("time_us", "median (µs)", figure, brief=True),
     Column("mean_us", "mean (µs)", figure),
-    Column("max_us", "most (µs)", figure),
+    Column("max_us", "max (µs)", figure),
     Column("gbs", "GB/s", figure),
     Column("tflops", "TFLOP/s", _rate),
     Column("peak_fraction", "of peak", share, brief=True),

@@ -40,7 +40,6 @@ TEXT_COLOUR = "#010203"
 
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "peakgate",
     "text.parse_math": False,
     "font.size": 9,
     "font.family": ["DejaVu Sans"],  # the page puts its own in place; a list of ten would stand at every text
@@ -118,7 +117,7 @@ def changes(moves: Sequence[Move]) -> Picture | None:
     axes.grid(axis="x")
     more = f" The first {len(shown)} of {len(moves)} cases." if len(moves) > len(shown) else ""
     text = f"A dot is a case's change, its band what these runs cannot separate from no change.{more}"
-    return Picture("Changes", text, svg(figure))
+    return Picture("Changes", text, svg(figure, "Changes"))
 
 
 @mpl.rc_context(STYLE)
@@ -174,7 +173,7 @@ def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, Any], memory_gbs: fl
         f"{len(timed)} timed cases under the theoretical roofs of {peak_gbs:,.0f} GB/s and {peak_tflops:.1f} TFLOP/s. "
         "Cases without arithmetic stand in the grey strip, as far below the memory roof as their bandwidth is."
     )
-    return Picture("Roofline", text, svg(figure))
+    return Picture("Roofline", text, svg(figure, "Roofline"))
 
 
 @mpl.rc_context(STYLE)
@@ -193,7 +192,7 @@ def families(found: Mapping[str, Sequence[StageShare]]) -> Picture | None:
             axes.plot(drawn, [place] * len(drawn), "o", color=colour, markersize=4.5, alpha=0.8)
         axes.text(MOST_PERCENT + 3, place, f"{best:.1f} %", va="center")
     text = "A dot is the best case of a stage; the figure is the family's best. " + AGAINST
-    return Picture("Families", text, svg(figure), narrow=True)
+    return Picture("Families", text, svg(figure, "Families"), narrow=True)
 
 
 @mpl.rc_context(STYLE)
@@ -215,7 +214,8 @@ def stages(name: str, shares: Sequence[StageShare]) -> Picture | None:
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0))
     more = f" The first {len(shown)} of {len(shares)} stages." if len(shares) > len(shown) else ""
     text = f"Each stage by the case of it that comes nearest its roof.{more} {AGAINST}"
-    return Picture(f"{name}: stages", text, svg(figure), narrow=True)
+    title = f"{name}: stages"
+    return Picture(title, text, svg(figure, title), narrow=True)
 
 
 @mpl.rc_context(STYLE)
@@ -228,8 +228,8 @@ def blocks(name: str, unit: str, rates: pd.DataFrame, size: str) -> Picture | No
     if len(rates.columns) < 2 or not rates.notna().any(axis=None):
         return None
     rows, cells = [label(each) for each in rates.index], rates.to_numpy(float)
-    left, height = 0.2 + 0.075 * max(map(len, rows)), 0.5 + 0.22 * len(rows)
-    figure, axes = _plot(height, rows, max(NARROW_INCHES, left + 0.47 * len(rates.columns)), left)
+    left, height = 0.2 + 0.067 * max(map(len, rows)), 0.5 + 0.2 * len(rows)
+    figure, axes = _plot(height, rows, max(NARROW_INCHES, left + 0.42 * len(rates.columns)), left)
     figure.subplots_adjust(bottom=0.1 / height)
     best = np.nanmax(cells)
     axes.pcolormesh(
@@ -244,20 +244,24 @@ def blocks(name: str, unit: str, rates: pd.DataFrame, size: str) -> Picture | No
         if not math.isnan(rate):
             ink = "white" if rate > best / 2 else "#101820"
             axes.text(at, place, f"{rate:.4g}", ha="center", va="center", color=ink, fontsize=7.5)
-    axes.set_xticks(range(len(rates.columns)), [label(each) or "–" for each in rates.columns], fontsize=8)
+    axes.set_xticks(range(len(rates.columns)), [label(each) or "–" for each in rates.columns])
     axes.xaxis.tick_top()
-    axes.tick_params(length=0)
+    axes.tick_params(length=0, labelsize=8)
     for spine in axes.spines.values():
         spine.set_visible(False)
     where = f" at size {label(size)}" if size else ""
     text = f"{unit} of each stage with each block{where}, the darker the faster; empty where it was not measured."
-    return Picture(f"{name}: block shapes", text, svg(figure), narrow=True)
+    title = f"{name}: block shapes, {unit}"
+    return Picture(title, text, svg(figure, title), narrow=True)
 
 
-def svg(figure: Figure) -> str:
-    """A figure as an SVG to be put into a page."""
+def svg(figure: Figure, title: str) -> str:
+    """A figure as an SVG to be put into a page, in which no other picture has this title.
+
+    What it refers to by an id stands in it: pictures of one shape would take it from the first, which may be folded.
+    """
     stream = io.StringIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
+    with mpl.rc_context(STYLE | {"svg.hashsalt": title}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the browser has the fonts
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)  # type: ignore[no-untyped-call]
