@@ -78,6 +78,24 @@ def test_each_family_with_something_to_compare_has_a_section_that_ends_with_its_
     assert "-k hgemm." in hgemm.sentences[-1]
 
 
+@pytest.mark.parametrize(
+    ("every", "titles"),
+    [
+        ({"verdict": "WRONG"}, []),
+        ({"gbs": None, "peak_fraction": None}, ["Median time (µs) by stage and block, size 8"]),
+        ({"family": None}, ["GB/s by stage and block, size 8", "Median time (µs) by stage and block, size 8"]),
+        ({"stage": None, "size": None, "block": None, "variant": None}, []),
+    ],
+)
+def test_a_section_has_the_tables_that_the_run_has_figures_for(
+    tmp_path: Path, every: dict[str, Any], titles: list[str]
+) -> None:
+    times = {"a.x-8-8x8": 10.0, "a.x-8-16x16": 12.0}
+    run = load_run(save(tmp_path, "run", document(times, extra=dict.fromkeys(times, every))))
+    _, found = families.sections(run)
+    assert [table.title for section in found for table in section.tables] == titles
+
+
 def test_an_emulated_run_has_no_sections(tmp_path: Path) -> None:
     emulated = load_run(save(tmp_path, "run", document(slug=EMULATOR_SLUG)))
     assert families.sections(emulated) == ((), ())

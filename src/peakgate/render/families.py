@@ -25,8 +25,8 @@ MOST_ROWS_DRAWN = 24
 class Rated(NamedTuple):
     """The cases of a family that are measured in one rate, by stage and block and by stage and size.
 
-    Each is a pivot of ``figures``, columns with their headings, of which the rate is the first; None where there are
-    not several blocks, or sizes.
+    Each is a pivot of ``figures``, columns with their headings, of which the rate is the first where the cases have
+    one; None where there are not several blocks, or sizes.
     """
 
     figures: Mapping[str, str]
@@ -55,8 +55,8 @@ def sections(
         tables: list[Table] = []
         for each in rated(runs, family):
             tables += pivot_tables(each)
-            if each.blocks is not None:
-                rate, unit = next(iter(each.figures.items()))
+            rate, unit = next(iter(each.figures.items()))
+            if each.blocks is not None and rate != "time_us":
                 pivot = each.blocks[[rate]].droplevel(0, axis=1)
                 pivot.index = pd.Index(map(_name, pivot.index))
                 if len(pivot) > MOST_ROWS_DRAWN:
@@ -87,11 +87,11 @@ def shares(runs: pd.DataFrame, family: str, before: Mapping[str, float]) -> list
 
 def rated(runs: pd.DataFrame, family: str) -> Iterator[Rated]:
     """Rate, median time and fraction of the roof in GB/s, and in TFLOP/s of the cases whose roof is arithmetic's."""
-    own = runs[runs["family"] == family]
+    own = of_family(runs, family, "tflops")
     arithmetic = is_arithmetic(own)
     for rate, unit, rows in (("gbs", "GB/s", own[~arithmetic]), ("tflops", "TFLOP/s", own[arithmetic])):
-        if rows[rate].notna().any():
-            figures = {rate: unit, "time_us": "Median time (µs)", "roof_fraction": "% of the roof that binds"}
+        headings = {rate: unit, "time_us": "Median time (µs)", "roof_fraction": "% of the roof that binds"}
+        if figures := {name: heading for name, heading in headings.items() if rows[name].notna().any()}:
             yield Rated(
                 figures,
                 by_block(rows, family, list(figures)) if rows["block"].nunique() > 1 else None,

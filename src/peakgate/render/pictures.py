@@ -229,8 +229,7 @@ def blocks(name: str, unit: str, rates: pd.DataFrame, size: str) -> Picture | No
         return None
     rows, cells = [label(each) for each in rates.index], rates.to_numpy(float)
     left, height = 0.2 + 0.067 * max(map(len, rows)), 0.5 + 0.2 * len(rows)
-    figure, axes = _plot(height, rows, max(NARROW_INCHES, left + 0.42 * len(rates.columns)), left)
-    figure.subplots_adjust(bottom=0.1 / height)
+    figure, axes = _plot(height, rows, max(NARROW_INCHES, left + 0.42 * len(rates.columns)), left, 0.1)
     best = np.nanmax(cells)
     axes.pcolormesh(
         np.arange(len(rates.columns) + 1) - 0.5,
@@ -284,7 +283,11 @@ def number(value: object) -> float | None:
 
 
 def _plot(
-    height: float, rows: Sequence[str] = (), width: float = WIDTH_INCHES, left: float | None = None
+    height: float,
+    rows: Sequence[str] = (),
+    width: float = WIDTH_INCHES,
+    left: float | None = None,
+    bottom: float = 0.5,
 ) -> tuple[Figure, Axes]:
     """A figure of this height and width in inches with its axes, one row of it per name, from the top.
 
@@ -292,7 +295,7 @@ def _plot(
     """
     figure = Figure(figsize=(width, height))
     left = 0.7 + 0.07 * max(map(len, rows), default=0) if left is None else left
-    figure.subplots_adjust(left=left / width, right=1 - 0.2 / width, bottom=0.5 / height, top=1 - 0.3 / height)
+    figure.subplots_adjust(left=left / width, right=1 - 0.2 / width, bottom=bottom / height, top=1 - 0.3 / height)
     axes = figure.subplots()
     if rows:
         axes.set_yticks(range(len(rows)), rows)

@@ -41,7 +41,7 @@ def by_block(
         raise PeakgateError(
             f"{size}: no size of {family}{nearest(size, sizes)}; there are {_named(sizes)}", Code.NO_RUN
         )
-    rows = rows[rows["size"] == size]
+    rows = rows[rows["size"].isin([size])]
     found = _pivot(rows, "block", figure, sorted(rows["block"].unique(), key=_threads))
     found.attrs["size"] = size
     return found
@@ -61,7 +61,7 @@ def of_family(runs: pd.DataFrame, family: str, figure: str | Sequence[str] = "ti
     """
     columns = list(dict.fromkeys((*NEEDED, *([figure] if isinstance(figure, str) else figure))))
     require(runs, columns, "runs")
-    own = runs["family"] == family
+    own = runs["family"].isin([family])  # == takes no name that ends in a NUL
     if not own.any():
         families = runs["family"].dropna().unique().tolist()
         given = f"{family}: no family of these runs{nearest(family, families)}"
