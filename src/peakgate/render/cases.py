@@ -65,7 +65,7 @@ MEASURED_COLUMNS = (
     Column("roof_fraction", "of roof", share),
     Column("floor", "floor", share, brief=True),
     Column("occupancy", "occupancy", share),
-    Column("achieved_occupancy", "achieved", share),
+    Column("achieved_occupancy", "achieved occupancy", share),
     Column("registers", "registers", _whole),
     Column("spill_bytes", "spilled (bytes)", _whole),
     Column("shared_bytes", "shared (bytes)", _whole),
