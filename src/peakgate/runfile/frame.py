@@ -48,9 +48,6 @@ COLUMNS: Mapping[str, Column] = {
 FRAME_COLUMNS: Mapping[str, str] = {name: column.dtype for name, column in COLUMNS.items()}
 """Every column of a frame of runs, in order, with its dtype."""
 
-PREDICTED = "predicted_"
-"""Begins the columns of what a family predicts of its cases, which follow them: ``predicted_NAME``, float64."""
-
 RUN_COLUMNS = {name: dtype for name, dtype in FRAME_COLUMNS.items() if name not in CASE_COLUMNS}
 
 HISTORY_COLUMNS = (
@@ -60,6 +57,9 @@ HISTORY_COLUMNS = (
 )
 """The columns that choosing runs and a history need."""
 
+PREDICTED = "predicted_"
+"""Begins the columns of what a family predicts of its cases, which follow them: ``predicted_NAME``, float64."""
+
 
 def to_frame(runs: Iterable[Run], wanted: Collection[str] | None = None) -> pd.DataFrame:
     """One row per case and run, in the order of the runs and of their cases.
@@ -68,10 +68,10 @@ def to_frame(runs: Iterable[Run], wanted: Collection[str] | None = None) -> pd.D
     few columns a thousand runs fit into memory, since no run is kept.
     """
     predicted: list[Mapping[str, float]] = []
-    names = FRAME_COLUMNS.keys() if wanted is None else wanted
+    everything, wanted = wanted is None, FRAME_COLUMNS.keys() if wanted is None else wanted
     facts: list[dict[str, Any]] = []
     counts: list[int] = []
-    columns: dict[str, list[Any]] = {name: [] for name in CASE_COLUMNS if name in names}
+    columns: dict[str, list[Any]] = {name: [] for name in CASE_COLUMNS if name in wanted}
     for run in runs:
         recorded: dict[str, CaseResult | Unmeasured] = {**run.cases, **run.unmeasured}
         for case in run.cases.keys() & run.unmeasured.keys():
@@ -79,15 +79,15 @@ def to_frame(runs: Iterable[Run], wanted: Collection[str] | None = None) -> pd.D
             recorded[case] = structs.replace(
                 run.cases[case], time_us=math.nan, verdict=left.verdict, reason=left.reason
             )
+        if everything:
+            predicted += [getattr(each, "predicted", None) or {} for each in recorded.values()]
         facts.append(_facts(run))
         counts.append(len(recorded))
         for name, values in columns.items():
             values += [getattr(each, name, None) for each in recorded.values()]
-        if wanted is None:
-            predicted += [getattr(each, "predicted", None) or {} for each in recorded.values()]
     columns["verdict"] = [verdict.value for verdict in columns["verdict"]]
     columns["host_bound"] = [bool(flag) for flag in columns["host_bound"]]
-    of_runs = tidy(facts, {name: dtype for name, dtype in RUN_COLUMNS.items() if name in names})
+    of_runs = tidy(facts, {name: dtype for name, dtype in RUN_COLUMNS.items() if name in wanted})
     of_runs = of_runs.loc[of_runs.index.repeat(counts)].reset_index(drop=True)
     of_cases = {name: as_series(values, FRAME_COLUMNS[name]) for name, values in columns.items()}
     for model in dict.fromkeys(name for each in predicted for name in each):
