@@ -65,7 +65,7 @@ def test_a_family_has_a_page_that_ends_with_the_command_of_its_tables(site: Site
     site()
     page = (tmp_path / "out" / "site" / "nvidia-h200" / "families" / "transpose.html").read_text(encoding="utf-8")
     text = page.partition("</main>")[0]
-    assert text.index("GB/s by stage and size") < text.index("<code>peakgate bench --tier full -k transpose.</code>")
+    assert text.index("transpose: stages") < text.index("<code>peakgate bench --tier full -k transpose.</code>")
     assert "<h2" not in text.partition("peakgate bench --tier full -k transpose.")[2]
 
 
