@@ -96,7 +96,7 @@ def family() -> str:
 
 def frames() -> str:
     """The functions of ``peakgate.reports``."""
-    return _documented(reports, ("load", "compare", "trend", "change_points"))
+    return _documented(reports, ("load", "by_block", "by_size", "compare", "trend", "change_points"))
 
 
 def _documented(module: Any, names: Iterable[str]) -> str:

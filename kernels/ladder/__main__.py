@@ -31,6 +31,9 @@ def block(shown: tables.Shown, folder: Path, name: str, *, output: Run | None = 
     if name == tables.BENCH_BLOCK:
         run = output or shown.run
         return "\n".join([*tables.terminal(run), "", tables.naming(run, folder)])
+    if name.endswith(tables.FURTHER):
+        further = tables.further(shown, name.removesuffix(tables.FURTHER))
+        return "\n".join([tables.naming(shown.run, folder), "", *further])
     own = own_tables().get(name)
     table = own(shown) if own else tables.stages(shown.entries[name], folder)
     lines = [tables.naming(shown.run, folder), "", *table]
@@ -86,7 +89,7 @@ def changes(wanted: str | None, archive: Archive, *, write: bool, bench: str | N
     output = tables.find_run(bench, archive) if bench is not None else tables.bench_run(documents) or shown.run
     texts: dict[Path, str] = {}
     found = []
-    known = (*shown.entries, *own_tables(), tables.BENCH_BLOCK)
+    known = (*shown.entries, *(each + tables.FURTHER for each in shown.entries), *own_tables(), tables.BENCH_BLOCK)
     for path, old in documents.items():
         texts[path] = fill(old, path, partial(block, shown, path.parent, output=output), known)
         if texts[path] != old:

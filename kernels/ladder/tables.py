@@ -17,11 +17,15 @@ from kernels.ladder.markers import inside, link, read_document
 from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, percent
+from peakgate.base.report import Row, Table
 from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import Verdict, counts
-from peakgate.render.files import escape, table_line
+from peakgate.render import families
+from peakgate.render.cases import measured_cells, measured_columns
+from peakgate.render.files import escape, folded, table_line
 from peakgate.run import table
 from peakgate.runfile.find import Archive, find_side
+from peakgate.runfile.frame import to_frame
 from peakgate.runfile.saved import CaseResult, Run, load_run
 from peakgate.spec.case import Case, Family, Scale, Stage, Tier
 
@@ -144,6 +148,28 @@ def _prose(text: str) -> str:
     return re.sub(r"\b[A-Za-z0-9]+_\w+", r"`\g<0>`", plain)
 
 
+OF_THE_RATE = frozenset({"gbs", "tflops", "peak_fraction", "bound", "roof_fraction", "floor"})
+
+
+def further(shown: Shown, family: str) -> Iterator[str]:
+    """What the stages' table has no room for, each table folded, and the command that makes them.
+
+    Times, resources and predictions of the case that stands for each stage; then the family by stage and block, and by
+    stage and size.
+    """
+    headlines = [entry.headline for entry in shown.entries[family] if entry.headline]
+    rows = [Row(case.id, cells=measured_cells(result)) for case, result in headlines]
+    columns = [column for column in measured_columns(rows) if column.name not in OF_THE_RATE]
+    cells = [[row.name, *(column.text(row) for column in columns)] for row in rows]
+    resources = Table("Times and resources", ("case", *(column.heading for column in columns)), cells)
+    found = [resources]
+    for rated in families.rated(to_frame([shown.run]), family):
+        found += families.pivot_tables(rated)
+    for each in found:
+        yield from folded(each)
+    yield families.command(family)
+
+
 FAMILY, SIZE = "transpose", "8192"
 ROWS, WIDTH = 5, 86
 
@@ -174,6 +200,9 @@ def _around_the_first_failure(rows: list[table.TableEntry]) -> list[table.TableE
 
 KERNELS_FOLDER = Path("kernels")
 OVERVIEW = KERNELS_FOLDER / "README.md"
+FURTHER = "-tables"
+"""Ends the name of a family's second block, of ``further``."""
+
 BENCH_BLOCK = "bench"
 """The block that shows a run's terminal output."""
 

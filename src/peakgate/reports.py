@@ -3,8 +3,11 @@
 >>> runs = peakgate.reports.load("baselines/nvidia-h200/runs/20261120T173100-gate.json.gz")
 >>> rows = peakgate.reports.compare(runs, peakgate.reports.load("latest"))
 
-``load`` is ``runfile.find.load``, ``compare`` is ``compare.judge.compare``, which the command calls too, and ``trend``
-and ``change_points`` are of ``compare.history.command``. They are imported on first use: pandas takes half a second.
+>>> rates = peakgate.reports.by_block(runs, "transpose", "gbs")
+
+``load`` is ``runfile.find.load``, ``by_block`` and ``by_size`` are of ``runfile.pivots``, from which pages make their
+tables, ``compare`` is ``compare.judge.compare``, which the command calls too, and ``trend`` and ``change_points`` are
+of ``compare.history.command``. They are imported on first use: pandas takes half a second.
 """
 
 from __future__ import annotations
@@ -16,11 +19,14 @@ if TYPE_CHECKING:
     from peakgate.compare.history.command import change_points, trend
     from peakgate.compare.judge import compare
     from peakgate.runfile.find import load
+    from peakgate.runfile.pivots import by_block, by_size
 
-__all__ = ["change_points", "compare", "load", "trend"]
+__all__ = ["by_block", "by_size", "change_points", "compare", "load", "trend"]
 
 _PLACES = {
     "load": "runfile.find",
+    "by_block": "runfile.pivots",
+    "by_size": "runfile.pivots",
     "compare": "compare.judge",
     "trend": "compare.history.command",
     "change_points": "compare.history.command",

@@ -17,15 +17,11 @@ from peakgate.cli import main
 from peakgate.compare.report import report
 from peakgate.pages import show
 from peakgate.render import files
-from peakgate.render.cases import rates_by_size, side
+from peakgate.render.cases import side
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.saved import load_run
 
 PAD = "transpose.smem_pad-8192-32x8"
-SGEMM = {
-    f"sgemm.{stage}-{size}": {"bound": "compute", "tflops": rate, "gbs": 80.0, "peak_fraction": rate / 67}
-    for stage, size, rate in (("naive", 256, 1.0), ("naive", 4096, 5.0), ("tiled", 4096, 30.0))
-}
 Golden = Callable[[str, str], None]
 Captured = pytest.CaptureFixture[str]
 
@@ -132,11 +128,33 @@ def test_a_run_is_shown_as_it_was_judged_with_what_it_could_not_time() -> None:
     assert (found.verdict, dict(found.counts)) == ("WRONG", {"WRONG": 1, "BELOW_FLOOR": 1, "PASS": 14})
 
 
-def test_rates_of_stages_that_compute_are_listed_by_size() -> None:
-    run = load_run(save(Path(), "run", document({**LADDER, **dict.fromkeys(SGEMM, 100.0)}, extra=SGEMM)))
-    (table,) = rates_by_size(run)
-    assert list(table.headings) == ["stage", "256", "4096"]
-    assert table.rows == [["naive", 1.0, 5.0], ["tiled", None, 30.0]]
+def test_a_run_without_floors_is_not_called_a_pass() -> None:
+    unjudged = {case: {"verdict": "NO_FLOOR"} for case in list(LADDER)[:10]}
+    found = show.report(load_run(save(Path(), "run", document(extra=unjudged))), pictures=False)
+    assert (found.verdict, found.headline) == ("", "10 without a floor, 5 pass")
+    assert show.report(load_run(save(Path(), "judged", document())), pictures=False).headline == "PASS"
+
+
+def test_many_cases_without_a_floor_are_folded_below_the_others() -> None:
+    times = {f"a.s{at}-8": 10.0 for at in range(30)} | LADDER
+    run = document(times, extra={case: {"verdict": "NO_FLOOR"} for case in times if case.startswith("a.")})
+    text = files.text(show.report(load_run(save(Path(), "run", run))), "html")
+    above, _, folded = text.partition('<details id="without-floor">')
+    folded = folded.partition("</details>")[0]
+    assert (above.count('data-verdict="PASS"><'), folded.count('data-verdict="NO_FLOOR"><')) == (len(LADDER), 30)
+
+
+def test_a_case_has_its_extremes_resources_and_predictions_and_no_empty_column() -> None:
+    run = document(extra={PAD: {"predicted": {"useful_fraction": 0.25}}})
+    found = show.report(load_run(save(Path(), "run", run)), pictures=False)
+    row = next(row for row in found.rows if row.name == PAD)
+    shown = {column.heading: column.text(row) for column in found.columns}
+    assert [shown[each] for each in ("min (µs)", "median (µs)", "mean (µs)", "max (µs)")] == [
+        *("158.4", "160.0", "160.0", "168.0")
+    ]
+    assert (shown["registers"], shown["shared (bytes)"], shown["occupancy"]) == ("32", "4224", "100.0 %")
+    assert shown["useful fraction (predicted)"] == "0.2500"
+    assert not {"floor", "of roof"} & shown.keys()
 
 
 def test_history_is_shown_from_three_runs_on_and_of_an_ab_base_then_new() -> None:

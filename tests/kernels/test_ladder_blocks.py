@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,28 @@ def test_the_lessons_of_stride_and_naive_stand_for_them_where_the_run_has_them(r
     assert row(block(gate, OVERVIEW.parent, "sgemm"), "naive")[2] == "`sgemm.naive-1024`"
     full = shown(whole_run(tier=Tier.FULL), repository)
     assert row(block(full, OVERVIEW.parent, "sgemm"), "naive")[2] == "`sgemm.naive-4096`"
+
+
+def test_a_familys_further_tables_are_folded_and_end_with_their_command(repository: Path) -> None:
+    fastest = {"transpose.smem_pad-16384-32x8": {"gbs": 3516.2, "roof_fraction": 0.8275}}
+    text = block(shown(whole_run(fastest, tier=Tier.FULL), repository), TRANSPOSE_NOTE.parent, "transpose-tables")
+    titles = re.findall(r"<summary>(.*?)</summary>", text)
+    assert titles[:2] == ["Times and resources", "GB/s by stage and block, size 16384"]
+    assert titles[-1] == "% of the roof that binds by stage and size"
+    times, rates = text.split("<details>")[1:3]
+    assert "| transpose.smem&#95;pad-16384-32x8 | 99.00 | 100.0 | 100.0 | 105.0 | 50.0 % | 32 | 0 | 4224 |" in times
+    assert "predicted" not in times
+    (line,) = (line for line in rates.splitlines() if line.startswith("| smem&#95;pad |"))
+    assert line.split(" | ").count("3516") == 1
+    assert text.splitlines()[-1].startswith("`peakgate bench --tier full -k transpose.`")
+
+
+def test_bank_conflicts_and_useful_fractions_are_columns_where_they_are_predicted(repository: Path) -> None:
+    tile: dict[str, Any] = {"access.shared_tile_row_col-f32-32x32-pad0": {"predicted": {"shared_read_turns": 32.0}}}
+    text = block(shown(whole_run(tile), repository), OVERVIEW.parent, "access-tables")
+    headings, _, *rows = text.split("<details>")[1].splitlines()[2:]
+    assert headings.endswith("| shared read turns (predicted) |")
+    assert [row for row in rows if row.endswith("| 32.00 |")]
 
 
 def test_a_headline_names_a_case_that_exists() -> None:

@@ -57,8 +57,16 @@ def test_every_page_is_reached_from_the_index_and_no_link_leaves_the_folder(site
         assert named <= written.keys()
         waiting += named - reached
     assert reached == written.keys()
-    models, lists, runs, commits = 2, 3, 2, 1
-    assert len(reached) == 1 + models * (lists + len(TIMES) + runs + commits)
+    models, lists, families, runs, commits = 2, 4, 1, 2, 1
+    assert len(reached) == 1 + models * (lists + families + len(TIMES) + runs + commits)
+
+
+def test_a_family_has_a_page_that_ends_with_the_command_of_its_tables(site: Site, tmp_path: Path) -> None:
+    site()
+    page = (tmp_path / "out" / "site" / "nvidia-h200" / "families" / "transpose.html").read_text(encoding="utf-8")
+    text = page.partition("</main>")[0]
+    assert text.index("transpose: stages") < text.index("<code>peakgate bench --tier full -k transpose.</code>")
+    assert "<h2" not in text.partition("peakgate bench --tier full -k transpose.")[2]
 
 
 def test_names_are_escaped_and_no_path_of_this_machine_is_published(site: Site, tmp_path: Path) -> None:

@@ -1,14 +1,30 @@
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 from report_record import HOSTILE
 
+from peakgate.base.report import Picture
 from peakgate.base.verdict import Verdict
-from peakgate.render.pictures import MOST_CHANGES, Move, changes, ladders, number, pictures, roofline
+from peakgate.render.pictures import (
+    ABOVE_COLOUR,
+    BAR_COLOUR,
+    MOST_ROWS,
+    Move,
+    StageShare,
+    blocks,
+    changes,
+    families,
+    label,
+    number,
+    roofline,
+    stages,
+)
 from peakgate.runfile.saved import CaseResult
 
 GPU: dict[str, Any] = {
@@ -35,26 +51,40 @@ def case(family: str, stage: str, gbs: float | None = None, tflops: float = 0.0,
 NAIVE = case("sgemm", "naive", 80.0, 5.0, peak_fraction=5 / 67)
 TILED = case("sgemm", "tiled", 80.0, 30.0, peak_fraction=30 / 67, roof_fraction=0.5)
 CASES = (NAIVE, TILED, case("copy", "plain", 4000.0, peak_fraction=0.83))
-MOVES = (Move(TILED.case, 22.0, 3.0), Move(NAIVE.case, -0.1, 3.0))
 
 
 def texts(svg: str) -> list[str]:
     return [each.text or "" for each in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
+def all_pictures(name: str = "sgemm") -> list[Picture]:
+    shares = [StageShare(name, 0.5, 0.4), StageShare("tiled", 0.9)]
+    rates = pd.DataFrame({"32x8": [100.0, math.nan], "16x16": [200.0, 300.0]}, index=[name, "tiled"])
+    found = (
+        changes([Move(name, 22.0, 3.0)]),
+        roofline([case(name, name, 1.0, 1.0)], GPU),
+        families({name: shares}),
+        stages(name, shares),
+        blocks(name, "GB/s", rates, name),
+    )
+    return [each for each in found if each]
+
+
 def test_each_picture_is_an_svg_in_the_colour_of_its_page() -> None:
-    found = pictures(CASES, GPU, moves=MOVES, before={TILED.case: 0.4})
-    assert [each.title for each in found] == ["Changes", "Roofline", "Ladders"]
+    found = all_pictures()
+    assert [each.title.rpartition(": ")[2] for each in found] == [
+        *("Changes", "Roofline", "Families", "stages", "block shapes, GB/s")
+    ]
     for each in found:
         ElementTree.fromstring(each.svg)
         assert "currentColor" in each.svg
         assert "script" not in each.svg
 
 
-def test_names_are_shown_as_they_are_in_a_picture() -> None:
-    cases = [case(name, name, 1.0, 1.0, peak_fraction=0.5) for name in (*HOSTILE, "$\\frac$")]
-    for each in pictures(cases, GPU, moves=[Move(name, 1.0, 2.0) for name in HOSTILE]):
-        assert any(HOSTILE[0] in text for text in texts(each.svg))
+@pytest.mark.parametrize("name", [*HOSTILE, "$\\frac$"])
+def test_names_are_shown_as_they_are_in_a_picture(name: str) -> None:
+    for each in all_pictures(name):
+        assert any(text.startswith(label(name)[:10]) for text in texts(each.svg))
         assert max(map(len, texts(each.svg))) < 80
 
 
@@ -65,7 +95,7 @@ def test_a_gpu_without_peaks_has_no_roofline(gpu: dict[str, object]) -> None:
 
 def test_a_roofline_has_the_roofs_of_the_types_that_its_cases_compute_in() -> None:
     tensor = {"peak_tensor_tflops": {"bf16": 1070.0, "fp8": 2141.0}, "roofs": {**GPU["roofs"], "bf16": 790.0}}
-    found = roofline([*CASES, case("hgemm", "wgmma", 800.0, 780.0, math="bf16")], GPU | tensor)
+    found = roofline([*CASES, case("hgemm", "wgmma", 800.0, 780.0, math="bf16")], GPU | tensor, 4350.0)
     assert found
     shown = [text for text in texts(found.svg) if "roof" in text]
     assert [re.findall(r"bf16|\d[\d,.]*(?= )", text) for text in shown] == [
@@ -74,7 +104,7 @@ def test_a_roofline_has_the_roofs_of_the_types_that_its_cases_compute_in() -> No
         ["bf16", "4,814", "1070.0"],
         ["bf16", "4,350", "790.0"],
     ]
-    without = roofline(CASES, GPU | tensor)
+    without = roofline(CASES, GPU | tensor, 4350.0)
     assert without
     assert not [text for text in texts(without.svg) if "bf16" in text]
 
@@ -84,24 +114,70 @@ def test_what_is_no_peak_is_not_drawn(value: object) -> None:
     assert number(value) is None
 
 
-def test_a_ladder_has_the_stages_in_the_order_of_the_lessons_each_with_its_share() -> None:
-    found = ladders(CASES, {})
+def test_pictures_of_one_shape_do_not_refer_to_each_other() -> None:
+    one, other = (stages(name, [StageShare("a", 0.5)]) for name in ("one", "other"))
+    assert one
+    assert other
+    assert not set(re.findall(r"url\(#(\w+)\)", one.svg)) & set(re.findall(r"url\(#(\w+)\)", other.svg))
+
+
+def bars(svg: str) -> list[tuple[str, float]]:
+    """Colour and width of each bar, in the order drawn."""
+    found = re.findall(r'd="M ([\d.]+) [\d.]+ \nL ([\d.]+) [^"]*" clip-path="[^"]*" style="fill: (#\w+)', svg)
+    return [(colour, float(right) - float(left)) for left, right, colour in found if colour != "none"]
+
+
+def test_stages_are_bars_in_the_order_of_the_lesson() -> None:
+    found = stages("sgemm", [StageShare("naive", 0.075), StageShare("tiled", 0.448), StageShare("fast", 0.83)])
+    assert found
+    assert [text for text in texts(found.svg) if "%" in text and "roof" not in text] == ["7.5 %", "44.8 %", "83.0 %"]
+    assert [text for text in texts(found.svg) if text in {"naive", "tiled", "fast"}] == ["naive", "tiled", "fast"]
+    (_, least), (_, middle), (colour, most) = bars(found.svg)
+    assert (middle / least, most / least) == pytest.approx((0.448 / 0.075, 0.83 / 0.075), rel=1e-3)
+    assert colour == BAR_COLOUR
+
+
+def test_a_bar_above_its_roof_is_marked_and_does_not_stretch_the_axis() -> None:
+    usual = stages("hgemm", [StageShare("naive", 0.5)])
+    found = stages("hgemm", [StageShare("naive", 0.5), StageShare("tiny", 11.0), StageShare("noisy", 1.01)])
+    assert usual
+    assert found
+    (half,), (same, above, at_roof) = bars(usual.svg), bars(found.svg)
+    assert same == half
+    assert (above[0], at_roof[0]) == (ABOVE_COLOUR, BAR_COLOUR)
+    assert above[1] < 3 * half[1]
+    assert "1100.0 %" in texts(found.svg)
+
+
+def test_the_first_of_very_many_stages_are_drawn_and_all_counted() -> None:
+    found = stages("a", [StageShare(f"s{at}", 0.5) for at in range(120)])
+    assert found
+    assert re.findall(r"\d+", found.text)[:2] == ["40", "120"]
+    assert "s39" in texts(found.svg)
+    assert "s40" not in texts(found.svg)
+
+
+def test_all_families_are_in_one_picture_each_with_its_best() -> None:
+    found = families(
+        {"access": [StageShare("a", 0.3), StageShare("b", 0.9)], "gone": [], "sgemm": [StageShare("c", 0.7)]}
+    )
+    assert found
+    assert {"access", "90.0 %", "sgemm", "70.0 %"} <= set(texts(found.svg))
+    assert "gone" not in texts(found.svg)
+
+
+def test_the_fastest_block_is_the_darkest_and_gaps_are_empty() -> None:
+    rates = pd.DataFrame({"8x8": [100.0, math.nan], "32x8": [3000.0, 3694.0]}, index=["naive", "pad"])
+    found = blocks("transpose", "GB/s", rates, "16384")
     assert found
     shown = texts(found.svg)
-    assert shown.index("sgemm.naive") < shown.index("sgemm.tiled") < shown.index("copy.plain")
-    assert {"7.5 %", "44.8 %", "83.0 %"} <= set(shown)
-
-
-def test_a_ladder_of_very_many_stages_has_the_first_and_counts_them() -> None:
-    found = ladders([case("a", f"s{at}", peak_fraction=0.5) for at in range(120)], {})
-    assert found
-    assert re.findall(r"\d+", found.text)[-2:] == ["100", "120"]
-    assert {"a.s0", "a.s99"} <= set(texts(found.svg))
-    assert "a.s100" not in texts(found.svg)
+    assert [text for text in shown if text in {"8x8", "32x8"}] == ["8x8", "32x8"]
+    assert [text for text in shown if text in {"100", "3000", "3694", "nan"}] == ["100", "3000", "3694"]
+    assert blocks("transpose", "GB/s", rates[["8x8"]], "16384") is None
 
 
 def test_only_the_first_changes_are_drawn_and_the_others_counted() -> None:
     found = changes([Move(f"a.b-{n}", 1.0, 2.0) for n in range(90)])
     assert found
-    assert f"The first {MOST_CHANGES} of 90 cases." in found.text
+    assert f"The first {MOST_ROWS} of 90 cases." in found.text
     assert changes([]) is None

@@ -28,7 +28,11 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_frame_of_runs_has_the_documented_columns_and_dtypes() -> None:
     found = to_frame([load_run(path) for path in sorted(KEPT.glob("*.json.gz"))[:3]])
-    assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(frame.FRAME_COLUMNS)
+    dtypes = {str(name): str(dtype) for name, dtype in found.dtypes.items()}
+    predicted = {name: dtypes.pop(name) for name in list(dtypes) if name.startswith(frame.PREDICTED)}
+    assert dtypes == dict(frame.FRAME_COLUMNS)
+    assert set(predicted.values()) == {"float64"}
+    assert {"predicted_useful_fraction", "predicted_shared_read_turns"} <= predicted.keys()
     assert found.groupby(["run", "case"]).size().max() == 1
 
 
@@ -74,11 +78,14 @@ def test_the_trend_of_a_frame_is_that_of_the_saved_files(saved: Saved) -> None:
     assert {name: str(dtype) for name, dtype in found.dtypes.items()} == dict(trend.TREND_COLUMNS)
 
 
-def test_the_example_of_the_page_runs_on_the_committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_page_run_on_the_committed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    (example,) = re.findall(r"```python\n(.*?)```", page("reports"), re.DOTALL)
     names: dict[str, pd.DataFrame] = {}
-    exec(example, names)  # the code that a reader would copy
+    of_runs, of_a_family = re.findall(r"```python\n(.*?)```", page("reports"), re.DOTALL)
+    exec(of_a_family, names)  # the code that a reader would copy
+    assert names["best_block"]["smem_pad", ""] == "32x8"
+    assert names["by_size"]["tflops"].loc["naive"].max() < names["by_size"]["tflops"].loc["cublas"].max()
+    exec(of_runs, names)
     assert set(names["rows"]["verdict"]) == {"SAME"}
     assert names["slowest"].index[0] == names["runs"].groupby("case")["time_us"].median().idxmax()
 

@@ -117,11 +117,22 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An SVG under its title; ``text`` describes it in one sentence."""
+    """An SVG under its title; ``text`` describes it in one sentence. A ``narrow`` one fits a column of a phone."""
 
     title: str
     text: str
     svg: str
+    narrow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page that is folded, one of a family say: its pictures, tables, and sentences below them."""
+
+    title: str
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+    sentences: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +144,7 @@ class Report:
     or what to do next, and may have several lines. ``fields`` are those of the JSON document besides schema, command,
     verdict and exit code. ``unit`` is what a row is; ``taken`` is when it was measured. ``totals`` are the rows by
     verdict where ``rows`` are not all of them, ``legend`` names the lines of pictures in the order of their colours.
-    ``qualified`` is what stands beside the verdict wherever a person reads it.
+    ``qualified`` is what stands beside the verdict wherever a person reads it. ``sections`` only a page has.
     """
 
     command: str
@@ -153,6 +164,7 @@ class Report:
     taken: datetime | None = None
     totals: Mapping[str, int] = field(default_factory=dict)
     legend: Sequence[str] = ()
+    sections: Sequence[Section] = ()
 
     @property
     def headline(self) -> str:

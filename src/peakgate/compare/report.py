@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from peakgate.base.formatting import counted, percent
-from peakgate.base.report import Picture, Report, Row, Table
+from peakgate.base.report import Picture, Report, Row, Section, Table
 from peakgate.base.verdict import REGRESSIONS, Verdict
 from peakgate.compare.result import ROW_COLUMNS, Comparison, SuiteShift, change_text, probability
 from peakgate.render import cases
@@ -29,6 +29,7 @@ def report(
     overall = [Row("suite-wide", suite.verdict, suite.reason)] if (suite := found.suite) else []
     if strict and floors:
         overall.append(Row("floors", Verdict.NO_FLOOR, floors))
+    drawn, sections = _drawn(found, run) if page else ((), ())
     differences = [(each.name, each.base, each.new) for each in found.differences]
     return Report(
         command=command,
@@ -45,12 +46,12 @@ def report(
         tables=[
             *([_spread_table(found)] if found.spread else []),
             *([Table("What else differs", ("fact", "base", "new"), differences)] if differences else []),
-            *cases.rates_by_size(run),
             cases.machine(run),
         ],
-        pictures=_pictures(found, run) if page else (),
+        pictures=drawn,
         fields=_fields(found, strict=strict),
         taken=found.new.runs[-1].taken,
+        sections=sections,
     )
 
 
@@ -66,16 +67,18 @@ def _row(record: Any, past: str | None) -> Row:
     )
 
 
-def _pictures(found: Comparison, run: Run) -> Sequence[Picture]:
-    from peakgate.render.pictures import Move, pictures  # noqa: PLC0415  # matplotlib
+def _drawn(found: Comparison, run: Run) -> tuple[Sequence[Picture], Sequence[Section]]:
+    """The pictures of all cases, and a section per family with its base."""
+    from peakgate.render import families, pictures  # noqa: PLC0415  # matplotlib
 
     moved = (each for each in found.records if each.change_percent is not None)
-    return pictures(
-        [each for each in run.cases.values() if each.verdict not in UNUSABLE],
-        run.gpu,
-        moves=[Move(each.case, each.change_percent, each.smallest_detectable_change_percent) for each in moved],
-        before={each.case: each.base_peak_fraction for each in found.records},
+    changes = pictures.changes(
+        [pictures.Move(each.case, each.change_percent, each.smallest_detectable_change_percent) for each in moved]
     )
+    timed = [each for each in run.cases.values() if each.verdict not in UNUSABLE]
+    roofline = pictures.roofline(timed, run.gpu, run.memory_roof_gbs)
+    overview, sections = families.sections(run, {each.case: each.base_peak_fraction for each in found.records})
+    return [each for each in (changes, *overview, roofline) if each], sections
 
 
 def _detectable(found: Comparison) -> str:

@@ -87,7 +87,7 @@ def heat_map(found: Analysis) -> Picture:
     few, of = len(table), len(found.deviations)
     text = "Each row is a GPU, each column a case; red is slower than the fleet's median of the case."
     text += f" The slowest {few} of {of} GPUs are shown." if few < of else ""
-    return Picture("GPUs and cases", text, svg(figure))
+    return Picture("GPUs and cases", text, svg(figure, "GPUs and cases"))
 
 
 def _spaced(wanted: NDArray[np.intp], apart: float) -> list[int]:
@@ -120,7 +120,8 @@ def spread(found: Analysis) -> Picture:
     axes.set_xticks(named, [names[each] for each in named], rotation=90, fontsize=8)
     axes.margins(x=0.01)
     axes.set_ylabel("slower than median (%)")
-    return Picture("Spread per case", "Every GPU is a dot; cases are in the order of their spread.", svg(figure))
+    title = "Spread per case"
+    return Picture(title, "Every GPU is a dot; cases are in the order of their spread.", svg(figure, title))
 
 
 def _plot(width: float, height: float) -> tuple[Figure, Axes]:

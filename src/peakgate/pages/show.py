@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from peakgate.base.errors import Code, PeakgateError
-from peakgate.base.report import CellValue, Picture, Report, Row
+from peakgate.base.report import CellValue, Picture, Report, Row, Section
 from peakgate.base.safe_text import encodable
 from peakgate.base.verdict import EMULATED_PASS, REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.compare.result import WORST_FIRST
@@ -14,22 +15,23 @@ from peakgate.runfile.find import FORMS, Archive, RunSide, find_history, find_si
 from peakgate.runfile.options import add_out, add_runs, verb_parser
 from peakgate.runfile.saved import CaseResult, Run
 
-CELLS = (
-    "case",
-    "family",
-    "stage",
-    "size",
-    "block",
-    "variant",
-    "dtype",
-    *(each.name for each in cases.MEASURED_COLUMNS),
-)
+ABOUT_CASE = ("family", "stage", "size", "block", "variant", "dtype")
+
+ANSWERS = {
+    Verdict.NO_FLOOR: "without a floor",
+    Verdict.PASS: "pass",
+    Verdict.BELOW_FLOOR: "below the floor",
+    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.TIMEOUT: "timed out",
+}
+"""How many cases are what, in words; of other verdicts the word in small letters."""
 
 
 def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> Report:
-    """The cases of a run, worst first, within a verdict in the order measured.
+    """The cases of a run, worst first, within a verdict in the order measured; with ``pictures`` its families too.
 
-    ``history`` are other runs of the GPU.
+    ``history`` are other runs of the GPU. A run without floors that has nothing against it is not called PASS: how many
+    cases were judged stands in place of the verdict.
     """
     past = cases.past((*history, run))
     rows = [
@@ -38,30 +40,34 @@ def report(run: Run, history: Iterable[Run] = (), *, pictures: bool = True) -> R
     measured = (each for each in run.cases.values() if each.case not in run.unmeasured)
     rows += [_row(each.case, each.verdict, each.reason, each, past) for each in measured]
     rows.sort(key=_rank)
-    found = {row.verdict for row in rows} & {*REGRESSIONS, *UNDECIDED}
+    counts = Counter(Verdict(row.verdict) for row in rows if row.verdict)  # in the order of the rows
+    against = [each for each in WORST_FIRST if each in counts and each in REGRESSIONS | UNDECIDED]
+    answer = ", ".join(f"{count} {ANSWERS.get(verdict, verdict.lower())}" for verdict, count in counts.items())
+    verdict = against[0] if against else "" if Verdict.NO_FLOOR in counts else Verdict.PASS
+    drawn, sections = _drawn(run) if pictures else ((), ())
     return Report(
         command="show",
         exit_code=ExitCode.OK,
-        verdict=next((each for each in WORST_FIRST if each in found), Verdict.PASS),
-        qualified="" if found or not run.emulated else EMULATED_PASS,
+        verdict=verdict,
+        qualified=answer if not verdict else EMULATED_PASS if run.emulated and verdict == Verdict.PASS else "",
         about=(("run", cases.side(RunSide(str(run.path), (run,)))),),
         rows=rows,
-        columns=cases.MEASURED_COLUMNS,
-        tables=[*cases.rates_by_size(run), cases.machine(run)],
-        pictures=_drawn(run) if pictures else (),
+        columns=cases.measured_columns(rows),
+        tables=[cases.machine(run)],
+        pictures=drawn,
         taken=run.taken,
+        sections=sections,
     )
 
 
 def _row(case: str, verdict: Verdict | None, reason: str, now: CaseResult | None, past: Mapping[str, str]) -> Row:
-    cells: dict[str, CellValue] = {name: getattr(now, name, None) for name in CELLS}
-    cells["bound"] = cases.bound(now) if now else None
+    cells: dict[str, CellValue] = {"case": encodable(case)} | {name: getattr(now, name, None) for name in ABOUT_CASE}
     return Row(
         name=encodable(case),
         verdict="" if verdict is None else verdict,
         reason=encodable(reason),
         details=(past[case],) if case in past else (),
-        cells=cells | {"case": encodable(case)},
+        cells=cells | (cases.measured_cells(now) if now else {}),
         group=cases.family(now) if now else case.partition(".")[0],
     )
 
@@ -71,10 +77,13 @@ def _rank(row: Row) -> int:
     return WORST_FIRST.index(Verdict(row.verdict)) if row.verdict else len(WORST_FIRST)
 
 
-def _drawn(run: Run) -> Sequence[Picture]:
-    from peakgate.render.pictures import pictures  # noqa: PLC0415  # matplotlib
+def _drawn(run: Run) -> tuple[Sequence[Picture], Sequence[Section]]:
+    """The pictures of all cases, and a section per family."""
+    from peakgate.render import families, pictures  # noqa: PLC0415  # matplotlib
 
-    return pictures(list(run.cases.values()), run.gpu)
+    roofline = pictures.roofline(list(run.cases.values()), run.gpu, run.memory_roof_gbs)
+    overview, sections = families.sections(run)
+    return [*overview, *([roofline] if roofline else [])], sections
 
 
 def main(verb: str, arguments: Sequence[str]) -> int:

@@ -20,6 +20,7 @@ from peakgate.base import config, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import remove_output, write_whole
 from peakgate.base.formatting import counted
+from peakgate.base.report import CellLink, Report
 from peakgate.base.streams import say
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.history.report import report
@@ -43,7 +44,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
     parser = verb_parser(
         verb,
         "Write all saved runs of a project as static pages into OUT/site: an index, per GPU model its history, and a "
-        "page for each run, each case and each commit. They refer to each other alone and need no server. A second "
+        "page for each family, run, case and commit. They refer to each other alone and need no server. A second "
         "call writes only the runs that are new. It does not judge.",
         "exit codes: 0 written, 2 bad input",
     )
@@ -94,7 +95,9 @@ def _model(ledger: Ledger, model: views.Model, notes: list[str]) -> int:
             continue
         count += anew
     pages = {"runs.html": views.runs_page(model, verdicts), "changes.html": views.changes_page(model)}
-    trail = [views.HOME, *((name.title(), f"{name}.html") for name in ("runs", "changes"))]
+    families = _families(ledger, model, home, [*below, ("Families", "../families.html")])
+    pages["families.html"] = views.families_page(model, families)
+    trail = [views.HOME, *((name.title(), f"{name}.html") for name in ("families", "runs", "changes"))]
     pages[INDEX] = page(report(model.trend, model.cases, lambda each: model.origin(each.name)), trail, model.slug)
     for name, text in pages.items():
         write_whole(folder / name, text)
@@ -124,11 +127,38 @@ def _run(
     found = show.report(replace(load_run(file), path=Path(file.name)), pictures=False)
     links = {case: f"../{address}" for case, address in model.cases.items()}
     rows = [replace(row, address=links.get(row.name, "")) for row in found.rows]
-    verdict = Verdict(found.verdict)
+    verdict = Verdict(found.verdict or Verdict.NO_FLOOR)
     commit = model.commit(session, "../")
     text = page(replace(found, rows=rows), [*trail, (commit, commit.address)], f"Run of {session.taken:%Y-%m-%d %H:%M}")
     ledger.write(name, text, made_from, verdict)
     return verdict, True
+
+
+def _families(ledger: Ledger, model: views.Model, home: str, trail: Sequence[PageLink]) -> Mapping[str, Report]:
+    """Write the page of each family, of the newest of the runs that timed most of its cases; the reports."""
+    timed = model.trend.history.times.notna().groupby([case.partition(".")[0] for case in model.cases]).sum()
+    newest_first = timed.iloc[:, ::-1].to_numpy()
+    fullest = dict(zip(timed.index, (timed.shape[1] - 1 - newest_first.argmax(axis=1)).tolist(), strict=True))
+    found = {}
+    for number in sorted(set(fullest.values())):
+        file = Path(model.trend.history.sessions[number].path)
+        try:
+            whole = show.report(replace(load_run(file), path=Path(file.name)))
+        except PeakgateError:  # the page of the run has said so
+            continue
+        for section in whole.sections:
+            if fullest.get(section.title) != number:
+                continue
+            rows = [
+                replace(row, address=f"../{model.cases[row.name]}" if row.name in model.cases else "")
+                for row in whole.rows
+                if row.group == section.title
+            ]
+            about = [("run", CellLink(dict(whole.about)["run"], f"../{model.runs[number]}"))]
+            own = replace(whole, about=about, rows=rows, sections=[section], pictures=(), tables=())
+            found[section.title] = replace(own, verdict="", qualified="")
+            ledger.write(f"{home}/{model.family(section.title)}", page(found[section.title], trail, section.title))
+    return found
 
 
 class Written(Struct):

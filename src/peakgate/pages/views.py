@@ -93,6 +93,9 @@ class Model:
         """The page of a commit or of a change of the environment."""
         return f"changes/{page_name(name)}.html"
 
+    def family(self, name: str) -> str:
+        return f"families/{page_name(name)}.html"
+
     @cached_property
     def commits(self) -> Mapping[str, Sequence[int]]:
         """The sessions of each commit."""
@@ -147,6 +150,18 @@ def _run(model: Model, number: int, verdict: Verdict, timed: int) -> Row:
         "cases timed": timed,
     }
     return Row(f"{session.taken:%Y-%m-%d %H:%M}", verdict, address=model.runs[number], cells=cells)
+
+
+def families_page(model: Model, families: Mapping[str, Report]) -> str:
+    """The families, each leading to its page."""
+    rows = [
+        Row(name, cells={"cases": len(found.rows), "run": f"{found.taken:%Y-%m-%d %H:%M}"}, address=model.family(name))
+        for name, found in sorted(families.items())
+    ]
+    columns = (Column("cases", "cases"), Column("run", "of the run of"))
+    sentences = () if rows else ("No family was timed in several stages, sizes or blocks.",)
+    found = Report("site", ExitCode.OK, rows=rows, columns=columns, sentences=sentences, unit="family")
+    return page(found, [HOME, (model.slug, "index.html"), ("Runs", "runs.html")], f"Families of {model.slug}")
 
 
 def changes_page(model: Model) -> str:

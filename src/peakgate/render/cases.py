@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from peakgate.base.formatting import counted, figure, percent, share, sparkline
-from peakgate.base.report import Column, Row, Table
-from peakgate.base.safe_text import one_line
+from peakgate.base.report import CellValue, Column, Row, Table
+from peakgate.base.safe_text import encodable, one_line
 from peakgate.runfile.find import RunSide
-from peakgate.runfile.frame import run_facts, run_rows
+from peakgate.runfile.frame import PREDICTED, run_facts, run_rows
 from peakgate.runfile.saved import CaseResult, Run
 from peakgate.spec.work import TENSOR_MATH
 
@@ -21,6 +20,10 @@ FEWEST_RUNS_FOR_HISTORY, MOST_BARS = 3, 20
 
 def _rate(tflops: float) -> str:
     return figure(tflops, 3) if tflops else ""
+
+
+def _whole(number: float) -> str:
+    return f"{number:.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +54,51 @@ COMPARED_COLUMNS = (
 """Of the cells of a comparison's rows."""
 
 MEASURED_COLUMNS = (
-    Column("time_us", "time (µs)", figure, brief=True),
+    Column("min_us", "min (µs)", figure),
+    Column("time_us", "median (µs)", figure, brief=True),
+    Column("mean_us", "mean (µs)", figure),
+    Column("max_us", "max (µs)", figure),
     Column("gbs", "GB/s", figure),
     Column("tflops", "TFLOP/s", _rate),
     Column("peak_fraction", "of peak", share, brief=True),
     Column("bound", "peak"),
     Column("roof_fraction", "of roof", share),
     Column("floor", "floor", share, brief=True),
+    Column("occupancy", "occupancy", share),
+    Column("achieved_occupancy", "achieved occupancy", share),
+    Column("registers", "registers", _whole),
+    Column("spill_bytes", "spilled (bytes)", _whole),
+    Column("shared_bytes", "shared (bytes)", _whole),
+    Column("load_sectors_per_request", "sectors per load", figure),
+    Column("store_sectors_per_request", "sectors per store", figure),
+    Column("shared_load_conflicts", "bank conflicts of loads", _whole),
+    Column("shared_store_conflicts", "bank conflicts of stores", _whole),
 )
-"""Of a single run's: the fields of a ``CaseResult``."""
+"""Of a single run's: the fields of a ``CaseResult`` and of its hardware counters, where the run read them.
+
+What a family predicts of its cases follows them.
+"""
+
+
+def measured_cells(result: CaseResult) -> dict[str, CellValue]:
+    """The cells of a measured case: those of the columns, and what its family predicts of it."""
+    counters = getattr(result, "counters", None)
+    cells: dict[str, CellValue] = {
+        column.name: getattr(result, column.name, getattr(counters, column.name, None)) for column in MEASURED_COLUMNS
+    }
+    predicted = {encodable(PREDICTED + name): value for name, value in (result.predicted or {}).items()}
+    return cells | {"bound": bound(result)} | predicted
+
+
+def measured_columns(rows: Sequence[Row]) -> list[Column]:
+    """The columns of which some row has a value, and one for each prediction."""
+    filled = dict.fromkeys(name for row in rows for name, value in row.cells.items() if value is not None)
+    predicted = [
+        Column(name, f"{name.removeprefix(PREDICTED).replace('_', ' ')} (predicted)", figure)
+        for name in filled
+        if name.startswith(PREDICTED)
+    ]
+    return [*(each for each in MEASURED_COLUMNS if each.name in filled), *predicted]
 
 
 def bound(result: CaseResult) -> str | None:
@@ -114,31 +153,3 @@ def _past(times: Mapping[datetime, float]) -> str:
 
 def _by_time(runs: Iterable[Run]) -> list[Run]:
     return sorted(runs, key=lambda run: run.taken)
-
-
-def rates_by_size(run: Run) -> list[Table]:
-    """TFLOP/s of the best case by stage and size, for each family with cases bound by arithmetic at several sizes."""
-    families: dict[str, dict[tuple[str, str], float]] = {}
-    for result in run.cases.values():
-        if result.bound == "compute" and result.family and result.stage and result.tflops:
-            rates = families.setdefault(result.family, {})
-            key = (result.stage, result.size or "")
-            rates[key] = max(rates.get(key, 0.0), result.tflops)
-    found = []
-    for name, rates in families.items():
-        sizes = sorted({size for _, size in rates}, key=_volume)
-        stages = dict.fromkeys(stage for stage, _ in rates)
-        if len(sizes) > 1:
-            rows = [[stage, *(_rounded(rates.get((stage, size))) for size in sizes)] for stage in stages]
-            found.append(Table(f"{name}: TFLOP/s by stage and size", ("stage", *sizes), rows, folded=True))
-    return found
-
-
-def _rounded(rate: float | None) -> float | None:
-    return None if rate is None else float(f"{rate:.3g}")
-
-
-def _volume(size: str) -> tuple[float, str]:
-    """``4096`` is a cube, ``1000x200x300`` what it names; labels without figures come first."""
-    sides = [int(each) for each in re.findall(r"\d{1,9}", size)]
-    return (sides[0] ** 3 if len(sides) == 1 else math.prod(sides) if sides else 0), size

@@ -123,7 +123,7 @@ def _head(report: Report) -> list[str]:
     lines.append("")
     for each in report.tables:
         if each.folded:
-            lines += [f"<details><summary>{escape(each.title)}</summary>", "", *table(each), "</details>", ""]
+            lines += folded(each)
         else:
             lines += [f"## {escape(each.title)}", "", *table(each)]
     return [*lines, ""]
@@ -183,6 +183,11 @@ def table(found: Table) -> list[str]:
     """The lines of a table, the last of them empty."""
     head = [table_line(map(escape, found.headings)), table_line(["---"] * len(found.headings))]
     return [*head, *(table_line(map(_cell, row)) for row in found.rows), ""]
+
+
+def folded(found: Table) -> list[str]:
+    """The lines of a table below its title, folded."""
+    return [f"<details><summary>{escape(found.title)}</summary>", "", *table(found), "</details>", ""]
 
 
 def _cell(value: CellValue) -> str:

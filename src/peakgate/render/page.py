@@ -18,11 +18,15 @@ from markupsafe import Markup, escape
 from peakgate.base.formatting import BARS
 from peakgate.base.report import CellLink, CellValue, Report, tone
 from peakgate.base.safe_text import one_line
+from peakgate.base.verdict import Verdict
 
 TEMPLATES = Path(__file__).with_name("templates")
 
 MOST_FIRST = 3
 """So many sentences stand in the header; the others follow the rows."""
+
+MOST_WITHOUT_FLOOR = 20
+"""More rows that are NO_FLOOR are folded: nothing was judged of them."""
 
 SHORT = 24
 """A text of so many letters is not broken into lines."""
@@ -35,6 +39,8 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
     """The whole page as text; ``trail`` are the pages above it, of a site, and ``title`` its own name there."""
     styles, script = _asset("page.css"), _asset("page.js")
     numeric = {name for row in report.rows for name, cell in row.cells.items() if number(cell)}
+    rows = list(zip(_rows(report, numeric), (row.verdict for row in report.rows), strict=True))
+    folded = {Verdict.NO_FLOOR} if report.counts.get(Verdict.NO_FLOOR, 0) > MOST_WITHOUT_FLOOR else set()
     heading = title or f"Peakgate {report.command}"
     return _template().render(
         report=report,
@@ -46,7 +52,8 @@ def page(report: Report, trail: Sequence[PageLink] = (), title: str = "") -> str
         parts=_parts(report),
         rows_title=rows_title(report),
         groups=list(dict.fromkeys(row.group for row in report.rows if row.group)),
-        rows=Markup("\n").join(_rows(report, numeric)),
+        rows=Markup("\n").join(row for row, verdict in rows if verdict not in folded),
+        without_floor=Markup("\n").join(row for row, verdict in rows if verdict in folded),
         numeric=numeric,
         changes=any(row.change for row in report.rows),
         drawn=any(row.picture for row in report.rows),
@@ -66,13 +73,15 @@ def _parts(report: Report) -> list[PageLink]:
         *([("Further findings", "findings")] if len(report.sentences) > MOST_FIRST else []),
         *((title, f"table-{at}") for at, title in enumerate(tables, 1)),
         *(pictures if report.counts else []),
+        *((each.title, f"section-{at}") for at, each in enumerate(report.sections, 1)),
         *((title, f"folded-{at}") for at, title in enumerate(folded, 1)),
     ]
 
 
 def rows_title(report: Report) -> str:
-    """``Cases``, ``GPUs``."""
-    return f"{report.unit[0].upper()}{report.unit[1:]}s"
+    """``Cases``, ``GPUs``, ``Families``."""
+    plural = f"{report.unit[:-1]}ies" if report.unit.endswith("y") else f"{report.unit}s"
+    return plural[0].upper() + plural[1:]
 
 
 def number(value: object) -> bool:

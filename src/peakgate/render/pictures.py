@@ -1,4 +1,4 @@
-"""Pictures of cases, drawn by matplotlib: the roofline, a ladder per family, the changes.
+"""Pictures of cases, drawn by matplotlib: changes, the roofline, families, and of one family its stages and blocks.
 
 Text stays text, in the colour of the page around it.
 """
@@ -10,23 +10,29 @@ import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
+import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from peakgate.base.report import Picture
 from peakgate.base.safe_text import one_line
+from peakgate.base.verdict import OVER_PEAK
 from peakgate.render.cases import family
 from peakgate.runfile.saved import CaseResult
-from peakgate.spec.work import ARITHMETIC_ROOFS, TENSOR_MATH
+from peakgate.spec.work import TENSOR_MATH
 
 COLOURS = ("#3d85c6", "#d9730d", "#2f9e77", "#b565b0", "#b8960c", "#cc4f5c", "#5b7db1", "#808890")
-BAR_COLOUR = "#2f6fae"
-"""Behind white figures."""
+BAR_COLOUR, ABOVE_COLOUR = "#4a8fd0", "#d9730d"
+"""Of what is below its roof, and above it."""
+
+HEAT = ("#dbe9f6", "#b3d0ea", "#82b1dc", "#3576b8", "#245f9e", "#174a86")
+"""Of a sixth of the fastest each; figures are dark on the first half and white on the second."""
 
 SYMBOLS = "osD^P*HX"
 TEXT_COLOUR = "#010203"
@@ -34,9 +40,9 @@ TEXT_COLOUR = "#010203"
 
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "peakgate",
     "text.parse_math": False,
     "font.size": 9,
+    "font.family": ["DejaVu Sans"],  # the page puts its own in place; a list of ten would stand at every text
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), TEXT_COLOUR),
     **dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), "none"),
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
@@ -47,13 +53,28 @@ WIDTH_INCHES = 9.0
 """Of a picture."""
 
 LONGEST_LABEL = 36
-MOST_CHANGES, MOST_STAGES = 40, 100
+MOST_ROWS, MOST_BLOCKS = 40, 20
+"""Of a picture: changes, families or stages, and blocks."""
+
+NARROW_INCHES = 4.2
+"""Width of a picture that fits a column of a phone, unless its labels need more."""
+
+MOST_PERCENT = 110.0
+"""Of its roof, up to which a case is drawn: what is above is marked, and its figure stands beside it."""
 
 NO_ARITHMETIC = (1 / 128, 1 / 32)
 """Where cases without arithmetic are drawn, in flop/byte: their distance to the memory roof is right at any."""
 
 WIDEST_INTENSITY = 8192.0
 """Flop/byte up to which roofs are drawn at least."""
+
+
+AGAINST = (
+    "The roof is the measured one of memory or of arithmetic, whichever binds the case, or the theoretical peak where "
+    "the run measured none. Orange is above its roof by more than the clocks account for, and drawn no further than "
+    f"{MOST_PERCENT:.0f} %."
+)
+"""What the shares of a picture are of."""
 
 
 class Move(NamedTuple):
@@ -64,25 +85,21 @@ class Move(NamedTuple):
     resolvable_percent: float
 
 
-def pictures(
-    cases: Sequence[CaseResult],
-    gpu: Mapping[str, Any],
-    *,
-    moves: Sequence[Move] = (),
-    before: Mapping[str, float] = MappingProxyType({}),
-) -> tuple[Picture, ...]:
-    """Those that there is something to draw for, of cases in the order of the lessons; ``gpu`` are facts of the run.
+class StageShare(NamedTuple):
+    """The best case of a stage: its fraction of the measured roof that binds, of the theoretical peak without one.
 
-    ``before`` has by case the fraction of peak in the base.
+    ``before`` is the same of the base of a comparison.
     """
-    with mpl.rc_context(STYLE):
-        found = (changes(moves), roofline(cases, gpu), ladders(cases, before))
-    return tuple(picture for picture in found if picture)
+
+    stage: str
+    share: float
+    before: float | None = None
 
 
+@mpl.rc_context(STYLE)
 def changes(moves: Sequence[Move]) -> Picture | None:
     """The first of these changes, each with what cannot be separated from no change as a band."""
-    shown = moves[:MOST_CHANGES]
+    shown = moves[:MOST_ROWS]
     if not shown:
         return None
     figure, axes = _plot(0.9 + 0.2 * len(shown), [label(each.case) for each in shown])
@@ -100,13 +117,14 @@ def changes(moves: Sequence[Move]) -> Picture | None:
     axes.grid(axis="x")
     more = f" The first {len(shown)} of {len(moves)} cases." if len(moves) > len(shown) else ""
     text = f"A dot is a case's change, its band what these runs cannot separate from no change.{more}"
-    return Picture("Changes", text, svg(figure))
+    return Picture("Changes", text, svg(figure, "Changes"))
 
 
-def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, Any]) -> Picture | None:
+@mpl.rc_context(STYLE)
+def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, Any], memory_gbs: float | None = None) -> Picture | None:
     """Every timed case by arithmetic intensity and TFLOP/s, under the GPU's roofs; None where no peak is claimed.
 
-    A type of the tensor cores has its roofs where a case computes in it.
+    A type of the tensor cores has its roofs where a case computes in it. ``memory_gbs`` is the measured roof of memory.
     """
     peak_gbs, peak_tflops = number(gpu.get("peak_gbs")), number(gpu.get("peak_tflops"))
     timed = [each for each in cases if each.gbs]
@@ -114,7 +132,6 @@ def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, Any]) -> Picture | N
         return None
     figure, axes = _plot(ROOFLINE_INCHES)
     measured, tensor_peaks = gpu.get("roofs") or {}, gpu.get("peak_tensor_tflops") or {}
-    memory_gbs = max((rate for name, rate in measured.items() if rate and name not in ARITHMETIC_ROOFS), default=None)
     widest = max(WIDEST_INTENSITY, *(_point(each, 0.0)[0] for each in timed))
     types = sorted({each.math for each in timed if each.math in TENSOR_MATH and each.math is not None})
     for name, peak, roof in [
@@ -156,43 +173,101 @@ def roofline(cases: Sequence[CaseResult], gpu: Mapping[str, Any]) -> Picture | N
         f"{len(timed)} timed cases under the theoretical roofs of {peak_gbs:,.0f} GB/s and {peak_tflops:.1f} TFLOP/s. "
         "Cases without arithmetic stand in the grey strip, as far below the memory roof as their bandwidth is."
     )
-    return Picture("Roofline", text, svg(figure))
+    return Picture("Roofline", text, svg(figure, "Roofline"))
 
 
-def ladders(cases: Sequence[CaseResult], before: Mapping[str, float]) -> Picture | None:
-    """A bar per stage, family by family: the best case's share of the peak that binds it."""
-    stages = [each for name in dict.fromkeys(map(family, cases)) for each in _best_of_stages(cases, name)]
-    best = stages[:MOST_STAGES]
-    if not best:
+@mpl.rc_context(STYLE)
+def families(found: Mapping[str, Sequence[StageShare]]) -> Picture | None:
+    """A row per family, in it a dot per stage: the share that its best case reaches."""
+    shown = dict([(name, stages) for name, stages in found.items() if stages][:MOST_ROWS])
+    if not shown:
         return None
-    names = [label(f"{family(each)}.{each.stage or each.case}") for each in best]
-    figure, axes = _plot(0.9 + 0.2 * len(best), names)
-    places = range(len(best))
-    bars = axes.barh(places, [100 * (each.peak_fraction or 0.0) for each in best], color=BAR_COLOUR)
-    axes.bar_label(bars, fmt="%.1f %%", label_type="center", color="white")
-    for name, marker, values in (
-        ("measured roof", "|", [_share(each.peak_fraction, each.roof_fraction) for each in best]),
-        ("base", "D", [_share(before.get(each.case), 1.0) for each in best]),
-    ):
-        if any(value is not None for value in values):
-            xs = [math.nan if value is None else value for value in values]
-            axes.plot(xs, places, marker, label=name, color=COLOURS[1], markerfacecolor="none", markeredgewidth=1.5)
-            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
-    axes.set_xlabel("% of the peak that binds")
-    axes.grid(axis="x")
-    more = f" The first {len(best)} of {len(stages)} stages." if len(stages) > len(best) else ""
-    return Picture("Ladders", f"Each stage by the case of it that comes nearest its peak.{more}", svg(figure))
+    figure, axes = _shares([label(name) for name in shown])
+    for place, stages in enumerate(shown.values()):
+        percents = [100 * each.share for each in stages]
+        best = max(percents)
+        axes.plot([0, min(best, MOST_PERCENT)], [place, place], color="#80808066", linewidth=6, solid_capstyle="butt")
+        for colour in (BAR_COLOUR, ABOVE_COLOUR):
+            drawn = [min(each, MOST_PERCENT) for each in percents if _colour(each) == colour]
+            axes.plot(drawn, [place] * len(drawn), "o", color=colour, markersize=4.5, alpha=0.8)
+        axes.text(MOST_PERCENT + 3, place, f"{best:.1f} %", va="center")
+    text = "A dot is the best case of a stage; the figure is the family's best. " + AGAINST
+    return Picture("Families", text, svg(figure, "Families"), narrow=True)
 
 
-def svg(figure: Figure) -> str:
-    """A figure as an SVG to be put into a page."""
+@mpl.rc_context(STYLE)
+def stages(name: str, shares: Sequence[StageShare]) -> Picture | None:
+    """A bar per stage of a family, in the order of the lesson: the share that its best case reaches."""
+    if not shares:
+        return None
+    shown = shares[:MOST_ROWS]
+    figure, axes = _shares([label(each.stage or name) for each in shown])
+    for place, each in enumerate(shown):
+        percent = 100 * each.share
+        axes.barh(place, min(percent, MOST_PERCENT), color=_colour(percent))
+        axes.text(MOST_PERCENT + 3, place, f"{percent:.1f} %", va="center")
+    if before := [(100 * each.before, place) for place, each in enumerate(shown) if each.before is not None]:
+        xs = [min(percent, MOST_PERCENT) for percent, _ in before]
+        axes.plot(
+            xs, [place for _, place in before], "D", label="base", color=COLOURS[5], markerfacecolor="none", zorder=3
+        )
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    more = f" The first {len(shown)} of {len(shares)} stages." if len(shares) > len(shown) else ""
+    text = f"Each stage by the case of it that comes nearest its roof.{more} {AGAINST}"
+    title = f"{name}: stages"
+    return Picture(title, text, svg(figure, title), narrow=True)
+
+
+@mpl.rc_context(STYLE)
+def blocks(name: str, unit: str, rates: pd.DataFrame, size: str) -> Picture | None:
+    """A heat map of rates in ``unit``, a row per stage and a column per block, the darker the faster; NaN stays empty.
+
+    None where it would have a single column, or no row.
+    """
+    rates = rates.iloc[:MOST_ROWS, :MOST_BLOCKS]
+    if len(rates.columns) < 2 or not rates.notna().any(axis=None):
+        return None
+    rows, cells = [label(each) for each in rates.index], rates.to_numpy(float)
+    left, height = 0.2 + 0.067 * max(map(len, rows)), 0.5 + 0.2 * len(rows)
+    figure, axes = _plot(height, rows, max(NARROW_INCHES, left + 0.42 * len(rates.columns)), left, 0.1)
+    best = np.nanmax(cells)
+    axes.pcolormesh(
+        np.arange(len(rates.columns) + 1) - 0.5,
+        np.arange(len(rows) + 1) - 0.5,
+        np.ma.masked_invalid(cells),
+        cmap=ListedColormap(HEAT),
+        vmin=0.0,
+        vmax=best,
+    )
+    for (place, at), rate in np.ndenumerate(cells):
+        if not math.isnan(rate):
+            ink = "white" if rate > best / 2 else "#101820"
+            axes.text(at, place, f"{rate:.4g}", ha="center", va="center", color=ink, fontsize=7.5)
+    axes.set_xticks(range(len(rates.columns)), [label(each) or "–" for each in rates.columns])
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, labelsize=8)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    where = f" at size {label(size)}" if size else ""
+    text = f"{unit} of each stage with each block{where}, the darker the faster; empty where it was not measured."
+    title = f"{name}: block shapes, {unit}"
+    return Picture(title, text, svg(figure, title), narrow=True)
+
+
+def svg(figure: Figure, title: str) -> str:
+    """A figure as an SVG to be put into a page, in which no other picture has this title.
+
+    What it refers to by an id stands in it: pictures of one shape would take it from the first, which may be folded.
+    """
     stream = io.StringIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
+    with mpl.rc_context(STYLE | {"svg.hashsalt": title}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # text stays text: the browser has the fonts
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)  # type: ignore[no-untyped-call]
     text = stream.getvalue()
-    return re.sub(TEXT_COLOUR, "currentColor", text[text.index("<svg") :])
+    text = re.sub(r"\n +", "\n", text[text.index("<svg") :])
+    text = re.sub(r' transform="rotate\(-0 [\d. -]+\)"', "", text)
+    return text.replace(TEXT_COLOUR, "currentColor")
 
 
 def label(text: str) -> str:
@@ -207,20 +282,41 @@ def number(value: object) -> float | None:
     return float(value) if usable and isinstance(value, int | float) else None
 
 
-def _plot(height: float, rows: Sequence[str] = ()) -> tuple[Figure, Axes]:
-    """A figure of this height in inches with its axes, one row of it per name, from the top.
+def _plot(
+    height: float,
+    rows: Sequence[str] = (),
+    width: float = WIDTH_INCHES,
+    left: float | None = None,
+    bottom: float = 0.5,
+) -> tuple[Figure, Axes]:
+    """A figure of this height and width in inches with its axes, one row of it per name, from the top.
 
     Its margins are given: to lay it out by its texts would take longer than to draw it.
     """
-    figure = Figure(figsize=(WIDTH_INCHES, height))
-    left = 0.7 + 0.07 * max(map(len, rows), default=0)
-    figure.subplots_adjust(
-        left=left / WIDTH_INCHES, right=1 - 0.2 / WIDTH_INCHES, bottom=0.5 / height, top=1 - 0.3 / height
-    )
+    figure = Figure(figsize=(width, height))
+    left = 0.7 + 0.07 * max(map(len, rows), default=0) if left is None else left
+    figure.subplots_adjust(left=left / width, right=1 - 0.2 / width, bottom=bottom / height, top=1 - 0.3 / height)
     axes = figure.subplots()
     if rows:
         axes.set_yticks(range(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.tick_params(axis="y", left=False)
+    return figure, axes
+
+
+def _colour(percent: float) -> str:
+    return ABOVE_COLOUR if percent > 100 * OVER_PEAK else BAR_COLOUR
+
+
+def _shares(rows: Sequence[str]) -> tuple[Figure, Axes]:
+    """A narrow figure of shares in percent, with a line at the roof."""
+    left = 0.2 + 0.075 * max(map(len, rows))
+    figure, axes = _plot(0.9 + 0.2 * len(rows), rows, max(NARROW_INCHES, left + 2.4), left)
+    axes.axvline(100, color=TEXT_COLOUR, linewidth=0.8, linestyle="--")
+    axes.set_xlim(0, MOST_PERCENT + 30)
+    axes.set_xticks(range(0, 101, 25))
+    axes.set_xlabel("% of the roof that binds")
+    axes.grid(axis="x")
     return figure, axes
 
 
@@ -239,16 +335,3 @@ def _point(case: CaseResult, place: float) -> tuple[float, float]:
     first, last = NO_ARITHMETIC
     intensity = 1e3 * (case.tflops or 0.0) / gbs or first * (last / first) ** place
     return intensity, gbs * intensity / 1e3
-
-
-def _best_of_stages(cases: Sequence[CaseResult], of: str) -> list[CaseResult]:
-    best: dict[str, CaseResult] = {}
-    for each in cases:
-        if family(each) == of and each.peak_fraction is not None:
-            known = best.setdefault(each.stage or each.case, each)
-            best[each.stage or each.case] = max(known, each, key=lambda case: case.peak_fraction or 0.0)
-    return list(best.values())
-
-
-def _share(fraction: float | None, of: float | None) -> float | None:
-    return None if fraction is None or not of else 100 * fraction / of

@@ -71,7 +71,7 @@ def show(report: Report, console: Console | None = None, *, everything: bool = F
 
 def last_line(report: Report, console: Console | None = None, written: Sequence[Path] = ()) -> None:
     """Counts, verdict, and where the report was written."""
-    text = Text(one_line(report.counts_text))
+    text = Text(one_line(report.counts_text if report.verdict else report.qualified or report.counts_text))
     if report.verdict:
         text.append(": " if report.counts else "").append_text(verdict_text(report.verdict))
         text.append(report.headline.removeprefix(report.verdict))

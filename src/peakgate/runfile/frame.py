@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.safe_text import encodable
 from peakgate.runfile.saved import CASE_COLUMNS, UNUSABLE, CaseResult, Run, commit_label
-from peakgate.runfile.schema import COUNTER_COLUMNS, ENVIRONMENT, FLAG, GPU_COLUMNS, TEXT, Column, Unmeasured
+from peakgate.runfile.schema import COUNTER_COLUMNS, ENVIRONMENT, FLAG, GPU_COLUMNS, NUMBER, TEXT, Column, Unmeasured
 
 Objects = NDArray[np.object_]
 
@@ -35,6 +35,10 @@ OF_RUN: Mapping[str, tuple[Column, Callable[[Run], Any]]] = {
     "whole": (Column(FLAG, "False for a selection of the tier's cases"), attrgetter("whole")),
     "device": (Column(TEXT, "`gpu` or `cpu`"), attrgetter("device")),
     "benchmark_version": (Column(TEXT, "version of pytest-benchmark"), attrgetter("benchmark_version")),
+    "memory_roof_gbs": (
+        Column(NUMBER, "fastest rate that the run measured of the GPU's memory (GB/s)"),
+        attrgetter("memory_roof_gbs"),
+    ),
 }
 COLUMNS: Mapping[str, Column] = {
     **{name: column for name, (column, _) in OF_RUN.items()},
@@ -54,12 +58,18 @@ HISTORY_COLUMNS = (
 )
 """The columns that choosing runs and a history need."""
 
+PREDICTED = "predicted_"
+"""Begins the columns of what a family predicts of its cases, which follow them: ``predicted_NAME``, float64."""
 
-def to_frame(runs: Iterable[Run], wanted: Collection[str] = FRAME_COLUMNS.keys()) -> pd.DataFrame:
-    """One row per case and run, in the order of the runs and of their cases; columns are those of ``FRAME_COLUMNS``.
 
-    Of ``wanted`` columns alone a thousand runs fit into memory: no run is kept.
+def to_frame(runs: Iterable[Run], wanted: Collection[str] | None = None) -> pd.DataFrame:
+    """One row per case and run, in the order of the runs and of their cases.
+
+    Columns are those of ``FRAME_COLUMNS`` and a ``predicted_NAME`` for each prediction, or the ``wanted`` ones: of a
+    few columns a thousand runs fit into memory, since no run is kept.
     """
+    predicted: list[Mapping[str, float]] = []
+    everything, wanted = wanted is None, FRAME_COLUMNS.keys() if wanted is None else wanted
     facts: list[dict[str, Any]] = []
     counts: list[int] = []
     columns: dict[str, list[Any]] = {name: [] for name in (*CASE_COLUMNS, *COUNTER_COLUMNS) if name in wanted}
@@ -70,6 +80,8 @@ def to_frame(runs: Iterable[Run], wanted: Collection[str] = FRAME_COLUMNS.keys()
             recorded[case] = structs.replace(
                 run.cases[case], time_us=math.nan, verdict=left.verdict, reason=left.reason
             )
+        if everything:
+            predicted += [getattr(each, "predicted", None) or {} for each in recorded.values()]
         facts.append(_facts(run))
         counts.append(len(recorded))
         counted = [getattr(each, "counters", None) for each in recorded.values()]
@@ -81,6 +93,8 @@ def to_frame(runs: Iterable[Run], wanted: Collection[str] = FRAME_COLUMNS.keys()
     of_runs = tidy(facts, {name: dtype for name, dtype in RUN_COLUMNS.items() if name in wanted})
     of_runs = of_runs.loc[of_runs.index.repeat(counts)].reset_index(drop=True)
     of_cases = {name: as_series(values, FRAME_COLUMNS[name]) for name, values in columns.items()}
+    for model in dict.fromkeys(name for each in predicted for name in each):
+        of_cases[encodable(PREDICTED + model)] = as_series([each.get(model) for each in predicted], NUMBER)
     return pd.concat([of_runs, pd.DataFrame(of_cases)], axis=1)
 
 

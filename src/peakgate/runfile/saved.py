@@ -20,6 +20,7 @@ from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.runfile.figures import UNTIMED, contradictions
 from peakgate.runfile.schema import About, Benchmark, CaseRecord, CommitInfo, RunDocument, Unmeasured, columns, means
 from peakgate.spec.case import EMULATOR_SLUG
+from peakgate.spec.work import ARITHMETIC_ROOFS
 
 # For normal noise: the interquartile range, and the standard error of a median times the root of the count.
 IQR_IN_SDS = 1.349
@@ -40,7 +41,7 @@ class ForeignFileError(PeakgateError):
 
 
 class CaseResult(CaseRecord, frozen=True, kw_only=True):
-    """One case as one run measured it: its record, with the median and the count of its samples from ``stats``.
+    """One case as one run measured it: its record, with the figures of its samples from ``stats``.
 
     ``sampling_error`` is from the samples' interquartile range, which a few disturbed samples do not widen.
     """
@@ -50,6 +51,9 @@ class CaseResult(CaseRecord, frozen=True, kw_only=True):
     sampling_error: Annotated[
         Number | None, means("relative standard error of the median; missing with fewer than three samples", 3)
     ]
+    min_us: Annotated[Number | None, means("shortest time", 39)] = None
+    mean_us: Annotated[Number | None, means("mean time", 40)] = None
+    max_us: Annotated[Number | None, means("longest time", 41)] = None
 
     @property
     def sample_sd(self) -> float | None:
@@ -96,6 +100,12 @@ class Run:
     @property
     def driver(self) -> str | None:
         return None if self.gpu.get("driver") is None else str(self.gpu["driver"])
+
+    @property
+    def memory_roof_gbs(self) -> float | None:
+        """The fastest rate that the run measured of the GPU's memory."""
+        measured = self.gpu.get("roofs") or {}
+        return max((rate for name, rate in measured.items() if rate and name not in ARITHMETIC_ROOFS), default=None)
 
     @property
     def emulated(self) -> bool:
@@ -174,7 +184,9 @@ def _result(benchmark: Benchmark) -> CaseResult:
     if stats.iqr is not None and samples >= FEWEST_SAMPLES:
         relative_sd = min(stats.iqr / IQR_IN_SDS / stats.median, LARGEST_RELATIVE_SD)
         error = MEDIAN_ERROR_IN_SDS * relative_sd / math.sqrt(samples)
-    timed = {"time_us": stats.median * 1e6, "samples": samples, "sampling_error": error}
+    timed: dict[str, Any] = {"time_us": stats.median * 1e6, "samples": samples, "sampling_error": error}
+    for name, time_s in (("min_us", stats.min), ("mean_us", stats.mean), ("max_us", stats.max)):
+        timed[name] = None if time_s is None else time_s * 1e6
     return CaseResult(**{**structs.asdict(benchmark.extra_info), **timed})
 
 

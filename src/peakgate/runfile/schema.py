@@ -179,6 +179,7 @@ class Stats(Struct):
     median: Annotated[Median, means("median time")]
     min: Annotated[Number | None, means("shortest time")] = None
     max: Annotated[Number | None, means("longest time")] = None
+    mean: Annotated[Number | None, means("mean time")] = None
     rounds: Annotated[Number | None, means("samples kept")] = None
     iqr: Annotated[Number | None, means("interquartile range of the samples")] = None
 

@@ -65,7 +65,8 @@ for (const table of document.querySelectorAll("table")) {
 
 // Filter: words of the text in any order, family and verdict together.
 function filterRows(form) {
-  const rows = [...document.getElementById("table").tBodies[0].rows];
+  const rows = [...document.querySelectorAll("table.rows > tbody > tr")];
+  const folded = document.getElementById("without-floor");
   const [text, group, verdict, shown] = ["text", "group", "verdict", "shown"].map((id) => document.getElementById(id));
   const counts = [...document.querySelectorAll(".count")];
   const haystacks = rows.map((row) => row.querySelector(".case").textContent.toLowerCase());
@@ -81,6 +82,7 @@ function filterRows(form) {
       );
       visible += !row.hidden;
     });
+    if (folded && visible < rows.length) folded.open = folded.querySelector("tbody > tr:not([hidden])") !== null;
     const all = `${rows.length} row${rows.length === 1 ? "" : "s"}`;
     shown.textContent = visible === rows.length ? all : `${visible} of ${all}`;
     for (const count of counts) count.setAttribute("aria-pressed", String(count.dataset.verdict === verdict.value));
@@ -125,7 +127,7 @@ function zoomable(picture) {
   picture.before(tools);
 }
 
-// A link to a folded table opens it.
+// A link to what is folded opens it.
 for (const link of document.querySelectorAll(".parts a")) {
   const part = document.getElementById(link.hash.slice(1));
   if (part instanceof HTMLDetailsElement) link.addEventListener("click", () => { part.open = true; });

@@ -1,0 +1,130 @@
+"""The folded section of a page for each family of a run: pictures of its stages and blocks, tables, and its command."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
+
+from peakgate.base.report import CellValue, Picture, Section, Table
+from peakgate.runfile.frame import to_frame
+from peakgate.runfile.pivots import by_block, by_size, is_arithmetic, of_family
+from peakgate.runfile.saved import Run
+from peakgate.spec.case import ID_PATTERN
+
+if TYPE_CHECKING:
+    from peakgate.render.pictures import StageShare
+
+MOST_ROWS_DRAWN = 24
+"""In a picture of blocks; of more only the stages are drawn that were measured with several blocks."""
+
+
+class Rated(NamedTuple):
+    """The cases of a family that are measured in one rate, by stage and block and by stage and size.
+
+    Each is a pivot of ``figures``, columns with their headings, of which the rate is the first where the cases have
+    one; None where there are not several blocks, or sizes.
+    """
+
+    figures: Mapping[str, str]
+    blocks: pd.DataFrame | None
+    sizes: pd.DataFrame | None
+
+
+def sections(
+    run: Run, before: Mapping[str, float] = MappingProxyType({})
+) -> tuple[Sequence[Picture], Sequence[Section]]:
+    """The picture of all families of a run, and a section for each; nothing of an emulated run, whose times are none.
+
+    ``before`` has by case the fraction of peak in the base of a comparison.
+    """
+    from peakgate.render import pictures  # noqa: PLC0415  # matplotlib
+
+    if run.emulated:
+        return (), ()
+    runs = to_frame([run])
+    runs["family"] = runs["family"].fillna(runs["case"].str.split(".").str[0])
+    reached = {family: shares(runs, family, before) for family in runs["family"].unique()}
+    overview = pictures.families(reached)
+    found = []
+    for family, best in reached.items():
+        drawn = [pictures.stages(family, best)]
+        tables: list[Table] = []
+        for each in rated(runs, family):
+            tables += pivot_tables(each)
+            rate, unit = next(iter(each.figures.items()))
+            if each.blocks is not None and rate != "time_us":
+                pivot = each.blocks[[rate]].droplevel(0, axis=1)
+                pivot.index = pd.Index(map(_name, pivot.index))
+                if len(pivot) > MOST_ROWS_DRAWN:
+                    pivot = pivot[pivot.notna().sum(axis=1) > 1].dropna(axis=1, how="all")
+                drawn.append(pictures.blocks(family, unit, pivot, each.blocks.attrs["size"]))
+        if len(best) > 1 or tables:
+            found.append(Section(family, [each for each in drawn if each], tables, [command(family)]))
+    return ([overview] if overview else []), found
+
+
+def command(family: str) -> str:
+    """The sentence that ends a family's page: how to measure it, and how to see it."""
+    chosen = f" -k {family}." if ID_PATTERN.fullmatch(family) else ""
+    return f"`peakgate bench --tier full{chosen}` measures these cases, `peakgate show latest` makes these tables."
+
+
+def shares(runs: pd.DataFrame, family: str, before: Mapping[str, float]) -> list[StageShare]:
+    """The best case of each stage, in the order of the run."""
+    from peakgate.render.pictures import StageShare  # noqa: PLC0415  # matplotlib
+
+    rows = of_family(runs, family)
+    rows["share"] = rows["roof_fraction"].fillna(rows["peak_fraction"])
+    rows["before"] = rows["case"].map(before).astype(float) * rows["share"] / rows["peak_fraction"]
+    best = rows.dropna(subset="share").sort_values("share").drop_duplicates("stage", keep="last").sort_index()
+    figures = best[["stage", "share", "before"]].astype(object)
+    return [StageShare(*each) for each in figures.where(figures.notna(), None).to_numpy().tolist()]
+
+
+def rated(runs: pd.DataFrame, family: str) -> Iterator[Rated]:
+    """Rate, median time and fraction of the roof in GB/s, and in TFLOP/s of the cases whose roof is arithmetic's."""
+    own = of_family(runs, family, "tflops")
+    arithmetic = is_arithmetic(own)
+    for rate, unit, rows in (("gbs", "GB/s", own[~arithmetic]), ("tflops", "TFLOP/s", own[arithmetic])):
+        headings = {rate: unit, "time_us": "Median time (µs)", "roof_fraction": "% of the roof that binds"}
+        if figures := {name: heading for name, heading in headings.items() if rows[name].notna().any()}:
+            yield Rated(
+                figures,
+                by_block(rows, family, list(figures)) if rows["block"].nunique() > 1 else None,
+                by_size(rows, family, list(figures)) if rows["size"].nunique() > 1 else None,
+            )
+
+
+def pivot_tables(found: Rated) -> Iterator[Table]:
+    """A table per figure by stage and block, then by stage and size."""
+    for pivot, kind in ((found.blocks, "block"), (found.sizes, "size")):
+        if pivot is not None:
+            size = f", size {pivot.attrs['size']}" if pivot.attrs.get("size") else ""
+            for figure, heading in found.figures.items():
+                one = pivot[[figure]].droplevel(0, axis=1)
+                yield _table(f"{heading} by stage and {kind}{size}", one, figure)
+
+
+def _table(title: str, pivot: pd.DataFrame, figure: str) -> Table:
+    """A pivot as a table without its empty columns, fractions in percent."""
+    pivot = pivot.dropna(axis=1, how="all")
+    rows: list[Sequence[CellValue]] = []
+    for index, values in zip(pivot.index, pivot.to_numpy().tolist(), strict=True):
+        rows.append([_name(index), *(_cell(100 * each if figure == "roof_fraction" else each) for each in values)])
+    return Table(title, ["stage", *(column or "–" for column in pivot.columns)], rows)
+
+
+def _cell(value: float) -> float | None:
+    """Four significant digits, all before the point; None for NaN."""
+    if math.isnan(value):
+        return None
+    return round(value) if value >= 1000 else float(f"{value:.4g}")
+
+
+def _name(index: str | tuple[str, str]) -> str:
+    """A row of a pivot: the stage, and the variant where it is one."""
+    return index if isinstance(index, str) else " ".join(filter(None, index))
