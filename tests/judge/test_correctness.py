@@ -298,6 +298,23 @@ def test_more_terms_allow_more_and_integers_none():
     assert tolerance_of_sums("int32", 64) == 0
 
 
+def test_sums_that_are_cut_at_each_step_stay_within_their_own_tolerance():
+    terms, step, count = 16384, 16, 4000
+    chunks = np.random.default_rng(1).normal(0, step**0.5, (terms // step, count))
+    cut, rounded, exact = np.zeros(count, np.float32), np.zeros(count, np.float32), np.zeros(count)
+    for chunk in chunks.astype(np.float32):
+        rounded += chunk
+        exact += chunk
+        wide = cut.astype(np.float64) + chunk
+        nearest = wide.astype(np.float32)
+        cut = np.where(np.abs(nearest) > np.abs(wide), np.nextafter(nearest, np.float32(0)), nearest)
+    units = {name: np.abs(each - exact).max() / terms**0.5 for name, each in (("cut", cut), ("rounded", rounded))}
+    assert units["cut"] > 8 * units["rounded"]
+    assert units["cut"] < tolerance_of_sums("bfloat16", terms, "bf16")
+    assert tolerance_of_sums("bfloat16", terms) < tolerance_of_sums("bfloat16", terms, "bf16")
+    assert tolerance_of_sums("bfloat16", 64, "bf16") < 1.2 * tolerance_of_sums("bfloat16", 64)
+
+
 @settings(deadline=None, max_examples=25)
 @given(terms=st.integers(1, 4096), seed=st.integers(0, 1000))
 def test_sums_in_any_order_are_within_the_tolerance_of_their_terms(terms, seed):

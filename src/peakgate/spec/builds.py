@@ -252,7 +252,7 @@ class KernelBuild:
             variant=self.point.variant if given.variant is None else at("variant", given.variant),
             defines=tuple((key, str(value)) for key, value in given.compile.defines.items()),
             dtype=output_types(operands.every)[0],
-            tolerance=given.check.tolerances(operands.every, at("terms", given.check.terms)),
+            tolerance=given.check.tolerances(operands.every, at("terms", given.check.terms), given.math),
             roof=given.roof or default_roof(given.math),
             tier=Tier.GATE if scale is Scale.BENCH and not given.host_bound and at("gate", given.gate) else Tier.FULL,
             predicted=tuple(at("predicted", given.predicted).items()),
