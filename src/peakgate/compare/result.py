@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
+from peakgate.base.verdict import FAILING, ExitCode, Verdict, exit_code
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.frame import records
 
@@ -187,7 +187,7 @@ def _counting(rows: pd.DataFrame, suite: SuiteShift | None, without_floor: int) 
 
 def _worst(verdicts: Collection[Verdict], *, strict: bool = False) -> Verdict:
     """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
-    counted = REGRESSIONS | UNDECIDED | ({Verdict.NO_FLOOR} if strict else frozenset())
+    counted = FAILING | ({Verdict.NO_FLOOR} if strict else frozenset())
     return next((verdict for verdict in WORST_FIRST if verdict in counted and verdict in verdicts), Verdict.PASS)
 
 
