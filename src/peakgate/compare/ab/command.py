@@ -147,8 +147,7 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         if broken.which == Side.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with", Code.SIDE) from None
         return _broken_head(broken, options.out)
-    code = report(record, options, phases, judged, explained)
-    return ExitCode.INTERRUPTED if record.interrupted else code
+    return report(record, options, phases, judged, explained)
 
 
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:

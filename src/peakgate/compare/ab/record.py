@@ -129,7 +129,10 @@ def load_record(folder: Path) -> AbRecord:
     """Read an experiment back from its folder, or from the folder that holds it; a PeakgateError names mistakes."""
     path = next((at for at in (folder / MANIFEST, folder / AB_FOLDER / MANIFEST) if at.is_file()), None)
     if path is None:
-        raise PeakgateError(f"{folder}: no {MANIFEST} in it; name the output folder of `peakgate ab`", Code.WHICH_RUN)
+        raise PeakgateError(
+            f"{folder}: no {MANIFEST} in it, as beside the run files; name the output folder of `peakgate ab`",
+            Code.WHICH_RUN,
+        )
     found = records.read(path, Manifest, "restore it, use the version that wrote it, or measure again")
     base, head = (
         SideFolder(side.label, path.parent, side.commit, dirty=side.dirty) for side in (found.base, found.head)
