@@ -16,7 +16,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.compare.noise import Bools, Floats, Positions
-from peakgate.compare.result import BOTH_SIDES, LABELS, Difference, change_text, probability, shift_percent
+from peakgate.compare.result import BOTH_SIDES, CASE_LABELS, Difference, change_text, probability, shift_percent
 from peakgate.runfile.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records, require, run_facts
 from peakgate.runfile.saved import CASE_COLUMNS
 from peakgate.spec.contract import TERMS, Contract, summary
@@ -33,7 +33,7 @@ RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
 
 # Columns taken from the latest session that timed a case.
 CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("shared_bytes", "shared bytes"))
-REPORTED = (*LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupancy_limiter")
+REPORTED = (*CASE_LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupancy_limiter")
 
 REASONS = ["verdict", "reason", "peak_fraction", "floor"]
 GROUPED_BY = tuple(f"gpu_{name}" for name in ("cublas", "cupy", "nvrtc", "uuid", "driver"))

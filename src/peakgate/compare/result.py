@@ -24,7 +24,7 @@ WORST_FIRST = (
 )
 
 # The columns of a comparison's frame, in order, with their dtypes; docs/reference/reports.md explains them.
-LABELS = ("family", "stage", "size", "block", "variant", "dtype")
+CASE_LABELS = ("family", "stage", "size", "block", "variant", "dtype")
 BOTH_SIDES = {
     **dict.fromkeys(("gbs", "tflops", "peak_fraction", "roof_fraction"), "float64"),
     **dict.fromkeys(("registers", "spill_bytes", "shared_bytes", "occupancy"), "float64"),
@@ -34,7 +34,7 @@ BOTH_SIDES = {
     "discarded": "float64",
 }
 MEASURED: Mapping[str, str] = {
-    **dict.fromkeys(LABELS, "string"),
+    **dict.fromkeys(CASE_LABELS, "string"),
     "verdict": "string",
     "floor": "float64",
     "time_us": "float64",
@@ -44,7 +44,7 @@ MEASURED: Mapping[str, str] = {
 """What a comparison needs of a side's measurements, a row per case: missing where the side has none."""
 
 ROW_COLUMNS: Mapping[str, str] = {
-    **dict.fromkeys(("case", *LABELS, "verdict", "reason"), "string"),
+    **dict.fromkeys(("case", *CASE_LABELS, "verdict", "reason"), "string"),
     **dict.fromkeys(("change_percent", "low_percent", "high_percent"), "float64"),
     **dict.fromkeys(("smallest_detectable_change_percent", "p_value"), "float64"),
     **dict.fromkeys(("base_time_us", "new_time_us"), "float64"),
@@ -149,7 +149,7 @@ def side_by_side(
     measured and had no floor for; ``differences`` and ``notes``; ``spread``, the cases whose spread grew, which is no
     verdict.
     """
-    labels, columns = list(LABELS), ["time_us", "sessions", *BOTH_SIDES]
+    labels, columns = list(CASE_LABELS), ["time_us", "sessions", *BOTH_SIDES]
     sides = [
         side[columns].set_axis([f"{name}_{column}" for column in columns], axis=1)
         for name, side in (("base", base), ("new", new))

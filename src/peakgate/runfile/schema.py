@@ -255,7 +255,7 @@ class BenchVerdict(Struct):
     other_builds: list[Unmeasured] = []
 
 
-class Column(NamedTuple):
+class FrameColumn(NamedTuple):
     """A column of a frame of runs."""
 
     dtype: str
@@ -265,14 +265,14 @@ class Column(NamedTuple):
 DTYPES = {str: TEXT, Text | None: TEXT, Verdict: TEXT, Number | None: NUMBER, bool: FLAG, Fact: ANY}
 
 
-def columns(*records: type) -> dict[str, Column]:
+def columns(*records: type) -> dict[str, FrameColumn]:
     """The fields of these records that are columns, in the order of their places."""
     placed = []
     for record in records:
         for name, hint in get_type_hints(record, include_extras=True).items():
             meta = getattr(hint, "__metadata__", [None])[-1]
             if meta is not None and (meta.extra or {}).get("column") is not None:
-                placed.append((meta.extra["column"], name, Column(DTYPES[hint.__origin__], meta.title)))
+                placed.append((meta.extra["column"], name, FrameColumn(DTYPES[hint.__origin__], meta.title)))
     return {name: column for _, name, column in sorted(placed)}
 
 

@@ -34,13 +34,13 @@ from peakgate.compare.result import change_text
 from peakgate.runfile.frame import GPU_NAMES, gpu_label, shortly
 from peakgate.runfile.schema import ENVIRONMENT
 
-COLUMNS = (
+FINDING_COLUMNS = (
     Column("older_time_us", "before (µs)", figure, brief=True),
     Column("newest_time_us", "time (µs)", figure, brief=True),
     Column("smallest_detectable_change_percent", "detectable", percent, brief=True),
     Column("open_percent", "open", percent),
 )
-CELLS = ("older_time_us", "newest_time_us", "change_percent", "smallest_detectable_change_percent")
+FINDING_CELLS = ("older_time_us", "newest_time_us", "change_percent", "smallest_detectable_change_percent")
 ORIGIN_HEADINGS = ("origin", "first session", "cause", "slower", "faster", "largest", "case")
 CHANGE_HEADINGS = ("case", "size (99 % interval)", "cause", "where", "changed with it")
 MOST_MARKS = 5
@@ -84,7 +84,7 @@ def report(
                 reason=_reason(finding),
                 change="" if finding.change_percent is None else change_text(finding.change_percent),
                 details=(*recent, *sum_lines(own), *map(step_line, own)),
-                cells={name: getattr(finding, name) for name in CELLS} | {"open_percent": open_percent},
+                cells={name: getattr(finding, name) for name in FINDING_CELLS} | {"open_percent": open_percent},
                 group=case.partition(".")[0],
                 address=links.get(case, ""),
                 picture=drawn or f"<small>{words}</small>",
@@ -111,7 +111,7 @@ def report(
         notes=remarks(trend),
         overall=(Row("suite-wide", together.verdict, _reason(together)),) if together else (),
         rows=rows,
-        columns=COLUMNS,
+        columns=FINDING_COLUMNS,
         sentences=[f"to settle it: `{command}`" for command in trend.commands],
         tables=tables,
         fields=_fields(trend, found),
