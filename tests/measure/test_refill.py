@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from peakgate.base.verdict import Verdict
 from peakgate.device.cpu import CpuDevice
 from peakgate.device.interface import TimedLaunch
-from peakgate.judge.correctness import Check
+from peakgate.judge.correctness import Deviation
 from peakgate.judge.floors import Floors
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
@@ -338,7 +338,7 @@ def checks_case():
     return Case("f", Stage("s", "", Path("s.cu")), Launch((1, 1, 1), (1, 1, 1)), (), Work(0), reference=lambda *_: ())
 
 
-def checks_of(*, checks, compare=lambda _: Check(0.0, 0.0, None)):
+def checks_of(*, checks, compare=lambda _: Deviation(0.0, 0.0, None)):
     steps = Steps(CpuDevice(), Floors(Path()))
     return TimedChecks(steps, checks_case(), None, compare, np.random.default_rng(1), once=not checks)
 

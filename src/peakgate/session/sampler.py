@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from peakgate.device.interface import Launchable, SampleChecker, TimedLaunch
-from peakgate.judge.correctness import Check
+from peakgate.judge.correctness import Deviation
 from peakgate.measure.limits import HOST_LIMIT_S, sampling_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.session.outcome import Proof, WrongResult
@@ -27,7 +27,7 @@ LIKELY_BATCHES, BATCHES_US = 4, 8_000.0
 """Batches that a short kernel has at least, and the time of all those of a longer one: what is to be compared is spread
 over them."""
 
-Compare = Callable[[TimedLaunch], Check]
+Compare = Callable[[TimedLaunch], Deviation]
 """Compares a launch that was timed."""
 
 
