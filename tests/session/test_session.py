@@ -22,7 +22,7 @@ from peakgate.session.outcome import WrongResult, verdict_of
 from peakgate.session.prover import LostEarly, Prover, compared_when_timed
 from peakgate.session.session import Session
 from peakgate.spec.case import Buffer, Role, Stage, Tier, Work
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 CASES = [make_case(size=str(size)) for size in range(3)]
 

@@ -21,10 +21,10 @@ from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, SampleChecker, TimedLaunch, Unmeasurable
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
 from peakgate.device.stream import SampleStream, StreamHandle
-from peakgate.measure.energy import Energy
 from peakgate.measure.refill import KEY_WORDS, SEEDS, round_keys
 from peakgate.measure.sampling import Samples, Sampling, SamplingPlan, let_clock_recover
 from peakgate.spec.case import Case
+from peakgate.spec.recorded import Energy
 
 # So long a trial blocks the GPU for calls that wait for the host.
 TRIAL_LIMIT_NS = 200_000_000

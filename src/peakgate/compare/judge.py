@@ -50,7 +50,7 @@ from peakgate.compare.result import (
 )
 from peakgate.runfile.frame import FRAME_COLUMNS, records, require
 from peakgate.runfile.saved import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
-from peakgate.spec.case import EMULATOR_SLUG
+from peakgate.spec.recorded import EMULATOR_SLUG
 
 # Family-wise error rate in either direction: of comparisons of unchanged code at most this share flags any case.
 SESSIONS_ALPHA = 0.01

@@ -13,7 +13,7 @@ from peakgate.compare.result import ROW_COLUMNS, Comparison, SuiteShift, change_
 from peakgate.render import cases
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.saved import UNUSABLE, Run
-from peakgate.spec.case import ID_PATTERN
+from peakgate.spec.recorded import ID_PATTERN
 
 CHANGED = ("change_percent", "smallest_detectable_change_percent", "p_value")
 INTERVAL = ("low_percent", "high_percent")

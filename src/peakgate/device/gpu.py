@@ -33,7 +33,7 @@ from peakgate.device.stream import SampleStream
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.spec.case import Array, Case, Scale
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 # How CuPy reports what went wrong on the device.
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)

@@ -22,7 +22,7 @@ from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.case import Array, Case, Scale
 
 if TYPE_CHECKING:  # few runs measure it
-    from peakgate.measure.energy import Energy
+    from peakgate.spec.recorded import Energy
 
 DeviceKind = Literal["gpu", "cpu"]
 

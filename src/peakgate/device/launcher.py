@@ -20,7 +20,7 @@ from peakgate.spec.case import Array, Buffer
 if TYPE_CHECKING:
     from peakgate.device.gpu import GpuDevice  # it imports this module
     from peakgate.device.nvml import PowerMeter
-    from peakgate.measure.energy import Energy  # few runs measure it
+    from peakgate.spec.recorded import Energy  # few runs measure it
 
 
 def _not_loaded() -> None:

@@ -14,7 +14,7 @@ from peakgate.base.safe_text import one_line
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.frame import run_facts, run_rows
 from peakgate.runfile.saved import CaseResult, Run
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 FEWEST_RUNS_FOR_HISTORY, MOST_BARS = 3, 20
 

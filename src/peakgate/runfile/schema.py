@@ -14,8 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from peakgate.base.records import Finite, Name, Number, Text
 from peakgate.base.verdict import Verdict
-from peakgate.measure.energy import Energy
-from peakgate.spec.case import Tier, TunedChoice
+from peakgate.spec.recorded import Energy, Tier, TunedChoice
 
 TEXT, NUMBER, FLAG, ANY = "string", "float64", "bool", "object"
 

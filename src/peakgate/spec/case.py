@@ -15,8 +15,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import shown
 from peakgate.base.safe_text import one_line
@@ -25,10 +23,13 @@ from peakgate.spec import dtypes, fields
 from peakgate.spec.arguments import FIRST_CAPABILITY, Argument, Buffer, Data, Role, Scalar, Struct, TensorMapArgument
 from peakgate.spec.dtypes import Array
 from peakgate.spec.fields import Kind, check, is_number, several, tuple_of
+from peakgate.spec.recorded import ARITHMETIC_ROOFS, EMULATOR_SLUG, ID_PATTERN, Tier, TunedChoice
 from peakgate.spec.stage import KernelLaunch, Launch, Stage
-from peakgate.spec.work import ARITHMETIC_ROOFS, MATH_OF_INPUTS, Work
+from peakgate.spec.work import MATH_OF_INPUTS, Work
 
 __all__ = [
+    "EMULATOR_SLUG",
+    "ID_PATTERN",
     "Argument",
     "Array",
     "Buffer",
@@ -48,10 +49,9 @@ __all__ = [
     "Struct",
     "TensorMapArgument",
     "Tier",
+    "TunedChoice",
     "Work",
 ]
-
-ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
 
 Reference = Callable[[Any, Sequence[Array]], Sequence[Array]]
 """``reference(xp, inputs) -> expected``: exact or float64, written against the array module ``xp``.
@@ -71,9 +71,6 @@ graph: a captured CUDA graph of launches like it, of which it is one."""
 CASE_SCHEMA = 1
 """``peakgate_schema`` of a run file; a change of meaning raises it."""
 
-EMULATOR_SLUG = "cpu-emulator"
-"""``machine_info.gpu.slug`` of runs whose times are emulated."""
-
 
 def is_allowance(value: object) -> bool:
     """Whether a value says how far an element may be off: a finite number from 0 up. All are right by any other."""
@@ -85,13 +82,6 @@ class Scale(Enum):
 
     BENCH = "bench"
     SMALL = "small"
-
-
-class Tier(Enum):
-    """GATE: every stage, few shapes, on every merge. FULL: all sizes and blocks."""
-
-    GATE = "gate"
-    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,14 +363,3 @@ FAMILY_FIELDS: fields.Kinds = {
     **dict.fromkeys(("cases", "probes", "sized"), fields.FUNCTION),
     "headlines": fields.mapping(fields.WORD, fields.TEXT),
 }
-
-
-class TunedChoice(msgspec.Struct, frozen=True):
-    """What a tuner chose for one kernel of a call, as run files keep it: a configuration, and a digest of its code.
-
-    ``code`` is None where the code is not reported.
-    """
-
-    kernel: str
-    configuration: str
-    code: str | None = None
