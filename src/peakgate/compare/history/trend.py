@@ -22,8 +22,9 @@ import pandas as pd
 from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import FAILING, ExitCode, Verdict, exit_code
 from peakgate.compare.history.levels import SHORTEST
+from peakgate.compare.history.newest import RECENT
 from peakgate.compare.history.series import LEFT, History
-from peakgate.compare.history.steps import RECENT, Change
+from peakgate.compare.history.steps import Change
 from peakgate.compare.history.suite import Cause, ChangePoint, Judged, Place, find_changes
 from peakgate.compare.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.compare.result import WORST_FIRST, change_text
