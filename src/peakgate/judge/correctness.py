@@ -273,8 +273,8 @@ def _element_by_element(
         count = int(bad.sum())
         largest = float(ratios.max())
         if largest > ratio:
-            index = _unravel(xp, ratios)
-            worst = (index[0] + start, *index[1:])
+            place = [int(axis) for axis in xp.unravel_index(xp.argmax(ratios), ratios.shape)]
+            worst = (place[0] + start, *place[1:])
         ratio, difference = max(ratio, largest), max(difference, float(differences.max()))
         wrong += count
         for axis in range(bad.ndim) if count else ():
@@ -340,10 +340,6 @@ def _as_parts(array: Array) -> Array:
     """Complex numbers as their real and imaginary parts along a last axis."""
     contiguous = array.copy()
     return contiguous.view(contiguous.real.dtype).reshape(*array.shape, 2)
-
-
-def _unravel(xp: Any, values: Array) -> tuple[int, ...]:
-    return tuple(int(axis) for axis in xp.unravel_index(xp.argmax(values), values.shape))
 
 
 def on_host(array: Array) -> np.ndarray[Any, Any]:

@@ -137,7 +137,10 @@ class Case:
                 f"case {self.id}: {len(self.tolerance)} tolerances, expected a number or one for each of "
                 f"{len(self.outputs)} outputs"
             )
-        self._check_bounds()
+        several = self.tolerance if isinstance(self.tolerance, tuple) else (self.tolerance,)
+        for name, value in [*(("tolerance", each) for each in several), ("atol", self.atol), ("rtol", self.rtol)]:
+            if not is_allowance(value) and (value is not None or name != "rtol"):
+                raise ValueError(f"case {self.id}: {name} is {shown(value)}; expected a finite number from 0 up")
         given: tuple[object, ...] = self.arguments
         for at, argument in enumerate(given):
             if isinstance(argument, TensorMapArgument):
@@ -149,14 +152,6 @@ class Case:
             raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
         if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
             raise ValueError(f"case {self.id}: launches {min(unknown)}, the stage has {', '.join(self.stage.kernels)}")
-
-    def _check_bounds(self) -> None:
-        """ValueError where an element may not be off by what is given."""
-        several = self.tolerance if isinstance(self.tolerance, tuple) else (self.tolerance,)
-        given = [*(("tolerance", each) for each in several), ("atol", self.atol), ("rtol", self.rtol)]
-        for name, value in given:
-            if not is_allowance(value) and (value is not None or name != "rtol"):
-                raise ValueError(f"case {self.id}: {name} is {shown(value)}; expected a finite number from 0 up")
 
     def _check_map(self, at: int, given: TensorMapArgument) -> None:
         """ValueError for a tensor map that CUDA does not have, or that the stage's GPUs lack."""

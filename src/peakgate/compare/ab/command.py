@@ -135,7 +135,9 @@ def _ab(options: argparse.Namespace) -> ExitCode:
         raw = _empty(options.out)  # before anything can end this run without a verdict
         for side in (base, head):
             resolve(side)  # a mistake in a name shows without a GPU too
-        uuid = _answering(options.device)
+        uuid = device_uuid(options.device)  # before anything is built for it
+        if uuid is None:
+            raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
         with _environments(options) as made, locked(uuid, options.wait), ExitStack() as worktrees:
             with phases.timed(SIDES):
                 there = worktrees.enter_context(folders(base, head))
@@ -146,7 +148,11 @@ def _ab(options: argparse.Namespace) -> ExitCode:
     except SideBroken as broken:
         if broken.which == Side.BASE:
             raise PeakgateError(f"{broken}; a base that runs is needed to compare with", Code.SIDE) from None
-        return _broken_head(broken, options.out)
+        # A head that cannot be measured is a regression: one line, and the verdict file.
+        warn(" ".join(str(broken).split()))
+        found = Report("ab", ExitCode.REGRESSION, Verdict.WRONG, fields={"reason": str(broken), "rows": []})
+        write_json(found, options.out / "ab.json")
+        return found.exit_code
     return report(record, options, phases, judged, explained)
 
 
@@ -188,22 +194,6 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
     refused = [case for case in planned.head_only if not codes[1][case].described]
     return ExitCode.REGRESSION if planned.lost else ExitCode.UNDECIDED if planned.broken or refused else ExitCode.OK
-
-
-def _broken_head(broken: SideBroken, out: Path) -> ExitCode:
-    """A head that cannot be measured is a regression: one line, and the verdict file."""
-    warn(" ".join(str(broken).split()))
-    found = Report("ab", ExitCode.REGRESSION, Verdict.WRONG, fields={"reason": str(broken), "rows": []})
-    write_json(found, out / "ab.json")
-    return found.exit_code
-
-
-def _answering(device: str) -> str:
-    """The uuid of the GPU, before anything is built for it; PeakgateError where none answers."""
-    uuid = device_uuid(device)
-    if uuid is None:
-        raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
-    return uuid
 
 
 @contextmanager

@@ -139,8 +139,12 @@ class _Experiment:
         with self._phases.timed(Phase.PROOF):
             done = self._processes.prove({Side.BASE: planned.timed, Side.HEAD: planned.head_runs})
             for process, (cases, _) in [(each, self._left_open(each)) for each in done]:
-                if cases:
-                    self._prove_alone(process.which, cases)
+                # A kernel that took the device with it keeps the rest from running, so they run again.
+                left, again, attempt = cases, True, 1
+                while left and again:
+                    (proven,) = self._processes.prove({process.which: left}, attempt)
+                    left, again = self._left_open(proven)
+                    attempt += 1
 
     @property
     def _timed(self) -> list[str]:
@@ -200,14 +204,6 @@ class _Experiment:
         """Log ratios of the screening pairs by case and pair, and the cases' log times."""
         record = self._processes.so_far
         return log_ratios(record, Phase.SCREEN, cases), log_times(record, cases)
-
-    def _prove_alone(self, which: Side, cases: Sequence[str]) -> None:
-        """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
-        attempt, again = 1, True
-        while cases and again:
-            (proven,) = self._processes.prove({which: cases}, attempt)
-            cases, again = self._left_open(proven)
-            attempt += 1
 
     def _left_open(self, process: Process) -> tuple[list[str], bool]:
         """The cases that a process leaves open, and whether it met a wrong one, which may be why."""

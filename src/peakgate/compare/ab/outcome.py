@@ -51,25 +51,20 @@ def measured(
         durations_us(),
     )
     record = run_experiment(placed, settings, choice, means)
-    judged = comparison(record) if options.explain and not record.interrupted else None
-    return record, judged, _explained(placed, judged, options) if judged else None
+    if not options.explain or record.interrupted:
+        return record, None, None
+    judged = comparison(record)
+    slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
+    if not slower:
+        return record, judged, None
+    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
+    return record, judged, explain(placed, slower, (options.out / "explain").resolve(), options.device)
 
 
 def durations_us() -> Mapping[str, float]:
     """Times in the newest saved run, for spreading sentinels over short and long kernels; empty without one."""
     newest = Archive().newest(1)
     return newest[0].times_us if newest else {}
-
-
-def _explained(
-    placed: tuple[SideFolder, SideFolder], judged: Comparison, options: argparse.Namespace
-) -> Explained | None:
-    """Why each case is slower that the comparison flags; None where none is."""
-    slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
-    if not slower:
-        return None
-    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
-    return explain(placed, slower, (options.out / "explain").resolve(), options.device)
 
 
 def report(
