@@ -157,16 +157,17 @@ class _Experiment:
     def measure(self, *, all_pairs: bool) -> None:
         """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""
         try:
-            self._measure(all_pairs=all_pairs)
+            if all_pairs:
+                self._processes.measure(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
+            else:
+                self._screen()
+            self._confirm()
             self._processes.end()
         except SideBroken as broken:
             raise Stopped(str(broken)) from None
 
-    def _measure(self, *, all_pairs: bool) -> None:
-        if all_pairs:
-            self._processes.measure(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
-        else:
-            self._screen()
+    def _confirm(self) -> None:
+        """Measure the suspects on fresh pairs until no look leaves one open, and the sentinels."""
         done = 0
         for look in looks(self._record.settings.confirm_pairs):
             decided = decisions(self._processes.so_far)

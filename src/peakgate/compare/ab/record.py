@@ -139,12 +139,8 @@ def load_record(folder: Path) -> AbRecord:
     )
     record = AbRecord(base, head, found.settings, found.plan, found.processes, found.notes, found.stopped)
     record.runs = {process.file: load_run(path.parent / process.file) for process in record.processes if process.file}
-    _refuse_contradictions(path, record)
-    return record
 
-
-def _refuse_contradictions(path: Path, record: AbRecord) -> None:
-    """A manifest that is empty, or whose plan lacks a case that its processes ran."""
+    # A manifest that is empty, or whose plan lacks a case that its processes ran.
     plan = record.plan
     planned = {*plan.head_runs, *plan.base_only}
     if not planned and not plan.unchanged:
@@ -156,6 +152,7 @@ def _refuse_contradictions(path: Path, record: AbRecord) -> None:
             f"{path}: {short(lost[0])} was run, but is not in its plan; restore it or measure again",
             Code.NO_RUN,
         )
+    return record
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from peakgate.base.verdict import FAULTY, Judgement, Verdict
 from peakgate.compare import spread
 from peakgate.compare.ab.asides import energy_notes, tuner_notes
 from peakgate.compare.ab.decide import CaseStatus, Together, interval, moved_together
-from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.record import (
     AbRecord,
     Times,
@@ -279,12 +278,8 @@ def _sentinels(record: AbRecord) -> Together | None:
 def _side(record: AbRecord, which: Side) -> find.RunSide:
     """The side's counted processes as its sessions; without any its proof, without that a run that was not made."""
     folder = record.base if which is Side.BASE else record.head
-    runs = record.side_runs(which, proof=False) or record.side_runs(which) or [_no_run(folder)]
-    return find.RunSide(folder.label, tuple(runs))
-
-
-def _no_run(folder: SideFolder) -> Run:
-    return Run(
+    runs = record.side_runs(which, proof=False) or record.side_runs(which)
+    not_run = Run(
         path=folder.path,
         taken=datetime.now(UTC),
         commit=folder.commit or "unknown",
@@ -297,3 +292,4 @@ def _no_run(folder: SideFolder) -> Run:
         cases={},
         unmeasured={},
     )
+    return find.RunSide(folder.label, tuple(runs or [not_run]))
