@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -46,9 +46,8 @@ from peakgate.compare.result import (
     shift_percent,
     side_by_side,
 )
-from peakgate.compare.spread import SideSpread
 from peakgate.runfile import find
-from peakgate.runfile.frame import records, run_rows, tidy
+from peakgate.runfile.frame import records, run_rows, tidy, to_frame
 from peakgate.runfile.saved import Run
 
 # A case that could not even resolve this much is left open.
@@ -77,24 +76,18 @@ def comparison(record: AbRecord) -> Comparison:
 
 def _grown(record: AbRecord) -> list[SpreadFinding]:
     """The measured cases whose processes, or their samples, scatter more in head than in base."""
-    cases = list(record.plan.measured)
-    base, head = (record.side_runs(which, proof=False) for which in Side)
-    if not cases or not base or not head:
+    cases = pd.Index(record.plan.measured)
+    sides = [record.side_runs(which, proof=False) for which in Side]
+    if cases.empty or not all(sides):
         return []
-    times_us = compared_us([timed(run) for run in (*base, *head)])
-    sides = (base, times_us[: len(base)]), (head, times_us[len(base) :])
-    return spread.grown(cases, *(_side_spread(*side, cases) for side in sides))
-
-
-def _side_spread(runs: Sequence[Run], times_us: Sequence[dict[str, float]], cases: Sequence[str]) -> SideSpread:
-    """What a side's processes, with these compared times, measured of the cases."""
-    found = np.full((3, len(cases), len(runs)), np.nan)
-    for column, (run, known_us) in enumerate(zip(runs, times_us, strict=True)):
-        for row, case in enumerate(cases):
-            if case in known_us and (result := usable(run, case)) is not None:
-                sd = math.nan if result.sample_sd is None else result.sample_sd
-                found[:, row, column] = math.log(known_us[case]), sd, result.samples
-    return SideSpread(*found)
+    runs = [run for side in sides for run in side]
+    compared = zip(runs, compared_us([timed(run) for run in runs]), strict=True)
+    known = {(str(run.path), case): time_us for run, times_us in compared for case, time_us in times_us.items()}
+    spreads = []
+    for rows in map(to_frame, sides):
+        compared_times_us = [known.get(key, math.nan) for key in zip(rows["run"], rows["case"], strict=True)]
+        spreads.append(spread.of_rows(rows.assign(time_us=compared_times_us), cases))
+    return spread.grown(cases.to_list(), *spreads)
 
 
 class CaseFound(NamedTuple):
