@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from peakgate.cli import main
 from peakgate.compare.ab import command
 from peakgate.spec.case import EMULATOR_SLUG
 
+SMEM = "transpose.smem-8192-32x8"
 Captured = pytest.CaptureFixture[str]
 
 
@@ -122,4 +124,14 @@ def test_an_interrupt_leaves_a_readable_partial_report_and_exits_130(tmp_path: P
     assert (done.returncode, "Traceback" in done.stderr) == (130, False)
     assert reported(tmp_path)["stopped"] == "interrupted"
     assert reported(tmp_path)["exit_code"] == 130
-    assert main(["ab", "--from", str(tmp_path / "out"), "--out", str(tmp_path / "again")]) == 3
+
+
+@pytest.mark.parametrize(("refused", "code"), [({}, 130), ({SMEM: ("WRONG", "output 0 is off")}, 1)])
+def test_what_an_interrupted_experiment_decided_is_its_verdict(
+    tmp_path: Path, refused: Mapping[str, tuple[str, str]], code: int
+) -> None:
+    head = FakeSide(CHANGED | {SMEM: "changed"}, launches={PAD: "otherwise"}, refused=refused, interrupt_at=5)
+    assert ab(tmp_path, FakeSide(), head) == 130
+    assert reported(tmp_path)["exit_code"] == 130
+    assert main(["ab", "--from", str(tmp_path / "out"), "--out", str(tmp_path / "out")]) == code
+    assert reported(tmp_path)["exit_code"] == code

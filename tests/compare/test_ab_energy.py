@@ -13,8 +13,8 @@ from ab_fake import FakeSide
 
 from peakgate.base.verdict import Verdict
 from peakgate.compare.ab.asides import energy_notes
-from peakgate.measure.energy import Energy
 from peakgate.runfile.saved import CaseResult
+from peakgate.spec.recorded import Energy
 
 
 def result(joules: float | None) -> CaseResult:

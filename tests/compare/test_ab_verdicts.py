@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec import structs
 from synthetic_runs import document
 
 from peakgate.base.verdict import Verdict
@@ -19,6 +21,7 @@ from peakgate.compare.ab.plan import Plan
 from peakgate.compare.ab.record import AbRecord, PairSettings, Process, Times
 from peakgate.compare.ab.schedule import Phase, Side, order
 from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE
+from peakgate.compare.spread import BETWEEN_SESSIONS
 from peakgate.runfile.saved import load_run
 
 TIMES_US = {"a.fast-1": 100.0, "a.slow-2": 400.0, "b.c": 240.0, "b.d": 180.0}
@@ -117,6 +120,17 @@ def test_a_suite_whose_changed_cases_moved_as_one_moved(tmp_path: Path, factor: 
     suite = ab.comparison(record(tmp_path, {}, suite=factor)).suite
     assert suite is not None
     assert (suite.verdict, suite.cases) == (verdict, len(SUITE_US) + 1)
+
+
+def test_a_head_whose_processes_scatter_more_is_reported(tmp_path: Path) -> None:
+    made = record(tmp_path, {}, suite=1.0)
+    assert not ab.comparison(made).spread
+    for number, process in enumerate(each for each in made.of(Phase.SCREEN) if each.which is Side.HEAD):
+        assert process.file is not None
+        run, factor = made.runs[process.file], 1 + 0.05 * (-1) ** number
+        scattered = structs.replace(run.cases["a.fast-1"], time_us=100.0 * factor, trimmed_mean_us=None)
+        made.runs[process.file] = replace(run, cases={**run.cases, "a.fast-1": scattered})
+    assert {(each.case, each.kind) for each in ab.comparison(made).spread} == {("a.fast-1", BETWEEN_SESSIONS)}
 
 
 def test_a_new_case_that_is_wrong_is_wrong(tmp_path: Path) -> None:

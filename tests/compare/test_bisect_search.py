@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peakgate.base.report import Report
 from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.compare.bisect.command import report
-from peakgate.compare.bisect.search import CaseRow, Outcome, Step, halved, search
+from peakgate.compare.bisect.search import CaseRow, PointState, SearchResult, halved, search
 
 CASE = "family.kernel-1"
 
@@ -37,7 +37,7 @@ class Compared:
         return row(Verdict.SLOWER if int(base) < self.first <= int(head) else Verdict.SAME)
 
 
-def searched(count: int, compared: Compared) -> Outcome:
+def searched(count: int, compared: Compared) -> SearchResult:
     points = [str(number) for number in range(count)]
     return search(points, partial(halved, points), compared)
 
@@ -64,8 +64,8 @@ def test_skipped_points_are_named_only_where_they_may_be_the_first(count: int, d
 @pytest.mark.parametrize("verdict", Verdict)
 def test_only_slower_is_bad_and_only_a_time_is_good(verdict: Verdict) -> None:
     good = {Verdict.SAME, Verdict.FASTER}
-    expected = Step.BAD if verdict is Verdict.SLOWER else Step.GOOD if verdict in good else Step.SKIP
-    assert row(verdict).step is expected
+    expected = PointState.BAD if verdict is Verdict.SLOWER else PointState.GOOD if verdict in good else PointState.SKIP
+    assert row(verdict).state is expected
 
 
 OPTIONS = Namespace(case=CASE, package="tiny", tier="gate", device="gpu:0")
@@ -73,7 +73,7 @@ STEPS = {"2.0": "SAME, +0.01 % over 10 pairs", "2.1": "INCONCLUSIVE, builds on n
 
 
 def reported(code: ExitCode, suspects: Sequence[str], border: CaseRow | None, reason: str = "") -> Report:
-    outcome = Outcome(code, suspects, reason, "2.0", border, STEPS)
+    outcome = SearchResult(code, suspects, reason, "2.0", border, STEPS)
     return report(["1.0", "2.0", "2.1", "3.0"], row(Verdict.SLOWER, 5), outcome, OPTIONS)
 
 

@@ -218,14 +218,17 @@ def test_rows_are_ordered_by_verdict_then_by_the_surest_shift_then_by_name() -> 
         ],
         columns=["case", "verdict", "change_percent", "smallest_detectable_change_percent"],
     ).set_index("case")
-    found = result.finished(rows, suite=None, without_floor=0, differences=(), notes=())
+    rows = rows.reindex(columns=[*rows, "reason", "low_percent", "high_percent", "p_value"])
+    side = pd.DataFrame(index=rows.index, columns=list(result.MEASURED)).assign(sessions=0)
+    found = result.side_by_side(side, side, rows, suite=None, differences=(), notes=())
     assert found["case"].to_list() == ["d", "e", "b", "g", "c", "f", "a"]
 
 
-def test_the_interval_of_a_change_reaches_as_far_as_cannot_be_resolved() -> None:
-    shifts = pd.DataFrame({"log_ratio": [0.02, 0.01, -0.05], "resolvable": [0.01, 0.03, 0.05], "p_value": math.nan})
-    found = result.in_percent(shifts)
-    assert (found["low_percent"] < found["change_percent"]).all()
-    assert (found["change_percent"] < found["high_percent"]).all()
-    assert found["low_percent"].iloc[0] == pytest.approx(100 * math.expm1(0.01))
-    assert ((found["low_percent"] > 0) | (found["high_percent"] < 0)).tolist() == [True, False, False]
+def test_shifts_of_log_times_are_shown_in_percent() -> None:
+    shifts = pd.DataFrame(
+        {"log_ratio": [0.02], "low": [0.01], "high": [0.03], "resolvable": [0.01], "p_value": math.nan}
+    )
+    (found,) = result.in_percent(shifts).to_numpy()
+    assert found == pytest.approx(
+        [100 * math.expm1(each) for each in (0.02, 0.01, 0.03, 0.01)] + [math.nan], nan_ok=True
+    )

@@ -16,7 +16,7 @@ from synthetic_runs import LADDER
 import peakgate.reports
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.verdict import ExitCode, Verdict
-from peakgate.compare import evidence, judge, noise
+from peakgate.compare import evidence, judge, noise, result
 from peakgate.compare.judge import Rules
 from peakgate.compare.noise import Floats
 from peakgate.runfile.frame import to_frame
@@ -161,7 +161,9 @@ def test_the_worst_that_holds_is_the_verdict_of_a_timed_case(
     cases = pd.Index(["a.b"], name="case")
     before, after = (evidence.summarize(run.assign(**kind), cases) for kind in (TIMED, BELOW if below else TIMED))
     figures = {"log_ratio": log_ratio, "resolvable": 0.03, "p_value": np.nan, "flagged": flagged, "noisy": noisy}
-    found = judge._first(judge._judging(before, after, pd.DataFrame(figures, index=cases)), cases)
+    shifts = pd.DataFrame(figures, index=cases)
+    in_percent = result.in_percent(shifts.assign(low=0.0, high=0.0))
+    found = judge._first(judge._judging(before, after, shifts, in_percent), cases)
     assert found["verdict"].item() == verdict
     if verdict is Verdict.BELOW_FLOOR:
         ratio = f"{100 * np.expm1(log_ratio):+.2f}"

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.compare.history.newest import RECENT
 from peakgate.compare.history.series import History
 from peakgate.compare.history.series import history as of_runs
-from peakgate.compare.history.steps import RECENT
 from peakgate.compare.history.trend import FEWEST_TO_JUDGE, CaseFinding, find_trend
 from peakgate.compare.noise import Floats
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peakgate.compare.history import levels, steps, suite
+from peakgate.compare.history import common, levels, steps
 from peakgate.compare.history.levels import Series
-from peakgate.compare.history.steps import Levels, Newest
+from peakgate.compare.history.newest import Newest, newest_step
+from peakgate.compare.history.steps import Levels
 from peakgate.compare.noise import Bools, Floats
 
 CASES, SESSIONS = 30, 40
@@ -47,7 +48,7 @@ def searched(given: Series) -> list[Levels]:
 
 def newest(given: Series) -> list[Newest | None]:
     found = searched(given)
-    return [steps.newest_step(each, found) for each in found]
+    return [newest_step(each, found) for each in found]
 
 
 def cuts(found: Levels) -> list[int]:
@@ -209,9 +210,9 @@ def test_sessions_too_few_or_of_as_many_gpus_are_not_searched() -> None:
     assert levels.case_series(series(noisy(cases=1, sessions=20), list(range(20)))) == [None]
 
 
-def together(log_time: Floats) -> suite.Shared:
+def together(log_time: Floats) -> common.Shared:
     sessions = log_time.shape[1]
-    return suite.shared(log_time, np.zeros(sessions, dtype=np.intp), np.zeros((0, sessions), dtype=bool))
+    return common.shared(log_time, np.zeros(sessions, dtype=np.intp), np.zeros((0, sessions), dtype=bool))
 
 
 TIMES = np.linspace(1.5, 8, CASES)[:, None]
@@ -235,7 +236,7 @@ def test_a_host_that_stays_for_six_sessions_is_found_whichever_gpus_those_are_of
     levels_of = 0.05 * random.standard_normal((CASES, 8))[:, gpus]
     added = np.where((np.arange(60) >= 30) & (np.arange(60) < 36), 0.4, 0.0)
     log_time = np.log(np.exp(TIMES + noisy(5, sessions=60) + levels_of) + added)
-    found = suite.shared(log_time, gpus, np.zeros((0, 60), dtype=bool))
+    found = common.shared(log_time, gpus, np.zeros((0, 60), dtype=bool))
     assert found.events.argmax(axis=1).tolist() == [30, 36]
 
 

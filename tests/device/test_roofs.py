@@ -18,7 +18,7 @@ from peakgate.device.roofs import (
     tensor_roofs,
     write_case,
 )
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 KIB = 1 << 10
 

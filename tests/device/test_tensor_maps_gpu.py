@@ -41,11 +41,15 @@ def test_a_launch_finds_its_arrays_through_their_maps_wherever_they_are(size):
     assert (launchable.outputs[0] == launchable.inputs[0]).all()
     equal = []
 
-    def check(launch):
-        equal.append(bool((launch.outputs[0] == launch.inputs[0]).all()))
+    class OneOfEachBatch(SampleChecker):
+        def wanted(self, _count, _launch_us):
+            return 1
+
+        def check(self, launch):
+            equal.append(bool((launch.outputs[0] == launch.inputs[0]).all()))
 
     draws = random.Random(20261123)
     plan = SamplingPlan(min_samples=24, max_samples=24, batch=3)
-    launchable.sample(plan, SampleChecker(draws.randrange, lambda _count, _launch_us: 1, check=check))
+    launchable.sample(plan, OneOfEachBatch(draws.randrange))
     assert len(equal) == 8
     assert all(equal)

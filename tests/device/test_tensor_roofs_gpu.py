@@ -4,7 +4,7 @@ import pytest
 from tensor_products import by_the_transpose, is_product
 
 from peakgate.spec.case import Scale
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 pytestmark = pytest.mark.gpu(here=True)
 

@@ -9,7 +9,7 @@ from peakgate.base.verdict import ExitCode, Verdict
 from peakgate.fleet import dataset, report, shard
 from peakgate.fleet.shard import judge
 from peakgate.render import files
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 
 def expected(family, bound, seconds):

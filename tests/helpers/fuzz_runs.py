@@ -22,9 +22,9 @@ from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.plan import Plan
 from peakgate.compare.ab.record import AbRecord, PairSettings, Process
 from peakgate.compare.ab.schedule import Phase, Side, order
-from peakgate.measure.energy import Energy
 from peakgate.run import journal
 from peakgate.runfile import saved as runfile
+from peakgate.spec.recorded import Energy
 
 TIMES_US = {"a.fast-1": 5.0, "a.slow-2": 400.0, "b.c": 40.0, "b.d": 80.0}
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from peakgate.case import Role, Scale, Tier
 from peakgate.spec.arguments import value_of
 from peakgate.spec.dtypes import storage
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 THREADS = roof.THREADS
 BENCH = list(roof.FAMILY.cases(Scale.BENCH))

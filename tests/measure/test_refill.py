@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from peakgate.base.verdict import Verdict
 from peakgate.device.cpu import CpuDevice
 from peakgate.device.interface import TimedLaunch
-from peakgate.judge.correctness import Check
+from peakgate.judge.correctness import Deviation
 from peakgate.judge.floors import Floors
 from peakgate.measure import refill
 from peakgate.measure.data import input_array
@@ -338,7 +338,7 @@ def checks_case():
     return Case("f", Stage("s", "", Path("s.cu")), Launch((1, 1, 1), (1, 1, 1)), (), Work(0), reference=lambda *_: ())
 
 
-def checks_of(*, checks, compare=lambda _: Check(0.0, 0.0, None)):
+def checks_of(*, checks, compare=lambda _: Deviation(0.0, 0.0, None)):
     steps = Steps(CpuDevice(), Floors(Path()))
     return TimedChecks(steps, checks_case(), None, compare, np.random.default_rng(1), once=not checks)
 
@@ -346,16 +346,16 @@ def checks_of(*, checks, compare=lambda _: Check(0.0, 0.0, None)):
 @pytest.mark.parametrize("launch_us", [5.0, 500.0, 2_000.0, 10_000.0])
 def test_at_least_eight_launches_of_a_case_are_compared(launch_us):
     checks = checks_of(checks=True)
-    while checks.checker.owed(launch_us):
-        wanted = checks.checker.wanted(6, launch_us)
+    while checks.owed(launch_us):
+        wanted = checks.wanted(6, launch_us)
         assert 1 <= wanted <= 6
         for _ in range(wanted):
-            checks.checker.check(TimedLaunch(checks_case(), "timed launch", (), ()))
+            checks.check(TimedLaunch(checks_case(), "timed launch", (), ()))
     assert checks.proof.timed >= LEAST_COMPARED
-    assert checks.checker.wanted(6, launch_us) == 0
+    assert checks.wanted(6, launch_us) == 0
 
 
 def test_a_launch_over_ten_milliseconds_owes_two_and_a_process_of_an_ab_one():
-    assert checks_of(checks=True).checker.owed(10_001.0) == LEAST_LONG_COMPARED
-    assert checks_of(checks=False).checker.owed(10.0) == 1
-    assert checks_of(checks=True, compare=None).checker.owed(10.0) == 0
+    assert checks_of(checks=True).owed(10_001.0) == LEAST_LONG_COMPARED
+    assert checks_of(checks=False).owed(10.0) == 1
+    assert checks_of(checks=True, compare=None).owed(10.0) == 0

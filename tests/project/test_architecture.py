@@ -9,6 +9,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
+import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for path in sorted((ROOT / "src").rglob("*.py")) if path.parent.name != "templates"]
@@ -47,6 +48,11 @@ def test_what_reads_no_frame_imports_no_pandas() -> None:
 def test_what_only_starts_others_imports_no_numpy() -> None:
     """It takes a tenth of a second."""
     _import_without("numpy", ["run.bench", "device.choose", "review.command"])
+
+
+@pytest.mark.parametrize("package", ["peakgate.spec.case", "peakgate_emulator", "peakgate.measure"])
+def test_comparing_saved_runs_imports_no_case_and_no_emulator(package: str) -> None:
+    _import_without(package, ["compare.command"])
 
 
 def _import_without(package, names):

@@ -85,8 +85,8 @@ FORGED = """
 import sys
 if "peakgate.session.prover" in sys.modules:
     import peakgate.session.prover as session
-    from peakgate.judge.correctness import Check
-    session.check = lambda *arguments: Check(0.0, 0.0, None)
+    from peakgate.judge.correctness import Deviation
+    session.check = lambda *arguments: Deviation(0.0, 0.0, None)
 """
 """A family file that patches the judge of the process that imports it."""
 

@@ -19,7 +19,6 @@ from peakgate.base.verdict import Judgement, Verdict
 from peakgate.cli import main
 from peakgate.device.cpu import CpuDevice
 from peakgate.judge.metrics import metrics
-from peakgate.measure.energy import Energy
 from peakgate.measure.sampling import Samples
 from peakgate.run import run_file
 from peakgate.runfile.saved import IQR_IN_SDS, MEDIAN_ERROR_IN_SDS, ForeignFileError, load_run
@@ -28,6 +27,7 @@ from peakgate.session.entry import extra_info
 from peakgate.session.outcome import Outcome, Proof
 from peakgate.spec import catalogue
 from peakgate.spec.case import Scale, Tier, TunedChoice
+from peakgate.spec.recorded import Energy
 
 ROOT = Path(__file__).parents[2]
 

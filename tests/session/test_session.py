@@ -11,7 +11,7 @@ from peakgate.base.errors import BuildError, PeakgateError
 from peakgate.base.verdict import Judgement, Verdict
 from peakgate.device.expected import ReferenceFault
 from peakgate.device.interface import DeviceLost, KernelCrash, KernelFault, KernelTimeout
-from peakgate.judge.correctness import Check
+from peakgate.judge.correctness import Deviation
 from peakgate.judge.floors import Floors
 from peakgate.judge.peaks import Peaks
 from peakgate.measure.sampling import FIRST_LAUNCH
@@ -22,7 +22,7 @@ from peakgate.session.outcome import WrongResult, verdict_of
 from peakgate.session.prover import LostEarly, Prover, compared_when_timed
 from peakgate.session.session import Session
 from peakgate.spec.case import Buffer, Role, Stage, Tier, Work
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 CASES = [make_case(size=str(size)) for size in range(3)]
 
@@ -119,8 +119,8 @@ def found_on_edge_sizes(monkeypatch, check):
 @pytest.mark.parametrize("error", [1e-9, 0.01, 0.99, 1.0, float("inf")])
 def test_an_edge_size_problem_that_is_wrong_by_however_little_makes_its_build_wrong(monkeypatch, error):
     with pytest.raises(WrongResult, match=r"^edge-size problem 7: 0 is 1$"):
-        found_on_edge_sizes(monkeypatch, lambda *_: Check(error, 2.0, "0 is 1"))
-    assert found_on_edge_sizes(monkeypatch, lambda *_: Check(error, 1.0, None)) == 1
+        found_on_edge_sizes(monkeypatch, lambda *_: Deviation(error, 2.0, "0 is 1"))
+    assert found_on_edge_sizes(monkeypatch, lambda *_: Deviation(error, 1.0, None)) == 1
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ class InTurns(Compiling):
 
 def in_turns(monkeypatch, device, mismatch=None, before=None):
     """The outcomes of a kernel's two builds on that device; ``mismatch`` is what comparing their launches finds."""
-    monkeypatch.setattr(Prover, "compare_timed", lambda _prover, _launch: Check(0.0, 0.0, mismatch))
+    monkeypatch.setattr(Prover, "compare_timed", lambda _prover, _launch: Deviation(0.0, 0.0, mismatch))
     session = Session(device, Floors(Path()), Tier.GATE, checks=False)
     case = make_case(stage=Stage("x", "", Path("x.cu")))
     return pairs.interleaved(session, case, "f00d", pairs=2, cases=1, before=before)

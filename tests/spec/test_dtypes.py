@@ -116,15 +116,6 @@ def test_the_limits_of_a_type(dtype, kind, expected):
     assert (found.unit_roundoff, found.smallest_normal, found.smallest_step, found.largest) == expected
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", *FLOATS])
-def test_the_bits_that_only_nan_and_infinity_have(dtype):
-    bits = every_pattern(dtype) if dtype != "float32" else np.array([0, 0x7F7FFFFF, 0x7F800000, 0xFFC00000], np.uint32)
-    values = dtypes.decoded(np, bits.view(dtypes.storage(dtype)), dtype)
-    mask = dtypes.nonfinite_bits(dtype)
-    assert ((bits.view(f"uint{8 * bits.itemsize}") & mask == mask) == ~np.isfinite(values)).all()
-    assert dtypes.nonfinite_bits("int8") == 0
-
-
 @pytest.mark.parametrize(
     "dtype", ["bfloat", "float8_e4m3", "float8", "int5", "S3", "object", ml_dtypes.float8_e4m3b11fnuz]
 )

@@ -34,7 +34,6 @@ from msgspec import Meta, Struct, field
 from peakgate.base import git, records
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import CACHE_VARIABLE, CUPY_VARIABLE, cache_folder, cupy_cache
-from peakgate.base.packages import PACKAGE
 
 Of = TypeVar("Of")
 
@@ -290,6 +289,8 @@ def version() -> str:
     Such an installation follows its checkout, and its metadata does not.
     """
     from importlib import metadata  # noqa: PLC0415  # slow, and few calls ask
+
+    from peakgate.base.packages import PACKAGE  # noqa: PLC0415  (as above)
 
     distribution = metadata.distribution("peakgate")
     if Path(str(distribution.locate_file("peakgate"))).resolve() == PACKAGE:

@@ -34,7 +34,7 @@ Keys = list[str | int]
 SCHEMAS = ("schema", "peakgate_schema", "peakgate_digests")
 """Keys of a file's schema version: another version is reported before all else."""
 
-LABELS = ("case", "kernel", "run", "name")
+IDENTIFYING_KEYS = ("case", "kernel", "run", "name")
 """Keys that identify an entry of a list; errors name it."""
 
 
@@ -45,7 +45,7 @@ def misfit(document: Any, kind: Any) -> tuple[Keys, str]:
     keys, label = Keys(), ""
     while True:
         if isinstance(document, dict):
-            label = next((f" ({short(document[key])})" for key in LABELS if keys and key in document), label)
+            label = next((f" ({short(document[key])})" for key in IDENTIFYING_KEYS if keys and key in document), label)
         fields = _fields(kind)
         for key, value, key_kind, value_kind in _members(document, kind):
             if fields and key not in fields:

@@ -47,6 +47,8 @@ did not end, a speed above the peak."""
 
 REGRESSIONS = frozenset({Verdict.SLOWER, Verdict.BELOW_FLOOR, Verdict.MISSING}) | FAULTY
 UNDECIDED = frozenset({Verdict.INCONCLUSIVE, Verdict.INCOMPARABLE})
+FAILING = REGRESSIONS | UNDECIDED
+"""Whatever is no pass."""
 
 OVER_PEAK = 1.02
 """A larger fraction of peak is impossible: the clock and the timer's steps account for 2 %, not more. The best reading

@@ -12,7 +12,7 @@ from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.case import Case
 
 if TYPE_CHECKING:  # few runs measure it
-    from peakgate.measure.energy import Energy
+    from peakgate.spec.recorded import Energy
 
 ON_CPU = "wall time of one call on the CPU"
 

@@ -24,7 +24,7 @@ from peakgate.callables.settings import given_by, too_few
 from peakgate.callables.tuners import choices
 from peakgate.device.driver import gpu_count
 from peakgate.device.interface import CallableLaunchable, DeviceLost, KernelFault, TimedLaunch, Unmeasurable
-from peakgate.judge.correctness import Check
+from peakgate.judge.correctness import Deviation
 from peakgate.judge.gate import UNCHECKED
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.sampling import Samples
@@ -253,7 +253,7 @@ class GpuBenchmark:
         launchable: CallableLaunchable,
         proof: Proof | None,
         launch_s: float,
-        compare: Callable[[TimedLaunch], Check] | None,
+        compare: Callable[[TimedLaunch], Deviation] | None,
     ) -> tuple[Samples, Proof | None]:
         """Time a callable that was right; Unmeasurable where its captured graph is not: the state is not shown."""
         try:

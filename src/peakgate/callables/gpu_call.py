@@ -15,17 +15,16 @@ import cupy
 from peakgate.callables.arrays import announce_change, arrays_in, as_words, copy_of, framework, real, restore, span
 from peakgate.callables.call import Call
 from peakgate.callables.unchanged import described
-from peakgate.device import elements, nvml
+from peakgate.device import elements
 from peakgate.device.driver import persisting_l2_bytes
 from peakgate.device.gpu import GpuDevice
 from peakgate.device.interface import CallableLaunchable, DeviceLost, SampleChecker, TimedLaunch, Unmeasurable
 from peakgate.device.state import DeclaredState, footprint_bytes, measured_energy
 from peakgate.device.stream import SampleStream, StreamHandle
-from peakgate.measure.energy import Energy
 from peakgate.measure.refill import KEY_WORDS, SEEDS, round_keys
 from peakgate.measure.sampling import Samples, Sampling, SamplingPlan, let_clock_recover
 from peakgate.spec.case import Case
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import Energy
 
 # So long a trial blocks the GPU for calls that wait for the host.
 TRIAL_LIMIT_NS = 200_000_000
@@ -191,7 +190,7 @@ class GpuCall(CallableLaunchable):
         )
         state.begin(call.run, behaviour.batch, call.rewind if call.changed else None)
         ready = state.ready(call.run)
-        power = nvml.PowerMeter(facts.index) if self.case.math in TENSOR_MATH else None
+        power = self._device.power_meter(self.case)
         sampling = Sampling(plan, facts.sm_clock_max_mhz, checks.owed if self._outputs else lambda _launch_us: 0)
         outputs = self._outputs or tuple
         launch_us: float | None = None

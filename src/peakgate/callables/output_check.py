@@ -15,7 +15,7 @@ from peakgate.callables.arrays import copy_of, restore, wait_for
 from peakgate.callables.call import Call, OtherKeys, Typed, typed
 from peakgate.callables.settings import Given
 from peakgate.device.interface import TimedLaunch
-from peakgate.judge.correctness import Check, ExpectedOutputs, NothingCompared, bound_of, compare, on_host
+from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompared, bound_of, compare, on_host
 from peakgate.judge.magnitudes import Rounded, by_evaluations
 from peakgate.session.outcome import Proof, WrongResult
 from peakgate.spec.case import Array
@@ -59,7 +59,7 @@ class OutputCheck:
                 raise WrongResult(str(error)) from None
             raise PeakgateError(f"outputs {error}; name them alike", Code.BENCHMARK_TEST) from None
 
-    def timed(self, launch: TimedLaunch) -> Check:
+    def timed(self, launch: TimedLaunch) -> Deviation:
         """Compare a call that was timed with the reference for the arrays as they are, which are as it found them."""
         original = self._call.saved
         try:
@@ -68,7 +68,7 @@ class OutputCheck:
             proof = self._compare(expected, f"{launch.where}: ", launch.outputs)
         finally:
             self._call.saved = original
-        return Check(proof.error, proof.ratio or 0.0, None)
+        return Deviation(proof.error, proof.ratio or 0.0, None)
 
     def on_fresh_inputs(self, run: Callable[[], None]) -> str:
         """Check a run with other elements in its inputs, which get theirs back; how that went, for the record."""

@@ -16,7 +16,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, percent
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.compare.noise import Bools, Floats, Positions
-from peakgate.compare.result import BOTH_SIDES, LABELS, Difference, change_text, probability, shift_percent
+from peakgate.compare.result import BOTH_SIDES, CASE_LABELS, Difference, change_text, probability, shift_percent
 from peakgate.runfile.frame import FRAME_COLUMNS, Objects, is_library, is_usable, objects, records, require, run_facts
 from peakgate.runfile.saved import CASE_COLUMNS
 from peakgate.spec.contract import TERMS, Contract, summary
@@ -33,7 +33,7 @@ RECORDED = tuple(term for term in TERMS if term in CASE_COLUMNS)
 
 # Columns taken from the latest session that timed a case.
 CODE_FACTS = (("registers", "registers"), ("spill_bytes", "spilled bytes"), ("shared_bytes", "shared bytes"))
-REPORTED = (*LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupancy_limiter")
+REPORTED = (*CASE_LABELS, *BOTH_SIDES, "floor", "verdict", "tier", "time_us", "occupancy_limiter")
 
 REASONS = ["verdict", "reason", "peak_fraction", "floor"]
 GROUPED_BY = tuple(f"gpu_{name}" for name in ("cublas", "cupy", "nvrtc", "uuid", "driver"))
@@ -227,37 +227,29 @@ def causes(base: Any, new: Any) -> list[str]:
 
     Both are measurements of a case by the names of ``saved.CASE_COLUMNS``, None where one is unknown.
     """
-    found = [*_code(base, new), *_clock(base, new)]
+    found: list[str] = []
+    if base.fingerprint and base.fingerprint == new.fingerprint:
+        found.append(SAME_CODE)
+    else:
+        for field, name in CODE_FACTS:
+            before, after = getattr(base, field), getattr(new, field)
+            if before is not None and after is not None and before != after:
+                found.append(f"{name} {before:g} to {after:g}")
+        if base.occupancy is not None and new.occupancy is not None and base.occupancy != new.occupancy:
+            limits = f", limited by {new.occupancy_limiter}" if new.occupancy_limiter else ""
+            found.append(f"occupancy {100 * base.occupancy:.0f} % to {100 * new.occupancy:.0f} %{limits}")
+        if not found and base.fingerprint and new.fingerprint:
+            found.append("other machine code, same registers, shared memory and occupancy")
+    if base.sm_clock_mhz and new.sm_clock_mhz:
+        ratio = new.sm_clock_mhz / base.sm_clock_mhz
+        if abs(ratio - 1) > NOTABLE_CLOCK_CHANGE:
+            # A clock explains time, not cycles: what is left in cycles is the kernel's own.
+            cycles = shift_percent(math.log(new.time_us / base.time_us * ratio))
+            clocks = f"SM clock {base.sm_clock_mhz:.0f} to {new.sm_clock_mhz:.0f} MHz"
+            found.append(f"{clocks}, {cycles:+.1f} % in cycles")
     if new.floor is not None and new.peak_fraction is not None and new.peak_fraction < new.floor:
         found.append(f"below its floor too: {new.peak_fraction:.3f} of peak, floor {new.floor:.3f}")
     return found
-
-
-def _code(base: Any, new: Any) -> list[str]:
-    if base.fingerprint and base.fingerprint == new.fingerprint:
-        return [SAME_CODE]
-    found = []
-    for field, name in CODE_FACTS:
-        before, after = getattr(base, field), getattr(new, field)
-        if before is not None and after is not None and before != after:
-            found.append(f"{name} {before:g} to {after:g}")
-    if base.occupancy is not None and new.occupancy is not None and base.occupancy != new.occupancy:
-        limits = f", limited by {new.occupancy_limiter}" if new.occupancy_limiter else ""
-        found.append(f"occupancy {100 * base.occupancy:.0f} % to {100 * new.occupancy:.0f} %{limits}")
-    if not found and base.fingerprint and new.fingerprint:
-        found.append("other machine code, same registers, shared memory and occupancy")
-    return found
-
-
-def _clock(base: Any, new: Any) -> list[str]:
-    """A clock that changed explains time, not cycles: what is left in cycles is the kernel's own."""
-    if not base.sm_clock_mhz or not new.sm_clock_mhz:
-        return []
-    ratio = new.sm_clock_mhz / base.sm_clock_mhz
-    if abs(ratio - 1) <= NOTABLE_CLOCK_CHANGE:
-        return []
-    cycles = shift_percent(math.log(new.time_us / base.time_us * ratio))
-    return [f"SM clock {base.sm_clock_mhz:.0f} to {new.sm_clock_mhz:.0f} MHz, {cycles:+.1f} % in cycles"]
 
 
 def differences(base: pd.DataFrame, new: pd.DataFrame) -> tuple[Difference, ...]:

@@ -52,7 +52,14 @@ def between(
     variance, df, known = known_gpus(cases, history)
     shift = np.sqrt(apart) * limit(time_us, variance, df)
     sure = all(rows["gpu_uuid"].notna().all() for rows in (base, new))
-    return BetweenGpus(shift, (_note(shift, known, sure=sure),))
+    typical, most = (percent(shift_percent(each)) for each in (np.median(shift), shift.max()))
+    source = f"by {counted(known, 'other GPU')} of saved runs" if known > 1 else "as H200s do: no saved runs of others"
+    note = (
+        f"the runs are not {'' if sure else 'known to be '}of one and the same GPU: GPUs of one model may differ by"
+        f" {typical} in the median case and {most} in the worst ({source}), so no smaller change is flagged; to detect"
+        " one, measure both sides on one GPU (`peakgate ab`)"
+    )
+    return BetweenGpus(shift, (note,))
 
 
 def limit(time_us: Floats, variance: Floats, df: Floats) -> Floats:
@@ -112,14 +119,3 @@ def known_gpus(cases: pd.Index[str], history: pd.DataFrame | None) -> tuple[Floa
     df = np.bincount(case, of_code, len(cases)).astype(np.float64)
     variance = np.bincount(case, of_code * means["var"].to_numpy(), len(cases)) / np.maximum(df, 1)
     return variance, df, int(found["gpu"].nunique())
-
-
-def _note(shift: Floats, known: int, *, sure: bool) -> str:
-    """On sides of GPUs that are not (``sure``) or not known to be the same."""
-    typical, most = (percent(shift_percent(each)) for each in (np.median(shift), shift.max()))
-    source = f"by {counted(known, 'other GPU')} of saved runs" if known > 1 else "as H200s do: no saved runs of others"
-    return (
-        f"the runs are not {'' if sure else 'known to be '}of one and the same GPU: GPUs of one model may differ by"
-        f" {typical} in the median case and {most} in the worst ({source}), so no smaller change is flagged; to detect"
-        " one, measure both sides on one GPU (`peakgate ab`)"
-    )

@@ -40,19 +40,17 @@ from peakgate.base.verdict import Verdict
 from peakgate.compare import evidence, gpus, noise, spread
 from peakgate.compare.noise import Bools, Floats
 from peakgate.compare.result import (
-    BOTH_SIDES,
-    LABELS,
     SpreadFinding,
     SuiteShift,
     change_text,
     direction,
-    finished,
     in_percent,
     shift_percent,
+    side_by_side,
 )
 from peakgate.runfile.frame import FRAME_COLUMNS, records, require
 from peakgate.runfile.saved import FEWEST_SAMPLES, MEDIAN_ERROR_IN_SDS
-from peakgate.spec.case import EMULATOR_SLUG
+from peakgate.spec.recorded import EMULATOR_SLUG
 
 # Family-wise error rate in either direction: of comparisons of unchanged code at most this share flags any case.
 SESSIONS_ALPHA = 0.01
@@ -101,7 +99,7 @@ def compare(
     ``history`` holds other runs, of which those on the same GPU, driver and code give the spread between sessions, and
     those of the same code on several GPUs the spread between GPUs; runs that are on a side do not count again.
     Sides of two GPU models are INCOMPARABLE unless ``across_gpus``; emulated times always are. The frame's ``attrs``
-    are of the whole comparison (``result.finished``). A PeakgateError names a side without a row.
+    are of the whole comparison (``result.side_by_side``). A PeakgateError names a side without a row.
     """
     base, new = evidence.in_order("base", base), evidence.in_order("new", new)
     if history is not None:
@@ -110,8 +108,8 @@ def compare(
     rules = _rules(base, new, across_gpus=across_gpus)
     ids = pd.Index(pd.concat([base["case"], new["case"]]).unique(), name="case")
     before, after = evidence.summarize(base, ids), evidence.summarize(new, ids)
-    judged, scope = evidence.in_scope(before, after, gate_alone=bool(new["run_tier"].isin(["gate"]).all()))
-    before, after = before[judged], after[judged]
+    in_scope, scope = evidence.in_scope(before, after, gate_alone=bool(new["run_tier"].isin(["gate"]).all()))
+    before, after = before[in_scope], after[in_scope]
     settled = _first(_settling(before, after, base, new, rules), before.index)
     unsettled = settled["verdict"].isna().to_numpy()
     sides = before[unsettled], after[unsettled]
@@ -121,13 +119,17 @@ def compare(
     between = gpus.between(base, new, history, cases, _shorter_us(*sides))
     shifts = _shifts(*sides, sessions_noise, df, rules)
     shifts = _across_gpus(shifts, between.shift)
-    weighed = _first(_judging(*sides, shifts), shifts.index)
-    verdicts = pd.concat([settled[~unsettled], weighed]).join(in_percent(shifts))
+    # Where the interval excludes 0, the change would have been flagged alone.
+    change, resolvable = shifts["log_ratio"], shifts["resolvable"]
+    figures = in_percent(shifts.assign(low=change - resolvable, high=change + resolvable))
+    weighed = _first(_judging(*sides, shifts, figures), shifts.index)
+    judged = pd.concat([settled[~unsettled], weighed]).join(figures).reindex(before.index)
     per_session = 1 / base["run"].nunique() + 1 / new["run"].nunique()
-    return finished(
-        pd.concat([_rows(before, after), verdicts.reindex(before.index)], axis=1),
+    return side_by_side(
+        before.assign(time_us=before["mean_us"]),
+        after.assign(time_us=after["mean_us"]),
+        judged,
         suite=_suite(shifts["log_ratio"].to_numpy(), sessions_noise, rules, per_session),
-        without_floor=int(after["verdict"].isin([Verdict.NO_FLOOR]).sum()),
         differences=evidence.differences(base, new),
         notes=[*_notes(base, new, rules, repeats, df), *between.notes, *scope],
         spread=_grown(*sides, base, new) if rules.same_gpu else (),
@@ -291,9 +293,11 @@ def _too_noisy(resolvable: Floats, p_alone: Floats) -> Bools:
     return found
 
 
-def _judging(before: pd.DataFrame, after: pd.DataFrame, shifts: pd.DataFrame) -> list[CaseRuling]:
+def _judging(
+    before: pd.DataFrame, after: pd.DataFrame, shifts: pd.DataFrame, figures: pd.DataFrame
+) -> list[CaseRuling]:
     """Rules for a case that both sides timed, the worst verdict first."""
-    figures, flagged = in_percent(shifts), shifts["flagged"].to_numpy()
+    flagged = shifts["flagged"].to_numpy()
     changes = (figures[name] for name in ("change_percent", "smallest_detectable_change_percent"))
     within = pd.Series(list(map(evidence.unmoved, *changes)), shifts.index, dtype="string")
     words = np.full(len(shifts), None, dtype=object)  # pandas 3.0 takes no list where a mask holds
@@ -335,16 +339,6 @@ def _suite(ratios: Floats, spread: noise.SessionNoise | None, rules: Rules, per_
         verdict = direction(median)
         reason = f"{change_text(change_percent)} in the median of {len(ratios)} cases"
     return SuiteShift(verdict, reason, len(ratios), change_percent, resolvable_percent)
-
-
-def _rows(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Measurements of each case by both sides, in the columns of a comparison."""
-    labels = list(LABELS)
-    parts = [after[labels].fillna(before[labels]), after["floor"]]
-    for name, side in (("base", before), ("new", after)):
-        columns = [f"{name}_{column}" for column in ("time_us", "sessions", *BOTH_SIDES)]
-        parts.append(side[["mean_us", "sessions", *BOTH_SIDES]].set_axis(columns, axis=1))
-    return pd.concat(parts, axis=1)
 
 
 def _notes(base: pd.DataFrame, new: pd.DataFrame, rules: Rules, repeats: pd.DataFrame, df: Floats) -> list[str]:

@@ -13,7 +13,7 @@ from peakgate.compare.result import ROW_COLUMNS, Comparison, SuiteShift, change_
 from peakgate.render import cases
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.saved import UNUSABLE, Run
-from peakgate.spec.case import ID_PATTERN
+from peakgate.spec.recorded import ID_PATTERN
 
 CHANGED = ("change_percent", "smallest_detectable_change_percent", "p_value")
 INTERVAL = ("low_percent", "high_percent")
@@ -25,10 +25,24 @@ def report(
     """NEW against BASE, worst first; with ``page`` pictures and what stood in ``history``, other runs of the GPU."""
     run = max(found.new.runs, key=lambda run: (len(run.cases), run.taken))
     past = cases.past((*history, *found.base.runs), found.new.runs) if page else {}
-    floors = _floors(found)
     overall = [Row("suite-wide", suite.verdict, suite.reason)] if (suite := found.suite) else []
-    if strict and floors:
-        overall.append(Row("floors", Verdict.NO_FLOOR, floors))
+    sentences = []
+    if found.spread:
+        first, grown = found.spread[0], counted(len({each.case for each in found.spread}), "case")
+        sentences.append(f"spread grew in {grown}, whatever the mean did: {first.case} {first.text}")
+    if found.detectable_percent is not None:
+        typical, worst = map(percent, found.detectable_percent)
+        sentences.append(f"smallest detectable change {typical} in the median case, {worst} in the worst")
+    if found.without_floor:
+        count = counted(found.without_floor, "case")
+        floors = f"{count} had no floor when they were measured; undecided under --strict-gate"
+        if strict:
+            overall.append(Row("floors", Verdict.NO_FLOOR, floors))
+        else:
+            sentences.append(floors)
+    regressed = [row.case for row in found.records if row.verdict in REGRESSIONS - {Verdict.MISSING}]
+    if named := [case for case in regressed if ID_PATTERN.fullmatch(case)][:5]:
+        sentences.append(f'measure again: `peakgate bench --tier full -k "{" or ".join(named)}"`')
     drawn, sections = _drawn(found, run) if page else ((), ())
     differences = [(each.name, each.base, each.new) for each in found.differences]
     return Report(
@@ -40,9 +54,7 @@ def report(
         overall=overall,
         rows=[_row(record, past.get(record.case)) for record in found.records],
         columns=cases.COMPARED_COLUMNS,
-        sentences=[
-            text for text in (_spread(found), _detectable(found), "" if strict else floors, _rerun(found)) if text
-        ],
+        sentences=sentences,
         tables=[
             *([_spread_table(found)] if found.spread else []),
             *([Table("What else differs", ("fact", "base", "new"), differences)] if differences else []),
@@ -81,23 +93,6 @@ def _drawn(found: Comparison, run: Run) -> tuple[Sequence[Picture], Sequence[Sec
     return [each for each in (changes, *overview, roofline) if each], sections
 
 
-def _detectable(found: Comparison) -> str:
-    """The smallest detectable change, typical and worst; empty when no case was timed on both sides."""
-    if found.detectable_percent is None:
-        return ""
-    typical, worst = found.detectable_percent
-    return f"smallest detectable change {percent(typical)} in the median case, {percent(worst)} in the worst"
-
-
-def _spread(found: Comparison) -> str:
-    """How many cases became less steady and the first of them; empty without one."""
-    if not found.spread:
-        return ""
-    first = found.spread[0]
-    cases = counted(len({each.case for each in found.spread}), "case")
-    return f"spread grew in {cases}, whatever the mean did: {first.case} {first.text}"
-
-
 def _spread_table(found: Comparison) -> Table:
     """The cases whose spread grew, the surest first."""
     headings = ("case", "spread", "before (%)", "now (%)", "times as wide", "p")
@@ -106,20 +101,6 @@ def _spread_table(found: Comparison) -> Table:
         before, now, growth = (float(f"{value:.3g}") for value in (each.base_percent, each.new_percent, each.growth))
         rows.append((each.case, each.kind, before, now, growth, probability(each.p_value)))
     return Table("Spread that grew", headings, rows)
-
-
-def _rerun(found: Comparison) -> str:
-    """The command that measures the regressions again, at most five of them; empty when there is none."""
-    regressed = [row.case for row in found.records if row.verdict in REGRESSIONS - {Verdict.MISSING}]
-    named = [case for case in regressed if ID_PATTERN.fullmatch(case)][:5]
-    return f'measure again: `peakgate bench --tier full -k "{" or ".join(named)}"`' if named else ""
-
-
-def _floors(found: Comparison) -> str:
-    """How many cases have no floor; empty when all have one."""
-    if not (count := found.without_floor):
-        return ""
-    return f"{counted(count, 'case')} had no floor when they were measured; undecided under --strict-gate"
 
 
 def _fields(found: Comparison, *, strict: bool) -> Mapping[str, Any]:

@@ -87,6 +87,7 @@ def measure(design: SessionLayout, runs: Sequence[Run], seed: int = 0) -> Design
                 cases.update(slower)
                 sessions.update(both)
     apart = 1 if design is SessionLayout.HALVES else len(runs) // 2
+    medians = pd.concat(detectable).groupby("case")["smallest_detectable_change_percent"].median()
     return DesignResult(
         design=design,
         gates=gates,
@@ -94,14 +95,8 @@ def measure(design: SessionLayout, runs: Sequence[Run], seed: int = 0) -> Design
         at_most=rate_at_most(flagged / gates, apart) if apart > 1 else None,
         flagged_cases=dict(cases.most_common()),
         flagged_sessions=dict(sessions.most_common()),
-        detectable_percent=_medians(pd.concat(detectable)),
+        detectable_percent={str(case): float(percent) for case, percent in medians.items()},
     )
-
-
-def _medians(detectable: pd.DataFrame) -> dict[str, float]:
-    """The median over the resamples, by case."""
-    found = detectable.groupby("case")["smallest_detectable_change_percent"].median()
-    return {str(case): float(percent) for case, percent in found.items()}
 
 
 def rate_at_most(rate: float, independent: int) -> float:
@@ -116,17 +111,16 @@ def _sides(
     """Sessions by number for both sides; each division once, whichever side is called base."""
     if design is SessionLayout.HALVES:
         half = sessions // 2
-        divided = {_divided(random.permutation(sessions).tolist(), half) for _ in range(MOST_RESAMPLES)}
+        divided = set()
+        for _ in range(MOST_RESAMPLES):
+            drawn = random.permutation(sessions).tolist()
+            first, second = sorted((tuple(sorted(drawn[:half])), tuple(sorted(drawn[half : 2 * half]))))
+            divided.add((first, second))
         yield from sorted(divided)
         return
     pairs = list(itertools.combinations(range(sessions), 2))
     for chosen in sorted(random.permutation(len(pairs))[:MOST_RESAMPLES].tolist()):
         yield (pairs[chosen][0],), (pairs[chosen][1],)
-
-
-def _divided(drawn: Sequence[int], half: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    first, second = sorted((tuple(sorted(drawn[:half])), tuple(sorted(drawn[half : 2 * half]))))
-    return first, second
 
 
 def _called(comparison: pd.DataFrame, verdict: Verdict) -> tuple[tuple[str, ...], bool]:

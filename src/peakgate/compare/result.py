@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
+from peakgate.base.verdict import FAILING, ExitCode, Verdict, exit_code
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.frame import records
 
@@ -24,7 +24,7 @@ WORST_FIRST = (
 )
 
 # The columns of a comparison's frame, in order, with their dtypes; docs/reference/reports.md explains them.
-LABELS = ("family", "stage", "size", "block", "variant", "dtype")
+CASE_LABELS = ("family", "stage", "size", "block", "variant", "dtype")
 BOTH_SIDES = {
     **dict.fromkeys(("gbs", "tflops", "peak_fraction", "roof_fraction"), "float64"),
     **dict.fromkeys(("registers", "spill_bytes", "shared_bytes", "occupancy"), "float64"),
@@ -33,8 +33,18 @@ BOTH_SIDES = {
     "samples": "float64",
     "discarded": "float64",
 }
+MEASURED: Mapping[str, str] = {
+    **dict.fromkeys(CASE_LABELS, "string"),
+    "verdict": "string",
+    "floor": "float64",
+    "time_us": "float64",
+    "sessions": "int64",
+    **BOTH_SIDES,
+}
+"""What a comparison needs of a side's measurements, a row per case: missing where the side has none."""
+
 ROW_COLUMNS: Mapping[str, str] = {
-    **dict.fromkeys(("case", *LABELS, "verdict", "reason"), "string"),
+    **dict.fromkeys(("case", *CASE_LABELS, "verdict", "reason"), "string"),
     **dict.fromkeys(("change_percent", "low_percent", "high_percent"), "float64"),
     **dict.fromkeys(("smallest_detectable_change_percent", "p_value"), "float64"),
     **dict.fromkeys(("base_time_us", "new_time_us"), "float64"),
@@ -115,36 +125,37 @@ def direction(log_ratio: float) -> Verdict:
 
 
 def in_percent(shifts: pd.DataFrame) -> pd.DataFrame:
-    """The columns of a comparison that ``log_ratio``, ``resolvable`` and ``p_value`` fill.
-
-    The interval reaches as far to either side of the change as cannot be resolved: where it excludes 0 the change would
-    have been flagged alone.
-    """
-    change, resolvable = shifts["log_ratio"], shifts["resolvable"]
-    bounds = {"low_percent": change - resolvable, "high_percent": change + resolvable}
-    columns = {"change_percent": change, **bounds, "smallest_detectable_change_percent": resolvable}
-    return pd.DataFrame(
-        {name: 100 * np.expm1(values) for name, values in columns.items()} | {"p_value": shifts["p_value"]}
-    )
+    """A comparison's columns of ``log_ratio``, its bounds ``low`` and ``high``, ``resolvable`` and ``p_value``."""
+    columns = {"change": "log_ratio", "low": "low", "high": "high", "smallest_detectable_change": "resolvable"}
+    figures = {f"{name}_percent": 100 * np.expm1(shifts[logs]) for name, logs in columns.items()}
+    return pd.DataFrame(figures | {"p_value": shifts["p_value"]})
 
 
-def finished(
-    rows: pd.DataFrame,
+def side_by_side(
+    base: pd.DataFrame,
+    new: pd.DataFrame,
+    judged: pd.DataFrame,
     *,
     suite: SuiteShift | None,
-    without_floor: int,
     differences: Sequence[Difference],
     notes: Sequence[str],
     spread: Sequence[SpreadFinding] = (),
 ) -> pd.DataFrame:
-    """A comparison: rows by case as they are judged, of ``ROW_COLUMNS``, the worst first; a missing column is empty.
+    """A comparison of two sides, of ``ROW_COLUMNS``, the worst case first.
 
-    Its ``attrs`` are of the whole comparison: ``verdict``, its worst; ``exit_code``; ``suite_wide``, verdict and reason
-    of the suite, with ``suite`` its figures; ``without_floor``, the cases NEW measured and had no floor for;
-    ``differences`` and ``notes``; ``spread``, the cases whose spread grew, which is no verdict.
+    ``base`` and ``new`` have ``MEASURED`` of each side; ``judged`` has the same cases' ``verdict``, ``reason`` and the
+    columns of ``in_percent``. The frame's ``attrs`` are of the whole comparison: ``verdict``, its worst; ``exit_code``;
+    ``suite_wide``, verdict and reason of the suite, with ``suite`` its figures; ``without_floor``, the cases NEW
+    measured and had no floor for; ``differences`` and ``notes``; ``spread``, the cases whose spread grew, which is no
+    verdict.
     """
-    found = rows.rename_axis("case").reset_index().reindex(columns=list(ROW_COLUMNS))
-    found = found.fillna({"base_sessions": 0, "new_sessions": 0})
+    labels, columns = list(CASE_LABELS), ["time_us", "sessions", *BOTH_SIDES]
+    sides = [
+        side[columns].set_axis([f"{name}_{column}" for column in columns], axis=1)
+        for name, side in (("base", base), ("new", new))
+    ]
+    rows = pd.concat([new[labels].fillna(base[labels]), new["floor"], *sides, judged], axis=1)
+    found = rows.rename_axis("case").reset_index()[list(ROW_COLUMNS)]
     for (name, dtype), present in zip(ROW_COLUMNS.items(), found.dtypes, strict=True):
         if present != dtype:
             found[name] = pd.Series(found[name], dtype=dtype)
@@ -153,6 +164,7 @@ def finished(
     rank = [WORST_FIRST.index(verdict) for verdict in found["verdict"]]
     order = np.lexsort([found["case"].to_numpy(object), -sure, np.array(rank)])
     found = found.take(order).reset_index(drop=True)
+    without_floor = int(new["verdict"].isin([Verdict.NO_FLOOR]).sum())
     verdicts = _counting(found, suite, without_floor)
     found.attrs = {
         "verdict": str(_worst(verdicts)),
@@ -175,7 +187,7 @@ def _counting(rows: pd.DataFrame, suite: SuiteShift | None, without_floor: int) 
 
 def _worst(verdicts: Collection[Verdict], *, strict: bool = False) -> Verdict:
     """The comparison in one word: its worst verdict, PASS when none is a regression or undecided."""
-    counted = REGRESSIONS | UNDECIDED | ({Verdict.NO_FLOOR} if strict else frozenset())
+    counted = FAILING | ({Verdict.NO_FLOOR} if strict else frozenset())
     return next((verdict for verdict in WORST_FIRST if verdict in counted and verdict in verdicts), Verdict.PASS)
 
 

@@ -29,7 +29,18 @@ def open_device(choice: str, *, later: bool = False) -> tuple[Device, str | None
     """
     indices = gpu_indices(choice)
     if indices:
-        return _gpu(indices, later=later), None
+        try:
+            from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (a machine without a GPU need not have CuPy)
+        except ImportError as error:
+            extra = driver.cuda_extra() or "cuda13"
+            raise PeakgateError(
+                f"--device gpu needs {error.name or 'CuPy'}, which is not installed: pip install 'peakgate[{extra}]'",
+                Code.INSTALLATION,
+            ) from None
+        try:
+            return GpuDevice(*indices, later=later), None
+        except RuntimeError as error:  # CuPy's word for what CUDA refuses
+            raise _not_opened(f"gpu:{','.join(map(str, indices))}", error) from None
     from peakgate.device.cpu import CpuDevice  # noqa: PLC0415  (a GPU does without the emulator)
 
     return CpuDevice(), None if choice == "cpu" else FALLBACK_NOTE
@@ -75,21 +86,6 @@ def gpu_indices(choice: str) -> tuple[int, ...]:
             Code.GPU_MODELS,
         )
     return indices if count else ()
-
-
-def _gpu(indices: tuple[int, ...], *, later: bool) -> Device:
-    try:
-        from peakgate.device.gpu import GpuDevice  # noqa: PLC0415  (a machine without a GPU need not have CuPy)
-    except ImportError as error:
-        extra = driver.cuda_extra() or "cuda13"
-        raise PeakgateError(
-            f"--device gpu needs {error.name or 'CuPy'}, which is not installed: pip install 'peakgate[{extra}]'",
-            Code.INSTALLATION,
-        ) from None
-    try:
-        return GpuDevice(*indices, later=later)
-    except RuntimeError as error:  # CuPy's word for what CUDA refuses
-        raise _not_opened(f"gpu:{','.join(map(str, indices))}", error) from None
 
 
 def groups(arguments: list[str]) -> list[str]:

@@ -42,7 +42,7 @@ from peakgate.spec.case import EMULATOR_SLUG, Array, Buffer, Case, Role, Scale, 
 from peakgate_emulator.defects import DefectKind, Trace
 
 if TYPE_CHECKING:
-    from peakgate.measure.energy import Energy
+    from peakgate.spec.recorded import Energy
 
 METHOD = "wall time of one emulated launch, checked"
 _SAMPLES = 3

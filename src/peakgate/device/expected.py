@@ -44,7 +44,11 @@ def expected(
     if callable(case.reference):
         return _of_function(xp, case, _values(xp, launchable.inputs, case.inputs), case.reference)
     if isinstance(case.reference, tuple):
-        saved = [xp.asarray(array) for array in _saved(case, case.reference)]
+        if len(case.reference) != len(case.outputs):
+            given, written = counted(len(case.reference), "saved array"), counted(len(case.outputs), "output")
+            raise PeakgateError(f"{case.id}: {given} given as the reference, the kernel has {written}", Code.REFERENCE)
+        files = zip(case.reference, case.outputs, strict=True)
+        saved = [xp.asarray(saved_array(path, buffer.shape, buffer.dtype)) for path, buffer in files]
         return ExpectedOutputs(saved, _of_rows(xp, saved))
     other = prepare(case.reference)
     other.give(launchable.inputs)
@@ -174,10 +178,3 @@ def _failing(case: Case, function: Callable[..., Any], inputs: Sequence[Array], 
         f"{case.id}: {what}{f' ({place.name})' if place.name else ''}: {described(error)}; it is called "
         f"with the array module and {given or 'no input'}"
     )
-
-
-def _saved(case: Case, paths: Sequence[Path]) -> list[Array]:
-    if len(paths) != len(case.outputs):
-        saved, written = counted(len(paths), "saved array"), counted(len(case.outputs), "output")
-        raise PeakgateError(f"{case.id}: {saved} given as the reference, the kernel has {written}", Code.REFERENCE)
-    return [saved_array(path, buffer.shape, buffer.dtype) for path, buffer in zip(paths, case.outputs, strict=True)]

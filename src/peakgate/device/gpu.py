@@ -33,6 +33,7 @@ from peakgate.device.stream import SampleStream
 from peakgate.judge.correctness import ErrorBound, Largest
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.spec.case import Array, Case, Scale
+from peakgate.spec.recorded import TENSOR_MATH
 
 # How CuPy reports what went wrong on the device.
 FAULTS = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
@@ -149,6 +150,10 @@ class GpuDevice(Device):
     def energy_meter(self) -> GpuMeter:
         """The energy counter of this GPU."""
         return GpuMeter(self.facts.index)
+
+    def power_meter(self, case: Case) -> nvml.PowerMeter | None:
+        """A new meter of this GPU's power for a case on tensor cores, which the power cap slows; None for another."""
+        return nvml.PowerMeter(self.facts.index) if case.math in TENSOR_MATH else None
 
     def compared(self, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None) -> Largest | None:
         return elements.compared(found, wanted, bound, magnitude)

@@ -22,7 +22,7 @@ from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.case import Array, Case, Scale
 
 if TYPE_CHECKING:  # few runs measure it
-    from peakgate.measure.energy import Energy
+    from peakgate.spec.recorded import Energy
 
 DeviceKind = Literal["gpu", "cpu"]
 
@@ -119,21 +119,26 @@ class TimedLaunch:
     outputs: Sequence[Array]
 
 
-@dataclass
 class SampleChecker:
-    """Draws what timed launches find in their buffers, and checks the outputs of some of them.
+    """Draws what timed launches find in their buffers; one that checks the outputs of some overrides the rest.
 
-    ``draw`` gives a whole number below its argument, which device code cannot know. ``wanted(count, launch_us)`` says
-    beforehand how many launches of a batch of ``count`` are to be checked, given how long one takes (None: not known
-    yet), and ``owed(launch_us)`` how many have to be in later ones. ``check`` is given each, and raises what ends the
-    sampling. ``second_clock`` is False where only events are to time.
+    ``draw`` gives a whole number below its argument, which device code cannot know. ``second_clock`` is False where
+    only events are to time.
     """
 
-    draw: Callable[[int], int]
-    wanted: Callable[[int, float | None], int] = lambda _count, _launch_us: 0
-    owed: Callable[[float], int] = lambda _launch_us: 0
-    check: Callable[[TimedLaunch], None] = lambda _launch: None
-    second_clock: bool = True
+    def __init__(self, draw: Callable[[int], int], *, second_clock: bool = True) -> None:
+        self.draw, self.second_clock = draw, second_clock
+
+    def wanted(self, count: int, launch_us: float | None) -> int:  # noqa: ARG002  (this one checks none)
+        """How many launches, each of this time, of a batch of ``count`` are to be checked; None: not known yet."""
+        return 0
+
+    def owed(self, launch_us: float) -> int:  # noqa: ARG002  (as above)
+        """How many launches, each of this time, have to be checked in later batches."""
+        return 0
+
+    def check(self, launch: TimedLaunch) -> None:
+        """Check a launch; raises what ends the sampling."""
 
 
 class CallableLaunchable(Launchable, Protocol):

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import cupy
 
 from peakgate.compile.cubin import Cubin, Resources
-from peakgate.device import driver, nvml, operations, sampler, tensor_maps
+from peakgate.device import driver, operations, sampler, tensor_maps
 from peakgate.device.arrays import CaseArrays, LaunchFunction, refuse_damage
 from peakgate.device.interface import DeviceLost, SampleChecker
 from peakgate.device.state import measured_energy
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.spec.arguments import TensorMapArgument, value_of
 from peakgate.spec.case import Array, Buffer
-from peakgate.spec.work import TENSOR_MATH
 
 if TYPE_CHECKING:
     from peakgate.device.gpu import GpuDevice  # it imports this module
-    from peakgate.measure.energy import Energy  # few runs measure it
+    from peakgate.device.nvml import PowerMeter
+    from peakgate.spec.recorded import Energy  # few runs measure it
 
 
 def _not_loaded() -> None:
@@ -136,6 +136,6 @@ class GpuLaunchable:
             )
 
     @cached_property
-    def power_meter(self) -> nvml.PowerMeter | None:
-        """What reads the GPU's power, for a case on tensor cores."""
-        return nvml.PowerMeter(self.device.facts.index) if self.case.math in TENSOR_MATH else None
+    def power_meter(self) -> PowerMeter | None:
+        """One for all of its samples, which are many in an A/B."""
+        return self.device.power_meter(self.case)

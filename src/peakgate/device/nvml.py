@@ -169,15 +169,13 @@ class PowerMeter:
         """The state since the last reading."""
         now = time.monotonic()
         if self._read is None or now - self._read[0] > READ_EVERY_S:
-            self._read = now, self._reading()
+            before, self._before = self._before, self._fields()
+            power, *slowdowns = zip(before, self._before, strict=True)
+            reasons = _reasons_now(self._handle)
+            slowed = any(_grown(*each) for each in slowdowns)
+            steady = reasons is not None and {*reasons} <= {IDLE, POWER_CAP} and not slowed
+            self._read = now, PowerReading(None if power[1] is None else power[1] / 1e3, steady)
         return self._read[1]
-
-    def _reading(self) -> PowerReading:
-        before, self._before = self._before, self._fields()
-        power, *slowdowns = zip(before, self._before, strict=True)
-        now = _reasons_now(self._handle)
-        steady = now is not None and {*now} <= {IDLE, POWER_CAP} and not any(_grown(*each) for each in slowdowns)
-        return PowerReading(None if power[1] is None else power[1] / 1e3, steady)
 
     def _fields(self) -> list[int | None]:
         """Power in mW, and for how long each slowdown lowered clocks so far, in ns.

@@ -116,11 +116,6 @@ def _product(
     return _cublas_call(function, math_mode, right_op, _OP_N, *sizes, *scaled, *how)
 
 
-def _cublaslt_e4m3_nt(arguments: Sequence[Any]) -> Operation:
-    """C = A.B^T of e4m3 in bfloat16, by the algorithm that cuBLASLt ranks first; all three are row-major."""
-    return Operation(_product_e4m3_nt(*arguments[:3]), movable=True)
-
-
 def _cublas_call(function: str, math_mode: int, *arguments: Any) -> Operation:
     """A call of cuBLAS in a math mode, which operations that share the handle set for themselves."""
     library, handle = _cublas(), ctypes.c_void_p(cupy.cuda.get_cublas_handle())
@@ -283,5 +278,6 @@ _OPERATIONS: dict[str, Callable[[Sequence[Any]], Operation]] = {
         of_type=(_BF16,),
         how=(_SUMS_IN_FP32, _TENSOR_ALGORITHM),
     ),
-    "cublaslt_e4m3_nt": _cublaslt_e4m3_nt,
+    # C = A.B^T of e4m3 in bfloat16, by the algorithm that cuBLASLt ranks first; all three are row-major.
+    "cublaslt_e4m3_nt": lambda arguments: Operation(_product_e4m3_nt(*arguments[:3]), movable=True),
 }

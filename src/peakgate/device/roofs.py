@@ -19,7 +19,7 @@ from peakgate.judge.metrics import metrics
 from peakgate.measure.sampling import SamplingPlan
 from peakgate.spec.case import Argument, Array, Buffer, Case, Launch, Role, Scalar, Stage, Work
 from peakgate.spec.dtypes import storage
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 ROOFS_FOLDER = Path(__file__).parent
 THREADS = 256

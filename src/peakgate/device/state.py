@@ -20,10 +20,10 @@ from peakgate.device.interface import Unmeasurable
 from peakgate.device.stream import SampleStream, StreamHandle
 from peakgate.judge.state import StateReading, doubt_of
 from peakgate.measure import energy
-from peakgate.measure.energy import Energy
 from peakgate.measure.limits import GRAPH_LAUNCHES
 from peakgate.measure.sampling import Batch, Samples
 from peakgate.spec.case import Case
+from peakgate.spec.recorded import Energy
 
 _METHODS = {
     "warm": "each sample right behind a launch like it",

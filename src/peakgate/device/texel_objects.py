@@ -51,11 +51,17 @@ class TexelObject:
             resource = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=self._texels)
         # CuPy wants all channels of a row as one axis.
         self._rows = array.reshape(*array.shape[:-2], -1) if how.channels > 1 else array
-        self.handle: Any = (
-            texture.TextureObject(resource, _description(how, extent.dimensions))
-            if isinstance(how, Texture)
-            else texture.SurfaceObject(resource)
-        )
+        self.handle: Any
+        if isinstance(how, Texture):
+            read = texture.TextureDescriptor(
+                [_ADDRESS[how.address]] * extent.dimensions,
+                runtime.cudaFilterModeLinear if how.linear else runtime.cudaFilterModePoint,
+                runtime.cudaReadModeNormalizedFloat if how.normalized_read else runtime.cudaReadModeElementType,
+                normalizedCoords=int(how.normalized_coords),
+            )
+            self.handle = texture.TextureObject(resource, read)
+        else:
+            self.handle = texture.SurfaceObject(resource)
         self.fill()
 
     def fill(self) -> None:
@@ -67,12 +73,3 @@ class TexelObject:
         """Copy a surface's texels to the array, in stream order."""
         if isinstance(self._seen_as, Surface):
             self._texels.copy_to(self._rows, stream=get_current_stream())
-
-
-def _description(how: Texture, dimensions: int) -> Any:
-    return texture.TextureDescriptor(
-        [_ADDRESS[how.address]] * dimensions,
-        runtime.cudaFilterModeLinear if how.linear else runtime.cudaFilterModePoint,
-        runtime.cudaReadModeNormalizedFloat if how.normalized_read else runtime.cudaReadModeElementType,
-        normalizedCoords=int(how.normalized_coords),
-    )

@@ -42,21 +42,17 @@ def before(index: int) -> Before:
 
 def _work(index: int, found: Future[Before | None]) -> None:
     try:
-        found.set_result(_open(index))
+        seen = None
+        if index < driver.gpu_count():
+            references.begin(index)
+            nvrtc.begin()
+            seen = _seen(index)
+            driver.retain_context(index)  # where that fails, opening the device reports why
+            references.make_contexts()  # after ours, which may be the only one that the GPU allows
+        found.set_result(seen)
     except Exception as error:
         found.set_exception(error)
     threading.main_thread().join()  # the kernel ends what a thread has started with the thread (PR_SET_PDEATHSIG)
-
-
-def _open(index: int) -> Before | None:
-    if index >= driver.gpu_count():
-        return None
-    references.begin(index)
-    nvrtc.begin()
-    found = _seen(index)
-    driver.retain_context(index)  # where that fails, opening the device reports why
-    references.make_contexts()  # after ours, which may be the only one that the GPU allows
-    return found
 
 
 def _seen(index: int) -> Before:

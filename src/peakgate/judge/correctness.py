@@ -104,7 +104,7 @@ class WrongElement:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Deviation:
     """How far a case's outputs are from their references.
 
     ``ratio`` is the largest ``|out - ref| / bound`` of an element, at most 1 where all are right. ``error`` is the
@@ -168,7 +168,7 @@ def bound_of(tolerance: float, found: str, wanted: str, *, atol: float = 0.0, rt
 
 def check(
     xp: Any, case: Case, outputs: Sequence[Array], expected: ExpectedOutputs, compared: Compared | None = None
-) -> Check:
+) -> Deviation:
     """Compare every output with its reference, each by the tolerance of its own type.
 
     Outputs are filled with noise before the launch, so an element the kernel never wrote is wrong as well. What
@@ -179,7 +179,7 @@ def check(
         raise ValueError(
             f"{case.id}: {counted(len(outputs), 'output')}, but the reference gives {len(expected.values)}"
         )
-    worst, blank = Check(0.0, 0.0, None), False
+    worst, blank = Deviation(0.0, 0.0, None), False
     tolerances = case.tolerances(len(outputs))
     types = [buffer.dtype for buffer in case.outputs] or [output.dtype.name for output in outputs]
     for position, (found, value) in enumerate(zip(outputs, expected.values, strict=True)):
@@ -189,10 +189,10 @@ def check(
         bound = bound_of(tolerances[position], types[position], wanted.dtype.name, atol=case.atol, rtol=case.rtol)
         magnitudes = partial(expected.magnitudes_of, position)
         result = compare(xp, found, wanted, bound, magnitudes=magnitudes, compared=compared)
-        worst = Check(max(worst.error, result.error), max(worst.ratio, result.ratio), None)
+        worst = Deviation(max(worst.error, result.error), max(worst.ratio, result.ratio), None)
         if result.worst is not None:
             element = replace(result.worst, output=position)
-            return Check(result.error, result.ratio, f"output {position}{result.mismatch}", element)
+            return Deviation(result.error, result.ratio, f"output {position}{result.mismatch}", element)
         blank = blank or result.blank
     if blank:
         raise NothingCompared
@@ -208,13 +208,13 @@ def compare(
     magnitudes: MagnitudeWays = lambda: (),
     compared: Compared | None = None,
     pairs: bool = False,
-) -> Check:
+) -> Deviation:
     """Compare one output with its reference; ``magnitudes`` are asked where |ref| alone does not make it right.
 
     ``pairs``: neighbours along the last axis are the parts of complex numbers.
     """
     if not found.size:
-        return Check(0.0, 0.0, None)
+        return Deviation(0.0, 0.0, None)
     if bound.tolerance and bound.exact:  # integers: the same absolute step everywhere
         bound = replace(bound, absolute=bound.tolerance * float(xp.abs(wanted).max()))
 
@@ -229,7 +229,7 @@ def compare(
         if quick is not None and quick.ratio <= 1 and math.isfinite(quick.reference):
             error = 0.0 if bound.exact else quick.difference / (quick.reference or 1.0)
             blank = weight is not None and bool(xp.isinf(weight).all())
-            return Check(error, quick.ratio, None, blank=blank)
+            return Deviation(error, quick.ratio, None, blank=blank)
         if quick is None:
             result = _element_by_element(xp, found, wanted, bound, weight, pairs=pairs)
             if result.right:
@@ -244,7 +244,7 @@ def compare(
 
 def _element_by_element(
     xp: Any, found: Array, wanted: Array, bound: ErrorBound, magnitude: Array | None, *, pairs: bool
-) -> Check:
+) -> Deviation:
     parts = pairs or found.dtype.kind == "c" or wanted.dtype.kind == "c"
     if pairs:
         magnitude = None if magnitude is None else xp.broadcast_to(magnitude, found.shape)
@@ -273,8 +273,8 @@ def _element_by_element(
         count = int(bad.sum())
         largest = float(ratios.max())
         if largest > ratio:
-            index = _unravel(xp, ratios)
-            worst = (index[0] + start, *index[1:])
+            place = [int(axis) for axis in xp.unravel_index(xp.argmax(ratios), ratios.shape)]
+            worst = (place[0] + start, *place[1:])
         ratio, difference = max(ratio, largest), max(difference, float(differences.max()))
         wrong += count
         for axis in range(bad.ndim) if count else ():
@@ -283,11 +283,11 @@ def _element_by_element(
             flags[axis][rows if axis == 0 else slice(None)] |= some
     error = difference / (reference or 1.0)
     if not wrong:
-        return Check(error, ratio, None, blank=not judged)
+        return Deviation(error, ratio, None, blank=not judged)
     said = _describe(found, wanted, worst, wrong, _where_wrong(flags, wrong), parts=parts)
     element = WrongElement(worst, float(found[worst]), float(wanted[worst]), wrong, found.size // (2 if parts else 1))
     if bound.exact:
-        return Check(math.inf, math.inf, said, element)
+        return Deviation(math.inf, math.inf, said, element)
     allowed = _allowed(np, bound, abs(float(wanted[worst])), None if magnitude is None else float(magnitude[worst]))
     off = abs(float(found[worst]) - float(wanted[worst]))
     if not math.isnan(off):
@@ -298,7 +298,7 @@ def _element_by_element(
             f"; compared with the largest element, as before 0.3, its error is {error:.3g} and passes: "
             "an element's bound no longer depends on larger ones"
         )
-    return Check(error, ratio, said, element)
+    return Deviation(error, ratio, said, element)
 
 
 def _rows_compared(
@@ -340,10 +340,6 @@ def _as_parts(array: Array) -> Array:
     """Complex numbers as their real and imaginary parts along a last axis."""
     contiguous = array.copy()
     return contiguous.view(contiguous.real.dtype).reshape(*array.shape, 2)
-
-
-def _unravel(xp: Any, values: Array) -> tuple[int, ...]:
-    return tuple(int(axis) for axis in xp.unravel_index(xp.argmax(values), values.shape))
 
 
 def on_host(array: Array) -> np.ndarray[Any, Any]:

@@ -108,7 +108,8 @@ def revise_floors(text: str, gpu: str, floors: Mapping[str, tuple[float, str]], 
     table: Any = document.setdefault("floors", tomlkit.table())
     for case_id, (floor, origin) in floors.items():
         value = tomlkit.item(floor)
-        comment = _persons_comment(table[case_id].trivia.comment) if case_id in table else ""
+        before = table[case_id].trivia.comment if case_id in table else ""
+        comment = ORIGIN.sub("", before.removeprefix("#").strip())
         value.comment(f"{comment}; {origin}" if comment else origin)
         table[case_id] = value
     for case_id in dropped:
@@ -122,11 +123,6 @@ def origin_comment(origin: Origin) -> str:
         f"{counted(origin.sessions, 'session')} of {counted(origin.gpus, 'GPU')}, median {origin.median:.3g}, "
         f"spread {origin.spread_percent:.2f} %, room {origin.room_percent:.1f} %, driver {origin.driver}, {origin.date}"
     )
-
-
-def _persons_comment(comment: str) -> str:
-    """The comment beside a floor, without the origin that ``revise_floors`` wrote."""
-    return ORIGIN.sub("", comment.removeprefix("#").strip())
 
 
 def _new_document(gpu: str) -> TOMLDocument:

@@ -141,9 +141,13 @@ def occupancy(
         "blocks": limits.blocks_per_sm,
     }
     if registers:
-        fit["registers"] = _blocks_by_registers(warps, registers)
+        warps_per_partition = REGISTERS_PER_PARTITION // _round_up(registers * WARP_THREADS, REGISTER_UNIT)
+        enough = registers <= REGISTERS_PER_THREAD_MAX
+        fit["registers"] = warps_per_partition * SM_PARTITIONS // warps if enough else 0
     if static_shared + dynamic_shared:
-        fit["shared"] = _blocks_by_shared(static_shared + dynamic_shared, limits)
+        # None where a block asks for more than it may: with what is reserved, a block may have all that an SM has.
+        shared = static_shared + dynamic_shared + limits.shared_reserved_bytes
+        fit["shared"] = limits.shared_per_sm_bytes // _round_up(shared, limits.shared_unit_bytes)
     blocks = min(fit.values())
     return Occupancy(
         blocks_per_sm=blocks,
@@ -216,19 +220,6 @@ def launch_refusal(
     if not occupancy(capability, threads, registers, static_shared_bytes, launch.shared_bytes).blocks_per_sm:
         return f"{threads} threads per block with {registers} registers each, an SM has too few registers"
     return None
-
-
-def _blocks_by_registers(warps: int, registers: int) -> int:
-    if registers > REGISTERS_PER_THREAD_MAX:
-        return 0
-    warps_per_partition = REGISTERS_PER_PARTITION // _round_up(registers * WARP_THREADS, REGISTER_UNIT)
-    return warps_per_partition * SM_PARTITIONS // warps
-
-
-def _blocks_by_shared(shared: int, limits: SmLimits) -> int:
-    """None where a block asks for more than it may: with what is reserved, a block may have all that an SM has."""
-    allocated = _round_up(shared + limits.shared_reserved_bytes, limits.shared_unit_bytes)
-    return limits.shared_per_sm_bytes // allocated
 
 
 def _ceil_div(value: int, divisor: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
-from peakgate.base.records import Number
+from peakgate.spec.recorded import Energy
 
 LOOP_S, LOOPS = 2.0, 3
 """Seconds of a loop between steps of the counter, and loops of a case in a run; a process of an A/B takes one."""
@@ -36,25 +36,6 @@ class Meter(Protocol):
     def mark(self) -> Callable[[], None]:
         """A place in the stream; what it gives waits until the GPU is there."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Energy:
-    """Energy of one launch over loops: the median, the least and the most of them, and the power drawn.
-
-    ``launch_us`` is the time of a launch in a loop, which finds what the launch before left in the L2. ``idle_w`` is
-    the power of the GPU without work, which is part of ``power_w``; None where it was not read. ``contents`` says what
-    the launches find in their buffers.
-    """
-
-    joules: Number
-    least_joules: Number
-    most_joules: Number
-    loops: Number
-    launch_us: Number
-    power_w: Number
-    idle_w: Number | None
-    contents: str = "the same for every launch of a loop: a replayed answer is not excluded"
 
 
 @dataclass(frozen=True, slots=True)

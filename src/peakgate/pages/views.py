@@ -12,17 +12,8 @@ from functools import cached_property, partial
 from peakgate.base.formatting import counted, figure
 from peakgate.base.report import CellLink, CellValue, Column, Picture, Report, Row, Table
 from peakgate.base.verdict import ExitCode, Verdict
-from peakgate.compare.history.report import (
-    ChangeOrigin,
-    Event,
-    chart,
-    gpu_names,
-    header,
-    origins,
-    size,
-    step_line,
-    sum_lines,
-)
+from peakgate.compare.history.chart import chart, size, step_line, sum_lines
+from peakgate.compare.history.report import ChangeOrigin, Event, gpu_names, header, origins
 from peakgate.compare.history.series import SessionFacts, commit_name
 from peakgate.compare.history.suite import Cause, ChangePoint
 from peakgate.compare.history.trend import Trend

@@ -13,7 +13,7 @@ from peakgate.base.safe_text import encodable, one_line
 from peakgate.runfile.find import RunSide
 from peakgate.runfile.frame import PREDICTED, run_facts, run_rows
 from peakgate.runfile.saved import CaseResult, Run
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 FEWEST_RUNS_FOR_HISTORY, MOST_BARS = 3, 20
 

@@ -16,7 +16,7 @@ from peakgate.base.report import CellValue, Column, Report, Row, Table, Tone, do
 from peakgate.base.safe_text import as_json, cell, one_line
 from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict
 from peakgate.render import terminal
-from peakgate.spec.case import ID_PATTERN
+from peakgate.spec.recorded import ID_PATTERN
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST_SUMMARY_BYTES = 1_000_000

@@ -25,7 +25,7 @@ from peakgate.base.safe_text import one_line
 from peakgate.base.verdict import OVER_PEAK
 from peakgate.render.cases import family
 from peakgate.runfile.saved import CaseResult
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 COLOURS = ("#3d85c6", "#d9730d", "#2f9e77", "#b565b0", "#b8960c", "#cc4f5c", "#5b7db1", "#808890")
 BAR_COLOUR, ABOVE_COLOUR = "#4a8fd0", "#d9730d"

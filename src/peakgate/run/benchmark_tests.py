@@ -16,7 +16,7 @@ from peakgate.base import config
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted, nearest
 from peakgate.base.safe_text import one_line
-from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict
+from peakgate.base.verdict import FAILING, Judgement, Verdict
 from peakgate.callables.frameworks import of_framework
 from peakgate.callables.naming import FIXTURE, case_of
 from peakgate.device.driver import gpu_count
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 TESTS_PLUGIN_NAME = "peakgate-benchmark-tests"
 
-FAILS = REGRESSIONS | UNDECIDED
 SKIPPING = (pytest.skip.Exception, pytest.xfail.Exception)
 """With which a test ends itself without having failed."""
 
@@ -143,12 +142,12 @@ class BenchmarkTests:
                 case_of(item.nodeid), PeakgateError(f"the test never calls {FIXTURE}", Code.BENCHMARK_TEST)
             )
             report.outcome, report.longrepr = "failed", f"{case_id}: the test never calls {FIXTURE}"
-        elif outcome is not None and report.failed and outcome.judgement.verdict not in FAILS:
+        elif outcome is not None and report.failed and outcome.judgement.verdict not in FAILING:
             judgement = Judgement(Verdict.INCONCLUSIVE, "the test passes where it must fail: xfail(strict=True)")
             outcome = _unmeasured(item, outcome, judgement)
         if outcome is not None:
             self._run.store.keep(outcome)
-            if report.skipped and outcome.judgement.verdict in FAILS:
+            if report.skipped and outcome.judgement.verdict in FAILING:
                 report.outcome = "failed"
                 report.longrepr = f"{case_id}: {outcome.judgement.verdict}, {outcome.judgement.reason}"
                 vars(report).pop("wasxfail", None)
@@ -185,7 +184,7 @@ class BenchmarkTests:
             whose = "the callable" if of_callable else "the test"
             unable = PeakgateError(f"{whose} fails: {_error_of(error)}{_advice(error.value)}", Code.BENCHMARK_TEST)
             return self._run.session.failed(case, unable)
-        if outcome.judgement.verdict in FAILS:
+        if outcome.judgement.verdict in FAILING:
             return outcome
         verdict = Verdict.WRONG if compared else Verdict.INCONCLUSIVE
         judgement = Judgement(verdict, f"the test fails after its measurement: {_error_of(error)}")
@@ -194,7 +193,7 @@ class BenchmarkTests:
     def _fails_afterwards(self, item: pytest.Item, reason: str) -> None:
         """Leave a case undecided whose fixtures fail after its test, unless its own verdict fails."""
         case, entries = case_of(item.nodeid), self._run.store.entries
-        if any(entry["case"] == case.id and entry["verdict"] in FAILS for entry in entries):
+        if any(entry["case"] == case.id and entry["verdict"] in FAILING for entry in entries):
             return
         entries[:] = [entry for entry in entries if entry["case"] != case.id]
         self._run.store.skipped.pop(case.id, None)

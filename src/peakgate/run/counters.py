@@ -21,7 +21,7 @@ from peakgate.judge.work import work_notes
 from peakgate.run import ncu
 from peakgate.run.places import Places
 from peakgate.runfile.schema import CaseCounters, CountersReport
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 FOLDER = "counters"
 """In the verdict's folder: what ncu printed, a folder per state of the caches."""

@@ -17,7 +17,7 @@ from peakgate.base.verdict import Verdict, counts
 from peakgate.runfile.schema import About, Unmeasured
 from peakgate.session.entry import Entry, extra_info
 from peakgate.spec.case import CASE_SCHEMA
-from peakgate.spec.work import ARITHMETIC_ROOFS
+from peakgate.spec.recorded import ARITHMETIC_ROOFS
 
 if TYPE_CHECKING:
     from peakgate.session.outcome import Outcome

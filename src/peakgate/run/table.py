@@ -14,7 +14,7 @@ from rich.text import Text
 
 from peakgate.base.formatting import share
 from peakgate.base.safe_text import one_line
-from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Verdict
+from peakgate.base.verdict import FAILING, Verdict
 
 _BAR_CELLS = 8
 _WIDTH_WITH_BAR = 100
@@ -40,7 +40,7 @@ def render(entries: Sequence[TableEntry], closing_lines: Sequence[str], *, width
     for family, members in groupby(entries, key=lambda entry: entry["family"]):
         console.print(_family_table(family, list(members), console.width))
     for wrong in sorted(entries, key=_badness, reverse=True):
-        if wrong["verdict"] in REGRESSIONS | UNDECIDED:
+        if wrong["verdict"] in FAILING:
             reported = one_line(f"{wrong['verdict']} {wrong['case']}: {wrong['reason']}")
             console.print(Text(reported, style="red"), soft_wrap=True)
     for line in closing_lines:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from peakgate.base.verdict import FAULTY, OVER_PEAK, Verdict
-from peakgate.spec.work import ARITHMETIC_ROOFS
+from peakgate.spec.recorded import ARITHMETIC_ROOFS
 
 if TYPE_CHECKING:
     from peakgate.runfile.schema import Benchmark, CaseRecord

@@ -22,25 +22,34 @@ from numpy.typing import NDArray
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.safe_text import encodable
 from peakgate.runfile.saved import CASE_COLUMNS, UNUSABLE, CaseResult, Run, commit_label
-from peakgate.runfile.schema import COUNTER_COLUMNS, ENVIRONMENT, FLAG, GPU_COLUMNS, NUMBER, TEXT, Column, Unmeasured
+from peakgate.runfile.schema import (
+    COUNTER_COLUMNS,
+    ENVIRONMENT,
+    FLAG,
+    GPU_COLUMNS,
+    NUMBER,
+    TEXT,
+    FrameColumn,
+    Unmeasured,
+)
 
 Objects = NDArray[np.object_]
 
-OF_RUN: Mapping[str, tuple[Column, Callable[[Run], Any]]] = {
-    "run": (Column(TEXT, "path of the run file"), lambda run: str(run.path)),
-    "taken": (Column("datetime64[us, UTC]", "when the run was taken"), attrgetter("taken")),
-    "commit": (Column(TEXT, "the commit measured"), attrgetter("commit")),
-    "dirty": (Column(FLAG, "the tree had uncommitted changes"), attrgetter("dirty")),
-    "run_tier": (Column(TEXT, "the tier that was run"), attrgetter("tier")),
-    "whole": (Column(FLAG, "False for a selection of the tier's cases"), attrgetter("whole")),
-    "device": (Column(TEXT, "`gpu` or `cpu`"), attrgetter("device")),
-    "benchmark_version": (Column(TEXT, "version of pytest-benchmark"), attrgetter("benchmark_version")),
+OF_RUN: Mapping[str, tuple[FrameColumn, Callable[[Run], Any]]] = {
+    "run": (FrameColumn(TEXT, "path of the run file"), lambda run: str(run.path)),
+    "taken": (FrameColumn("datetime64[us, UTC]", "when the run was taken"), attrgetter("taken")),
+    "commit": (FrameColumn(TEXT, "the commit measured"), attrgetter("commit")),
+    "dirty": (FrameColumn(FLAG, "the tree had uncommitted changes"), attrgetter("dirty")),
+    "run_tier": (FrameColumn(TEXT, "the tier that was run"), attrgetter("tier")),
+    "whole": (FrameColumn(FLAG, "False for a selection of the tier's cases"), attrgetter("whole")),
+    "device": (FrameColumn(TEXT, "`gpu` or `cpu`"), attrgetter("device")),
+    "benchmark_version": (FrameColumn(TEXT, "version of pytest-benchmark"), attrgetter("benchmark_version")),
     "memory_roof_gbs": (
-        Column(NUMBER, "fastest rate that the run measured of the GPU's memory (GB/s)"),
+        FrameColumn(NUMBER, "fastest rate that the run measured of the GPU's memory (GB/s)"),
         attrgetter("memory_roof_gbs"),
     ),
 }
-COLUMNS: Mapping[str, Column] = {
+COLUMNS: Mapping[str, FrameColumn] = {
     **{name: column for name, (column, _) in OF_RUN.items()},
     **{f"gpu_{name}": column for name, column in GPU_COLUMNS.items()},
     **CASE_COLUMNS,

@@ -19,7 +19,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.files import LARGEST_FILE_BYTES, read_limited, read_text, write_whole
 from peakgate.base.formatting import counted
 from peakgate.base.streams import say
-from peakgate.base.verdict import REGRESSIONS, UNDECIDED, Judgement, Verdict, counts, exit_code
+from peakgate.base.verdict import FAILING, Judgement, Verdict, counts, exit_code
 from peakgate.judge.floors import Floors, load_floors
 from peakgate.judge.gate import by_floor
 from peakgate.runfile.foreign_formats import ForeignMeasured, ForeignRun, read_foreign
@@ -60,7 +60,7 @@ def main(verb: str, arguments: Sequence[str]) -> int:
         for run in read_foreign(data, path):
             target, judged = _import(path, hashlib.sha256(data).hexdigest(), run, options)
             for case, judgement in judged.items():
-                if judgement.verdict in REGRESSIONS | UNDECIDED:
+                if judgement.verdict in FAILING:
                     say(f"{case}: {judgement.verdict}, {judgement.reason}")
             found = [judgement.verdict for judgement in judged.values()]
             say(f"{counted(len(found), 'case')}: {counts(found)}; {config.near(target)}")

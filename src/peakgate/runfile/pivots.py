@@ -16,7 +16,7 @@ import pandas as pd
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import nearest
 from peakgate.runfile.frame import require, usable
-from peakgate.spec.work import ARITHMETIC_ROOFS
+from peakgate.spec.recorded import ARITHMETIC_ROOFS
 
 NEEDED = (
     *("case", "family", "stage", "size", "block", "variant", "taken", "verdict", "bound", "roof"),

@@ -19,8 +19,7 @@ from peakgate.base.records import Number
 from peakgate.base.verdict import FAULTY, Verdict
 from peakgate.runfile.figures import UNTIMED, contradictions
 from peakgate.runfile.schema import About, Benchmark, CaseRecord, CommitInfo, RunDocument, Unmeasured, columns, means
-from peakgate.spec.case import EMULATOR_SLUG
-from peakgate.spec.work import ARITHMETIC_ROOFS
+from peakgate.spec.recorded import ARITHMETIC_ROOFS, EMULATOR_SLUG
 
 # For normal noise: the interquartile range, and the standard error of a median times the root of the count.
 IQR_IN_SDS = 1.349

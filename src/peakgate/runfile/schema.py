@@ -15,8 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from peakgate.base.records import Finite, Name, Number, Text
 from peakgate.base.verdict import Verdict
 from peakgate.judge.work import WorkNote
-from peakgate.measure.energy import Energy
-from peakgate.spec.case import Tier, TunedChoice
+from peakgate.spec.recorded import Energy, Tier, TunedChoice
 
 TEXT, NUMBER, FLAG, ANY = "string", "float64", "bool", "object"
 
@@ -311,7 +310,7 @@ class BenchVerdict(Struct):
     other_builds: list[Unmeasured] = []
 
 
-class Column(NamedTuple):
+class FrameColumn(NamedTuple):
     """A column of a frame of runs."""
 
     dtype: str
@@ -321,14 +320,14 @@ class Column(NamedTuple):
 DTYPES = {str: TEXT, Text | None: TEXT, Verdict: TEXT, Number: NUMBER, Number | None: NUMBER, bool: FLAG, Fact: ANY}
 
 
-def columns(*records: type) -> dict[str, Column]:
+def columns(*records: type) -> dict[str, FrameColumn]:
     """The fields of these records that are columns, in the order of their places."""
     placed = []
     for record in records:
         for name, hint in get_type_hints(record, include_extras=True).items():
             meta = getattr(hint, "__metadata__", [None])[-1]
             if meta is not None and (meta.extra or {}).get("column") is not None:
-                placed.append((meta.extra["column"], name, Column(DTYPES[hint.__origin__], meta.title)))
+                placed.append((meta.extra["column"], name, FrameColumn(DTYPES[hint.__origin__], meta.title)))
     return {name: column for _, name, column in sorted(placed)}
 
 

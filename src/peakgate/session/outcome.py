@@ -16,7 +16,7 @@ from peakgate.measure.sampling import Samples
 from peakgate.spec.case import Case, RefusedCase, TunedChoice
 
 if TYPE_CHECKING:  # few runs measure it
-    from peakgate.measure.energy import Energy
+    from peakgate.spec.recorded import Energy
 
 
 class WrongResult(Exception):

@@ -11,7 +11,7 @@ from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import counted
 from peakgate.device.expected import computed, expected
 from peakgate.device.interface import Device, KernelFault, KernelLaunchable, TimedLaunch
-from peakgate.judge.correctness import Check, ExpectedOutputs, NothingCompared, check
+from peakgate.judge.correctness import Deviation, ExpectedOutputs, NothingCompared, check
 from peakgate.measure.limits import HOST_LIMIT_S
 from peakgate.measure.patterns import PATTERNS, varied
 from peakgate.session.outcome import Proof, WrongResult
@@ -105,7 +105,7 @@ class Prover:
             raise known
         return known
 
-    def compare_timed(self, launch: TimedLaunch) -> Check:
+    def compare_timed(self, launch: TimedLaunch) -> Deviation:
         """Compare a launch that was timed with the reference of what it was given."""
         return self._compare(launch, expected(self._device.xp, launch, self._device.prepare))
 
@@ -152,13 +152,13 @@ class Prover:
             self._reference = (key, expected(self._device.xp, launchable, self._device.prepare))
         return self._reference[1]
 
-    def _compare(self, launched: KernelLaunchable | TimedLaunch, wanted: ExpectedOutputs) -> Check:
+    def _compare(self, launched: KernelLaunchable | TimedLaunch, wanted: ExpectedOutputs) -> Deviation:
         xp = self._device.xp
         outputs = computed(xp, launched)
         if self._nonfinite:
             count = sum(int((~xp.isfinite(output)).sum()) for output in outputs if output.dtype.kind in "fc")
             if count:
-                return Check(math.inf, math.inf, f"writes {counted(count, 'value')} that are NaN or infinite")
+                return Deviation(math.inf, math.inf, f"writes {counted(count, 'value')} that are NaN or infinite")
         return check(xp, launched.case, outputs, wanted, self._device.compared)
 
 

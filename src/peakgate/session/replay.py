@@ -9,14 +9,14 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from peakgate.base import config
-from peakgate.base.verdict import REGRESSIONS, UNDECIDED
+from peakgate.base.verdict import FAILING
 from peakgate.session.session import NOT_TIMED, Session
 
 
 def raise_for(entry: Mapping[str, Any], session: Session) -> None:
     """Fail the test at hand where the verdict of its case does; one that was not to be timed, and is right, passes."""
     proven = not session.timed and entry["reason"].endswith(NOT_TIMED)
-    if entry["verdict"] in REGRESSIONS | UNDECIDED and not proven:
+    if entry["verdict"] in FAILING and not proven:
         where = f"; {config.near(session.floors.path)}" if entry["floor"] is not None else ""
         reported = f"{entry['case']} on {session.device.slug}: {entry['verdict']}, {entry['reason']}{where}"
         raise pytest.fail.Exception(reported, pytrace=False) from None

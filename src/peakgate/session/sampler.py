@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from peakgate.device.interface import Launchable, SampleChecker, TimedLaunch
-from peakgate.judge.correctness import Check
+from peakgate.judge.correctness import Deviation
 from peakgate.measure.limits import HOST_LIMIT_S, sampling_limit_s
 from peakgate.measure.sampling import Samples, SamplingPlan
 from peakgate.session.outcome import Proof, WrongResult
@@ -27,11 +27,11 @@ LIKELY_BATCHES, BATCHES_US = 4, 8_000.0
 """Batches that a short kernel has at least, and the time of all those of a longer one: what is to be compared is spread
 over them."""
 
-Compare = Callable[[TimedLaunch], Check]
+Compare = Callable[[TimedLaunch], Deviation]
 """Compares a launch that was timed."""
 
 
-class TimedChecks:
+class TimedChecks(SampleChecker):
     """The checks of one case's timed launches: ``proof`` so far, ``spent_s`` for comparing, a launch's ``launch_s``.
 
     With ``once`` one launch is enough: another run proves its kernels. Without ``compare`` none is compared.
@@ -48,28 +48,25 @@ class TimedChecks:
         once: bool,
         second_clock: bool = True,
     ) -> None:
-        self._steps, self._case, self._compare, self._rng, self._once = steps, case, compare, rng, once
+        super().__init__(lambda end: int(rng.integers(end)), second_clock=second_clock)
+        self._steps, self._case, self._compare, self._once = steps, case, compare, once
         self.proof, self.spent_s, self.limit_s, self.launch_s = proof, 0.0, 0.0, 0.0
-        self.checker = SampleChecker(self._draw, self._wanted, self._owed, self._judge, second_clock=second_clock)
 
-    def _draw(self, end: int) -> int:
-        return int(self._rng.integers(end))
-
-    def _wanted(self, count: int, launch_us: float | None) -> int:
+    def wanted(self, count: int, launch_us: float | None) -> int:
         if self._compare is None:
             return 0
         if launch_us is None:
             launch_us = 1e6 * self.launch_s
         batches = min(max(1.0, BATCHES_US / (count * max(launch_us, 1.0))), LIKELY_BATCHES)
-        return min(count, math.ceil(self._owed(launch_us) / batches))
+        return min(count, math.ceil(self.owed(launch_us) / batches))
 
-    def _owed(self, launch_us: float) -> int:
+    def owed(self, launch_us: float) -> int:
         if self._compare is None:
             return 0
         least = 1 if self._once else LEAST_COMPARED if launch_us <= LONG_LAUNCH_US else LEAST_LONG_COMPARED
         return max(0, least - (self.proof.timed if self.proof else 0))
 
-    def _judge(self, launch: TimedLaunch) -> None:
+    def check(self, launch: TimedLaunch) -> None:
         assert self._compare is not None
         start = time.perf_counter()
         self._steps.expect("its reference and the comparison", HOST_LIMIT_S, self._case.id)
@@ -115,7 +112,7 @@ class Sampler:
             checks.limit_s = sampling_limit_s(limit_s, launch_s, plan, launchable.case.state)
             checks.launch_s = launch_s
             self._steps.expect("sampling", checks.limit_s, launchable.case.id)
-            samples = launchable.sample(plan, checks.checker)
+            samples = launchable.sample(plan, checks)
         self._steps.add("sample", -checks.spent_s)
         self._steps.add("check", checks.spent_s)
         return samples

@@ -23,10 +23,10 @@ from peakgate.session.sampler import Sampler
 from peakgate.session.steps import Expect, Steps, unwatched
 from peakgate.spec import catalogue
 from peakgate.spec.case import Case, RefusedCase, Tier
-from peakgate.spec.work import TENSOR_MATH
+from peakgate.spec.recorded import TENSOR_MATH
 
 if TYPE_CHECKING:  # few runs measure it
-    from peakgate.measure.energy import Energy
+    from peakgate.spec.recorded import Energy
 
 WARM_UP_LIMIT_S = 60.0
 NOT_TIMED = "not timed: --benchmark-disable"

@@ -183,8 +183,16 @@ class KernelBuild:
 
     @cached_property
     def stage(self) -> Stage:
+        """Its stage; ValueError where a kernel is given both as one launch and as several, or as neither."""
         given, launches = self.given, self.given.launches
-        self._refuse_contradictions()
+        if bool(launches) == bool(given.operation or (given.grid and given.block)):
+            raise ValueError(f"{given.source}: expected either grid and block, or launches=[launch(...), ...]")
+        if launches and (given.compile.entry or given.shared_bytes or any(each.source for each in launches)):
+            raise ValueError(
+                f"{given.source}: each of its launches has an entry and shared_bytes of its own, all are in this file"
+            )
+        if not all(each.entry for each in launches):
+            raise ValueError(f"{given.source}: each of its launches names its kernel: launch('partial_sums', ...)")
         return Stage(
             given.name or given.operation or Path(given.source).stem,
             given.lesson,
@@ -195,23 +203,6 @@ class KernelBuild:
             more=tuple(dict.fromkeys(each.entry for each in launches[1:] if each.entry != self.first.entry)),
             **given.compile.of_stage(given.folder),
         )
-
-    def _refuse_contradictions(self) -> None:
-        """ValueError where a kernel is given both as one launch and as several, or as neither."""
-        given, launches = self.given, self.given.launches
-        if bool(launches) == bool(given.operation or (given.grid and given.block)):
-            raise ValueError(f"{given.source}: expected either grid and block, or launches=[launch(...), ...]")
-        if launches and (given.compile.entry or given.shared_bytes or any(each.source for each in launches)):
-            raise ValueError(
-                f"{given.source}: each of its launches has an entry and shared_bytes of its own, all are in this file"
-            )
-        if not all(each.entry for each in launches):
-            raise ValueError(f"{given.source}: each of its launches names its kernel: launch('partial_sums', ...)")
-
-    @property
-    def _block_in_id(self) -> bool:
-        asked = self.given.block_in_id
-        return bool("block" in self.point.labels if asked is None else asked)
 
     @cached_property
     def usual(self) -> Labelled | None:
@@ -239,6 +230,7 @@ class KernelBuild:
 
         operands = Operands.of(at("arguments", given.arguments), given.folder, label)
         shape = self.first.shape(at)
+        block_in_id = "block" in self.point.labels if given.block_in_id is None else given.block_in_id
         magnitudes = given.check.scale
         made = Case(
             family=given.folder.name,
@@ -248,7 +240,7 @@ class KernelBuild:
             work=Work(at("bytes", given.bytes), at("flops", given.flops) if given.flops else 0, math=given.math),
             reference=_files(reference, given.folder, label) if of_files else self._of_inputs(reference, numbers),
             size=label,
-            block=label_of(numbers_of(given.block)) if self._block_in_id else "",
+            block=label_of(numbers_of(given.block)) if block_in_id else "",
             variant=self.point.variant if given.variant is None else at("variant", given.variant),
             defines=tuple((key, str(value)) for key, value in given.compile.defines.items()),
             dtype=output_types(operands.every)[0],

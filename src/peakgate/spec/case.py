@@ -15,8 +15,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from peakgate.base.errors import Code, PeakgateError
 from peakgate.base.formatting import shown
 from peakgate.base.safe_text import one_line
@@ -25,10 +23,13 @@ from peakgate.spec import dtypes, fields
 from peakgate.spec.arguments import FIRST_CAPABILITY, Argument, Buffer, Data, Role, Scalar, Struct, TensorMapArgument
 from peakgate.spec.dtypes import Array
 from peakgate.spec.fields import Kind, check, is_number, several, tuple_of
+from peakgate.spec.recorded import ARITHMETIC_ROOFS, EMULATOR_SLUG, ID_PATTERN, Tier, TunedChoice
 from peakgate.spec.stage import KernelLaunch, Launch, Stage
-from peakgate.spec.work import ARITHMETIC_ROOFS, MATH_OF_INPUTS, Work
+from peakgate.spec.work import MATH_OF_INPUTS, Work
 
 __all__ = [
+    "EMULATOR_SLUG",
+    "ID_PATTERN",
     "Argument",
     "Array",
     "Buffer",
@@ -48,10 +49,9 @@ __all__ = [
     "Struct",
     "TensorMapArgument",
     "Tier",
+    "TunedChoice",
     "Work",
 ]
-
-ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
 
 Reference = Callable[[Any, Sequence[Array]], Sequence[Array]]
 """``reference(xp, inputs) -> expected``: exact or float64, written against the array module ``xp``.
@@ -71,9 +71,6 @@ graph: a captured CUDA graph of launches like it, of which it is one."""
 CASE_SCHEMA = 1
 """``peakgate_schema`` of a run file; a change of meaning raises it."""
 
-EMULATOR_SLUG = "cpu-emulator"
-"""``machine_info.gpu.slug`` of runs whose times are emulated."""
-
 
 def is_allowance(value: object) -> bool:
     """Whether a value says how far an element may be off: a finite number from 0 up. All are right by any other."""
@@ -85,13 +82,6 @@ class Scale(Enum):
 
     BENCH = "bench"
     SMALL = "small"
-
-
-class Tier(Enum):
-    """GATE: every stage, few shapes, on every merge. FULL: all sizes and blocks."""
-
-    GATE = "gate"
-    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +137,10 @@ class Case:
                 f"case {self.id}: {len(self.tolerance)} tolerances, expected a number or one for each of "
                 f"{len(self.outputs)} outputs"
             )
-        self._check_bounds()
+        several = self.tolerance if isinstance(self.tolerance, tuple) else (self.tolerance,)
+        for name, value in [*(("tolerance", each) for each in several), ("atol", self.atol), ("rtol", self.rtol)]:
+            if not is_allowance(value) and (value is not None or name != "rtol"):
+                raise ValueError(f"case {self.id}: {name} is {shown(value)}; expected a finite number from 0 up")
         given: tuple[object, ...] = self.arguments
         for at, argument in enumerate(given):
             if isinstance(argument, TensorMapArgument):
@@ -159,14 +152,6 @@ class Case:
             raise ValueError(f"case {self.id}: launch is {self.launch}, the first of its sequence {self.sequence[0]}")
         if unknown := {each.kernel for each in self.sequence} - {*self.stage.kernels}:
             raise ValueError(f"case {self.id}: launches {min(unknown)}, the stage has {', '.join(self.stage.kernels)}")
-
-    def _check_bounds(self) -> None:
-        """ValueError where an element may not be off by what is given."""
-        several = self.tolerance if isinstance(self.tolerance, tuple) else (self.tolerance,)
-        given = [*(("tolerance", each) for each in several), ("atol", self.atol), ("rtol", self.rtol)]
-        for name, value in given:
-            if not is_allowance(value) and (value is not None or name != "rtol"):
-                raise ValueError(f"case {self.id}: {name} is {shown(value)}; expected a finite number from 0 up")
 
     def _check_map(self, at: int, given: TensorMapArgument) -> None:
         """ValueError for a tensor map that CUDA does not have, or that the stage's GPUs lack."""
@@ -373,14 +358,3 @@ FAMILY_FIELDS: fields.Kinds = {
     **dict.fromkeys(("cases", "probes", "sized"), fields.FUNCTION),
     "headlines": fields.mapping(fields.WORD, fields.TEXT),
 }
-
-
-class TunedChoice(msgspec.Struct, frozen=True):
-    """What a tuner chose for one kernel of a call, as run files keep it: a configuration, and a digest of its code.
-
-    ``code`` is None where the code is not reported.
-    """
-
-    kernel: str
-    configuration: str
-    code: str | None = None

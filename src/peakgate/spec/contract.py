@@ -14,13 +14,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from peakgate.base.emulated import read_sources
 from peakgate.base.files import file_digest
 from peakgate.base.formatting import counted
-from peakgate.spec.case import Buffer, Case
+
+if TYPE_CHECKING:  # saved runs have contracts too, and no case
+    from peakgate.spec.case import Buffer, Case
 
 TermValue = str | int | float | bool | None
 
@@ -146,7 +148,6 @@ def named(term: str) -> str:
 def stated(case: Case) -> Contract:
     """The terms that a case's description gives, with no function of its family called and nothing compiled."""
     text = kernel_text(case)
-    buffers = [argument for argument in case.arguments if isinstance(argument, Buffer)]
     return Contract(
         operation=case.stage.operation,
         bytes=case.work.bytes,
@@ -155,7 +156,7 @@ def stated(case: Case) -> Contract:
         math=case.work.math,
         roof=case.roof,
         dtype=case.dtype,
-        buffers=digest(repr(buffers)),
+        buffers=digest(repr([*case.buffers])),
         input_data=", ".join(map(_recipe, case.inputs)) or None,
         saved=saved_files(case) or None,
         reference_kernel=digest(text) if text else None,
@@ -174,6 +175,9 @@ def saved_files(case: Case) -> str:
 
 def kernel_text(case: Case) -> str:
     """The source, options and launches of a case's reference kernel; empty where it has none."""
+    from peakgate.base.emulated import read_sources  # noqa: PLC0415  (the emulator, which no saved run needs)
+    from peakgate.spec.case import Case  # noqa: PLC0415  (as above)
+
     if not isinstance(case.reference, Case) or case.reference.stage.source is None:
         return ""
     stage = case.reference.stage

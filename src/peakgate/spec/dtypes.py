@@ -186,16 +186,6 @@ def unit_of_sums(dtype: str) -> float:
     return limits("float64" if dtype in ("float64", "complex128") else "float32").unit_roundoff
 
 
-def nonfinite_bits(dtype: str) -> int:
-    """The bits of a floating-point type that are all set in its NaNs and infinities alone; 0 for another type."""
-    if limits(dtype).kind != "float":
-        return 0
-    if dtype in BITS:
-        return int(np.flatnonzero(~np.isfinite(_format(dtype).values))[0])
-    native = storage(dtype)
-    return int(np.array(np.inf, native).view(f"uint{8 * native.itemsize}"))
-
-
 def below(dtype: str, bound: float) -> float:
     """The largest number of a floating-point type that is less than ``bound``."""
     if dtype not in BITS:

@@ -223,19 +223,15 @@ def _tile(sized: Sized, start: SizeNumbers, at: int, step: int) -> int:
     while grids(above * step) in (None, first):
         below, above = above, 2 * above
         if above * step > _LARGEST_TILE:
-            return _extent(sized, start, step)
+            case = accepted(sized, start)
+            extent = 1 if isinstance(case, str) else max(max(each.launch.block) for each in case.launches)
+            return -(-extent // step) * step
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (middle, above) if grids(middle * step) in (None, first) else (below, middle)
     while grids(below * step) is None:
         below -= 1
     return below * step
-
-
-def _extent(sized: Sized, start: SizeNumbers, step: int) -> int:
-    case = accepted(sized, start)
-    extent = 1 if isinstance(case, str) else max(max(each.launch.block) for each in case.launches)
-    return -(-extent // step) * step
 
 
 def _beside_tiles(sized: Sized, tiling: Tiling) -> Iterator[SizeNumbers]:

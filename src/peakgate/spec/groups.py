@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import sqrt
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as fields_of
+from math import sqrt
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -51,9 +51,10 @@ class Check:
     By ``tolerance * max(|ref|, magnitude)``, besides the rounding of its type (see ``peakgate.judge.correctness``).
     ``tolerance``, a number or one per output, is by default that of each output's type (TOLERANCES), equal values for
     integers; with ``terms``, how many terms are summed into an element in float32 (float64 for that type), it is what
-    such sums need, on tensor cores where the case's type of operations is theirs. ``scale(xp, *inputs)`` gives the magnitude, the size of what is summed:
-    ``xp.sqrt((a * a) @ (b * b))`` of a product of matrices; without it, it is estimated. ``atol`` and ``rtol`` in
-    their place are NumPy's: ``atol + rtol * |ref|``. ``terms`` may be a function of a size.
+    such sums need, on tensor cores where the case's type of operations is theirs. ``scale(xp, *inputs)`` gives the
+    magnitude, the size of what is summed: ``xp.sqrt((a * a) @ (b * b))`` of a product of matrices; without it, it is
+    estimated. ``atol`` and ``rtol`` in their place are NumPy's: ``atol + rtol * |ref|``. ``terms`` may be a function of
+    a size.
     """
 
     tolerance: float | Sequence[float] | None = None
@@ -179,8 +180,8 @@ def tolerance_of_sums(dtype: str, terms: int, math: str | None = None) -> float:
     With the ``math`` of tensor cores ``u * terms / 8`` is added. They add 16 products at a time, or fewer, and cut each
     partial sum towards zero (M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, Numerical behavior of NVIDIA tensor cores,
     2021): up to two units at each of the ``terms / 16`` steps, in one direction as long as the sum keeps its sign.
-    Without this share some of a hundred million sums of 16384 terms are beyond the tolerance on an H200, those of cuBLAS
-    too.
+    Without this share some of a hundred million sums of 16384 terms are beyond the tolerance on an H200, also those of
+    cuBLAS.
     """
     if dtype not in TOLERANCES:
         return 0.0

@@ -63,11 +63,9 @@ def module_at(path: Path, project: Project | None = None) -> ModuleType:
         )
     package = f"peakgate_family_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:12]}"
     name = f"{package}.family"
-    return sys.modules.get(name) or _imported(name, package, path, project or config.current())
-
-
-def _imported(name: str, package: str, path: Path, project: Project) -> ModuleType:
-    for folder in project.pythonpath:
+    if name in sys.modules:
+        return sys.modules[name]
+    for folder in (project or config.current()).pythonpath:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
     spec = importlib.util.spec_from_file_location(name, path)

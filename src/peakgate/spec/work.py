@@ -6,14 +6,9 @@ from dataclasses import dataclass
 
 from peakgate.spec import fields
 from peakgate.spec.fields import check
-
-TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
-"""The types in which tensor cores compute; each is the name of its measured roof too."""
+from peakgate.spec.recorded import TENSOR_MATH
 
 MATH = ("fp32", *TENSOR_MATH)
-
-ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)
-"""The measured roofs that are rates of operations; all others are rates of bytes."""
 
 MATH_OF_INPUTS = {"bfloat16": "bf16", "float16": "fp16", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8"}
 """Type of operations that inputs of one type suggest. Not int8: arrays of bytes are images and masks too."""

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from peakgate.base.formatting import counted
 from peakgate.base.report import Table
-from peakgate.measure.energy import Energy
 from peakgate.runfile.saved import CaseResult
-from peakgate.spec.case import TunedChoice
+from peakgate.spec.recorded import Energy, TunedChoice
 
 Configuration = tuple[TunedChoice, ...]
 _UNITS = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (0.0, "nJ"))

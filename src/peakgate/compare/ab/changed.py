@@ -28,18 +28,14 @@ def changed_files(base: SideFolder, head: SideFolder) -> list[str] | None:
     None where that is not known, as of what a project's own build makes, or where the sides' packages may differ too.
     """
     labels = {side.environment.label if side.environment else None for side in (base, head)}
-    if len(labels) > 1 or any(_builds(side.path) for side in (base, head)):
+    settings = [config.settings_in(side.path) for side in (base, head)]
+    if len(labels) > 1 or any(each is not None and each.build is not None for each in settings):
         return None
     try:
         found = _by_git(base, head) if base.commit and head.commit else _by_content(base.path, head.path)
     except (PeakgateError, OSError):
         return None
     return None if found is None else [name for name in found if not name.endswith(KERNEL_SUFFIXES)]
-
-
-def _builds(folder: Path) -> bool:
-    settings = config.settings_in(folder)
-    return settings is not None and settings.build is not None
 
 
 def _by_git(base: SideFolder, head: SideFolder) -> Iterable[str] | None:

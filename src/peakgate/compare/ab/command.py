@@ -36,7 +36,48 @@ OUTPUTS = ("ab.md", "ab.csv", "ab.json", "ab.junit.xml", "ab.html")
 
 def main(verb: str, arguments: Sequence[str]) -> int:
     """Run ``ab`` and return the exit code."""
-    return _ab(_parser(verb).parse_args(arguments))
+    options = _parser(verb).parse_args(arguments)
+    if options.earlier is not None:
+        if options.sides or options.plan or options.json:
+            raise PeakgateError("--from DIR decides what was measured; name no side, no --plan, no --json", Code.OPTION)
+        from peakgate.compare.ab.outcome import report  # noqa: PLC0415  (pandas and SciPy take long)
+        from peakgate.compare.ab.record import load_record  # noqa: PLC0415  (as above)
+
+        return report(load_record(options.earlier), options)
+    if not GPU.fullmatch(options.device):
+        raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N", Code.OPTION)
+    base, head = _wanted(options)
+    if options.capability is not None:
+        compute_capability(options.capability)  # the sides read it themselves
+    if options.plan and options.json:
+        raise PeakgateError("--json: a plan has no verdict; leave --plan or --json out", Code.OPTION)
+    if options.plan:
+        return _plan(options, base, head)
+    phases, budget = Phases(), Budget(options.budget)
+    import_beside(OUTCOME)
+    try:
+        raw = _empty(options.out)  # before anything can end this run without a verdict
+        for side in (base, head):
+            resolve(side)  # a mistake in a name shows without a GPU too
+        uuid = device_uuid(options.device)  # before anything is built for it
+        if uuid is None:
+            raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
+        with _environments(options) as made, locked(uuid, options.wait), ExitStack() as worktrees:
+            with phases.timed(SIDES):
+                there = worktrees.enter_context(folders(base, head))
+                from peakgate.compare.ab.outcome import measured, report  # noqa: PLC0415  (it was imported until here)
+
+            means = Means(raw, budget, Progress(sys.stderr), phases)
+            record, judged, explained = measured(in_environments(there, made), options, means)
+    except SideBroken as broken:
+        if broken.which == Side.BASE:
+            raise PeakgateError(f"{broken}; a base that runs is needed to compare with", Code.SIDE) from None
+        # A head that cannot be measured is a regression: one line, and the verdict file.
+        warn(" ".join(str(broken).split()))
+        found = Report("ab", ExitCode.REGRESSION, Verdict.WRONG, fields={"reason": str(broken), "rows": []})
+        write_json(found, options.out / "ab.json")
+        return found.exit_code
+    return report(record, options, phases, judged, explained)
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
@@ -112,45 +153,6 @@ def add_pairs_options(parser: argparse.ArgumentParser) -> None:
     add_lock_options(parser)
 
 
-def _ab(options: argparse.Namespace) -> ExitCode:
-    if options.earlier is not None:
-        if options.sides or options.plan or options.json:
-            raise PeakgateError("--from DIR decides what was measured; name no side, no --plan, no --json", Code.OPTION)
-        from peakgate.compare.ab.outcome import report  # noqa: PLC0415  (pandas and SciPy take long)
-        from peakgate.compare.ab.record import load_record  # noqa: PLC0415  (as above)
-
-        return report(load_record(options.earlier), options)
-    if not GPU.fullmatch(options.device):
-        raise PeakgateError(f"--device {options.device}: ab measures on a GPU; expected gpu or gpu:N", Code.OPTION)
-    base, head = _wanted(options)
-    if options.capability is not None:
-        compute_capability(options.capability)  # the sides read it themselves
-    if options.plan and options.json:
-        raise PeakgateError("--json: a plan has no verdict; leave --plan or --json out", Code.OPTION)
-    if options.plan:
-        return _plan(options, base, head)
-    phases, budget = Phases(), Budget(options.budget)
-    import_beside(OUTCOME)
-    try:
-        raw = _empty(options.out)  # before anything can end this run without a verdict
-        for side in (base, head):
-            resolve(side)  # a mistake in a name shows without a GPU too
-        uuid = _answering(options.device)
-        with _environments(options) as made, locked(uuid, options.wait), ExitStack() as worktrees:
-            with phases.timed(SIDES):
-                there = worktrees.enter_context(folders(base, head))
-                from peakgate.compare.ab.outcome import measured, report  # noqa: PLC0415  (it was imported until here)
-
-            means = Means(raw, budget, Progress(sys.stderr), phases)
-            record, judged, explained = measured(in_environments(there, made), options, means)
-    except SideBroken as broken:
-        if broken.which == Side.BASE:
-            raise PeakgateError(f"{broken}; a base that runs is needed to compare with", Code.SIDE) from None
-        return _broken_head(broken, options.out)
-    code = report(record, options, phases, judged, explained)
-    return ExitCode.INTERRUPTED if record.interrupted else code
-
-
 def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     """Print each case that would be measured, and why; nothing is measured.
 
@@ -189,22 +191,6 @@ def _plan(options: argparse.Namespace, base: Wanted, head: Wanted) -> ExitCode:
     say(f"{cases} to measure, {sentinels}, {len(planned.unchanged or {})} unchanged and not measured: {pairs}")
     refused = [case for case in planned.head_only if not codes[1][case].described]
     return ExitCode.REGRESSION if planned.lost else ExitCode.UNDECIDED if planned.broken or refused else ExitCode.OK
-
-
-def _broken_head(broken: SideBroken, out: Path) -> ExitCode:
-    """A head that cannot be measured is a regression: one line, and the verdict file."""
-    warn(" ".join(str(broken).split()))
-    found = Report("ab", ExitCode.REGRESSION, Verdict.WRONG, fields={"reason": str(broken), "rows": []})
-    write_json(found, out / "ab.json")
-    return found.exit_code
-
-
-def _answering(device: str) -> str:
-    """The uuid of the GPU, before anything is built for it; PeakgateError where none answers."""
-    uuid = device_uuid(device)
-    if uuid is None:
-        raise PeakgateError(NO_GPU_HERE, Code.NO_GPU)
-    return uuid
 
 
 @contextmanager

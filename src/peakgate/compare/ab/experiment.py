@@ -139,8 +139,12 @@ class _Experiment:
         with self._phases.timed(Phase.PROOF):
             done = self._processes.prove({Side.BASE: planned.timed, Side.HEAD: planned.head_runs})
             for process, (cases, _) in [(each, self._left_open(each)) for each in done]:
-                if cases:
-                    self._prove_alone(process.which, cases)
+                # A kernel that took the device with it keeps the rest from running, so they run again.
+                left, again, attempt = cases, True, 1
+                while left and again:
+                    (proven,) = self._processes.prove({process.which: left}, attempt)
+                    left, again = self._left_open(proven)
+                    attempt += 1
 
     @property
     def _timed(self) -> list[str]:
@@ -153,16 +157,17 @@ class _Experiment:
     def measure(self, *, all_pairs: bool) -> None:
         """Screen every case that both sides time, then confirm the suspects; a side that breaks ends it."""
         try:
-            self._measure(all_pairs=all_pairs)
+            if all_pairs:
+                self._processes.measure(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
+            else:
+                self._screen()
+            self._confirm()
             self._processes.end()
         except SideBroken as broken:
             raise Stopped(str(broken)) from None
 
-    def _measure(self, *, all_pairs: bool) -> None:
-        if all_pairs:
-            self._processes.measure(Phase.SCREEN, 0, self._record.settings.pairs, self._timed)
-        else:
-            self._screen()
+    def _confirm(self) -> None:
+        """Measure the suspects on fresh pairs until no look leaves one open, and the sentinels."""
         done = 0
         for look in looks(self._record.settings.confirm_pairs):
             decided = decisions(self._processes.so_far)
@@ -200,14 +205,6 @@ class _Experiment:
         """Log ratios of the screening pairs by case and pair, and the cases' log times."""
         record = self._processes.so_far
         return log_ratios(record, Phase.SCREEN, cases), log_times(record, cases)
-
-    def _prove_alone(self, which: Side, cases: Sequence[str]) -> None:
-        """Prove a side; a kernel that took the device with it keeps the rest from running, so they run again."""
-        attempt, again = 1, True
-        while cases and again:
-            (proven,) = self._processes.prove({which: cases}, attempt)
-            cases, again = self._left_open(proven)
-            attempt += 1
 
     def _left_open(self, process: Process) -> tuple[list[str], bool]:
         """The cases that a process leaves open, and whether it met a wrong one, which may be why."""

@@ -122,7 +122,13 @@ def placed(side: str, wanted: Wanted) -> Iterator[SideFolder]:
         scratch_folder("ab") as scratch,
         worktree(there, scratch / side, Path.cwd()) as path,
     ):
-        yield SideFolder(wanted.name, _there(path / _project_inside(), wanted.name), there)
+        project = path / _project_inside()
+        if not project.is_dir():
+            name = wanted.name
+            raise PeakgateError(
+                f"{name}: has no folder {project.name} of this project; name a commit that has it", Code.PROJECT
+            )
+        yield SideFolder(wanted.name, project, there)
 
 
 @contextmanager
@@ -175,14 +181,6 @@ def _project_inside() -> Path:
     return project.root.relative_to(root) if project is not None and project.root.is_relative_to(root) else Path()
 
 
-def _there(path: Path, name: str) -> Path:
-    if not path.is_dir():
-        raise PeakgateError(
-            f"{name}: has no folder {path.name} of this project; name a commit that has it", Code.PROJECT
-        )
-    return path
-
-
 def _complete(worktree: Path) -> None:
     """Fetch what a checkout leaves out: submodules, and the files that Git LFS keeps, where it is installed."""
     at = ("-C", str(worktree))
@@ -229,8 +227,9 @@ def made(asked_by: str, given: str, folder: Path) -> SideEnvironment:
         raise PeakgateError(f"{asked_by}: is not there; {_FORMS}", Code.ENVIRONMENT)
     for origin in origins:
         _link(origin, site)
-    for path in filter(_is_ours, list(site.iterdir())):
-        remove_tree(path)
+    for path in list(site.iterdir()):
+        if _OURS.fullmatch(path.name):
+            remove_tree(path)
     for origin in _own_sites():
         _link(origin, site)
     origins += _own_sites()
@@ -268,10 +267,6 @@ def _own_sites() -> list[Path]:
     """The folders of installed packages that this process imports from, in that order."""
     paths = [Path(entry).resolve() for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
     return [path for path in dict.fromkeys(paths) if path.is_dir()]
-
-
-def _is_ours(path: Path) -> bool:
-    return _OURS.fullmatch(path.name) is not None
 
 
 def _link(origin: Path, target: Path) -> None:

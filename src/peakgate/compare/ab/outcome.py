@@ -14,7 +14,7 @@ from typing import Any
 
 from peakgate.base.formatting import counted
 from peakgate.base.progress import Progress
-from peakgate.base.verdict import ExitCode, Verdict
+from peakgate.base.verdict import UNDECIDED, ExitCode, Verdict
 from peakgate.compare.ab.asides import energy_table
 from peakgate.compare.ab.experiment import Choice, run_experiment
 from peakgate.compare.ab.explain import Explained, explain
@@ -51,25 +51,20 @@ def measured(
         durations_us(),
     )
     record = run_experiment(placed, settings, choice, means)
-    judged = comparison(record) if options.explain and not record.interrupted else None
-    return record, judged, _explained(placed, judged, options) if judged else None
+    if not options.explain or record.interrupted:
+        return record, None, None
+    judged = comparison(record)
+    slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
+    if not slower:
+        return record, judged, None
+    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
+    return record, judged, explain(placed, slower, (options.out / "explain").resolve(), options.device)
 
 
 def durations_us() -> Mapping[str, float]:
     """Times in the newest saved run, for spreading sentinels over short and long kernels; empty without one."""
     newest = Archive().newest(1)
     return newest[0].times_us if newest else {}
-
-
-def _explained(
-    placed: tuple[SideFolder, SideFolder], judged: Comparison, options: argparse.Namespace
-) -> Explained | None:
-    """Why each case is slower that the comparison flags; None where none is."""
-    slower = [row.case for row in judged.records if row.verdict == Verdict.SLOWER]
-    if not slower:
-        return None
-    Progress(sys.stderr).show(f"explaining {counted(len(slower), 'case')}")
-    return explain(placed, slower, (options.out / "explain").resolve(), options.device)
 
 
 def report(
@@ -79,7 +74,11 @@ def report(
     judged: Comparison | None = None,
     explained: Explained | None = None,
 ) -> ExitCode:
-    """Write every output and print the findings, last the verdict's line; the exit code of the comparison."""
+    """Write every output and print the findings, last the verdict's line; the exit code, which the files have too.
+
+    INTERRUPTED of an experiment that was, and of one that is decided again (without ``phases``) only where no case
+    could be; else that of the comparison.
+    """
     start = time.monotonic()
     judged = judged or comparison(record)
     found = compared(judged, command="ab", strict=options.strict)
@@ -102,7 +101,8 @@ def report(
     if phases is not None:
         fields["wall_s"] = phases.document()
         tables.append(phases.table(time.monotonic() - start))
-    code = ExitCode.INTERRUPTED if record.interrupted else found.exit_code
+    unmeasured = {*record.plan.sentinels, *(record.plan.unchanged or {})}
+    decided = any(row.verdict not in UNDECIDED for row in judged.records if row.case not in unmeasured)
+    code = ExitCode.INTERRUPTED if record.interrupted and (phases or not decided) else found.exit_code
     whole = replace(found, exit_code=code, tables=tables, notes=notes, fields={**found.fields, **fields})
-    files.deliver(whole, options.out, files.FORMATS, everything=options.all, summary=True)
-    return found.exit_code
+    return files.deliver(whole, options.out, files.FORMATS, everything=options.all, summary=True)

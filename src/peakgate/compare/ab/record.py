@@ -129,19 +129,18 @@ def load_record(folder: Path) -> AbRecord:
     """Read an experiment back from its folder, or from the folder that holds it; a PeakgateError names mistakes."""
     path = next((at for at in (folder / MANIFEST, folder / AB_FOLDER / MANIFEST) if at.is_file()), None)
     if path is None:
-        raise PeakgateError(f"{folder}: no {MANIFEST} in it; name the output folder of `peakgate ab`", Code.WHICH_RUN)
+        raise PeakgateError(
+            f"{folder}: no {MANIFEST} in it, as beside the run files; name the output folder of `peakgate ab`",
+            Code.WHICH_RUN,
+        )
     found = records.read(path, Manifest, "restore it, use the version that wrote it, or measure again")
     base, head = (
         SideFolder(side.label, path.parent, side.commit, dirty=side.dirty) for side in (found.base, found.head)
     )
     record = AbRecord(base, head, found.settings, found.plan, found.processes, found.notes, found.stopped)
     record.runs = {process.file: load_run(path.parent / process.file) for process in record.processes if process.file}
-    _refuse_contradictions(path, record)
-    return record
 
-
-def _refuse_contradictions(path: Path, record: AbRecord) -> None:
-    """A manifest that is empty, or whose plan lacks a case that its processes ran."""
+    # A manifest that is empty, or whose plan lacks a case that its processes ran.
     plan = record.plan
     planned = {*plan.head_runs, *plan.base_only}
     if not planned and not plan.unchanged:
@@ -153,6 +152,7 @@ def _refuse_contradictions(path: Path, record: AbRecord) -> None:
             f"{path}: {short(lost[0])} was run, but is not in its plan; restore it or measure again",
             Code.NO_RUN,
         )
+    return record
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from peakgate.base.verdict import FAULTY, Judgement, Verdict
 from peakgate.compare import spread
 from peakgate.compare.ab.asides import energy_notes, tuner_notes
 from peakgate.compare.ab.decide import CaseStatus, Together, interval, moved_together
-from peakgate.compare.ab.folders import SideFolder
 from peakgate.compare.ab.record import (
     AbRecord,
     Times,
@@ -35,21 +34,20 @@ from peakgate.compare.ab.schedule import Phase, Side
 from peakgate.compare.evidence import causes, differences
 from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE
 from peakgate.compare.result import (
-    BOTH_SIDES,
-    LABELS,
+    MEASURED,
     WORST_FIRST,
     Comparison,
     SpreadFinding,
     SuiteShift,
     change_text,
     direction,
-    finished,
+    in_percent,
     probability,
     shift_percent,
+    side_by_side,
 )
-from peakgate.compare.spread import SideSpread
 from peakgate.runfile import find
-from peakgate.runfile.frame import records, run_rows
+from peakgate.runfile.frame import records, run_rows, tidy, to_frame
 from peakgate.runfile.saved import Run
 
 # A case that could not even resolve this much is left open.
@@ -59,12 +57,16 @@ WIDEST_PAIRS_RESOLVABLE = math.log1p(0.05)
 def comparison(record: AbRecord) -> Comparison:
     """Every case of both sides with its verdict, the suite's shift, and what else there is to know."""
     base, head = (_side(record, which) for which in Side)
-    rows = _rows(record)
+    decided = decisions(record).query("status != ''").set_index("case", drop=False)
+    found = _judged(record, {each.case: each for each in records(decided)})
+    low, high = interval(decided)
+    judgements = pd.DataFrame([asdict(each.judgement) for each in found.values()], pd.Index(found))
     measured = all(record.side_runs(which) for which in Side)
-    frame = finished(
-        pd.DataFrame(rows).set_index("case"),
+    frame = side_by_side(
+        _measurements({case: each.base for case, each in found.items()}),
+        _measurements({case: each.head for case, each in found.items()}),
+        judgements.join(in_percent(decided.assign(low=low, high=high))),
         suite=_suite(record),
-        without_floor=sum(row.get("measured_as") is Verdict.NO_FLOOR for row in rows),
         differences=differences(run_rows(base.runs), run_rows(head.runs)) if measured else (),
         notes=_notes(record),
         spread=_grown(record),
@@ -74,42 +76,61 @@ def comparison(record: AbRecord) -> Comparison:
 
 def _grown(record: AbRecord) -> list[SpreadFinding]:
     """The measured cases whose processes, or their samples, scatter more in head than in base."""
-    cases = list(record.plan.measured)
-    base, head = (record.side_runs(which, proof=False) for which in Side)
-    if not cases or not base or not head:
+    cases = pd.Index(record.plan.measured)
+    sides = [record.side_runs(which, proof=False) for which in Side]
+    if cases.empty or not all(sides):
         return []
-    times_us = compared_us([timed(run) for run in (*base, *head)])
-    sides = (base, times_us[: len(base)]), (head, times_us[len(base) :])
-    return spread.grown(cases, *(_side_spread(*side, cases) for side in sides))
+    runs = [run for side in sides for run in side]
+    compared = zip(runs, compared_us([timed(run) for run in runs]), strict=True)
+    known = {(str(run.path), case): time_us for run, times_us in compared for case, time_us in times_us.items()}
+    spreads = []
+    for rows in map(to_frame, sides):
+        compared_times_us = [known.get(key, math.nan) for key in zip(rows["run"], rows["case"], strict=True)]
+        spreads.append(spread.of_rows(rows.assign(time_us=compared_times_us), cases))
+    return spread.grown(cases.to_list(), *spreads)
 
 
-def _side_spread(runs: Sequence[Run], times_us: Sequence[dict[str, float]], cases: Sequence[str]) -> SideSpread:
-    """What a side's processes, with these compared times, measured of the cases."""
-    found = np.full((3, len(cases), len(runs)), np.nan)
-    for column, (run, known_us) in enumerate(zip(runs, times_us, strict=True)):
-        for row, case in enumerate(cases):
-            if case in known_us and (result := usable(run, case)) is not None:
-                sd = math.nan if result.sample_sd is None else result.sample_sd
-                found[:, row, column] = math.log(known_us[case]), sd, result.samples
-    return SideSpread(*found)
+class CaseFound(NamedTuple):
+    """The verdict on a case, and what there is to show of its times on both sides."""
+
+    judgement: Judgement
+    base: Times = Times(())
+    head: Times = Times(())
 
 
-def _rows(record: AbRecord) -> list[dict[str, Any]]:
-    plan = record.plan
-    decided = {each.case: each if each.status else None for each in records(decisions(record))}
-    refused = set(_run_nowhere(record))
+def _judged(record: AbRecord, decided: Mapping[str, SimpleNamespace]) -> dict[str, CaseFound]:
+    """Every case; ``decided`` are the rows of ``decisions`` on those that enough pairs timed."""
+    plan, refused = record.plan, _run_nowhere(record)
     unsteady = (watched := _sentinels(record)) is not None and watched.moved
-    rows = [_timed(record, case, decided[case], unsteady=unsteady) for case in plan.timed if case not in refused]
-    rows += [
-        _row(case, Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
-        for case, equal in (plan.unchanged or {}).items()
-    ]
-    rows += [_row(case, Judgement(Verdict.MISSING, "in base, not in head")) for case in plan.base_only]
-    rows += [_head_alone(record, case, "not in base") for case in plan.head_only]
-    rows += [_head_alone(record, case, "does not build in base") for case in plan.mended]
-    rows += [_unbuilt(record, case, Judgement(Verdict.INCONCLUSIVE, "builds on neither side")) for case in plan.broken]
-    rows += [_unbuilt(record, case, Judgement(Verdict.MISSING, "builds in base, not in head")) for case in plan.lost]
-    return rows
+    found = {}
+    for case in plan.timed:
+        if case not in refused:
+            base, head = (times(record, which, case) for which in Side)
+            judgement = _judge(record, case, decided.get(case), base, head, unsteady=unsteady)
+            notes = [*tuner_notes(base.results, head.results), *energy_notes(base.results, head.results)]
+            found[case] = CaseFound(replace(judgement, reason="; ".join([judgement.reason, *notes])), base, head)
+    for case, equal in (plan.unchanged or {}).items():
+        found[case] = CaseFound(Judgement(Verdict.SAME, f"unchanged ({equal}): not measured"))
+    for case in plan.base_only:
+        found[case] = CaseFound(Judgement(Verdict.MISSING, "in base, not in head"))
+    for cases, why in ((plan.head_only, "not in base"), (plan.mended, "does not build in base")):
+        found |= {case: _head_alone(record, case, why) for case in cases}
+    for cases, verdict, why in (
+        (plan.broken, Verdict.INCONCLUSIVE, "builds on neither side"),
+        (plan.lost, Verdict.MISSING, "builds in base, not in head"),
+    ):
+        for case in cases:
+            wrong = _faulty(record, Side.HEAD, case)  # in records of earlier versions
+            reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,))
+            found[case] = CaseFound(wrong or Judgement(verdict, f"{why}; {reason}" if reason else why))
+    return found
+
+
+def _measurements(side: Mapping[str, Times]) -> pd.DataFrame:
+    """What one side measured of the cases, in the columns of ``MEASURED``."""
+    known = [(each, vars(each.typical) if each.results else {}) for each in side.values()]
+    rows = [{name: row.get(name) for name in MEASURED} | {"sessions": len(each.results)} for each, row in known]
+    return tidy(rows, MEASURED).set_axis(pd.Index(side))
 
 
 def _run_nowhere(record: AbRecord) -> list[str]:
@@ -122,29 +143,6 @@ def _run_nowhere(record: AbRecord) -> list[str]:
 def _proven(record: AbRecord) -> bool:
     """Whether both sides were run in full once."""
     return {process.which for process in record.of(Phase.PROOF)} == set(Side)
-
-
-def _row(
-    case: str, judgement: Judgement, base: Times | None = None, head: Times | None = None, **more: Any
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"case": case, "verdict": judgement.verdict.value, "reason": judgement.reason, **more}
-    for name, side in (("base", base), ("new", head)):
-        if side is not None and side.results:
-            known = side.typical
-            row |= {label: getattr(known, label) for label in LABELS}
-            row |= {f"{name}_{column}": getattr(known, column) for column in ("time_us", *BOTH_SIDES)}
-            row[f"{name}_sessions"] = len(side.results)
-            if name == "new":
-                row |= {"floor": known.floor, "measured_as": known.verdict}
-    return row
-
-
-def _timed(record: AbRecord, case: str, decision: SimpleNamespace | None, *, unsteady: bool) -> dict[str, Any]:
-    base, head = (times(record, which, case) for which in Side)
-    judgement = _judge(record, case, decision, base, head, unsteady=unsteady)
-    notes = [*tuner_notes(base.results, head.results), *energy_notes(base.results, head.results)]
-    judgement = replace(judgement, reason="; ".join([judgement.reason, *notes]))
-    return _row(case, judgement, base, head, **({} if decision is None else _figures(decision)))
 
 
 def _screening(record: AbRecord, case: str) -> bool:
@@ -196,54 +194,33 @@ def _judge(
 
 
 def _decided(record: AbRecord, decision: SimpleNamespace, base: Times, head: Times) -> Judgement:
-    figures, found = _figures(decision), reported(decision)
+    found = reported(decision)
     if decision.status == CaseStatus.FLAGGED:
         also = causes(base.typical, head.typical)
         assert decision.p_value is not None, "a case is flagged at a look, and a look gives it one"
-        certain = f"{change_text(figures['change_percent'])}, {found}, {probability(decision.p_value)}"
+        certain = f"{change_text(shift_percent(decision.log_ratio))}, {found}, {probability(decision.p_value)}"
         return Judgement(direction(decision.direction), "; ".join([certain, *also]))
     if decision.status == CaseStatus.OPEN:
         why = record.stopped or "more pairs would decide: raise --confirm-pairs"
         suspected = direction(decision.direction).lower()
         return Judgement(Verdict.INCONCLUSIVE, f"suspected {suspected}, {found}; {why}")
     if decision.resolvable > WIDEST_PAIRS_RESOLVABLE:
-        unseen = percent(figures["smallest_detectable_change_percent"])
+        unseen = percent(shift_percent(decision.resolvable))
         return Judgement(Verdict.INCONCLUSIVE, f"{found}: too noisy, {unseen} would go unseen")
     again = "was suspected; measured again " if decision.direction else ""
     return Judgement(Verdict.SAME, f"{again}{found}")
 
 
-def _head_alone(record: AbRecord, case: str, why: str) -> dict[str, Any]:
+def _head_alone(record: AbRecord, case: str, why: str) -> CaseFound:
     """A case without a partner in base: proven and timed once in head, or wrong."""
     wrong = _faulty(record, Side.HEAD, case)
     if wrong is not None:
-        return _row(case, wrong)
+        return CaseFound(wrong)
     result = next((found for run in record.side_runs(Side.HEAD) if (found := usable(run, case))), None)
     if result is None:
         reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,)) or record.stopped or "not timed"
-        return _row(case, Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
-    return _row(case, Judgement(Verdict.NEW, f"{why}, right in head"), head=Times((result,)))
-
-
-def _unbuilt(record: AbRecord, case: str, judgement: Judgement) -> dict[str, Any]:
-    """A case that head cannot run, judged so; its run in head says why."""
-    wrong = _faulty(record, Side.HEAD, case)  # in records of earlier versions
-    reason = refusal(record, Side.HEAD, case, (Verdict.INCONCLUSIVE,))
-    return _row(
-        case, wrong or replace(judgement, reason=f"{judgement.reason}; {reason}" if reason else judgement.reason)
-    )
-
-
-def _figures(decision: SimpleNamespace) -> dict[str, Any]:
-    """The columns of a comparison that a decision fills."""
-    low, high = map(shift_percent, interval(decision))
-    return {
-        "change_percent": shift_percent(decision.log_ratio),
-        "low_percent": low,
-        "high_percent": high,
-        "smallest_detectable_change_percent": shift_percent(decision.resolvable),
-        "p_value": decision.p_value,
-    }
+        return CaseFound(Judgement(Verdict.INCONCLUSIVE, f"{why}; {reason}"))
+    return CaseFound(Judgement(Verdict.NEW, f"{why}, right in head"), head=Times((result,)))
 
 
 def reported(estimate: SimpleNamespace) -> str:
@@ -294,12 +271,8 @@ def _sentinels(record: AbRecord) -> Together | None:
 def _side(record: AbRecord, which: Side) -> find.RunSide:
     """The side's counted processes as its sessions; without any its proof, without that a run that was not made."""
     folder = record.base if which is Side.BASE else record.head
-    runs = record.side_runs(which, proof=False) or record.side_runs(which) or [_no_run(folder)]
-    return find.RunSide(folder.label, tuple(runs))
-
-
-def _no_run(folder: SideFolder) -> Run:
-    return Run(
+    runs = record.side_runs(which, proof=False) or record.side_runs(which)
+    not_run = Run(
         path=folder.path,
         taken=datetime.now(UTC),
         commit=folder.commit or "unknown",
@@ -312,3 +285,4 @@ def _no_run(folder: SideFolder) -> Run:
         cases={},
         unmeasured={},
     )
+    return find.RunSide(folder.label, tuple(runs or [not_run]))

@@ -25,7 +25,7 @@ from peakgate.base.verdict import REGRESSIONS, ExitCode, Verdict
 from peakgate.compare.ab import command as ab_command
 from peakgate.compare.ab.folders import git
 from peakgate.compare.bisect.commits import bisected, listed
-from peakgate.compare.bisect.search import CaseRow, Outcome, Step, halved, search
+from peakgate.compare.bisect.search import CaseRow, PointState, SearchResult, halved, search
 from peakgate.render import files
 from peakgate.runfile.options import GATE_EXIT_CODES, add_out, verb_parser
 
@@ -105,10 +105,12 @@ def main(verb: str, arguments: Sequence[str], ab: Callable[[str, Sequence[str]],
     try:
         if state.ends is None:
             state.ends = _worst(compared.rows(points[0], points[-1], options.case))
-        ends, outcome = state.ends, Outcome(ExitCode.OK)
-        if ends.step is Step.SKIP:
-            outcome = Outcome(ExitCode.UNDECIDED, points[1:], "no difference between GOOD and BAD could be resolved")
-        elif ends.step is Step.BAD:
+        ends, outcome = state.ends, SearchResult(ExitCode.OK)
+        if ends.state is PointState.SKIP:
+            outcome = SearchResult(
+                ExitCode.UNDECIDED, points[1:], "no difference between GOOD and BAD could be resolved"
+            )
+        elif ends.state is PointState.BAD:
             keep(state.log)
             narrowed = partial(halved, points) if options.package else partial(bisected, points, state.log, keep)
             outcome = search(points, narrowed, lambda base, head: compared.rows(base, head, ends.case)[0])
@@ -177,7 +179,7 @@ def _worst(rows: Sequence[CaseRow]) -> CaseRow:
     return measured[0]
 
 
-def report(points: Sequence[str], ends: CaseRow, outcome: Outcome, options: argparse.Namespace) -> Report:
+def report(points: Sequence[str], ends: CaseRow, outcome: SearchResult, options: argparse.Namespace) -> Report:
     """The answer, the most important line first."""
     case, left, noun = ends.case, list(map(_short, outcome.suspects)), "version" if options.package else "commit"
     if outcome.exit_code is ExitCode.OK:

@@ -17,7 +17,7 @@ from peakgate.base.records import Finite
 from peakgate.base.verdict import ExitCode, Verdict
 
 
-class Step(IntEnum):
+class PointState(IntEnum):
     """What a comparison with GOOD says of a point, as the exit code that ``git bisect run`` takes."""
 
     GOOD = 0
@@ -36,18 +36,18 @@ class CaseRow(Struct, frozen=True):
     high_percent: Finite | None = None
 
     @property
-    def step(self) -> Step:
+    def state(self) -> PointState:
         """SKIP where it is not decided, or the case is absent, not built or wrong at the point."""
         if self.verdict in (Verdict.SAME, Verdict.FASTER):
-            return Step.GOOD
-        return Step.BAD if self.verdict is Verdict.SLOWER else Step.SKIP
+            return PointState.GOOD
+        return PointState.BAD if self.verdict is Verdict.SLOWER else PointState.SKIP
 
 
-Judge = Callable[[str], Step]
+Judge = Callable[[str], PointState]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SearchResult:
     """The points that may have made the case slower: none (0), one that is found (1), or those that are left (3).
 
     ``border`` compares the one that is left with the one ``before`` it. ``steps`` are verdicts and reasons by point.
@@ -63,7 +63,7 @@ class Outcome:
 
 def search(
     points: Sequence[str], narrowed: Callable[[Judge], Sequence[str]], compare: Callable[[str, str], CaseRow]
-) -> Outcome:
+) -> SearchResult:
     """Find the point that made a case slower which is known to be slower at the last than at the first.
 
     ``narrowed`` has points judged and gives those that may be the first bad one, all but the last of them skipped.
@@ -71,20 +71,22 @@ def search(
     """
     steps: dict[str, str] = {}
 
-    def judge(point: str) -> Step:
+    def judge(point: str) -> PointState:
         row = compare(points[0], point)
         steps[point] = f"{row.verdict}, {row.reason}"
-        return row.step
+        return row.state
 
     suspects = narrowed(judge)
     if len(suspects) > 1:
-        return Outcome(ExitCode.UNDECIDED, suspects, "some were skipped, and one of them may be the first", steps=steps)
+        return SearchResult(
+            ExitCode.UNDECIDED, suspects, "some were skipped, and one of them may be the first", steps=steps
+        )
     before = points[points.index(suspects[0]) - 1]
     border = compare(before, suspects[0])
-    if border.step is Step.BAD:
-        return Outcome(ExitCode.REGRESSION, suspects, "", before, border, steps)
+    if border.state is PointState.BAD:
+        return SearchResult(ExitCode.REGRESSION, suspects, "", before, border, steps)
     reason = f"the one that is left is not slower than the one before it: {border.verdict}, {border.reason}"
-    return Outcome(ExitCode.UNDECIDED, suspects, reason, before, border, steps)
+    return SearchResult(ExitCode.UNDECIDED, suspects, reason, before, border, steps)
 
 
 def halved(points: Sequence[str], judge: Judge) -> Sequence[str]:
@@ -93,10 +95,10 @@ def halved(points: Sequence[str], judge: Judge) -> Sequence[str]:
     while untested := [at for at in range(good + 1, bad) if at not in skipped]:
         at = min(untested, key=lambda each: abs(2 * each - good - bad))
         match judge(points[at]):
-            case Step.GOOD:
+            case PointState.GOOD:
                 good = at
-            case Step.BAD:
+            case PointState.BAD:
                 bad = at
-            case Step.SKIP:
+            case PointState.SKIP:
                 skipped.add(at)
     return points[good + 1 : bad + 1]

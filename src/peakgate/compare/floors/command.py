@@ -29,7 +29,7 @@ from peakgate.judge.floors import Floors, Origin, load_floors, origin_comment, r
 from peakgate.runfile.find import FORMS, add_run_names, named_runs
 from peakgate.runfile.frame import is_library, records, to_frame, usable
 from peakgate.runfile.options import add_baselines, verb_parser
-from peakgate.spec.case import EMULATOR_SLUG
+from peakgate.spec.recorded import EMULATOR_SLUG
 
 FEWEST_FOR_FLOORS = 2
 SESSIONS_TO_TRUST = 5

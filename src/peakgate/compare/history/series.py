@@ -24,7 +24,7 @@ from peakgate.compare.noise import Floats, Positions
 from peakgate.runfile.frame import HISTORY_COLUMNS, require
 from peakgate.runfile.saved import UNUSABLE, commit_label
 from peakgate.runfile.schema import ENVIRONMENT
-from peakgate.spec.case import EMULATOR_SLUG
+from peakgate.spec.recorded import EMULATOR_SLUG
 
 # The place of each commit in a line of commits, oldest first, by its full hash.
 CommitPlaces = Mapping[str, int]

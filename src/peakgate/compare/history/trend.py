@@ -20,10 +20,11 @@ import numpy as np
 import pandas as pd
 
 from peakgate.base.formatting import counted, percent
-from peakgate.base.verdict import REGRESSIONS, UNDECIDED, ExitCode, Verdict, exit_code
+from peakgate.base.verdict import FAILING, ExitCode, Verdict, exit_code
 from peakgate.compare.history.levels import SHORTEST
+from peakgate.compare.history.newest import RECENT
 from peakgate.compare.history.series import LEFT, History
-from peakgate.compare.history.steps import RECENT, Change
+from peakgate.compare.history.steps import Change
 from peakgate.compare.history.suite import Cause, ChangePoint, Judged, Place, find_changes
 from peakgate.compare.judge import SMALLEST_SHIFT, WIDEST_RESOLVABLE
 from peakgate.compare.result import WORST_FIRST, change_text
@@ -126,7 +127,7 @@ class Trend:
     @property
     def verdict(self) -> Verdict:
         """The history in one word: its worst finding, PASS when none is a regression or undecided."""
-        counted = self._verdicts() & (REGRESSIONS | UNDECIDED | {Verdict.UNCONFIRMED})
+        counted = self._verdicts() & (FAILING | {Verdict.UNCONFIRMED})
         return next((verdict for verdict in WORST_FIRST if verdict in counted), Verdict.PASS)
 
     def _verdicts(self) -> set[Verdict]:

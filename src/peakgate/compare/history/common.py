@@ -1,0 +1,158 @@
+"""What many cases of a history have in common at once, and what of it is taken out of each; pure.
+
+In each session the cases' log times less their usual ones are a share common to all of them and a number of
+microseconds, which short kernels show most: a robust regression on 1 and 1 / time (Huber 1981). Both are series of
+their own, searched like a case's: a host that adds half a microsecond, a slow drift or a season is found there, once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from peakgate.compare import noise
+from peakgate.compare.history.levels import SHORTEST, Series, case_series, gpu_levels, row_medians, successive
+from peakgate.compare.history.steps import Levels, find_steps
+from peakgate.compare.judge import FEWEST_CASES_FOR_SUITE
+from peakgate.compare.noise import Bools, Floats, Positions
+
+# SDs from which a case's weight falls, at first, and at which it is none, at last: 95 % efficient for normal noise
+# (Huber 1981; Beaton and Tukey 1974).
+HUBER, BISQUARE = 1.345, 4.685
+ITERATIONS = 20
+
+# A step is the suite's where so many of the cases that would show it moved with it by so much of it; else theirs.
+SHARED, ALONG = 0.75, 0.25
+
+# Share of what is known of the microseconds that one case decides (Mallows): no few short kernels make a host.
+MOST_INFLUENCE = 0.1
+
+
+class Shared(NamedTuple):
+    """What the cases have in common: a ``share`` (log) and ``per_launch_us`` of each session, and their levels.
+
+    ``removed`` is what of them is to be taken out of the cases, ``events`` the sessions after each step of a host.
+    ``per_launch_us`` has what too few cases show to be taken out, too.
+    """
+
+    share: Floats
+    per_launch_us: Floats
+    suite: Levels | None
+    launch: Levels | None
+    removed: Floats
+    events: Bools
+
+
+def shared(log_time: Floats, gpus: Positions, known: Bools) -> Shared:
+    """What the cases (case, session) have in common; nothing of too few."""
+    nothing = np.zeros(log_time.shape[1])
+    none = Shared(nothing, nothing, None, None, np.zeros_like(log_time), known[:0])
+    there = np.isfinite(log_time)
+    usual = there.mean(axis=1) > 0.5
+    if usual.sum() < FEWEST_CASES_FOR_SUITE:
+        return none
+    enough = there[usual].mean(axis=0) > 0.5
+    if enough.sum() < 2 * SHORTEST:
+        return none
+    share, per_launch_us, shown, shortness, errors = _common(log_time, gpus)
+    common = [np.where(enough, each, np.nan) for each in (share, np.where(shown, per_launch_us, 0.0))]
+    # Each by itself: a case's noise is drawn toward that of its kind, and these two are no kind.
+    searched = [case_series(Series(each[None], gpus, known))[0] for each in common]
+    levels = [find_steps(each, 1) for each in searched if each]
+    if len(levels) < len(searched):
+        return none
+    levelled = log_time - gpu_levels(log_time, gpus)
+    removed, events = [], []
+    for series, found, by, error in zip(common, levels, (np.ones_like(shortness), shortness), errors, strict=True):
+        kept, own = _retained(found, known, levelled, by)
+        events += own
+        # What is no estimation error is removed: drawn toward its GPUs' means as far as that explains (Stein).
+        off = series - kept
+        for gpu in set(gpus.tolist()):
+            of_gpu = off[gpus == gpu]
+            off[gpus == gpu] -= of_gpu[np.isfinite(of_gpu)].mean() if np.isfinite(of_gpu).any() else 0.0
+        off = np.nan_to_num(off)
+        variance = float(np.mean(off**2))
+        certain = off * max(0.0, 1 - float(np.mean(error)) / variance) if variance else off
+        removed.append(certain * by)
+    after = np.array(events, dtype=bool).reshape(-1, len(nothing))
+    return Shared(common[0], per_launch_us, levels[0], levels[1], removed[0] + removed[1], after)
+
+
+def _common(log_time: Floats, gpus: Positions) -> tuple[Floats, Floats, Bools, Floats, tuple[Floats, Floats]]:
+    """The share and the microseconds of each session, whether enough cases show the latter, 1 / time, and variances.
+
+    1 / time is a column by case; the variances are those of the share and of the microseconds.
+    """
+    usual = row_medians(log_time)[:, None]
+    off = log_time - usual
+    for gpu in set(gpus.tolist()):
+        own = np.flatnonzero(gpus == gpu)
+        if len(own) >= SHORTEST:
+            off[:, own] -= row_medians(off[:, own])[:, None]
+    shortness = np.exp(-usual)
+    sd = np.maximum(noise.MAD_TO_SD * successive(off)[:, None] / np.sqrt(2), noise.CASE_SD_FLOOR)
+    there = np.isfinite(off)
+    alone = row_medians(off.T)
+    off = np.where(there, off, 0.0)
+    known = (shortness / sd) ** 2
+    most = known.sum()
+    for _ in range(ITERATIONS):
+        most = MOST_INFLUENCE * np.minimum(known, most).sum()
+    bounded = np.minimum(1.0, most / known) if len(known) * MOST_INFLUENCE > 1 else 1.0
+    share, per_launch = alone, np.zeros_like(alone)
+    for iteration in range(ITERATIONS):
+        left = np.abs(off - share - per_launch * shortness) / sd
+        if iteration < ITERATIONS / 2:
+            robust = np.minimum(1.0, HUBER / np.maximum(left, 1e-9))
+        else:
+            robust = np.maximum(0.0, 1 - (left / BISQUARE) ** 2) ** 2
+        weight = there * bounded / sd**2 * robust
+        one, cross = weight.sum(axis=0), (weight * shortness).sum(axis=0)
+        square = (weight * shortness**2).sum(axis=0) + noise.PROCESS_OFFSET_US**-2
+        first, second = (weight * off).sum(axis=0), (weight * off * shortness).sum(axis=0)
+        determinant = np.maximum(one * square - cross**2, 1e-9)
+        share = (first * square - second * cross) / determinant
+        per_launch = (one * second - cross * first) / determinant
+    expected = per_launch * shortness
+    shows = there & (np.abs(expected) > 2 * sd)
+    along = shows & ((off - share) / np.where(shows, expected, 1.0) > ALONG)
+    few = shows.any(axis=0) & (
+        (shows.sum(axis=0) < MOST_INFLUENCE * len(off)) | (along.sum(axis=0) < SHARED * shows.sum(axis=0))
+    )
+    errors = square / determinant, one / determinant
+    return np.where(few, alone, share), per_launch, ~few, shortness, errors
+
+
+def _retained(found: Levels, known: Bools, log_time: Floats, by: Floats) -> tuple[Floats, list[Bools]]:
+    """What of a common series stays in the cases, session by session, and where the rest of its steps are.
+
+    A known change of the environment stays, and so does a step that only some of the cases made; ``by`` times a shift
+    is what each case should have moved.
+    """
+    numbers = np.arange(log_time.shape[1])
+    kept = np.zeros(len(numbers))
+    for shift, after in zip(found.known_shifts(len(known)), known, strict=True):
+        kept += shift * after
+    events = []
+    cuts = [change for change in found.changes if change.column.is_cut]
+    borders = [0, *(int(found.at[each.column.start]) for each in cuts), len(numbers)]
+    for start, change, end in zip(borders, cuts, borders[2:], strict=False):
+        cut = int(found.at[change.column.start])
+        if _is_shared(log_time[:, start:cut], log_time[:, cut:end], change.shift * by[:, 0]):
+            events.append(numbers >= cut)
+        else:
+            kept += change.shift * (numbers >= cut)
+    return kept, events
+
+
+def _is_shared(before: Floats, after: Floats, expected: Floats) -> bool:
+    """Whether most of the cases that should show a step moved with it."""
+    there = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
+    old, new = before[there], after[there]
+    moved = row_medians(new) - row_medians(old)
+    sd = noise.MAD_TO_SD * row_medians(np.abs(old - row_medians(old)[:, None]))
+    error = np.maximum(sd, noise.CASE_SD_FLOOR) * np.sqrt(1 / old.shape[1] + 1 / new.shape[1])
+    shows = np.abs(expected[there]) > 2 * error
+    return bool(np.mean((moved / expected[there])[shows] > ALONG) >= SHARED) if shows.any() else True

@@ -1,0 +1,143 @@
+"""Whether the newest sessions of a case, too few to be a change, left its level; pure.
+
+They are held against the case's own noise, and against how often sessions of any case were as odd; on GPUs that
+measured none before, also against what GPUs of one model differ by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from peakgate.compare import gpus as models
+from peakgate.compare import noise
+from peakgate.compare.history.levels import LEAST_INFORMATION, SHORTEST
+from peakgate.compare.history.steps import ALIKE, Levels
+from peakgate.compare.noise import Floats
+
+# A step is recent while it has no more sessions of its case behind it. Small ones take 15 to 20 to be found.
+RECENT = 35
+
+NEWEST_ERROR = 0.004  # nominal probability that the newest sessions of any unchanged case seem to have left their level
+YOUNGEST = SHORTEST - 1
+
+# The mean of n sessions has tails no lighter than a t with so many degrees of freedom times n: single sessions of kept
+# runs do (page).
+TAIL_DF = 8.0
+
+# So seldom must sessions of any case be outliers as far off, in this share of sessions; NEARLY as far counts.
+NEARLY, RARE = 0.8, 0.02
+
+
+class Newest(NamedTuple):
+    """The newest ``sessions`` of a case, and how much their log time is above the level before them.
+
+    ``first``: they are the first sessions of their GPUs.
+    """
+
+    sessions: int
+    log_ratio: float
+    first: bool = False
+
+
+class Arrival(NamedTuple):
+    """Newest ``sessions`` on GPUs that measured none before: how far ``above`` the mean of the others each GPU is.
+
+    Beyond the log shift ``detectable`` it is neither what GPUs of one model differ by nor the noise of so few sessions.
+    """
+
+    sessions: int
+    above: Floats
+    detectable: float
+
+
+def arrivals(found: Levels, series: int, time_us: float) -> list[Arrival]:
+    """From each place on, among RECENT sessions, before and after which no GPU measured; the newest first.
+
+    The variance between the GPUs before is moderated as between the sides of a comparison (`compare.gpus`).
+    """
+    gpus, values = found.case.design.gpus, found.case.values - found.steps
+    n = len(gpus)
+    first = max(n - RECENT, SHORTEST + max([0, *(each.column.start for each in found.changes)]))
+    _, begun, number = np.unique(gpus, return_index=True, return_inverse=True)
+    earliest = np.minimum.accumulate(begun[number][::-1])[::-1]  # of the GPUs from each place on
+    cuts = [cut for cut in range(n - 1, first - 1, -1) if earliest[cut] >= cut]
+    error = NEWEST_ERROR / min(series, models.SHARING_CASES) / max(1, len(cuts))
+    arrived = []
+    for cut in cuts:
+        before, after = (
+            np.array([values[side][gpus[side] == gpu].mean() for gpu in np.unique(gpus[side])])
+            for side in (slice(cut), slice(cut, n))
+        )
+        df = len(before) - 1.0
+        between = models.moderated(time_us, float(before.var(ddof=1)) if df else 0.0, df)
+        # new GPUs count as one: those that come together may share a host
+        between *= noise.upper_quantile(error, models.USUAL_DF + df) ** 2 * (1 + 1 / len(before))
+        # the sessions of one GPU are no more than one where the case is correlated
+        own = len(after) if found.is_correlated else n - cut
+        within = noise.upper_quantile(error, min(found.case.df, TAIL_DF * own)) ** 2 * found.sd**2 / own
+        arrived.append(Arrival(n - cut, after - before.mean(), math.sqrt(between + within)))
+    return arrived
+
+
+def newest_step(found: Levels, cases: Sequence[Levels], arrived: Sequence[Arrival] = ()) -> Newest | None:
+    """The step that the newest sessions of one of the cases show, too few to be a change; None where they show none.
+
+    Else the newest sessions on GPUs that measured none before, if each is slower and all by more than GPUs differ.
+    """
+    case, n, gpus = found.case, len(found.case.raw), found.case.design.gpus
+    last = max([0, *(each.column.start for each in found.changes)])
+    turned = found.largest if found.turns > 1 else 0.0
+    best: tuple[float, Newest] | None = None
+    for sessions in range(1, YOUNGEST + 1):
+        cut = n - sessions
+        known = np.flatnonzero(np.isin(gpus[cut:], gpus[:cut])) + cut  # of GPUs that measured before
+        if cut - last < SHORTEST or not len(known):
+            continue
+        levels = [(case.values - found.steps)[:cut][gpus[:cut] == gpu].mean() for gpu in gpus[known]]
+        off = case.raw[known] - found.steps[known] - np.array(levels)
+        count = min(len(off), int(np.isin(gpus[:cut], gpus[cut:]).sum()))  # the fewer before and after
+        size = float(max(off.min(), -off.max()))  # the least of them, where all are off to one side
+        if size < noise.ODD_SESSION / count / 2:
+            continue
+        raw = case.of(np.concatenate([case.values[:cut], case.raw[cut:]]))
+        given = raw.given(found.chosen)
+        likely = int(raw.log_likelihood(given.squares).argmax())
+        if given.information[0, cut - 1] < LEAST_INFORMATION:
+            continue
+        shift = float(given.left[likely, cut - 1] / given.information[likely, cut - 1])
+        score = float(raw.scores(given)[cut - 1])
+        least = raw.least_score(2 * NEWEST_ERROR / YOUNGEST / len(cases), min(case.df - 1, TAIL_DF * count))
+        state = max(turned, found.jump(sessions) if raw.is_correlated([*found.chosen, cut - 1]) else 0.0)
+        surely = score > least and abs(shift) > max(noise.ODD_SESSION / count, ALIKE * state) and size > abs(shift) / 2
+        if surely and (best is None or score > best[0]) and not _is_chance(found, cases, off, sessions):
+            best = score, Newest(sessions, shift)
+    if best:
+        return best[1]
+    state = max(turned, found.jump() if found.is_correlated else 0.0)
+    for each in arrived:
+        shift = float(each.above.mean())
+        surely = shift > max(each.detectable, ALIKE * state) and each.above.min() > shift / 2
+        if surely and not _is_chance(found, cases, each.above, each.sessions):
+            return Newest(each.sessions, shift, first=True)
+    return None
+
+
+def _is_chance(found: Levels, cases: Sequence[Levels], off: Floats, sessions: int) -> bool:
+    """Whether such outliers in a row may well be chance, from how often each case had older ones as far off.
+
+    As far in log time and in the case's own SDs.
+    """
+    up = float(np.sign(off.mean()))
+    size = NEARLY * float((up * off).min())
+    older = [up * each.residuals[:-YOUNGEST] for each in cases]
+    pairs = zip(older, cases, strict=True)
+    counts = np.array([np.count_nonzero((own >= size) & (own / each.sd >= size / found.sd)) for own, each in pairs])
+    alike = int(counts.sum())
+    counts = np.minimum(counts, 1) if sessions == 1 else counts
+    often = float(((counts / max(map(len, older))) ** sessions).sum())
+    own = float(np.mean(up * found.residuals[:-YOUNGEST] >= size))
+    return own**sessions > RARE / 2 or (alike > 1 and often > RARE)

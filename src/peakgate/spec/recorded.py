@@ -1,0 +1,62 @@
+"""What saved runs and reports have of cases: names, and records that a run file keeps as they are.
+
+What reads saved runs alone imports this, and no record of a case.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from msgspec import Struct
+
+from peakgate.base.records import Number
+
+ID_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
+
+EMULATOR_SLUG = "cpu-emulator"
+"""``machine_info.gpu.slug`` of runs whose times are emulated."""
+
+TENSOR_MATH = ("tf32", "bf16", "fp16", "fp8", "int8")
+"""The types in which tensor cores compute; each is the name of its measured roof too."""
+
+ARITHMETIC_ROOFS = ("fma", *TENSOR_MATH)
+"""The measured roofs that are rates of operations; all others are rates of bytes."""
+
+
+class Tier(Enum):
+    """GATE: every stage, few shapes, on every merge. FULL: all sizes and blocks."""
+
+    GATE = "gate"
+    FULL = "full"
+
+
+class TunedChoice(Struct, frozen=True):
+    """What a tuner chose for one kernel of a call, as run files keep it: a configuration, and a digest of its code.
+
+    ``code`` is None where the code is not reported.
+    """
+
+    kernel: str
+    configuration: str
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Energy of one launch over loops: the median, the least and the most of them, and the power drawn.
+
+    ``launch_us`` is the time of a launch in a loop, which finds what the launch before left in the L2. ``idle_w`` is
+    the power of the GPU without work, which is part of ``power_w``; None where it was not read. ``contents`` says what
+    the launches find in their buffers.
+    """
+
+    joules: Number
+    least_joules: Number
+    most_joules: Number
+    loops: Number
+    launch_us: Number
+    power_w: Number
+    idle_w: Number | None
+    contents: str = "the same for every launch of a loop: a replayed answer is not excluded"
