@@ -25,11 +25,15 @@ from peakgate.compare import resample
 resample.MOST_RESAMPLES = 2
 sys.exit(main(["selftest", *sys.argv[1:]]))
 """
-NOX = [sys.executable, "-m", "nox", "--no-venv", "--no-install"]
+ANYWHERE = ["--no-venv", "--no-install"]
+"""Options with which nox uses the environment that it is started in."""
+NOX = [sys.executable, "-m", "nox", *ANYWHERE]
 
 
 def main(arguments: list[str]) -> int:
     """Run the sessions; 0 or, as nox does for every failure, 1."""
+    if arguments[:2] == ANYWHERE:
+        del arguments[:2]
     with Path(os.environ["STAND_IN_LOG"]).open("a", encoding="utf-8") as log:
         log.write(" ".join(arguments) + "\n")
     if arguments[0] == "-f":
