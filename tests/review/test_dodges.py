@@ -523,11 +523,8 @@ def test_on_a_gpu_the_base_judges_as_well(inside: Path) -> None:
     assert entries[CASE.format(STAGE_OF["claims more bytes or flops"])]["bytes"] == 8 * 1024
 
 
-@pytest.mark.parametrize("scale", Scale)
-def test_against_itself_no_case_of_this_repository_is_gone_new_or_changed(
-    scale: Scale, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_against_itself_no_case_of_this_repository_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    against = contract.against(ROOT, config.required(), scale, "itself", lambda case: None)
+    against = contract.against(ROOT, config.required(), Scale.SMALL, "itself", lambda case: None)
     assert len(against.cases) > 100
     assert (against.objections, set(against.new), list(against.notes)) == ({}, set(), [])
